@@ -1,0 +1,365 @@
+package fabric
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Tier is a node's level in the Clos.
+type Tier uint8
+
+// The tiers, from the bottom. A spine of a two-tier fabric is a Core.
+const (
+	Host Tier = iota
+	ToR
+	Aggregation
+	Core
+)
+
+func (t Tier) String() string { return [...]string{"host", "tor", "agg", "core"}[t] }
+
+// NodeID numbers the nodes of a fabric: hosts first (a host's NodeID is its
+// rank), then ToRs, aggregation switches, cores.
+type NodeID int32
+
+// LinkID numbers the links of a fabric: host links, ToR uplinks, aggregation
+// uplinks. The host link of rank r is link r.
+type LinkID int32
+
+// PortNo is a P4 port number: 1 and up.
+type PortNo uint16
+
+// Node is a host or switch.
+type Node struct {
+	ID    NodeID
+	Tier  Tier
+	Pod   int // 0 in a two-tier fabric; -1 for cores
+	Index int // within the tier, across pods: ToR 5 is "tor5"
+	ports []LinkID
+	down  int // how many of ports face down
+}
+
+// Ports returns the number of ports; they are numbered 1 to that.
+func (n *Node) Ports() int { return len(n.ports) }
+
+// Link returns the link at port p, which must be between 1 and n.Ports().
+func (n *Node) Link(p PortNo) LinkID { return n.ports[p-1] }
+
+// FirstUplink returns the number of the first up-facing port. Up-facing ports
+// are FirstUplink to Ports.
+func (n *Node) FirstUplink() PortNo { return PortNo(n.down + 1) }
+
+// Uplinks returns how many ports face up.
+func (n *Node) Uplinks() int { return len(n.ports) - n.down }
+
+// End is one end of a link.
+type End struct {
+	Node NodeID
+	Port PortNo
+}
+
+// Link is a full-duplex link. A is the end nearer the hosts.
+type Link struct {
+	ID LinkID
+	A  End
+	B  End
+	LinkSpec
+}
+
+// Peer returns the end opposite to node n.
+func (l *Link) Peer(n NodeID) End {
+	if l.A.Node == n {
+		return l.B
+	}
+	return l.A
+}
+
+// Fabric is an immutable Clos fabric. See the package comment for its shape.
+type Fabric struct {
+	spec                     Spec
+	nodes                    []Node
+	links                    []Link
+	hosts, tors, aggs, cores int
+
+	aggUplinks int // uplinks of an aggregation switch; 0 in two tiers
+	coreBits   int // low label bits that choose an aggregation switch's uplink
+	aggBits    int // label bits above them that choose a ToR's uplink
+}
+
+// New builds the fabric s asks for, or returns what [Spec.Validate] reports.
+func New(s Spec) (*Fabric, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	s = s.withDefaults()
+	f := &Fabric{spec: s}
+	f.tors = s.Pods * s.ToRsPerPod
+	f.hosts = f.tors * s.HostsPerToR
+	f.aggs = s.Pods * s.AggsPerPod
+	f.cores = s.Cores
+	uplinks := s.Spines
+	if f.ThreeTier() {
+		f.aggUplinks = s.Cores / s.AggsPerPod
+		f.coreBits = bitsFor(f.aggUplinks)
+		uplinks = s.AggsPerPod
+	}
+	f.aggBits = bitsFor(uplinks)
+	if f.aggBits+f.coreBits > LabelBits {
+		return nil, fmt.Errorf("%w: cores: %d paths need %d label bits; there are %d",
+			ErrSpec, f.cores, f.aggBits+f.coreBits, LabelBits)
+	}
+
+	f.nodes = make([]Node, 0, f.hosts+f.tors+f.aggs+f.cores)
+	add := func(t Tier, count, perPod int) {
+		for i := range count {
+			pod := -1
+			if perPod > 0 {
+				pod = i / perPod
+			}
+			f.nodes = append(f.nodes, Node{ID: NodeID(len(f.nodes)), Tier: t, Pod: pod, Index: i})
+		}
+	}
+	add(Host, f.hosts, s.ToRsPerPod*s.HostsPerToR)
+	add(ToR, f.tors, s.ToRsPerPod)
+	add(Aggregation, f.aggs, s.AggsPerPod)
+	add(Core, f.cores, 0)
+
+	connect := func(lower, upper NodeID, ls LinkSpec) {
+		id := LinkID(len(f.links))
+		a, b := &f.nodes[lower], &f.nodes[upper]
+		a.ports = append(a.ports, id)
+		b.ports = append(b.ports, id)
+		f.links = append(f.links, Link{
+			ID: id, LinkSpec: ls,
+			A: End{lower, PortNo(len(a.ports))}, B: End{upper, PortNo(len(b.ports))},
+		})
+	}
+	for h := range f.hosts {
+		connect(NodeID(h), f.ToRID(h/s.HostsPerToR), s.HostLink)
+	}
+	f.markDown(ToR)
+	for t := range f.tors {
+		if !f.ThreeTier() {
+			for c := range f.cores {
+				connect(f.ToRID(t), f.CoreID(c), s.ToRUplink)
+			}
+			continue
+		}
+		for a := range s.AggsPerPod {
+			connect(f.ToRID(t), f.AggID(t/s.ToRsPerPod*s.AggsPerPod+a), s.ToRUplink)
+		}
+	}
+	f.markDown(Aggregation)
+	for a := range f.aggs {
+		for u := range f.aggUplinks {
+			connect(f.AggID(a), f.CoreID(a%s.AggsPerPod*f.aggUplinks+u), s.AggUplink)
+		}
+	}
+	f.markDown(Core)
+	return f, nil
+}
+
+// markDown notes, for every node of tier t, that the ports it has so far face
+// down.
+func (f *Fabric) markDown(t Tier) {
+	for i := range f.nodes {
+		if f.nodes[i].Tier == t {
+			f.nodes[i].down = len(f.nodes[i].ports)
+		}
+	}
+}
+
+// Spec returns what the fabric was built from, defaults filled in.
+func (f *Fabric) Spec() Spec { return f.spec }
+
+// ThreeTier reports whether there are aggregation switches.
+func (f *Fabric) ThreeTier() bool { return f.spec.Kind == KindFatTree }
+
+// Hosts returns the number of hosts. Their NodeIDs are 0 to Hosts-1.
+func (f *Fabric) Hosts() int { return f.hosts }
+
+// ToRs returns the number of top-of-rack switches.
+func (f *Fabric) ToRs() int { return f.tors }
+
+// Aggs returns the number of aggregation switches.
+func (f *Fabric) Aggs() int { return f.aggs }
+
+// Cores returns the number of core (or spine) switches.
+func (f *Fabric) Cores() int { return f.cores }
+
+// Switches returns the number of switches. Their NodeIDs are Hosts to
+// Hosts+Switches-1.
+func (f *Fabric) Switches() int { return f.tors + f.aggs + f.cores }
+
+// ToRID returns the NodeID of ToR i.
+func (f *Fabric) ToRID(i int) NodeID { return NodeID(f.hosts + i) }
+
+// AggID returns the NodeID of aggregation switch i.
+func (f *Fabric) AggID(i int) NodeID { return NodeID(f.hosts + f.tors + i) }
+
+// CoreID returns the NodeID of core switch i.
+func (f *Fabric) CoreID(i int) NodeID { return NodeID(f.hosts + f.tors + f.aggs + i) }
+
+// Nodes returns the number of nodes.
+func (f *Fabric) Nodes() int { return len(f.nodes) }
+
+// Node returns a node. The pointer is into the fabric and must not be written
+// through.
+func (f *Fabric) Node(id NodeID) *Node { return &f.nodes[id] }
+
+// Links returns the number of links.
+func (f *Fabric) Links() int { return len(f.links) }
+
+// Link returns a link. The pointer is into the fabric and must not be written
+// through.
+func (f *Fabric) Link(id LinkID) *Link { return &f.links[id] }
+
+// ToROf returns the ToR of a host.
+func (f *Fabric) ToROf(host NodeID) NodeID {
+	return f.ToRID(int(host) / f.spec.HostsPerToR)
+}
+
+// HostsOf returns the first host under a ToR and how many there are.
+func (f *Fabric) HostsOf(tor NodeID) (first NodeID, count int) {
+	return NodeID(f.nodes[tor].Index * f.spec.HostsPerToR), f.spec.HostsPerToR
+}
+
+// Name returns a node's name: h3, tor0, agg1, core2, or spine2 in a two-tier
+// fabric.
+func (f *Fabric) Name(id NodeID) string {
+	n := &f.nodes[id]
+	switch {
+	case n.Tier == Host:
+		return fmt.Sprintf("h%d", n.Index)
+	case n.Tier == Core && !f.ThreeTier():
+		return fmt.Sprintf("spine%d", n.Index)
+	}
+	return fmt.Sprintf("%v%d", n.Tier, n.Index)
+}
+
+// NodeByName returns the node of that name.
+func (f *Fabric) NodeByName(name string) (NodeID, error) {
+	var digits int
+	for digits = len(name); digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9'; digits-- {
+	}
+	var index int
+	if _, err := fmt.Sscanf(name[digits:], "%d", &index); err == nil {
+		base, count := NodeID(0), 0
+		switch kind := name[:digits]; {
+		case kind == "h":
+			base, count = 0, f.hosts
+		case kind == "tor":
+			base, count = f.ToRID(0), f.tors
+		case kind == "agg":
+			base, count = f.AggID(0), f.aggs
+		case kind == "core" && f.ThreeTier(), kind == "spine" && !f.ThreeTier():
+			base, count = f.CoreID(0), f.cores
+		}
+		if index < count && f.Name(base+NodeID(index)) == name {
+			return base + NodeID(index), nil
+		}
+	}
+	return 0, fmt.Errorf("fabric: no node %q; nodes are %s to %s and %s to %s", name,
+		f.Name(0), f.Name(NodeID(f.hosts-1)), f.Name(f.ToRID(0)), f.Name(NodeID(len(f.nodes)-1)))
+}
+
+// LinkName returns a link's name, the lower node first: "tor0-agg1".
+func (f *Fabric) LinkName(id LinkID) string {
+	l := &f.links[id]
+	return f.Name(l.A.Node) + "-" + f.Name(l.B.Node)
+}
+
+// LinkBetween returns the link between two nodes.
+func (f *Fabric) LinkBetween(a, b NodeID) (LinkID, bool) {
+	for _, id := range f.nodes[a].ports {
+		if f.links[id].Peer(a).Node == b {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// LinkByName returns the link of that name; either node may come first.
+func (f *Fabric) LinkByName(name string) (LinkID, error) {
+	for i := range len(name) {
+		if name[i] != '-' {
+			continue
+		}
+		a, err := f.NodeByName(name[:i])
+		if err != nil {
+			return 0, err
+		}
+		b, err := f.NodeByName(name[i+1:])
+		if err != nil {
+			return 0, err
+		}
+		if id, ok := f.LinkBetween(a, b); ok {
+			return id, nil
+		}
+		return 0, fmt.Errorf("fabric: no link between %s and %s", name[:i], name[i+1:])
+	}
+	return 0, fmt.Errorf("fabric: %q is not a link; write two nodes joined by a dash, as in tor0-%s",
+		name, f.Name(f.links[f.hosts].B.Node))
+}
+
+// HostAddr4 returns a host's IPv4 address, 10.pod.tor.(2+host), where tor and
+// host count within the pod and the rack.
+func (f *Fabric) HostAddr4(host NodeID) netip.Addr {
+	pod, tor, i := f.place(host)
+	return netip.AddrFrom4([4]byte{10, byte(pod), byte(tor), byte(2 + i)})
+}
+
+// HostAddr6 returns a host's IPv6 address, fd00:e7:pod:tor::(2+host).
+func (f *Fabric) HostAddr6(host NodeID) netip.Addr {
+	pod, tor, i := f.place(host)
+	return netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xe7, 0, byte(pod), 0, byte(tor), 15: byte(2 + i)})
+}
+
+// ToRPrefix4 returns the IPv4 prefix of a ToR's hosts, a /24.
+func (f *Fabric) ToRPrefix4(tor NodeID) netip.Prefix {
+	first, _ := f.HostsOf(tor)
+	return netip.PrefixFrom(f.HostAddr4(first), 24).Masked()
+}
+
+// ToRPrefix6 returns the IPv6 prefix of a ToR's hosts, a /64.
+func (f *Fabric) ToRPrefix6(tor NodeID) netip.Prefix {
+	first, _ := f.HostsOf(tor)
+	return netip.PrefixFrom(f.HostAddr6(first), 64).Masked()
+}
+
+// PodPrefix4 returns the IPv4 prefix of a pod's hosts, a /16.
+func (f *Fabric) PodPrefix4(pod int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(pod)}), 16)
+}
+
+// PodPrefix6 returns the IPv6 prefix of a pod's hosts, a /48.
+func (f *Fabric) PodPrefix6(pod int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xe7, 0, byte(pod)}), 48)
+}
+
+// HostByAddr returns the host that has the address, of either family.
+func (f *Fabric) HostByAddr(a netip.Addr) (NodeID, bool) {
+	var pod, tor, i int
+	if a.Is4() {
+		b := a.As4()
+		pod, tor, i = int(b[1]), int(b[2]), int(b[3])-2
+	} else {
+		b := a.As16()
+		pod, tor, i = int(b[5]), int(b[7]), int(b[15])-2
+	}
+	if i < 0 || i >= f.spec.HostsPerToR || tor >= f.spec.ToRsPerPod || pod >= f.spec.Pods {
+		return 0, false
+	}
+	h := NodeID((pod*f.spec.ToRsPerPod+tor)*f.spec.HostsPerToR + i)
+	return h, a == f.HostAddr4(h) || a == f.HostAddr6(h)
+}
+
+// MAC returns a node's locally administered MAC address, made from its NodeID.
+func (f *Fabric) MAC(id NodeID) [6]byte {
+	return [6]byte{0x02, 0xe7, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
+}
+
+func (f *Fabric) place(host NodeID) (pod, tor, i int) {
+	t := int(host) / f.spec.HostsPerToR
+	return t / f.spec.ToRsPerPod, t % f.spec.ToRsPerPod, int(host) % f.spec.HostsPerToR
+}

@@ -1,0 +1,69 @@
+package fabric
+
+import "math/bits"
+
+// Label names one up-path of a fabric: the ToR uplink in two tiers, the core
+// switch in three. Its low bits choose the aggregation switch's uplink, the
+// bits above them the ToR's.
+type Label uint16
+
+// LabelBits is how many bits a label may use: what the RoCEv2 UDP source port
+// carries, 0xC000 to 0xFFFF.
+const LabelBits = 14
+
+// Match is a ternary match on a label: it matches l when l&Mask == Value.
+type Match struct {
+	Value, Mask Label
+}
+
+// Matches reports whether m matches l.
+func (m Match) Matches(l Label) bool { return l&m.Mask == m.Value }
+
+// bitsFor returns how many bits number n things from 0.
+func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
+
+// LabelFor returns the label of the up-path over ToR uplink u (0 to uplinks-1)
+// and, in three tiers, uplink v of the aggregation switch it leads to.
+func (f *Fabric) LabelFor(u, v int) Label { return Label(u<<f.coreBits | v) }
+
+// SplitLabel returns what [Fabric.LabelFor] put together. ok is false for a
+// label that names no path of this fabric.
+func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
+	u, v = int(l>>f.coreBits), int(l)&(1<<f.coreBits-1)
+	if !f.ThreeTier() {
+		return u, 0, u < f.cores
+	}
+	return u, v, u < f.spec.AggsPerPod && v < f.aggUplinks
+}
+
+// LabelSpan returns one more than the largest label in use: RoCEv2 traffic
+// that is not to be source-routed keeps its label at or above it.
+func (f *Fabric) LabelSpan() Label {
+	if f.ThreeTier() {
+		return f.LabelFor(f.spec.AggsPerPod-1, f.aggUplinks-1) + 1
+	}
+	return Label(f.cores)
+}
+
+// UplinkMatches returns, for each uplink of a switch in port order, the
+// ternary match on the labels that take it. It is empty for cores and hosts.
+// Bits above the label's own must be zero, so that foreign traffic whose
+// source port happens to be large falls through.
+func (f *Fabric) UplinkMatches(id NodeID) []Match {
+	const all = 1<<LabelBits - 1
+	n := &f.nodes[id]
+	ms := make([]Match, 0, n.Uplinks())
+	for i := range n.Uplinks() {
+		low := Label(1<<f.coreBits - 1)
+		switch {
+		case n.Tier == ToR:
+			ms = append(ms, Match{Value: Label(i) << f.coreBits, Mask: all &^ low})
+		case n.Tier == Aggregation:
+			// A packet at this switch chose it at the ToR, or was sent round a
+			// dead uplink: the ToR's bits do not matter, those above them do.
+			own := Label(1<<(f.coreBits+f.aggBits) - 1)
+			ms = append(ms, Match{Value: Label(i), Mask: all&^own | low})
+		}
+	}
+	return ms
+}

@@ -1,0 +1,155 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kinds of fabric a [Spec] can ask for.
+const (
+	KindFatTree   = "fat-tree"   // three tiers from K alone, or from explicit counts
+	KindLeafSpine = "leaf-spine" // two tiers
+)
+
+// LinkSpec is the rate and propagation delay of the links of one tier.
+type LinkSpec struct {
+	Rate  Rate `yaml:"rate" json:"rate"`
+	Delay Time `yaml:"delay" json:"delay"` // propagation, one way
+}
+
+// Spec asks for a fabric. The zero value of a count means "derive it": a
+// fat-tree with only K set is the k-ary fat-tree of Al-Fares et al.
+type Spec struct {
+	Kind string `yaml:"kind" json:"kind"`
+	K    int    `yaml:"k,omitempty" json:"k,omitempty"` // fat-tree switch radix, even
+
+	Pods        int `yaml:"pods,omitempty" json:"pods,omitempty"`
+	ToRsPerPod  int `yaml:"tors_per_pod,omitempty" json:"tors_per_pod,omitempty"`
+	AggsPerPod  int `yaml:"aggs_per_pod,omitempty" json:"aggs_per_pod,omitempty"`
+	Cores       int `yaml:"cores,omitempty" json:"cores,omitempty"` // a multiple of AggsPerPod
+	ToRs        int `yaml:"tors,omitempty" json:"tors,omitempty"`   // leaf-spine
+	Spines      int `yaml:"spines,omitempty" json:"spines,omitempty"`
+	HostsPerToR int `yaml:"hosts_per_tor,omitempty" json:"hosts_per_tor,omitempty"`
+
+	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR
+	ToRUplink LinkSpec `yaml:"tor_uplink,omitempty" json:"tor_uplink"` // ToR to aggregation or spine
+	AggUplink LinkSpec `yaml:"agg_uplink,omitempty" json:"agg_uplink"` // aggregation to core
+}
+
+// Defaults of a link: the reference evaluation's.
+const (
+	DefaultRate  = 400 * Gbps
+	DefaultDelay = 500 * Nanosecond
+)
+
+// Limits that follow from how nodes are addressed and ports are numbered.
+const (
+	MaxPods        = 256 // 10.POD.tor.host
+	MaxToRsPerPod  = 256 // 10.pod.TOR.host
+	MaxHostsPerToR = 250 // 10.pod.tor.HOST
+	MaxPorts       = 500 // v1model port numbers are 9 bits; the topmost are reserved
+	MaxUplinks     = 64  // one bit each in a switch's liveness bitmap
+)
+
+// ErrSpec is wrapped by every error of [Spec.Validate].
+var ErrSpec = errors.New("fabric: bad fabric")
+
+// withDefaults returns s with derived counts and link defaults filled in.
+func (s Spec) withDefaults() Spec {
+	if s.Kind == KindFatTree && s.K > 0 {
+		half := s.K / 2
+		setZero(&s.Pods, s.K)
+		setZero(&s.ToRsPerPod, half)
+		setZero(&s.AggsPerPod, half)
+		setZero(&s.Cores, half*half)
+		setZero(&s.HostsPerToR, half)
+	}
+	if s.Kind == KindLeafSpine {
+		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores = 1, s.ToRs, 0, s.Spines
+	}
+	for _, l := range []*LinkSpec{&s.HostLink, &s.ToRUplink, &s.AggUplink} {
+		if l.Rate == 0 {
+			l.Rate = DefaultRate
+		}
+		if l.Delay == 0 {
+			l.Delay = DefaultDelay
+		}
+	}
+	return s
+}
+
+func setZero(v *int, to int) {
+	if *v == 0 {
+		*v = to
+	}
+}
+
+// Validate reports the first thing wrong with s, with the key and the remedy.
+func (s Spec) Validate() error {
+	fail := func(key, format string, args ...any) error {
+		return fmt.Errorf("%w: %s: %s", ErrSpec, key, fmt.Sprintf(format, args...))
+	}
+	switch s.Kind {
+	case KindFatTree:
+		if s.K%2 != 0 || s.K < 0 {
+			return fail("k", "%d is not an even number of ports; write for example 4 or 8", s.K)
+		}
+		if s.ToRs != 0 || s.Spines != 0 {
+			return fail("tors", "tors and spines belong to kind leaf-spine; a fat-tree takes pods, tors_per_pod, aggs_per_pod and cores")
+		}
+	case KindLeafSpine:
+		if s.K != 0 || s.Pods != 0 || s.ToRsPerPod != 0 || s.AggsPerPod != 0 || s.Cores != 0 {
+			return fail("kind", "a leaf-spine takes tors, spines and hosts_per_tor only")
+		}
+	case "":
+		return fail("kind", "missing; write %s or %s", KindFatTree, KindLeafSpine)
+	default:
+		return fail("kind", "%q is unknown; write %s or %s", s.Kind, KindFatTree, KindLeafSpine)
+	}
+	d := s.withDefaults()
+	type bound struct {
+		key      string
+		value    int
+		min, max int
+	}
+	bounds := []bound{{"hosts_per_tor", d.HostsPerToR, 1, MaxHostsPerToR}}
+	if s.Kind == KindLeafSpine {
+		bounds = append(bounds,
+			bound{"tors", d.ToRs, 2, MaxToRsPerPod},
+			bound{"spines", d.Spines, 1, MaxUplinks})
+	} else {
+		bounds = append(bounds,
+			bound{"pods", d.Pods, 1, MaxPods},
+			bound{"tors_per_pod", d.ToRsPerPod, 1, MaxToRsPerPod},
+			bound{"aggs_per_pod", d.AggsPerPod, 1, MaxUplinks},
+			bound{"cores", d.Cores, 1, 1 << 14})
+	}
+	for _, b := range bounds {
+		if b.value < b.min || b.value > b.max {
+			return fail(b.key, "%d is outside %d to %d", b.value, b.min, b.max)
+		}
+	}
+	if s.Kind == KindFatTree {
+		if d.Cores%d.AggsPerPod != 0 {
+			return fail("cores", "%d is not a multiple of aggs_per_pod (%d)", d.Cores, d.AggsPerPod)
+		}
+		if u := d.Cores / d.AggsPerPod; u > MaxUplinks {
+			return fail("cores", "%d gives each aggregation switch %d uplinks; the most is %d", d.Cores, u, MaxUplinks)
+		}
+	}
+	if p := d.HostsPerToR + max(d.AggsPerPod, d.Spines); p > MaxPorts {
+		return fail("hosts_per_tor", "a ToR would have %d ports; the most is %d", p, MaxPorts)
+	}
+	if p := d.ToRsPerPod; p > MaxPorts || d.Pods > MaxPorts {
+		return fail("tors_per_pod", "a switch would have more than %d ports", MaxPorts)
+	}
+	for _, l := range []struct {
+		key string
+		LinkSpec
+	}{{"host_link", d.HostLink}, {"tor_uplink", d.ToRUplink}, {"agg_uplink", d.AggUplink}} {
+		if l.Rate <= 0 || l.Delay < 0 {
+			return fail(l.key, "the rate must be above zero and the delay not below")
+		}
+	}
+	return nil
+}
