@@ -1,0 +1,39 @@
+# The two commands a newcomer needs are `make demo` and `make test`.
+GO  ?= go
+P4C ?= p4c-bm2-ss
+
+.PHONY: all demo test bench p4 generate lint ci clean
+all: bin/ethereal
+
+bin/ethereal: FORCE
+	$(GO) build -o $@ ./cmd/ethereal
+FORCE:
+
+demo: bin/ethereal
+	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl
+
+test:
+	$(GO) test ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Rebuild the committed P4 artefacts; needs p4c (its BMv2 back end).
+p4:
+	cd p4src && $(P4C) --arch v1model --std p4-16 -o build/ethereal.json \
+		--p4runtime-files build/ethereal.p4info.txtpb v1model/ethereal.p4
+	cd p4src && sha256sum shared/*.p4 v1model/*.p4 build/*.json build/*.txtpb > build/SHA256SUMS
+
+# Rebuild the committed protobuf code; needs protoc and its Go plug-ins.
+generate:
+	$(GO) generate ./fabric/statepb
+
+lint:
+	$(GO) vet ./...
+	$(GO) tool -modfile=.ci/tools/go.mod golangci-lint run ./...
+
+ci:
+	bash .ci/run
+
+clean:
+	rm -rf bin report.html demo.jsonl
