@@ -1,0 +1,244 @@
+package collective
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestTraffic(t *testing.T) {
+	type message struct {
+		Src, Dst int
+		Bytes    int64
+	}
+	for _, c := range []struct {
+		name string
+		spec Spec
+		want [][]message
+	}{
+		{"all-to-all", Spec{Kind: AllToAll, Ranks: 3, Bytes: 32}, [][]message{
+			{{0, 1, 10}, {0, 2, 10}, {1, 2, 10}, {1, 0, 10}, {2, 0, 10}, {2, 1, 10}},
+		}},
+		{"halving-doubling", Spec{Kind: AllReduce, Algorithm: RecursiveDoubling, Ranks: 4, Bytes: 101}, [][]message{
+			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
+			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
+			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
+			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
+		}},
+		{"gather by doubling", Spec{Kind: AllGather, Algorithm: HalvingDoubling, Ranks: 4, Bytes: 100}, [][]message{
+			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
+			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
+		}},
+		{"ring", Spec{Kind: ReduceScatter, Algorithm: Ring, Ranks: 3, Bytes: 9}, [][]message{
+			{{0, 1, 3}, {1, 2, 3}, {2, 0, 3}},
+			{{0, 1, 3}, {1, 2, 3}, {2, 0, 3}},
+		}},
+		{"double binary tree", Spec{Kind: AllReduce, Algorithm: DoubleBinaryTree, Ranks: 4, Bytes: 9}, [][]message{
+			{{1, 2, 5}, {2, 0, 5}, {3, 2, 5}},
+			{{0, 1, 4}, {1, 3, 4}, {2, 1, 4}},
+			{{0, 2, 5}, {2, 1, 5}, {2, 3, 5}},
+			{{1, 2, 4}, {1, 0, 4}, {3, 1, 4}},
+		}},
+		{"shift", Spec{Kind: Permutation, Ranks: 3, Bytes: 7, Shift: 2}, [][]message{{{0, 2, 7}, {1, 0, 7}, {2, 1, 7}}}},
+		{"incast", Spec{Kind: Incast, Ranks: 4, Bytes: 7, Target: 2}, [][]message{{{0, 2, 7}, {1, 2, 7}, {3, 2, 7}}}},
+		{"some senders", Spec{Kind: Incast, Ranks: 4, Bytes: 7, Target: 2, Senders: 2}, [][]message{{{0, 2, 7}, {3, 2, 7}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j, err := New(c.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got [][]message
+			for p := range j.Phases() {
+				var phase []message
+				for s := range j.Traffic(p) {
+					phase = append(phase, message{s.Src, s.Dst, s.Bytes})
+				}
+				got = append(got, phase)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("traffic (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Reference sizes: what each rank puts on the wire for one operation.
+func TestTotalBytes(t *testing.T) {
+	const n, s = 16, 1 << 20
+	for _, c := range []struct {
+		kind, algorithm string
+		want            int64
+	}{
+		{AllToAll, Direct, n * (n - 1) * s / n},
+		{AllReduce, Direct, n * 2 * (n - 1) * s / n},
+		{AllReduce, HalvingDoubling, n * 2 * (n - 1) * s / n},
+		{AllReduce, Ring, n * 2 * (n - 1) * s / n},
+		{AllReduce, DoubleBinaryTree, 2 * (n - 1) * s},
+		{AllGather, Direct, n * (n - 1) * s / n},
+		{AllGather, HalvingDoubling, n * (n - 1) * s / n},
+		{ReduceScatter, Ring, n * (n - 1) * s / n},
+		{Permutation, "", n * s},
+		{Incast, "", (n - 1) * s},
+	} {
+		j, err := New(Spec{Kind: c.kind, Algorithm: c.algorithm, Ranks: n, Bytes: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.TotalBytes(); got != c.want {
+			t.Errorf("%s %s: %d bytes, want %d", c.kind, c.algorithm, got, c.want)
+		}
+	}
+}
+
+// Every rank is a leaf in at least one of the two trees: so each tree's inner
+// ranks relay while they are leaves of the other.
+func TestTreesAreComplementary(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 300).Draw(t, "ranks")
+		plan := trees{ranks: n}
+		for tree := range 2 {
+			roots := 0
+			for r := range n {
+				parent, children := plan.neighbours(tree, r)
+				if parent == noRank {
+					roots++
+				}
+				for _, c := range children {
+					if c == noRank {
+						continue
+					}
+					if p, _ := plan.neighbours(tree, c); p != r {
+						t.Fatalf("tree %d: %d has child %d, whose parent is %d", tree, r, c, p)
+					}
+				}
+				depth := 0
+				for at := r; depth <= n; depth++ {
+					p, _ := plan.neighbours(tree, at)
+					if p == noRank {
+						break
+					}
+					at = p
+				}
+				if limit := 2; depth > limit && 1<<(depth-limit) > n {
+					t.Fatalf("tree %d: rank %d of %d is at depth %d", tree, r, n, depth)
+				}
+			}
+			if roots != 1 {
+				t.Fatalf("tree %d has %d roots", tree, roots)
+			}
+		}
+		inner := 0
+		for r := range n {
+			_, a := plan.neighbours(0, r)
+			_, b := plan.neighbours(1, r)
+			if a != [2]int{noRank, noRank} && b != [2]int{noRank, noRank} {
+				inner++
+			}
+		}
+		if inner > 1 {
+			t.Fatalf("%d of %d ranks are inner in both trees", inner, n)
+		}
+	})
+}
+
+func TestRandomPermutation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Spec{Kind: Permutation, Ranks: rapid.IntRange(2, 64).Draw(t, "ranks"), Bytes: 1, Seed: rapid.Uint64().Draw(t, "seed")}
+		hit := make(map[int]bool)
+		for i, to := range s.permutation() {
+			if to == i || hit[to] {
+				t.Fatalf("%d sends to %d", i, to)
+			}
+			hit[to] = true
+		}
+	})
+}
+
+func TestBadSpecs(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{Kind: "broadcast", Ranks: 2, Bytes: 8}, `kind "broadcast" is unknown; use one of all-to-all, `},
+		{Spec{Kind: AllGather, Algorithm: DoubleBinaryTree, Ranks: 2, Bytes: 8}, "all-gather has no algorithm"},
+		{Spec{Kind: AllReduce, Ranks: 1, Bytes: 8}, "ranks is 1"},
+		{Spec{Kind: AllReduce, Algorithm: RecursiveDoubling, Ranks: 6, Bytes: 8}, "takes a power of two"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 8}, "bytes is 8; at least 9"},
+		{Spec{Kind: Permutation, Ranks: 9, Bytes: 8, Shift: 9}, "shift is 9"},
+		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Target: 9}, "target is 9"},
+		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Senders: 9}, "senders is 9"},
+		{Spec{Kind: AllReduce, Algorithm: Ring, Ranks: MaxRanks, Bytes: 1 << 40}, ""},
+	} {
+		err := c.spec.Validate()
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c.spec, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want one with %q", c.spec, err, c.want)
+		}
+	}
+}
+
+func TestRefusesWhatIsNotExpected(t *testing.T) {
+	j, err := New(Spec{Kind: Permutation, Ranks: 2, Bytes: 1, Shift: 1, Job: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []ID
+	emit := func(s Send) { ids = append(ids, s.ID) }
+	j.Start(emit)
+	j.Start(emit) // idempotent
+	if len(ids) != 2 {
+		t.Fatalf("posted %v", ids)
+	}
+	if err := j.Received(newID(2, 0, 0, 1), emit); err == nil {
+		t.Error("took another job's message")
+	}
+	if err := j.Received(newID(3, 1, 0, 1), emit); err == nil {
+		t.Error("took a message of a step that does not exist")
+	}
+	for i := range 2 {
+		if err := j.Received(ids[0], emit); (err == nil) != (i == 0) {
+			t.Errorf("time %d: %v", i, err)
+		}
+		if err := j.Sent(ids[0]); (err == nil) != (i == 0) {
+			t.Errorf("time %d: %v", i, err)
+		}
+	}
+	if j.Done(0) || j.Done(1) {
+		t.Error("done too early")
+	}
+}
+
+func BenchmarkAllReduceDirect(b *testing.B) {
+	const n = 64
+	var queue []ID
+	emit := func(s Send) { queue = append(queue, s.ID) }
+	messages := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		j, err := New(Spec{Kind: AllReduce, Ranks: n, Bytes: 1 << 20})
+		if err != nil {
+			b.Fatal(err)
+		}
+		queue = queue[:0]
+		j.Start(emit)
+		for i := 0; i < len(queue); i++ {
+			if err := j.Received(queue[i], emit); err != nil {
+				b.Fatal(err)
+			}
+			if err := j.Sent(queue[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		messages += len(queue)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(messages), "ns/message")
+}

@@ -1,0 +1,164 @@
+package collective
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Job is the state of one collective. See the package comment.
+type Job struct {
+	spec     Spec
+	plan     plan
+	progress progress
+	left     []left // per rank
+	open     int    // ranks that are not done
+}
+
+// left counts what a rank still waits for.
+type left struct{ in, out int32 }
+
+// plan is a collective's schedule without its state.
+type plan interface {
+	// steps returns how many steps there are.
+	steps() int
+	// sends passes to emit what a rank sends in a step, in order of posting.
+	sends(rank, step int, emit func(dst int, bytes int64))
+	// total returns how many messages a rank receives and sends in all.
+	total(rank int) (in, out int)
+	// begin returns fresh state.
+	begin(ranks int) progress
+}
+
+// progress is the state of a plan. Its methods pass to post the steps whose
+// sends a rank can post now.
+type progress interface {
+	start(rank int, post func(rank, step int))
+	received(rank, src, step int, post func(rank, step int))
+}
+
+// New returns the job s asks for, or what [Spec.Validate] reports.
+func New(s Spec) (*Job, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	j := &Job{spec: s, plan: s.plan(), left: make([]left, s.Ranks)}
+	if n := j.plan.steps(); n > MaxSteps {
+		return nil, fmt.Errorf("%w: %d steps; at most %d, so use fewer ranks or another algorithm", ErrSpec, n, MaxSteps)
+	}
+	j.progress = j.plan.begin(s.Ranks)
+	for r := range j.left {
+		in, out := j.plan.total(r)
+		j.left[r] = left{int32(in), int32(out)}
+		if in+out > 0 {
+			j.open++
+		}
+	}
+	return j, nil
+}
+
+// Spec returns what the job was made from.
+func (j *Job) Spec() Spec { return j.spec }
+
+// Start begins the job on all ranks, in rank order.
+func (j *Job) Start(emit func(Send)) {
+	for r := range j.spec.Ranks {
+		j.StartRank(r, emit)
+	}
+}
+
+// StartRank begins the job on one rank, for ranks that do not begin together.
+// A rank takes messages before it has begun.
+func (j *Job) StartRank(rank int, emit func(Send)) {
+	j.progress.start(rank, j.poster(emit))
+}
+
+// Received says that a message has arrived whole, once, and passes to emit what
+// its receiver posts now. The error, for an id that is not of this job or one
+// message too many, means that the caller's transport is at fault.
+func (j *Job) Received(id ID, emit func(Send)) error {
+	if err := j.check(id); err != nil {
+		return err
+	}
+	l := &j.left[id.Dst()]
+	if l.in == 0 {
+		return fmt.Errorf("collective: rank %d received %v after all its messages; deliver each once", id.Dst(), id)
+	}
+	l.in--
+	j.settle(l)
+	j.progress.received(id.Dst(), id.Src(), id.Step(), j.poster(emit))
+	return nil
+}
+
+// Sent says that the sender of a message knows it to be delivered. The error is
+// as in [Job.Received].
+func (j *Job) Sent(id ID) error {
+	if err := j.check(id); err != nil {
+		return err
+	}
+	l := &j.left[id.Src()]
+	if l.out == 0 {
+		return fmt.Errorf("collective: rank %d sent %v after all its messages; report each once", id.Src(), id)
+	}
+	l.out--
+	j.settle(l)
+	return nil
+}
+
+func (j *Job) check(id ID) error {
+	if id.Job() != j.spec.Job || id.Step() >= j.plan.steps() || id.Src() >= j.spec.Ranks || id.Dst() >= j.spec.Ranks {
+		return fmt.Errorf("collective: %v is no message of job %d", id, j.spec.Job)
+	}
+	return nil
+}
+
+func (j *Job) settle(l *left) {
+	if *l == (left{}) {
+		j.open--
+	}
+}
+
+// Done reports whether a rank has received all its messages and knows all that
+// it sends to be delivered.
+func (j *Job) Done(rank int) bool { return j.left[rank] == left{} }
+
+// Finished reports whether all ranks are done.
+func (j *Job) Finished() bool { return j.open == 0 }
+
+// Phases returns how many steps the job has. A rank posts its sends of a step
+// once it has received all that an earlier step sends it (in a double binary
+// tree: steps 0 and 1 sum towards the roots, 2 and 3 come back).
+func (j *Job) Phases() int { return j.plan.steps() }
+
+// Traffic returns every message of one phase, by sender, whatever has been
+// posted so far.
+func (j *Job) Traffic(phase int) iter.Seq[Send] {
+	return func(yield func(Send) bool) {
+		more := true
+		for r := 0; r < j.spec.Ranks && more; r++ {
+			j.plan.sends(r, phase, func(dst int, bytes int64) {
+				more = more && yield(j.send(r, phase, dst, bytes))
+			})
+		}
+	}
+}
+
+// TotalBytes returns the payload of all messages of the job.
+func (j *Job) TotalBytes() int64 {
+	sum := int64(0)
+	for p := range j.Phases() {
+		for s := range j.Traffic(p) {
+			sum += s.Bytes
+		}
+	}
+	return sum
+}
+
+func (j *Job) poster(emit func(Send)) func(rank, step int) {
+	return func(rank, step int) {
+		j.plan.sends(rank, step, func(dst int, bytes int64) { emit(j.send(rank, step, dst, bytes)) })
+	}
+}
+
+func (j *Job) send(src, step, dst int, bytes int64) Send {
+	return Send{ID: newID(j.spec.Job, step, src, dst), Src: src, Dst: dst, Step: step, Bytes: bytes}
+}

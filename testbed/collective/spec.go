@@ -1,0 +1,180 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Kinds of collective a [Spec] can ask for.
+const (
+	AllToAll      = "all-to-all"
+	AllReduce     = "all-reduce"
+	AllGather     = "all-gather"
+	ReduceScatter = "reduce-scatter"
+	Permutation   = "permutation"
+	Incast        = "incast"
+)
+
+// Algorithms of a collective.
+const (
+	Direct            = "direct"
+	HalvingDoubling   = "halving-doubling"
+	RecursiveDoubling = "recursive-doubling" // another name of halving-doubling
+	Ring              = "ring"
+	DoubleBinaryTree  = "double-binary-tree"
+)
+
+// ErrSpec is wrapped by every error of [Spec.Validate].
+var ErrSpec = errors.New("collective: bad job")
+
+// Algorithms returns the names of the algorithms of a kind, the default first.
+// It returns nil for an unknown kind.
+func Algorithms(kind string) []string {
+	switch kind {
+	case AllToAll, Permutation, Incast:
+		return []string{Direct}
+	case AllReduce:
+		return []string{Direct, HalvingDoubling, RecursiveDoubling, Ring, DoubleBinaryTree}
+	case AllGather, ReduceScatter:
+		return []string{Direct, HalvingDoubling, RecursiveDoubling, Ring}
+	}
+	return nil
+}
+
+// Kinds returns the names of all kinds.
+func Kinds() []string {
+	return []string{AllToAll, AllReduce, AllGather, ReduceScatter, Permutation, Incast}
+}
+
+// Spec asks for a job.
+type Spec struct {
+	Kind      string
+	Algorithm string // of the kind; empty means its default, direct
+	Ranks     int    // at least 2
+	// Bytes is the size of every rank's whole vector (all-reduce, all-to-all,
+	// reduce-scatter's input, all-gather's output), or of the one message that a
+	// sender has (permutation, incast).
+	Bytes int64
+	Job   uint8 // goes into the IDs; different for jobs of one run
+
+	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a
+	// random one in which nobody sends to itself.
+	Shift int
+	Seed  uint64 // of the random permutation
+	// Target is the rank an incast sends to; Senders how many send, the next
+	// ones after it, 0 meaning all others.
+	Target  int
+	Senders int
+}
+
+// Validate reports the first thing wrong with s, with the field and the remedy.
+func (s Spec) Validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrSpec, fmt.Sprintf(format, args...))
+	}
+	known := Algorithms(s.Kind)
+	if known == nil {
+		return bad("kind %q is unknown; use one of %s", s.Kind, strings.Join(Kinds(), ", "))
+	}
+	if s.Algorithm != "" && !slices.Contains(known, s.Algorithm) {
+		return bad("%s has no algorithm %q; use one of %s", s.Kind, s.Algorithm, strings.Join(known, ", "))
+	}
+	if s.Ranks < 2 || s.Ranks > MaxRanks {
+		return bad("ranks is %d; use 2 to %d", s.Ranks, MaxRanks)
+	}
+	if s.halving() && bits.OnesCount(uint(s.Ranks)) != 1 {
+		return bad("%s over %d ranks; halving-doubling takes a power of two", s.Kind, s.Ranks)
+	}
+	if least := s.leastBytes(); s.Bytes < least {
+		return bad("bytes is %d; at least %d, so that no message is empty", s.Bytes, least)
+	}
+	if s.Shift < 0 || s.Shift >= s.Ranks {
+		return bad("shift is %d; use 1 to ranks-1, or 0 for a random permutation", s.Shift)
+	}
+	if s.Kind == Incast {
+		if s.Target < 0 || s.Target >= s.Ranks {
+			return bad("target is %d; use a rank, 0 to %d", s.Target, s.Ranks-1)
+		}
+		if s.Senders < 0 || s.Senders >= s.Ranks {
+			return bad("senders is %d; use 1 to %d, or 0 for all", s.Senders, s.Ranks-1)
+		}
+	}
+	return nil
+}
+
+func (s Spec) halving() bool {
+	return s.Algorithm == HalvingDoubling || s.Algorithm == RecursiveDoubling
+}
+
+func (s Spec) leastBytes() int64 {
+	switch {
+	case s.Kind == Permutation || s.Kind == Incast:
+		return 1
+	case s.Algorithm == DoubleBinaryTree:
+		return 2
+	}
+	return int64(s.Ranks)
+}
+
+// plan returns the schedule of a valid spec.
+func (s Spec) plan() plan {
+	n, share := s.Ranks, s.Bytes/int64(s.Ranks)
+	// The two halves of an all-reduce are collectives of their own.
+	scatter, gather := true, true
+	switch s.Kind {
+	case AllGather:
+		scatter = false
+	case ReduceScatter:
+		gather = false
+	case AllToAll:
+		return steps{direct{ranks: n, bytes: share, phases: 1}}
+	case Permutation:
+		return steps{permutation{to: s.permutation(), bytes: s.Bytes}}
+	case Incast:
+		senders := s.Senders
+		if senders == 0 {
+			senders = n - 1
+		}
+		return steps{incast{ranks: n, target: s.Target, senders: senders, bytes: s.Bytes}}
+	}
+	phases := 1
+	if scatter && gather {
+		phases = 2
+	}
+	switch s.Algorithm {
+	case HalvingDoubling, RecursiveDoubling:
+		return steps{halving{log: bits.Len(uint(n)) - 1, bytes: s.Bytes, scatter: scatter, gather: gather}}
+	case Ring:
+		return steps{ring{ranks: n, bytes: share, rounds: phases}}
+	case DoubleBinaryTree:
+		return trees{ranks: n, bytes: [2]int64{s.Bytes - s.Bytes/2, s.Bytes / 2}}
+	}
+	return steps{direct{ranks: n, bytes: share, phases: phases}}
+}
+
+// permutation returns where each rank sends, drawn evenly from the permutations
+// without a fixed point unless a shift is given.
+func (s Spec) permutation() []int {
+	to := make([]int, s.Ranks)
+	for i := range to {
+		to[i] = (i + s.Shift) % s.Ranks
+	}
+	if s.Shift != 0 {
+		return to
+	}
+	rng := rand.New(rand.NewPCG(s.Seed, 0x7065726d7574)) // "permut"
+	for {
+		rng.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
+		fixed := false
+		for i, t := range to {
+			fixed = fixed || i == t
+		}
+		if !fixed { // one draw in e
+			return to
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package collective
+
+// A rhythm is an algorithm in which every rank goes through the same steps one
+// after the other: a rank posts a step's sends when it has received all that
+// the step before sends it.
+type rhythm interface {
+	steps() int
+	sends(rank, step int, emit func(dst int, bytes int64))
+	// needs returns how many messages a rank receives in a step.
+	needs(rank, step int) int
+	// total returns the sums over all steps of what a rank receives and sends.
+	total(rank int) (in, out int)
+}
+
+// steps makes a plan of a rhythm.
+type steps struct{ rhythm }
+
+func (s steps) steps() int { return s.rhythm.steps() }
+
+func (s steps) begin(ranks int) progress {
+	p := &stepper{rhythm: s.rhythm, ranks: make([]position, ranks)}
+	for r := range p.ranks {
+		p.ranks[r].step = -1
+	}
+	return p
+}
+
+// stepper is where every rank stands.
+type stepper struct {
+	rhythm rhythm
+	ranks  []position
+}
+
+type position struct {
+	step int32 // the step whose sends are posted; -1 before the start
+	got  int32 // messages received of that step
+	// early counts messages of later steps: a neighbour can be ahead.
+	early []early
+}
+
+type early struct{ step, got int32 }
+
+func (s *stepper) start(rank int, post func(rank, step int)) {
+	if s.ranks[rank].step < 0 {
+		s.enter(rank, 0, post)
+	}
+}
+
+func (s *stepper) received(rank, _, step int, post func(rank, step int)) {
+	p := &s.ranks[rank]
+	if int32(step) != p.step {
+		for i := range p.early {
+			if p.early[i].step == int32(step) {
+				p.early[i].got++
+				return
+			}
+		}
+		p.early = append(p.early, early{int32(step), 1})
+		return
+	}
+	p.got++
+	if int(p.got) == s.rhythm.needs(rank, step) {
+		s.enter(rank, step+1, post)
+	}
+}
+
+// enter posts a step, and the ones after it as far as what came early allows.
+func (s *stepper) enter(rank, step int, post func(rank, step int)) {
+	p := &s.ranks[rank]
+	for ; step < s.rhythm.steps(); step++ {
+		p.step, p.got = int32(step), 0
+		post(rank, step)
+		for i := range p.early {
+			if p.early[i].step == int32(step) {
+				p.got = p.early[i].got
+				last := len(p.early) - 1
+				p.early[i] = p.early[last]
+				p.early = p.early[:last]
+				break
+			}
+		}
+		if int(p.got) < s.rhythm.needs(rank, step) {
+			return
+		}
+	}
+	p.step = int32(step)
+}
