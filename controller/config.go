@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrConfig is wrapped by every error of [Config.Validate].
+var ErrConfig = errors.New("controller: bad config")
+
+// ErrUnknownPort is wrapped when a port state names a switch or port that the
+// fabric does not have.
+var ErrUnknownPort = errors.New("controller: unknown port")
+
+// Carrier is where packets of one address family carry their path label.
+type Carrier uint8
+
+// The carriers.
+const (
+	NoCarrier     Carrier = iota // nothing is labelled
+	UDPSourcePort                // the low 14 bits of a RoCEv2 packet's UDP source port
+	FlowLabel                    // the IPv6 flow label
+)
+
+var carrierNames = [...]string{"none", "udp-sport", "ipv6-flowlabel"}
+
+func (c Carrier) String() string { return carrierNames[c] }
+
+// MarshalText prints the carrier's name.
+func (c Carrier) MarshalText() ([]byte, error) {
+	if int(c) >= len(carrierNames) {
+		return nil, fmt.Errorf("controller: carrier %d is unknown", uint8(c))
+	}
+	return []byte(carrierNames[c]), nil
+}
+
+// UnmarshalText reads none, udp-sport or ipv6-flowlabel.
+func (c *Carrier) UnmarshalText(text []byte) error {
+	for i, n := range carrierNames {
+		if n == string(text) {
+			*c = Carrier(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("controller: carrier %q is unknown; write one of %v", text, carrierNames)
+}
+
+// ECN says when a port marks packets, by the depth of its queue.
+type ECN struct {
+	Kmin fabric.Bytes // below it nothing is marked
+	Kmax fabric.Bytes // from it on everything is; Kmin for a step; 0 for no marking at all
+	Pmax float64      // probability just below Kmax, 0 to 1
+	// Unit is how many bytes one step of the target's queue depth stands for.
+	Unit fabric.Bytes
+}
+
+// Limits of what tables can hold.
+const (
+	NeverQuench     = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
+	maxDepth        = 1<<19 - 1      // mark_between's thresholds
+	maxPriority     = 1<<3 - 1       // set_device's control_priority
+	maxProbability  = 1<<16 - 1      // mark_between's pmax
+	cloneSessions   = 512            // the session towards port p is 512+p
+	groupSizeLimit  = 1 << 10
+	defaultTruncate = 128
+)
+
+// Config is everything the tables follow from beside link state.
+type Config struct {
+	Fabric *fabric.Fabric
+	// Instance names this run in what agents are told; see statepb.Update.
+	Instance string
+
+	CarrierV4 Carrier // NoCarrier or UDPSourcePort
+	CarrierV6 Carrier
+
+	ECN ECN
+	// QuenchIntervalUs is the least time between two quenches to one source for
+	// one port, in microseconds; NeverQuench turns them off.
+	QuenchIntervalUs uint32
+	// ControlPriority is the queue of ACKs, CNPs and all else that is not RoCEv2
+	// data: 0 (that of the data) to 7.
+	ControlPriority int
+	HashSeed        uint32 // of the ECMP hash, the same in all switches
+	// MaxGroupSize is how many shares the members of one ECMP group may have
+	// together; weights that need more are approximated. 0 means 64. It must
+	// hold every uplink of a switch once.
+	MaxGroupSize int
+	// CloneBytes is how much of a packet a clone keeps; 0 means 128.
+	CloneBytes int
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxGroupSize == 0 {
+		c.MaxGroupSize = fabric.MaxUplinks
+	}
+	if c.CloneBytes == 0 {
+		c.CloneBytes = defaultTruncate
+	}
+	return c
+}
+
+// Validate reports the first thing wrong with c, naming the field and the
+// remedy.
+func (c Config) Validate() error {
+	fail := func(field, format string, args ...any) error {
+		return fmt.Errorf("%w: %s: %s", ErrConfig, field, fmt.Sprintf(format, args...))
+	}
+	c = c.withDefaults()
+	switch {
+	case c.Fabric == nil:
+		return fail("Fabric", "missing")
+	case c.CarrierV4 > UDPSourcePort:
+		return fail("CarrierV4", "IPv4 packets have no flow label; use %v or %v", NoCarrier, UDPSourcePort)
+	case c.CarrierV6 > FlowLabel:
+		return fail("CarrierV6", "%d is unknown", uint8(c.CarrierV6))
+	case c.ControlPriority < 0 || c.ControlPriority > maxPriority:
+		return fail("ControlPriority", "%d is outside 0 to %d", c.ControlPriority, maxPriority)
+	case c.CloneBytes < 64:
+		return fail("CloneBytes", "%d does not hold the headers that a quench is made from; 64 does", c.CloneBytes)
+	}
+	most := 0
+	for _, id := range []fabric.NodeID{c.Fabric.ToRID(0), c.Fabric.ToRID(c.Fabric.ToRs())} {
+		if int(id) < c.Fabric.Nodes() {
+			most = max(most, c.Fabric.Node(id).Uplinks())
+		}
+	}
+	if c.MaxGroupSize < most || c.MaxGroupSize > groupSizeLimit {
+		return fail("MaxGroupSize", "%d is outside %d (the uplinks of a switch) to %d", c.MaxGroupSize, most, groupSizeLimit)
+	}
+	if n := int(perToRGroup) + c.Fabric.ToRs(); n > math.MaxUint16+1 {
+		return fail("Fabric", "%d ToRs need more than 2^16 ECMP group numbers; the most is %d",
+			c.Fabric.ToRs(), math.MaxUint16+1-int(perToRGroup))
+	}
+	e := c.ECN
+	if e == (ECN{}) {
+		return nil
+	}
+	switch {
+	case e.Kmin < 0 || e.Kmax < e.Kmin:
+		return fail("ECN.Kmax", "%v is below Kmin (%v)", e.Kmax, e.Kmin)
+	case e.Pmax < 0 || e.Pmax > 1 || math.IsNaN(e.Pmax):
+		return fail("ECN.Pmax", "%v is not a probability of 0 to 1", e.Pmax)
+	case e.Unit < 1:
+		return fail("ECN.Unit", "%d is not a number of bytes above 0", int64(e.Unit))
+	case e.Kmax/e.Unit > maxDepth:
+		return fail("ECN.Kmax", "%v is more than %d steps of %v; use a larger Unit", e.Kmax, maxDepth, e.Unit)
+	}
+	return nil
+}

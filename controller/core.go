@@ -1,0 +1,217 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// Core is the controller's state machine; see the package comment. It is not
+// safe for concurrent use.
+type Core struct {
+	cfg     Config
+	f       *fabric.Fabric
+	matches [fabric.Core + 1][]fabric.Match // of a tier's label entries, by uplink
+
+	links   []link
+	changed []fabric.LinkID // since the last Ready, in order of first change
+	epoch   uint64
+	notices []*statepb.Update
+
+	now, written *state // with every change; as of the last Ready
+	plan         planner
+	groupBuf     []group  // of groupsOf
+	updateBuf    []Update // of appendSwitchDelta
+	lastMembers  struct {
+		first   fabric.PortNo
+		weights weights
+		members []Member
+	}
+}
+
+// link is what is known of one link.
+type link struct {
+	downA, downB bool // what the ends said last
+	pending      bool // in Core.changed
+	epoch        uint64
+	at           fabric.Time
+}
+
+func (l *link) up() bool { return !l.downA && !l.downB }
+
+// New returns a core that holds every link to be up, or what [Config.Validate]
+// reports.
+func New(cfg Config) (*Core, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	f := cfg.Fabric
+	c := &Core{
+		cfg: cfg, f: f, links: make([]link, f.Links()),
+		now: newState(f), written: newState(f),
+		plan: planner{limit: cfg.MaxGroupSize},
+	}
+	c.matches[fabric.ToR] = f.UplinkMatches(f.ToRID(0))
+	if f.ThreeTier() {
+		c.matches[fabric.Aggregation] = f.UplinkMatches(f.AggID(0))
+	}
+	return c, nil
+}
+
+// Fabric returns the fabric the core works for.
+func (c *Core) Fabric() *fabric.Fabric { return c.f }
+
+// PortState takes the report of one end of a link. The link is up while neither
+// end says it is down. It returns an error, and changes nothing, for a port that
+// the fabric does not have.
+func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo, up bool) error {
+	id, ok := c.f.LinkAt(node, port)
+	if !ok {
+		return c.unknownPort(node, port)
+	}
+	l := &c.links[id]
+	was := l.up()
+	if ends := c.f.Link(id); ends.A == (fabric.End{Node: node, Port: port}) {
+		l.downA = !up
+	} else {
+		l.downB = !up
+	}
+	if l.up() == was {
+		return nil
+	}
+	l.epoch++
+	l.at = now
+	c.epoch++
+	c.setUplink(c.now, id, l.up())
+	if !l.pending {
+		l.pending = true
+		c.changed = append(c.changed, id)
+	}
+	c.notices = append(c.notices, &statepb.Update{
+		Epoch: c.epoch, Instance: c.cfg.Instance, Links: []*statepb.LinkState{c.linkState(id)},
+	})
+	return nil
+}
+
+func (c *Core) unknownPort(node fabric.NodeID, port fabric.PortNo) error {
+	if node < 0 || int(node) >= c.f.Nodes() {
+		return fmt.Errorf("%w: no node %d; nodes are 0 to %d", ErrUnknownPort, node, c.f.Nodes()-1)
+	}
+	return fmt.Errorf("%w: %s has no port %d; its ports are 1 to %d",
+		ErrUnknownPort, c.f.Name(node), port, c.f.Node(node).Ports())
+}
+
+// setUplink notes a link's state where tables follow from it. Host links are
+// none of those.
+func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
+	end := c.f.Link(id).A
+	n := c.f.Node(end.Node)
+	if n.Tier == fabric.Host {
+		return
+	}
+	bit := uint64(1) << (end.Port - n.FirstUplink())
+	set := func(live uint64) uint64 {
+		if up {
+			return live | bit
+		}
+		return live &^ bit
+	}
+	if n.Tier == fabric.ToR {
+		s.setToR(n.Index, set(s.tor[n.Index]))
+	} else {
+		s.setAgg(n.Index, set(s.agg[n.Index]))
+	}
+}
+
+// LinkUp reports whether a link of the fabric is up.
+func (c *Core) LinkUp(id fabric.LinkID) bool { return c.links[id].up() }
+
+// Epoch counts the changes of all links.
+func (c *Core) Epoch() uint64 { return c.epoch }
+
+func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
+	l := &c.links[id]
+	return &statepb.LinkState{
+		Link: uint32(id), Up: l.up(), Epoch: l.epoch, TimeNs: int64(l.at / fabric.Nanosecond),
+	}
+}
+
+// Snapshot returns the state of every link that ever changed, as an agent gets
+// it first.
+func (c *Core) Snapshot() *statepb.Update {
+	u := &statepb.Update{Epoch: c.epoch, Instance: c.cfg.Instance, Snapshot: true}
+	for id := range c.links {
+		if c.links[id].epoch > 0 {
+			u.Links = append(u.Links, c.linkState(fabric.LinkID(id)))
+		}
+	}
+	return u
+}
+
+// Desired returns the full tables of a switch for the present link states,
+// sorted by [Key.Compare]. It returns nil for a host.
+func (c *Core) Desired(node fabric.NodeID) []Entry {
+	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host {
+		return nil
+	}
+	return c.appendDesired(nil, c.now, node)
+}
+
+// SwitchDelta is what changes in one switch's tables.
+type SwitchDelta struct {
+	Node    fabric.NodeID
+	Stage   int // see the package comment; stages of one Ready only rise
+	Updates []Update
+}
+
+// Ready is what a core wants done.
+type Ready struct {
+	Writes  []SwitchDelta     // a switch may appear in several stages
+	Notices []*statepb.Update // for the agents; one per change of a link, in order
+}
+
+// Ready returns what came up since the last call. The caller must carry it out
+// or, for a switch it cannot write to, compare that switch's tables with
+// [Core.Desired] later.
+func (c *Core) Ready() Ready {
+	r := Ready{Notices: c.notices}
+	c.notices = nil
+	if len(c.changed) == 0 {
+		return r
+	}
+	slices.Sort(c.changed)
+	// First what died, then what came back, so that each pass knows in which
+	// order the tiers must follow.
+	for _, up := range []bool{false, true} {
+		var links []fabric.LinkID
+		for _, id := range c.changed {
+			if c.links[id].up() == up && c.isUplinkChange(id) {
+				links = append(links, id)
+			}
+		}
+		r.Writes = c.appendDeltas(r.Writes, links, up)
+	}
+	for _, id := range c.changed {
+		c.links[id].pending = false
+	}
+	c.changed = c.changed[:0]
+	return r
+}
+
+// isUplinkChange reports whether a link differs between what was written and
+// now in a way that concerns tables.
+func (c *Core) isUplinkChange(id fabric.LinkID) bool {
+	end := c.f.Link(id).A
+	n := c.f.Node(end.Node)
+	if n.Tier == fabric.Host {
+		return false
+	}
+	bit := uint64(1) << (end.Port - n.FirstUplink())
+	if n.Tier == fabric.ToR {
+		return (c.now.tor[n.Index]^c.written.tor[n.Index])&bit != 0
+	}
+	return (c.now.agg[n.Index]^c.written.agg[n.Index])&bit != 0
+}

@@ -1,0 +1,208 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Stages of a [Ready]. A switch stops using what died before the switches
+// beyond it do, and starts using what came back after them.
+const (
+	stageDownToRs = iota
+	stageDownAggs
+	stageUpAggs
+	stageUpToRs
+)
+
+// scope is what a set of link changes can touch.
+type scope struct {
+	tors  []bool // by ToR: everything that follows from failures
+	aggs  []bool // by aggregation switch, likewise
+	dests []int  // ToRs whose routes may change at any ToR, sorted
+	pods  []int  // pods whose routes may change at any switch, sorted
+	poses []bool // positions in the pod of the aggregation switches where they may
+}
+
+// scopeOf finds what the changes of links can touch, old and new being the
+// states before and after.
+func (c *Core) scopeOf(links []fabric.LinkID, old, new *state) scope {
+	sc := scope{
+		tors: make([]bool, len(new.tor)), aggs: make([]bool, len(new.agg)),
+		poses: make([]bool, new.aggsPerPod),
+	}
+	for _, id := range links {
+		n := c.f.Node(c.f.Link(id).A.Node)
+		if n.Tier == fabric.ToR {
+			sc.tors[n.Index] = true
+			sc.dests = append(sc.dests, n.Index)
+			continue
+		}
+		sc.aggs[n.Index] = true
+		sc.poses[n.Index%new.aggsPerPod] = true
+		sc.pods = append(sc.pods, n.Pod)
+	}
+	slices.Sort(sc.pods)
+	sc.pods = slices.Compact(sc.pods)
+	for _, p := range sc.pods {
+		for t := p * new.torsPerPod; t < (p+1)*new.torsPerPod; t++ {
+			sc.tors[t] = true // the weights of all it sends up
+			if old.tor[t] != old.torAll || new.tor[t] != new.torAll {
+				sc.dests = append(sc.dests, t)
+			}
+		}
+	}
+	slices.Sort(sc.dests)
+	sc.dests = slices.Compact(sc.dests)
+	return sc
+}
+
+// appendDeltas carries the links, all of which went up or all down, from what
+// is now over to what is written, and appends what that changes in the switches.
+func (c *Core) appendDeltas(out []SwitchDelta, links []fabric.LinkID, up bool) []SwitchDelta {
+	if len(links) == 0 {
+		return out
+	}
+	old := c.written.clone()
+	for _, id := range links {
+		c.setUplink(c.written, id, up)
+	}
+	sc := c.scopeOf(links, old, c.written)
+	if up {
+		out = c.appendAggDeltas(out, stageUpAggs, &sc, old, c.written)
+		return c.appendToRDeltas(out, stageUpToRs, &sc, old, c.written)
+	}
+	out = c.appendToRDeltas(out, stageDownToRs, &sc, old, c.written)
+	return c.appendAggDeltas(out, stageDownAggs, &sc, old, c.written)
+}
+
+func (s *state) clone() *state {
+	t := *s
+	t.tor, t.agg = slices.Clone(s.tor), slices.Clone(s.agg)
+	t.dead, t.single = slices.Clone(s.dead), slices.Clone(s.single)
+	return &t
+}
+
+// side is the entries of one switch, on one side of a comparison, that a scope
+// covers.
+type side struct {
+	routes  []upRoute
+	entries []Entry
+}
+
+func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
+	var was, is side
+	for t := range new.tor {
+		ov, nv := c.plan.tor(old, t), c.plan.tor(new, t)
+		n := c.f.Node(c.f.ToRID(t))
+		if sc.tors[t] {
+			was.routes, is.routes = ov.torRoutes(), nv.torRoutes()
+		} else {
+			was.routes = ov.appendScoped(was.routes[:0], sc)
+			is.routes = nv.appendScoped(is.routes[:0], sc)
+		}
+		gs := c.groupsOf(sc.tors[t], was.routes, is.routes)
+		if len(gs) == 0 {
+			continue
+		}
+		was.entries = c.appendToRGroups(was.entries[:0], &ov, gs)
+		is.entries = c.appendToRGroups(is.entries[:0], &nv, gs)
+		out = c.appendSwitchDelta(out, stage, n, sc.tors[t], &was, &is, old, new)
+	}
+	return out
+}
+
+func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
+	if len(sc.pods) == 0 {
+		return out
+	}
+	var was, is side
+	for a := range new.agg {
+		if !sc.poses[a%new.aggsPerPod] {
+			continue
+		}
+		ov, nv := old.aggView(a), new.aggView(a)
+		n := c.f.Node(c.f.AggID(a))
+		if sc.aggs[a] {
+			was.routes, is.routes = ov.aggRoutes(), nv.aggRoutes()
+		} else {
+			was.routes = ov.appendScoped(was.routes[:0], sc)
+			is.routes = nv.appendScoped(is.routes[:0], sc)
+		}
+		gs := c.groupsOf(sc.aggs[a], was.routes, is.routes)
+		if len(gs) == 0 {
+			continue
+		}
+		was.entries = c.appendAggGroups(was.entries[:0], &ov, gs)
+		is.entries = c.appendAggGroups(is.entries[:0], &nv, gs)
+		out = c.appendSwitchDelta(out, stage, n, sc.aggs[a], &was, &is, old, new)
+	}
+	return out
+}
+
+// appendScoped appends the routes of the scope's destinations.
+func (v *torView) appendScoped(rs []upRoute, sc *scope) []upRoute {
+	for _, d := range sc.dests {
+		if g := v.groupOf(d); g != noGroup {
+			rs = append(rs, upRoute{prefix{1, d}, g})
+		}
+	}
+	for _, q := range sc.pods {
+		if _, ok := v.toPod(q); ok {
+			rs = append(rs, upRoute{prefix{2, q}, podGroup + group(q)})
+		}
+	}
+	return rs
+}
+
+func (v *aggView) appendScoped(rs []upRoute, sc *scope) []upRoute {
+	for _, q := range sc.pods {
+		if g := v.groupOf(q); g != noGroup {
+			rs = append(rs, upRoute{prefix{2, q}, g})
+		}
+	}
+	return rs
+}
+
+// groupsOf returns the groups whose content or existence may differ: those that
+// the routes of either side name and, at an end of a changed link, the default.
+func (c *Core) groupsOf(local bool, was, is []upRoute) []group {
+	gs := c.groupBuf[:0]
+	if local {
+		gs = append(gs, defaultGroup)
+	}
+	for _, r := range was {
+		gs = append(gs, r.group)
+	}
+	for _, r := range is {
+		gs = append(gs, r.group)
+	}
+	slices.Sort(gs)
+	c.groupBuf = slices.Compact(gs)
+	return c.groupBuf
+}
+
+// appendSwitchDelta compares the two sides and appends what differs.
+func (c *Core) appendSwitchDelta(out []SwitchDelta, stage int, n *fabric.Node, local bool, was, is *side, old, new *state) []SwitchDelta {
+	for _, sd := range []struct {
+		*side
+		s *state
+	}{{was, old}, {is, new}} {
+		for _, t := range []Table{RouteV4, RouteV6} {
+			for _, r := range sd.routes {
+				sd.entries = append(sd.entries, Entry{
+					Key: prefixKey(c.f, t, r.prefix), Action: ForwardUp, Args: [maxArgs]uint64{uint64(r.group)},
+				})
+			}
+		}
+		if local {
+			sd.entries = c.appendLabels(sd.entries, sd.s, n)
+		}
+	}
+	us := appendDiff(c.updateBuf[:0], was.entries, is.entries)
+	c.updateBuf = us
+	if len(us) == 0 {
+		return out
+	}
+	return append(out, SwitchDelta{Node: n.ID, Stage: stage, Updates: slices.Clone(us)})
+}

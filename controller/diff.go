@@ -1,0 +1,146 @@
+package controller
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Op is what an update does to an entry.
+type Op uint8
+
+// The operations. Of a deleted entry only the key counts. The default action of
+// a table is always modified.
+const (
+	Insert Op = iota
+	Modify
+	Delete
+)
+
+func (o Op) String() string { return [...]string{"insert", "modify", "delete"}[o] }
+
+// Update is one change of a switch's tables.
+type Update struct {
+	Op    Op
+	Entry Entry
+}
+
+func (u Update) String() string {
+	if u.Op == Delete {
+		return u.Op.String() + " " + u.Entry.Key.String()
+	}
+	return u.Op.String() + " " + u.Entry.String()
+}
+
+// Diff returns the updates that turn the tables old into the tables new, in
+// make-before-break order. Both must be sorted by [Key.Compare], as
+// [Core.Desired] returns them.
+func Diff(old, new []Entry) []Update { return appendDiff(nil, old, new) }
+
+func appendDiff(us []Update, old, new []Entry) []Update {
+	start := len(us)
+	for len(old) > 0 || len(new) > 0 {
+		c := 0
+		switch {
+		case len(old) == 0:
+			c = 1
+		case len(new) == 0:
+			c = -1
+		default:
+			c = old[0].Compare(new[0].Key)
+		}
+		switch {
+		case c < 0:
+			us = append(us, Update{Delete, Entry{Key: old[0].Key}})
+			old = old[1:]
+		case c > 0:
+			op := Insert
+			if new[0].Table.Layout().Match == Keyless {
+				op = Modify
+			}
+			us = append(us, Update{op, new[0]})
+			new = new[1:]
+		default:
+			if !old[0].sameContent(&new[0]) {
+				us = append(us, Update{Modify, new[0]})
+			}
+			old, new = old[1:], new[1:]
+		}
+	}
+	if tail := us[start:]; len(tail) > 1 {
+		slices.SortStableFunc(tail, func(a, b Update) int { return cmp.Compare(a.Phase(), b.Phase()) })
+	}
+	return us
+}
+
+// Phase tells when among the updates of one switch this one is due: updates of
+// the same phase may be made in any order, a later phase only once an earlier
+// one is in effect.
+//
+// A new group comes before the routes that name it, and those, longer prefixes
+// first, before the groups that change under them: a destination that the
+// changed group will no longer serve well has left it by then. What is no longer
+// wanted goes last and in the opposite order, shorter prefixes first, so that
+// nothing falls back to a route that is about to go.
+func (u Update) Phase() int {
+	const (
+		setup = iota
+		newGroup
+		route // and the three after it
+		_
+		_
+		_
+		group
+		label
+		goneLabel
+		goneRoute // and the three after it
+		_
+		_
+		_
+		goneGroup
+		goneSetup
+	)
+	gone := u.Op == Delete
+	pick := func(made, unmade int) int {
+		if gone {
+			return unmade
+		}
+		return made
+	}
+	switch u.Entry.Table {
+	case ECMP:
+		if u.Op == Modify {
+			return group
+		}
+		return pick(newGroup, goneGroup)
+	case RouteV4, RouteV6:
+		level := u.Entry.prefixLevel()
+		return pick(route+level, goneRoute+3-level)
+	case SourceRoute:
+		return pick(label, goneLabel)
+	}
+	return pick(setup, goneSetup)
+}
+
+// prefixLevel returns 0 for a host's route, 1 for a ToR's, 2 for a pod's and 3
+// for the default.
+func (k Key) prefixLevel() int {
+	tor, pod := uint8(torBits4), uint8(podBits4)
+	if k.Table == RouteV6 {
+		tor, pod = torBits6, podBits6
+	}
+	switch {
+	case k.PrefixLen > tor:
+		return 0
+	case k.PrefixLen > pod:
+		return 1
+	case k.PrefixLen > 0:
+		return 2
+	}
+	return 3
+}
+
+// Prefix lengths of the fabric's address plan.
+const (
+	podBits4, torBits4 = 16, 24
+	podBits6, torBits6 = 48, 64
+)

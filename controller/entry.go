@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Value is a key of up to 128 bits.
+type Value struct {
+	Hi, Lo uint64
+}
+
+// AddrValue returns an IP address as a key.
+func AddrValue(a netip.Addr) Value {
+	if a.Is4() {
+		b := a.As4()
+		return Value{Lo: uint64(binary.BigEndian.Uint32(b[:]))}
+	}
+	b := a.As16()
+	return Value{Hi: binary.BigEndian.Uint64(b[:8]), Lo: binary.BigEndian.Uint64(b[8:])}
+}
+
+func (v Value) compare(w Value) int {
+	return cmp.Or(cmp.Compare(v.Hi, w.Hi), cmp.Compare(v.Lo, w.Lo))
+}
+
+// Key identifies an entry within a switch.
+type Key struct {
+	Table     Table
+	PrefixLen uint8  // bits; LPM tables only
+	Priority  int32  // ternary tables only; larger wins
+	Value     Value  // zero for a table without key
+	Mask      uint64 // ternary tables only
+}
+
+// Compare orders keys: by table, longer prefixes first, then by value and mask.
+func (k Key) Compare(l Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Table, l.Table),
+		cmp.Compare(l.PrefixLen, k.PrefixLen),
+		k.Value.compare(l.Value),
+		cmp.Compare(k.Mask, l.Mask),
+		cmp.Compare(l.Priority, k.Priority),
+	)
+}
+
+// String prints the table and the key, as in "route_v4 10.0.1.0/24".
+func (k Key) String() string {
+	if k.Table >= tableCount {
+		return k.Table.String()
+	}
+	switch l := k.Table.Layout(); {
+	case l.Match == Keyless:
+		return l.Name
+	case k.Table == RouteV4:
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(k.Value.Lo))
+		return fmt.Sprintf("%s %v/%d", l.Name, netip.AddrFrom4(b), k.PrefixLen)
+	case k.Table == RouteV6:
+		var b [16]byte
+		binary.BigEndian.PutUint64(b[:8], k.Value.Hi)
+		binary.BigEndian.PutUint64(b[8:], k.Value.Lo)
+		return fmt.Sprintf("%s %v/%d", l.Name, netip.AddrFrom16(b), k.PrefixLen)
+	case l.Match == Ternary:
+		return fmt.Sprintf("%s %#04x/%#04x", l.Name, k.Value.Lo, k.Mask)
+	default:
+		return fmt.Sprintf("%s %d", l.Name, k.Value.Lo)
+	}
+}
+
+// Member is one choice of an ECMP group: the port, and how many shares of the
+// traffic it takes.
+type Member struct {
+	Port   fabric.PortNo
+	Weight int32
+}
+
+// Entry is what a table holds under a key. A table without key holds one entry,
+// its default action.
+type Entry struct {
+	Key
+	Action Action
+	// Args are the action's arguments in the order of its layout; the rest is 0.
+	Args [maxArgs]uint64
+	// Members is set in an entry of a selector table, in port order, and makes
+	// Args meaningless. It is shared: do not write to it.
+	Members []Member
+}
+
+// Equal reports whether the entries have the same key and content.
+func (e Entry) Equal(f Entry) bool { return e.Key == f.Key && e.sameContent(&f) }
+
+func (e *Entry) sameContent(f *Entry) bool {
+	return e.Action == f.Action && e.Args == f.Args && slices.Equal(e.Members, f.Members)
+}
+
+// String prints the entry, as in "route_v4 10.0.1.0/24 -> forward_up(group=0)".
+func (e Entry) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v -> %v", e.Key, e.Action)
+	if e.Action >= actionCount {
+		return b.String()
+	}
+	if e.Table < tableCount && e.Table.Layout().Selector {
+		for i, m := range e.Members {
+			b.WriteString([]string{" {", " "}[min(i, 1)])
+			fmt.Fprintf(&b, "%d", m.Port)
+			if m.Weight != 1 {
+				fmt.Fprintf(&b, "*%d", m.Weight)
+			}
+		}
+		b.WriteString("}")
+		return b.String()
+	}
+	for i, p := range e.Action.Layout().Params {
+		b.WriteString([]string{"(", " "}[min(i, 1)])
+		fmt.Fprintf(&b, "%s=%d", p.Name, e.Args[i])
+	}
+	if len(e.Action.Layout().Params) > 0 {
+		b.WriteString(")")
+	}
+	return b.String()
+}

@@ -1,0 +1,205 @@
+package controller
+
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// group numbers an ECMP group within a switch. The number says what the group
+// is for, so that it needs no memory; groups with one purpose are shared:
+//
+//	default       what no other group is for
+//	pod           one pod, when its paths differ from the default's
+//	minusRemote   ToRs of other pods that miss only one uplink, by uplink;
+//	              at an aggregation switch, pods that miss only one
+//	minusOwn      ToRs of the own pod that miss only one uplink, by uplink
+//	perToR        one ToR, in any other case
+type group uint32
+
+const (
+	defaultGroup     group = 0
+	podGroup         group = 1
+	minusRemoteGroup       = podGroup + fabric.MaxPods
+	minusOwnGroup          = minusRemoteGroup + fabric.MaxUplinks
+	perToRGroup            = minusOwnGroup + fabric.MaxUplinks
+
+	noGroup group = 1<<32 - 1 // the less specific route serves as well
+)
+
+func isOne(set uint64) bool { return set != 0 && set&(set-1) == 0 }
+
+// planner answers what one switch's groups and routes are, in one state. It
+// remembers the approximations it made, which take long, by their input.
+type planner struct {
+	limit int
+	known map[weights]weights
+}
+
+// maxKnown bounds the planner's memory.
+const maxKnown = 4096
+
+func (pl *planner) reduce(w weights, n int) weights {
+	sum := 0
+	for _, x := range w[:n] {
+		sum += int(x)
+	}
+	if sum <= pl.limit {
+		return reduce(w, n, pl.limit)
+	}
+	r, ok := pl.known[w]
+	if !ok {
+		if pl.known == nil || len(pl.known) >= maxKnown {
+			pl.known = make(map[weights]weights)
+		}
+		r = reduce(w, n, pl.limit)
+		pl.known[w] = r
+	}
+	return r
+}
+
+// torView is one ToR in one state.
+type torView struct {
+	*state
+	pl       *planner
+	tor, pod int
+	live     uint64
+	base     weights // the default group's
+}
+
+func (pl *planner) tor(s *state, t int) torView {
+	v := torView{state: s, pl: pl, tor: t, pod: s.podOfToR(t), live: s.tor[t]}
+	v.base = v.up(v.live, v.pod)
+	if v.base == (weights{}) {
+		// No way to a core. Whatever the group holds, the data plane drops the
+		// packet and answers; an empty group would only be an error of its own.
+		v.base = ones(v.live)
+		if v.live == 0 {
+			v.base = ones(v.torAll)
+		}
+	}
+	v.base = pl.reduce(v.base, s.torUp)
+	return v
+}
+
+// toPod returns the weights towards pod q, and whether they differ from the
+// default's and lead anywhere.
+func (v *torView) toPod(q int) (weights, bool) {
+	// Towards a whole pod elsewhere the own pod's failures are in the default's
+	// weights already; within the own pod they do not matter, but are there.
+	if v.aggsPerPod == 0 || v.dead[q] == 0 {
+		return weights{}, false
+	}
+	w := v.paths(v.live, v.pod, q)
+	if w == (weights{}) {
+		return w, false
+	}
+	w = v.pl.reduce(w, v.torUp)
+	return w, w != v.base
+}
+
+// groupOf returns the group for ToR d, or noGroup.
+func (v *torView) groupOf(d int) group {
+	gone := v.torAll &^ v.state.tor[d]
+	if gone&v.live == 0 || d == v.tor {
+		return noGroup
+	}
+	q := v.podOfToR(d)
+	reach := v.support(v.live, v.pod, q)
+	if gone&reach == 0 || reach&^gone == 0 {
+		return noGroup
+	}
+	if isOne(gone) {
+		u := group(bits.TrailingZeros64(gone))
+		switch {
+		case q == v.pod:
+			return minusOwnGroup + u
+		case v.dead[q] == 0:
+			return minusRemoteGroup + u
+		}
+	}
+	return perToRGroup + group(d)
+}
+
+// content returns the weights of group g, and whether the ToR has it at all.
+func (v *torView) content(g group) (weights, bool) {
+	switch {
+	case g == defaultGroup:
+		return v.base, true
+	case g >= perToRGroup:
+		d := int(g - perToRGroup)
+		if v.groupOf(d) != g {
+			return weights{}, false
+		}
+		w := v.paths(v.live&v.state.tor[d], v.pod, v.podOfToR(d))
+		return v.pl.reduce(w, v.torUp), true
+	case g >= minusOwnGroup:
+		u := uint64(1) << (g - minusOwnGroup)
+		if v.single[v.pod][g-minusOwnGroup] == 0 || v.live&u == 0 || v.live == u {
+			return weights{}, false
+		}
+		return ones(v.live &^ u), true
+	case g >= minusRemoteGroup:
+		u := uint64(1) << (g - minusRemoteGroup)
+		users := v.clean[g-minusRemoteGroup]
+		if v.dead[v.pod] == 0 {
+			users -= v.single[v.pod][g-minusRemoteGroup]
+		}
+		if users == 0 || v.live&u == 0 {
+			return weights{}, false
+		}
+		w := v.up(v.live, v.pod)
+		rest := w.without(u)
+		if rest == w || rest == (weights{}) {
+			return weights{}, false
+		}
+		return v.pl.reduce(rest, v.torUp), true
+	}
+	return v.toPod(int(g - podGroup))
+}
+
+// aggView is one aggregation switch in one state.
+type aggView struct {
+	*state
+	agg, pod, pos int
+	live          uint64
+}
+
+func (s *state) aggView(a int) aggView {
+	return aggView{state: s, agg: a, pod: s.podOfAgg(a), pos: a % s.aggsPerPod, live: s.agg[a]}
+}
+
+// missing returns the uplinks by which pod q cannot be reached.
+func (v *aggView) missing(q int) uint64 { return v.aggAll &^ v.state.agg[q*v.aggsPerPod+v.pos] }
+
+// groupOf returns the group for pod q, or noGroup.
+func (v *aggView) groupOf(q int) group {
+	gone := v.missing(q)
+	switch {
+	case q == v.pod || gone&v.live == 0 || v.live&^gone == 0:
+		return noGroup
+	case isOne(gone):
+		return minusRemoteGroup + group(bits.TrailingZeros64(gone))
+	}
+	return podGroup + group(q)
+}
+
+// content returns the live uplinks of group g, and whether the switch has it.
+func (v *aggView) content(g group) (uint64, bool) {
+	if g == defaultGroup {
+		if v.live == 0 {
+			return v.aggAll, true
+		}
+		return v.live, true
+	}
+	if g < minusRemoteGroup {
+		q := int(g - podGroup)
+		return v.live & v.state.agg[q*v.aggsPerPod+v.pos], v.groupOf(q) == g
+	}
+	for q := range v.pods {
+		if v.groupOf(q) == g {
+			return v.live &^ (1 << (g - minusRemoteGroup)), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,347 @@
+package controller
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+func mustFabric(tb testing.TB, s fabric.Spec) *fabric.Fabric {
+	tb.Helper()
+	f, err := fabric.New(s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+func testConfig(f *fabric.Fabric) Config {
+	return Config{
+		Fabric: f, Instance: "test", CarrierV4: UDPSourcePort, CarrierV6: FlowLabel,
+		ECN:              ECN{Kmin: 800_000, Kmax: 800_000, Pmax: 1, Unit: 256},
+		QuenchIntervalUs: 10, ControlPriority: 7, HashSeed: 1,
+	}
+}
+
+func mustCore(tb testing.TB, cfg Config) *Core {
+	tb.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// drawSpec draws a small fabric of either kind, partial pods included.
+func drawSpec(t *rapid.T) fabric.Spec {
+	count := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	if rapid.Bool().Draw(t, "two tiers") {
+		return fabric.Spec{
+			Kind: fabric.KindLeafSpine, ToRs: count("tors", 2, 6), Spines: count("spines", 1, 5),
+			HostsPerToR: count("hosts", 1, 2),
+		}
+	}
+	aggs := count("aggs", 1, 4)
+	return fabric.Spec{
+		Kind: fabric.KindFatTree, Pods: count("pods", 1, 4), ToRsPerPod: count("tors", 1, 3),
+		AggsPerPod: aggs, Cores: aggs * count("agg uplinks", 1, 4), HostsPerToR: count("hosts", 1, 2),
+	}
+}
+
+func upLinks(f *fabric.Fabric) []fabric.LinkID {
+	var ls []fabric.LinkID
+	for id := f.Hosts(); id < f.Links(); id++ {
+		ls = append(ls, fabric.LinkID(id))
+	}
+	return ls
+}
+
+// desired returns all switches' full tables.
+func desired(c *Core) map[fabric.NodeID][]Entry {
+	m := map[fabric.NodeID][]Entry{}
+	for i := range c.f.Switches() {
+		id := fabric.NodeID(c.f.Hosts() + i)
+		m[id] = c.Desired(id)
+	}
+	return m
+}
+
+// apply makes one update as a switch would, refusing what a switch refuses.
+func apply(entries []Entry, u Update) ([]Entry, error) {
+	i, found := slices.BinarySearchFunc(entries, u.Entry.Key, func(e Entry, k Key) int { return e.Compare(k) })
+	switch {
+	case u.Op == Insert && found:
+		return nil, fmt.Errorf("%v: exists", u)
+	case u.Op != Insert && !found:
+		return nil, fmt.Errorf("%v: not found", u)
+	case u.Op == Insert:
+		return slices.Insert(entries, i, u.Entry), nil
+	case u.Op == Delete:
+		return slices.Delete(entries, i, i+1), nil
+	}
+	entries[i] = u.Entry
+	return entries, nil
+}
+
+// checkWalks follows all packets through the tables: no loop, nothing lost that
+// has a path, and, where even is set, the same share on every live path.
+func checkWalks(f *fabric.Fabric, tables map[fabric.NodeID][]Entry, live func(fabric.LinkID) bool, reachable func(src, dst fabric.NodeID) bool, even bool) error {
+	w := walker{f: f, tables: map[fabric.NodeID]*walkTables{}, live: live}
+	for id, es := range tables {
+		w.tables[id] = newWalkTables(es)
+	}
+	for s := range f.ToRs() {
+		src := f.ToRID(s)
+		for h := range f.Hosts() {
+			host := fabric.NodeID(h)
+			dst := f.ToROf(host)
+			if !live(fabric.LinkID(h)) {
+				continue
+			}
+			for _, addr := range []netip.Addr{f.HostAddr4(host), f.HostAddr6(host)} {
+				perPath := map[string]float64{}
+				for _, o := range w.walk(src, addr, noLabel) {
+					if o.lost != "" && (reachable(src, dst) || o.lost[len(o.lost)-4:] == "loop") {
+						return fmt.Errorf("from %s to %v (%s): %s", f.Name(src), addr, f.Name(host), o.lost)
+					}
+					if o.lost == "" && o.host != host {
+						return fmt.Errorf("from %s to %v: delivered to %s, not %s", f.Name(src), addr, f.Name(o.host), f.Name(host))
+					}
+					perPath[fmt.Sprint(o.hops)] += o.share
+				}
+				if !even || !reachable(src, dst) || src == dst {
+					continue
+				}
+				n := len(livePaths(f, src, dst, live))
+				if len(perPath) != n {
+					return fmt.Errorf("from %s to %s: %d paths used of %d live ones", f.Name(src), f.Name(host), len(perPath), n)
+				}
+				for p, share := range perPath {
+					if math.Abs(share-1/float64(n)) > 1e-9 {
+						return fmt.Errorf("from %s to %s: path %s carries %v, not 1/%d", f.Name(src), f.Name(host), p, share, n)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkLabels follows labelled packets: on a live path they keep to it exactly.
+func checkLabels(f *fabric.Fabric, tables map[fabric.NodeID][]Entry, live func(fabric.LinkID) bool) error {
+	w := walker{f: f, tables: map[fabric.NodeID]*walkTables{}, live: live}
+	for id, es := range tables {
+		w.tables[id] = newWalkTables(es)
+	}
+	for s := range f.ToRs() {
+		for d := range f.ToRs() {
+			src, dst := f.ToRID(s), f.ToRID(d)
+			host, _ := f.HostsOf(dst)
+			if s == d || !live(fabric.LinkID(host)) {
+				continue
+			}
+			alive := livePaths(f, src, dst, live)
+			for _, l := range f.PathLabels(src, dst) {
+				outs := w.walk(src, f.HostAddr4(host), int(l))
+				want, _ := f.Path(nil, src, dst, l)
+				if slices.Contains(alive, l) {
+					if len(outs) != 1 || outs[0].lost != "" || !slices.Equal(outs[0].hops[:len(want)], want) {
+						return fmt.Errorf("label %d from %s to %s goes %+v, not %v", l, f.Name(src), f.Name(dst), outs, want)
+					}
+					continue
+				}
+				for _, o := range outs {
+					if o.lost != "" && o.lost[len(o.lost)-4:] == "loop" {
+						return fmt.Errorf("label %d from %s to %s: %s", l, f.Name(src), f.Name(dst), o.lost)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TestRandomFailures drives random link changes through a core and checks, after
+// every single update, that no packet is lost that the change itself does not
+// lose, and in the end that the switches hold exactly the full tables.
+func TestRandomFailures(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, err := fabric.New(drawSpec(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := testConfig(f)
+		cfg.MaxGroupSize = 1024 // all weights exact
+		c, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := desired(c)
+		links := upLinks(f)
+		stepwise := rapid.Bool().Draw(t, "check every update")
+		before := make([]bool, f.Links())
+		for i := range before {
+			before[i] = true
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			for range rapid.IntRange(1, 4).Draw(t, "events") {
+				link := f.Link(rapid.SampledFrom(links).Draw(t, "link"))
+				end := link.A
+				if rapid.Bool().Draw(t, "upper end") {
+					end = link.B
+				}
+				if err := c.PortState(0, end.Node, end.Port, rapid.Bool().Draw(t, "up")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// A link that is going down carries packets until nobody uses it, as
+			// in a drain; one that came up carries them already.
+			during := func(l fabric.LinkID) bool { return before[l] || c.LinkUp(l) }
+			both := func(src, dst fabric.NodeID) bool {
+				old := livePaths(f, src, dst, func(l fabric.LinkID) bool { return before[l] })
+				return src == dst || len(old) > 0 && len(livePaths(f, src, dst, c.LinkUp)) > 0
+			}
+			stage := -1
+			for _, d := range c.Ready().Writes {
+				if d.Stage < stage {
+					t.Fatalf("stage %d after %d", d.Stage, stage)
+				}
+				stage = d.Stage
+				phase := -1
+				for _, u := range d.Updates {
+					if u.Phase() < phase {
+						t.Fatalf("%s: %v comes after phase %d", f.Name(d.Node), u, phase)
+					}
+					phase = u.Phase()
+					if tables[d.Node], err = apply(tables[d.Node], u); err != nil {
+						t.Fatalf("%s: %v", f.Name(d.Node), err)
+					}
+					if !stepwise {
+						continue
+					}
+					if err := checkWalks(f, tables, during, both, false); err != nil {
+						t.Fatalf("after %s: %v: %v", f.Name(d.Node), u, err)
+					}
+				}
+			}
+			if diff := cmp.Diff(desired(c), tables); diff != "" {
+				t.Fatalf("deltas lead elsewhere than the full tables (-full +deltas):\n%s", diff)
+			}
+			fresh := func(src, dst fabric.NodeID) bool {
+				return src == dst || len(livePaths(f, src, dst, c.LinkUp)) > 0
+			}
+			if err := checkWalks(f, tables, c.LinkUp, fresh, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkLabels(f, tables, c.LinkUp); err != nil {
+				t.Fatal(err)
+			}
+			for l := range before {
+				before[l] = c.LinkUp(fabric.LinkID(l))
+			}
+		}
+	})
+}
+
+// TestNoAddressLoops sends packets to addresses nobody has.
+func TestNoAddressLoops(t *testing.T) {
+	for _, spec := range []fabric.Spec{
+		{Kind: fabric.KindFatTree, K: 4},
+		{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2},
+	} {
+		f := mustFabric(t, spec)
+		c := mustCore(t, testConfig(f))
+		w := walker{f: f, tables: map[fabric.NodeID]*walkTables{}, live: c.LinkUp}
+		for id, es := range desired(c) {
+			w.tables[id] = newWalkTables(es)
+		}
+		for pod := range 6 {
+			for tor := range 6 {
+				for host := range 8 {
+					for _, a := range []netip.Addr{
+						netip.AddrFrom4([4]byte{10, byte(pod), byte(tor), byte(host)}),
+						netip.AddrFrom4([4]byte{11, byte(pod), byte(tor), byte(host)}),
+						netip.AddrFrom16([16]byte{0xfd, 0, 0, 0xe7, 0, byte(pod), 0, byte(tor), 15: byte(host)}),
+					} {
+						if h, ok := f.HostByAddr(a); ok && a == f.HostAddr4(h) {
+							continue
+						}
+						for s := range f.ToRs() {
+							for _, o := range w.walk(f.ToRID(s), a, noLabel) {
+								if _, known := f.HostByAddr(a); !known && o.lost[len(o.lost)-8:] != "no route" {
+									t.Fatalf("%v: %+v", a, o)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestDesiredIsSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, err := fabric.New(drawSpec(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(testConfig(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range rapid.SliceOf(rapid.SampledFrom(upLinks(f))).Draw(t, "down") {
+			if err := c.PortState(0, f.Link(id).A.Node, f.Link(id).A.Port, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, es := range desired(c) {
+			for i := range es[:len(es)-1] {
+				if es[i].Compare(es[i+1].Key) >= 0 {
+					t.Fatalf("%s: %v before %v", f.Name(id), es[i], es[i+1])
+				}
+			}
+			if us := Diff(es, es); len(us) != 0 {
+				t.Fatalf("%s: differs from itself: %v", f.Name(id), us)
+			}
+		}
+	})
+}
+
+func TestReduce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, fabric.MaxUplinks).Draw(t, "uplinks")
+		limit := rapid.IntRange(n, 256).Draw(t, "limit")
+		var w weights
+		sum := 0
+		for i := range n {
+			w[i] = rapid.Uint8Range(0, fabric.MaxUplinks).Draw(t, "weight")
+			sum += int(w[i])
+		}
+		r := reduce(w, n, limit)
+		size, div := 0, 0
+		for i := range w {
+			if (w[i] == 0) != (r[i] == 0) {
+				t.Fatalf("uplink %d has weight %d for %d paths", i, r[i], w[i])
+			}
+			size, div = size+int(r[i]), gcd(div, int(r[i]))
+		}
+		if size > limit || sum > 0 && div != 1 {
+			t.Fatalf("sum %d, limit %d, common divisor %d", size, limit, div)
+		}
+		// Of a group of the limit's size, rounding alone can cost a member one
+		// share; see that no member gets more than that over its due.
+		for i := range w {
+			if over := float64(r[i])/float64(size) - float64(w[i])/float64(max(sum, 1)); sum > 0 && over > float64(n)/float64(limit) {
+				t.Fatalf("uplink %d gets %d/%d instead of %d/%d", i, r[i], size, w[i], sum)
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package controller
+
+import "fmt"
+
+// Table is a table of the P4 program that the controller writes, in the order
+// in which an empty switch is programmed.
+type Table uint8
+
+// The tables. CloneSession is not a P4 table but the clone sessions of the
+// packet replication engine, which are desired, compared and written likewise:
+// the key is the session's number.
+const (
+	CloneSession Table = iota
+	Device
+	LabelCarrier
+	UplinkOfPort
+	PortOfUplink
+	ECNProfile
+	ECMP
+	RouteV4
+	RouteV6
+	SourceRoute
+	tableCount
+)
+
+// Tables returns all tables in order.
+func Tables() []Table {
+	ts := make([]Table, tableCount)
+	for i := range ts {
+		ts[i] = Table(i)
+	}
+	return ts
+}
+
+// Action is an action of the P4 program.
+type Action uint8
+
+// The actions. CloneTo belongs to [CloneSession] and NoAction stands in entries
+// that are only to be deleted.
+const (
+	NoAction Action = iota
+	CloneTo
+	SetDevice
+	CarrierUDPSport
+	CarrierFlowLabel
+	SetUplinkIndex
+	TakeUplink
+	MarkBetween
+	Deliver
+	ForwardDown
+	ForwardUp
+	Discard
+	actionCount
+)
+
+// MatchKind is how a table's key matches.
+type MatchKind uint8
+
+// The kinds. Keyless tables have only a default action.
+const (
+	Keyless MatchKind = iota
+	Exact
+	LPM
+	Ternary
+)
+
+func (k MatchKind) String() string {
+	return [...]string{"no key", "exact", "lpm", "ternary"}[k]
+}
+
+// Param is a named value of so many bits: a key field or an action parameter.
+type Param struct {
+	Name string
+	Bits int
+}
+
+// TableLayout describes a table of the program.
+type TableLayout struct {
+	Name     string
+	Match    MatchKind
+	Key      Param
+	Actions  []Action
+	Selector bool // its entries are one-shot action sets
+}
+
+// ActionLayout describes an action of the program.
+type ActionLayout struct {
+	Name   string
+	Params []Param
+}
+
+// maxArgs is the largest number of parameters of an action.
+const maxArgs = 6
+
+var tableLayouts = [tableCount]TableLayout{
+	CloneSession: {Name: "clone_session", Match: Exact, Key: Param{"session", 32}, Actions: []Action{CloneTo}},
+	Device:       {Name: "device", Match: Keyless, Actions: []Action{SetDevice}},
+	LabelCarrier: {Name: "label_carrier", Match: Exact, Key: Param{"is_ipv6", 1}, Actions: []Action{CarrierUDPSport, CarrierFlowLabel}},
+	UplinkOfPort: {Name: "uplink_of_port", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SetUplinkIndex}},
+	PortOfUplink: {Name: "port_of_uplink", Match: Exact, Key: Param{"index", 8}, Actions: []Action{TakeUplink}},
+	ECNProfile:   {Name: "ecn_profile", Match: Exact, Key: Param{"port", 9}, Actions: []Action{MarkBetween}},
+	ECMP:         {Name: "ecmp", Match: Exact, Key: Param{"group", 16}, Actions: []Action{TakeUplink}, Selector: true},
+	RouteV4:      {Name: "route_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
+	RouteV6:      {Name: "route_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
+	SourceRoute:  {Name: "source_route", Match: Ternary, Key: Param{"label", 14}, Actions: []Action{TakeUplink}},
+}
+
+var actionLayouts = [actionCount]ActionLayout{
+	NoAction:         {Name: "NoAction"},
+	CloneTo:          {Name: "clone_to", Params: []Param{{"port", 9}, {"truncate", 32}}},
+	SetDevice:        {Name: "set_device", Params: []Param{{"switch_id", 32}, {"hash_seed", 32}, {"hash_offset", 8}, {"uplinks", 8}, {"control_priority", 3}, {"quench_interval_us", 32}}},
+	CarrierUDPSport:  {Name: "carrier_udp_sport"},
+	CarrierFlowLabel: {Name: "carrier_flow_label"},
+	SetUplinkIndex:   {Name: "set_uplink_index", Params: []Param{{"index", 8}}},
+	TakeUplink:       {Name: "take_uplink", Params: []Param{{"port", 9}}},
+	MarkBetween:      {Name: "mark_between", Params: []Param{{"kmin", 19}, {"kmax", 19}, {"pmax", 16}}},
+	Deliver:          {Name: "deliver", Params: []Param{{"port", 9}, {"dmac", 48}}},
+	ForwardDown:      {Name: "forward_down", Params: []Param{{"port", 9}}},
+	ForwardUp:        {Name: "forward_up", Params: []Param{{"group", 16}}},
+	Discard:          {Name: "discard"},
+}
+
+// Layout describes the table. What it points to must not be written to.
+func (t Table) Layout() *TableLayout { return &tableLayouts[t] }
+
+func (t Table) String() string {
+	if t >= tableCount {
+		return fmt.Sprintf("Table(%d)", uint8(t))
+	}
+	return tableLayouts[t].Name
+}
+
+// Layout describes the action. What it points to must not be written to.
+func (a Action) Layout() *ActionLayout { return &actionLayouts[a] }
+
+func (a Action) String() string {
+	if a >= actionCount {
+		return fmt.Sprintf("Action(%d)", uint8(a))
+	}
+	return actionLayouts[a].Name
+}

@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// state is what tables follow from: which uplinks live. Besides, it counts the
+// ToRs with exactly one dead uplink, which share groups; see tor.go.
+type state struct {
+	shape
+	tor []uint64 // by ToR: bit i is set while uplink i is live
+	agg []uint64 // by aggregation switch, likewise
+
+	dead   []int                      // by pod: dead uplinks of its aggregation switches
+	single [][fabric.MaxUplinks]int32 // by pod and uplink: ToRs that miss only this uplink
+	clean  [fabric.MaxUplinks]int32   // single, over the pods with dead == 0
+}
+
+// shape is what of the fabric is needed all the time.
+type shape struct {
+	pods, torsPerPod, aggsPerPod int
+	torAll, aggAll               uint64 // all uplinks of a ToR, of an aggregation switch
+	torUp, aggUp                 int    // how many those are
+}
+
+func newState(f *fabric.Fabric) *state {
+	spec := f.Spec()
+	s := &state{
+		shape: shape{pods: spec.Pods, torsPerPod: spec.ToRsPerPod, aggsPerPod: spec.AggsPerPod},
+		tor:   make([]uint64, f.ToRs()),
+		agg:   make([]uint64, f.Aggs()),
+	}
+	s.torUp = f.Node(f.ToRID(0)).Uplinks()
+	s.torAll = 1<<s.torUp - 1
+	if f.ThreeTier() {
+		s.aggUp = f.Node(f.AggID(0)).Uplinks()
+		s.aggAll = 1<<s.aggUp - 1
+	}
+	for i := range s.tor {
+		s.tor[i] = s.torAll
+	}
+	for i := range s.agg {
+		s.agg[i] = s.aggAll
+	}
+	s.dead = make([]int, s.pods)
+	s.single = make([][fabric.MaxUplinks]int32, s.pods)
+	return s
+}
+
+func (s *state) podOfToR(t int) int { return t / s.torsPerPod }
+func (s *state) podOfAgg(a int) int { return a / s.aggsPerPod }
+
+// setToR replaces the live uplinks of ToR t.
+func (s *state) setToR(t int, live uint64) {
+	s.countSingle(t, -1)
+	s.tor[t] = live
+	s.countSingle(t, 1)
+}
+
+func (s *state) countSingle(t int, by int32) {
+	gone := s.torAll &^ s.tor[t]
+	if bits.OnesCount64(gone) != 1 {
+		return
+	}
+	p, u := s.podOfToR(t), bits.TrailingZeros64(gone)
+	s.single[p][u] += by
+	if s.dead[p] == 0 {
+		s.clean[u] += by
+	}
+}
+
+// setAgg replaces the live uplinks of aggregation switch a.
+func (s *state) setAgg(a int, live uint64) {
+	p := s.podOfAgg(a)
+	was := s.dead[p]
+	s.dead[p] += bits.OnesCount64(s.agg[a]) - bits.OnesCount64(live)
+	s.agg[a] = live
+	by := int32(0)
+	switch {
+	case was == 0 && s.dead[p] > 0:
+		by = -1
+	case was > 0 && s.dead[p] == 0:
+		by = 1
+	default:
+		return
+	}
+	for u := range s.clean {
+		s.clean[u] += by * s.single[p][u]
+	}
+}
+
+// paths returns how many live paths lead from uplink set live of a ToR in pod p
+// to the aggregation switches of pod q. Within a pod, and in two tiers, that is
+// one by every uplink.
+func (s *state) paths(live uint64, p, q int) (w weights) {
+	if p == q || s.aggsPerPod == 0 {
+		return ones(live)
+	}
+	for ; live != 0; live &= live - 1 {
+		u := bits.TrailingZeros64(live)
+		w[u] = uint8(bits.OnesCount64(s.agg[p*s.aggsPerPod+u] & s.agg[q*s.aggsPerPod+u]))
+	}
+	return w
+}
+
+// up returns how many live paths lead from uplink set live of a ToR in pod p to
+// the cores, or to the spines.
+func (s *state) up(live uint64, p int) (w weights) {
+	if s.aggsPerPod == 0 {
+		return ones(live)
+	}
+	for ; live != 0; live &= live - 1 {
+		u := bits.TrailingZeros64(live)
+		w[u] = uint8(bits.OnesCount64(s.agg[p*s.aggsPerPod+u]))
+	}
+	return w
+}
+
+// support returns which uplinks of set live have a path to pod q.
+func (s *state) support(live uint64, p, q int) uint64 {
+	if p == q || s.aggsPerPod == 0 || s.dead[p] == 0 && s.dead[q] == 0 {
+		return live
+	}
+	for rest := live; rest != 0; rest &= rest - 1 {
+		u := bits.TrailingZeros64(rest)
+		if s.agg[p*s.aggsPerPod+u]&s.agg[q*s.aggsPerPod+u] == 0 {
+			live &^= 1 << u
+		}
+	}
+	return live
+}

@@ -1,0 +1,276 @@
+package controller
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"net/netip"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// hashOffsets, by tier, set the ECMP hashes of the tiers apart: with the same
+// bits of one hash, all packets that reach an aggregation switch would already
+// agree on what chooses its uplink.
+var hashOffsets = [...]uint64{fabric.ToR: 0, fabric.Aggregation: 8, fabric.Core: 0}
+
+// prefix names a destination of the address plan: all, a pod, a ToR.
+type prefix struct {
+	level int // as Key.prefixLevel: 1 ToR, 2 pod, 3 default
+	index int // of the ToR or pod
+}
+
+// tableWriter appends entries in key order. The entries of v6 routes follow all
+// v4 ones, so each family is written by a pass of its own.
+type tableWriter struct {
+	f   *fabric.Fabric
+	out []Entry
+}
+
+func (w *tableWriter) add(k Key, a Action, args ...uint64) {
+	e := Entry{Key: k, Action: a}
+	copy(e.Args[:], args)
+	w.out = append(w.out, e)
+}
+
+func exact(t Table, v uint64) Key { return Key{Table: t, Value: Value{Lo: v}} }
+
+func routeKey(t Table, p netip.Prefix) Key {
+	return Key{Table: t, PrefixLen: uint8(p.Bits()), Value: AddrValue(p.Addr())}
+}
+
+func (w *tableWriter) hostKey(t Table, h fabric.NodeID) Key {
+	if t == RouteV4 {
+		return routeKey(t, netip.PrefixFrom(w.f.HostAddr4(h), 32))
+	}
+	return routeKey(t, netip.PrefixFrom(w.f.HostAddr6(h), 128))
+}
+
+func prefixKey(f *fabric.Fabric, t Table, p prefix) Key {
+	switch v4 := t == RouteV4; {
+	case p.level == 1 && v4:
+		return routeKey(t, f.ToRPrefix4(f.ToRID(p.index)))
+	case p.level == 1:
+		return routeKey(t, f.ToRPrefix6(f.ToRID(p.index)))
+	case p.level == 2 && v4:
+		return routeKey(t, f.PodPrefix4(p.index))
+	case p.level == 2:
+		return routeKey(t, f.PodPrefix6(p.index))
+	}
+	return Key{Table: t}
+}
+
+// upRoute is a route that leads up because of failures.
+type upRoute struct {
+	prefix
+	group group
+}
+
+// groups appends the groups that the routes name, each once, in order.
+func groups(routes []upRoute) []group {
+	gs := make([]group, 0, len(routes)+1)
+	gs = append(gs, defaultGroup)
+	for _, r := range routes {
+		gs = append(gs, r.group)
+	}
+	slices.Sort(gs)
+	return slices.Compact(gs)
+}
+
+// torRoutes returns the routes of a ToR that failures make, ToRs first.
+func (v *torView) torRoutes() []upRoute {
+	var rs []upRoute
+	for d, live := range v.state.tor {
+		if live != v.torAll {
+			if g := v.groupOf(d); g != noGroup {
+				rs = append(rs, upRoute{prefix{1, d}, g})
+			}
+		}
+	}
+	for q, dead := range v.dead {
+		if dead > 0 {
+			if _, ok := v.toPod(q); ok {
+				rs = append(rs, upRoute{prefix{2, q}, podGroup + group(q)})
+			}
+		}
+	}
+	return rs
+}
+
+// aggRoutes returns the routes of an aggregation switch that failures make.
+func (v *aggView) aggRoutes() []upRoute {
+	var rs []upRoute
+	for q, dead := range v.dead {
+		if dead > 0 {
+			if g := v.groupOf(q); g != noGroup {
+				rs = append(rs, upRoute{prefix{2, q}, g})
+			}
+		}
+	}
+	return rs
+}
+
+// appendDesired appends the full tables of a switch.
+func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
+	n := c.f.Node(id)
+	w := tableWriter{c.f, out}
+	for p := range n.Ports() {
+		w.add(exact(CloneSession, uint64(cloneSessions+p+1)), CloneTo, uint64(p+1), uint64(c.cfg.CloneBytes))
+	}
+	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],
+		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))
+	for family, carrier := range []Carrier{c.cfg.CarrierV4, c.cfg.CarrierV6} {
+		switch carrier {
+		case UDPSourcePort:
+			w.add(exact(LabelCarrier, uint64(family)), CarrierUDPSport)
+		case FlowLabel:
+			w.add(exact(LabelCarrier, uint64(family)), CarrierFlowLabel)
+		}
+	}
+	first := uint64(n.FirstUplink())
+	for u := range uint64(n.Uplinks()) {
+		w.add(exact(UplinkOfPort, first+u), SetUplinkIndex, u)
+	}
+	for u := range uint64(n.Uplinks()) {
+		w.add(exact(PortOfUplink, u), TakeUplink, first+u)
+	}
+	if e := c.cfg.ECN; e.Kmax > 0 {
+		for p := range n.Ports() {
+			w.add(exact(ECNProfile, uint64(p+1)), MarkBetween, uint64(e.Kmin/e.Unit), uint64(e.Kmax/e.Unit),
+				uint64(math.Round(e.Pmax*maxProbability)))
+		}
+	}
+
+	var rs []upRoute
+	switch n.Tier {
+	case fabric.ToR:
+		v := c.plan.tor(s, n.Index)
+		rs = v.torRoutes()
+		w.out = c.appendToRGroups(w.out, &v, groups(rs))
+	case fabric.Aggregation:
+		v := s.aggView(n.Index)
+		rs = v.aggRoutes()
+		w.out = c.appendAggGroups(w.out, &v, groups(rs))
+	}
+	c.appendRoutes(&w, n, RouteV4, rs)
+	c.appendRoutes(&w, n, RouteV6, rs)
+	w.out = c.appendLabels(w.out, s, n)
+	return w.out
+}
+
+// appendRoutes appends all routes of one family, up being those that failures
+// make. An address within what the switch is responsible for, but without a
+// host, is discarded: sent on, it would come back.
+func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRoute) {
+	type route struct {
+		prefix
+		action Action
+		arg    uint64
+	}
+	var rs []route
+	for _, r := range up {
+		rs = append(rs, route{r.prefix, ForwardUp, uint64(r.group)})
+	}
+	down := int(n.FirstUplink()) - 1
+	switch n.Tier {
+	case fabric.ToR:
+		first, count := c.f.HostsOf(n.ID)
+		for i := range count {
+			h := first + fabric.NodeID(i)
+			mac := c.f.MAC(h)
+			var dmac uint64
+			for _, b := range mac {
+				dmac = dmac<<8 | uint64(b)
+			}
+			w.add(w.hostKey(t, h), Deliver, uint64(i+1), dmac)
+		}
+		rs = append(rs, route{prefix{1, n.Index}, Discard, 0})
+	case fabric.Aggregation:
+		rs = append(rs, route{prefix{2, n.Pod}, Discard, 0})
+	}
+	if n.Tier != fabric.ToR {
+		for p := range down {
+			peer := c.f.Node(c.f.Link(n.Link(fabric.PortNo(p + 1))).Peer(n.ID).Node)
+			to := prefix{1, peer.Index}
+			if peer.Tier == fabric.Aggregation {
+				to = prefix{2, peer.Pod}
+			}
+			rs = append(rs, route{to, ForwardDown, uint64(p + 1)})
+		}
+	}
+	if n.Uplinks() > 0 {
+		rs = append(rs, route{prefix{level: 3}, ForwardUp, uint64(defaultGroup)})
+	}
+	slices.SortFunc(rs, func(a, b route) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.index, b.index))
+	})
+	for _, r := range rs {
+		if r.action == Discard {
+			w.add(prefixKey(c.f, t, r.prefix), Discard)
+			continue
+		}
+		w.add(prefixKey(c.f, t, r.prefix), r.action, r.arg)
+	}
+}
+
+// appendLabels appends the label entries of the live uplinks.
+func (c *Core) appendLabels(out []Entry, s *state, n *fabric.Node) []Entry {
+	var live uint64
+	switch n.Tier {
+	case fabric.ToR:
+		live = s.tor[n.Index]
+	case fabric.Aggregation:
+		live = s.agg[n.Index]
+	default:
+		return out
+	}
+	ms := c.matches[n.Tier]
+	for ; live != 0; live &= live - 1 {
+		u := bits.TrailingZeros64(live)
+		k := Key{Table: SourceRoute, Value: Value{Lo: uint64(ms[u].Value)}, Mask: uint64(ms[u].Mask), Priority: 1}
+		out = append(out, Entry{Key: k, Action: TakeUplink, Args: [maxArgs]uint64{uint64(n.FirstUplink()) + uint64(u)}})
+	}
+	return out
+}
+
+// appendToRGroups appends those of the groups gs that the ToR has.
+func (c *Core) appendToRGroups(out []Entry, v *torView, gs []group) []Entry {
+	first := c.f.Node(c.f.ToRID(v.tor)).FirstUplink()
+	for _, g := range gs {
+		if w, ok := v.content(g); ok {
+			out = append(out, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(first, w, v.torUp)})
+		}
+	}
+	return out
+}
+
+// appendAggGroups appends those of the groups gs that the aggregation switch
+// has.
+func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group) []Entry {
+	first := c.f.Node(c.f.AggID(v.agg)).FirstUplink()
+	for _, g := range gs {
+		if set, ok := v.content(g); ok {
+			out = append(out, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(first, ones(set), v.aggUp)})
+		}
+	}
+	return out
+}
+
+// members returns the members of a group whose uplinks begin at port first.
+// Equal groups often come one after another, on switch after switch: the last
+// one is kept and shared.
+func (c *Core) members(first fabric.PortNo, w weights, n int) []Member {
+	if l := &c.lastMembers; l.members != nil && l.first == first && l.weights == w {
+		return l.members
+	}
+	ms := make([]Member, 0, n)
+	for u, x := range w[:n] {
+		if x > 0 {
+			ms = append(ms, Member{Port: first + fabric.PortNo(u), Weight: int32(x)})
+		}
+	}
+	ms = slices.Clip(ms)
+	c.lastMembers.first, c.lastMembers.weights, c.lastMembers.members = first, w, ms
+	return ms
+}

@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// weights are the shares of a switch's uplinks, by index. No uplink has more
+// than MaxUplinks live paths.
+type weights [fabric.MaxUplinks]uint8
+
+// ones returns the weights that give every uplink of set one share.
+func ones(set uint64) (w weights) {
+	for ; set != 0; set &= set - 1 {
+		w[bits.TrailingZeros64(set)] = 1
+	}
+	return w
+}
+
+// without returns w with the uplinks of set taken out.
+func (w weights) without(set uint64) weights {
+	for ; set != 0; set &= set - 1 {
+		w[bits.TrailingZeros64(set)] = 0
+	}
+	return w
+}
+
+// tolerance is how much more than its share a member of an approximated group
+// may get before a larger group is tried.
+const tolerance = 0.05
+
+// reduce divides the weights of the first n uplinks by their greatest common
+// divisor and, if their sum is still above limit, approximates them: the
+// smallest group in which no member gets more than its share by the tolerance,
+// or else the best one within the limit. limit is not below the number of
+// members.
+func reduce(w weights, n, limit int) weights {
+	div, sum := 0, 0
+	for _, x := range w[:n] {
+		div, sum = gcd(div, int(x)), sum+int(x)
+	}
+	if div == 0 {
+		return w
+	}
+	if sum/div <= limit {
+		if div > 1 {
+			for i := range w[:n] {
+				w[i] /= uint8(div)
+			}
+		}
+		return w
+	}
+
+	// One share each, then one more at a time to where it hurts least: that is
+	// the best group of every size [Zhou et al., WCMP, EuroSys 2014].
+	var x, best weights
+	size := 0
+	for i := range w[:n] {
+		if w[i] > 0 {
+			x[i] = 1
+			size++
+		}
+	}
+	bestExcess := -1.0
+	for {
+		worst := 0.0
+		for i := range w[:n] {
+			if w[i] > 0 {
+				worst = max(worst, float64(x[i])/float64(w[i]))
+			}
+		}
+		if excess := worst*float64(sum)/float64(size) - 1; bestExcess < 0 || excess < bestExcess {
+			best, bestExcess = x, excess
+		}
+		if bestExcess <= tolerance || size == limit {
+			return reduce(best, n, limit)
+		}
+		next := -1
+		for i := range w[:n] {
+			if w[i] > 0 && (next < 0 || (int(x[i])+1)*int(w[next]) < (int(x[next])+1)*int(w[i])) {
+				next = i
+			}
+		}
+		x[next]++
+		size++
+	}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
