@@ -1,0 +1,203 @@
+package switchd
+
+import (
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+)
+
+// actionSet is a selector group that an entry was programmed with in one
+// shot: a group and members of the switch that only this entry uses.
+type actionSet struct {
+	gid     bmv2.GroupID
+	members []variant
+}
+
+// aim checks what an entry is to do and readies the switch for it: it takes
+// references on members and groups, or makes the group of a one-shot, and
+// notes in e what it did.
+func (p *pipeline) aim(t *tableState, a *p4.TableAction, e *entry) (bmv2.Target, error) {
+	var target bmv2.Target
+	if t.profile == nil {
+		x, ok := a.GetType().(*p4.TableAction_Action)
+		if !ok {
+			return target, invalidf("the table has direct actions; the request has %T", a.GetType())
+		}
+		call, action, err := p.core.scratch.parseAction(t.actions, x.Action, false)
+		if err != nil {
+			return target, err
+		}
+		if action != x.Action {
+			a = &p4.TableAction{Type: &p4.TableAction_Action{Action: action}}
+		}
+		e.action = a
+		return bmv2.Target{Kind: bmv2.ByAction, Call: call}, nil
+	}
+	ps := p.profileStates[t.profile.index]
+	p.touch(ps)
+	switch x := a.GetType().(type) {
+	case *p4.TableAction_ActionProfileMemberId:
+		if ps.oneShots > 0 {
+			return target, invalidf("the tables of selector %s are programmed in one shot; members cannot be mixed with that", ps.name)
+		}
+		m := ps.members[x.ActionProfileMemberId]
+		if m == nil {
+			return target, notFoundf("action profile %s has no member %d", ps.name, x.ActionProfileMemberId)
+		}
+		mid, err := p.acquire(ps, m, watch{})
+		if err != nil {
+			return target, err
+		}
+		e.action = a
+		return bmv2.Target{Kind: bmv2.ByMember, Member: mid}, nil
+	case *p4.TableAction_ActionProfileGroupId:
+		g := ps.groups[x.ActionProfileGroupId]
+		if g == nil {
+			return target, notFoundf("action profile %s has no group %d", ps.name, x.ActionProfileGroupId)
+		}
+		g.refs++
+		e.action = a
+		return bmv2.Target{Kind: bmv2.ByGroup, Group: g.gid}, nil
+	case *p4.TableAction_ActionProfileActionSet:
+		set, canon, err := p.oneShot(ps, x.ActionProfileActionSet)
+		if err != nil {
+			return target, within("one-shot", err)
+		}
+		if canon != x.ActionProfileActionSet {
+			a = &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: canon}}
+		}
+		e.action, e.group = a, set
+		p.countOneShot(ps, 1)
+		return bmv2.Target{Kind: bmv2.ByGroup, Group: set.gid}, nil
+	default:
+		return target, invalidf("the table has an action profile; the request has %T", a.GetType())
+	}
+}
+
+// unaim gives back what aim took.
+func (p *pipeline) unaim(t *tableState, e *entry) {
+	if t.profile == nil || e.action == nil {
+		return
+	}
+	ps := p.profileStates[t.profile.index]
+	p.touch(ps)
+	switch x := e.action.GetType().(type) {
+	case *p4.TableAction_ActionProfileMemberId:
+		if m := ps.members[x.ActionProfileMemberId]; m != nil {
+			p.release(ps, m, watch{}) //nolint:errcheck // the entry is gone from the switch, so nothing refers to it
+		}
+	case *p4.TableAction_ActionProfileGroupId:
+		if g := ps.groups[x.ActionProfileGroupId]; g != nil {
+			g.refs--
+		}
+	case *p4.TableAction_ActionProfileActionSet:
+		p.dropSet(ps, e.group)
+		p.countOneShot(ps, -1)
+	}
+}
+
+func (p *pipeline) countOneShot(ps *profileState, d int) {
+	ps.oneShots += d
+	p.onUndo(func() { ps.oneShots -= d })
+}
+
+// oneShot makes the group and members of an action set.
+func (p *pipeline) oneShot(ps *profileState, set *p4.ActionProfileActionSet) (*actionSet, *p4.ActionProfileActionSet, error) {
+	if !ps.selector {
+		return nil, nil, invalidf("action profile %s has no selector", ps.name)
+	}
+	if len(ps.members) > 0 || len(ps.groups) > 0 {
+		return nil, nil, invalidf("selector %s is programmed with members and groups; one-shots cannot be mixed with that", ps.name)
+	}
+	if set.GetActionSelectionMode() != p4.ActionProfileActionSet_DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR &&
+		set.GetActionSelectionMode() != p4.ActionProfileActionSet_HASH {
+		return nil, nil, errorf(codes.Unimplemented, "action selection mode %v; this data plane hashes", set.GetActionSelectionMode())
+	}
+	switch sem := set.GetSizeSemantics(); {
+	case sem == p4.ActionProfileActionSet_SUM_OF_WEIGHTS && ps.sumOfMembers, sem == p4.ActionProfileActionSet_SUM_OF_MEMBERS && !ps.sumOfMembers:
+		return nil, nil, errorf(codes.Unimplemented, "size semantics %v differ from the selector's", sem)
+	}
+	shortest := true
+	watches := make([]watch, len(set.GetActionProfileActions()))
+	weights := make([]int32, len(watches))
+	canon := &p4.ActionProfileActionSet{ActionSelectionMode: set.GetActionSelectionMode(), SizeSemantics: set.GetSizeSemantics()}
+	for i, a := range set.GetActionProfileActions() {
+		if a.GetAction() == nil {
+			return nil, nil, invalidf("action %d is not set", i)
+		}
+		_, action, err := p.core.scratch.parseAction(ps.actions, a.GetAction(), false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := ps.checkWeight(a.GetWeight()); err != nil {
+			return nil, nil, err
+		}
+		if watches[i], err = p.parseWatch(a.GetWatchKind()); err != nil {
+			return nil, nil, err
+		}
+		weights[i] = a.GetWeight()
+		ca := &p4.ActionProfileAction{Action: action, Weight: a.GetWeight(), WatchKind: a.GetWatchKind()}
+		if b := a.GetWatchPort(); len(b) > 0 && !isCanonical(b) {
+			ca.WatchKind = &p4.ActionProfileAction_WatchPort{WatchPort: canonical(b)}
+			shortest = false
+		}
+		shortest = shortest && action == a.GetAction()
+		canon.ActionProfileActions = append(canon.ActionProfileActions, ca)
+	}
+	size := ps.groupSize(weights)
+	if ps.maxGroupSize > 0 && size > int64(ps.maxGroupSize) {
+		return nil, nil, invalidf("size %d is above max_group_size %d", size, ps.maxGroupSize)
+	}
+	if size > maxSlots {
+		return nil, nil, errorf(codes.ResourceExhausted, "size %d is above the %d this switch has", size, maxSlots)
+	}
+	if shortest {
+		canon = set
+	}
+	out, err := p.makeSet(ps, canon, watches)
+	return out, canon, err
+}
+
+func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, watches []watch) (*actionSet, error) {
+	out := &actionSet{}
+	var slots []bmv2.MemberID
+	gid, err := p.sw.CreateGroup(ps.pid)
+	if err != nil {
+		return nil, fromSwitch(err)
+	}
+	out.gid = gid
+	for i, a := range set.GetActionProfileActions() {
+		call, _, err := p.core.scratch.parseAction(ps.actions, a.GetAction(), false)
+		if err != nil {
+			p.dropSet(ps, out)
+			return nil, err
+		}
+		mid, err := p.sw.AddMember(ps.pid, call)
+		if err != nil {
+			p.dropSet(ps, out)
+			return nil, fromSwitch(err)
+		}
+		out.members = append(out.members, variant{mid: mid, watch: watches[i]})
+		if err := p.rewatch(ps, mid, watch{}, watches[i]); err != nil {
+			p.dropSet(ps, out)
+			return nil, err
+		}
+		for range max(a.GetWeight(), 1) {
+			slots = append(slots, mid)
+		}
+	}
+	if err := p.sw.SetGroup(ps.pid, gid, slots); err != nil {
+		p.dropSet(ps, out)
+		return nil, fromSwitch(err)
+	}
+	return out, nil
+}
+
+// dropSet removes a one-shot's group and members from the switch.
+func (p *pipeline) dropSet(ps *profileState, set *actionSet) {
+	p.sw.DeleteGroup(ps.pid, set.gid) //nolint:errcheck // no entry points at it any more
+	for _, v := range set.members {
+		p.dropMember(ps, v.mid, v.watch) //nolint:errcheck // its group is gone
+	}
+}
