@@ -1,0 +1,57 @@
+// Package netsim is virtual time: a discrete-event network of hosts, links and
+// shared-buffer switches, built from a [fabric.Fabric].
+//
+// # Use
+//
+// [New] builds a [Network] from a [Config]. [Network.SetSwitch] gives every
+// switch its [Pipeline] (a P4 program: see package netsim/p4), and
+// [Network.SetHost] gives every host its [Endpoint] (a NIC). [Network.Run]
+// then advances time. Everything else that happens in the world - a link is
+// cut, a controller's message arrives, a batch of flows starts - is a function
+// handed to [Network.At].
+//
+// # Model
+//
+// Links are full duplex; a [LinkDir] is one direction. A node sends one packet
+// at a time into a direction: its last bit leaves rate.TimeFor(wire bytes)
+// after its first, and arrives a propagation delay later; nodes store and
+// forward. Wire bytes are header + payload + trailer + [Config.Overhead].
+//
+// A switch passes an arriving packet to Ingress at once and queues what comes
+// back at its egress ports. A port has [Config.Classes] queues, served in
+// strict priority, highest class first; class 0 is data, all others control.
+// All queues of a switch share one buffer with dynamic thresholds: a packet is
+// admitted while its queue holds less than Alpha times the free buffer, and
+// fits. A packet occupies the buffer from admission until its first bit leaves.
+// Egress runs when the packet leaves its queue, so that a program sees the
+// queue as it is then. [QueueState] depths are those of the data class of the
+// port, in cells of [Config.Cell] bytes rounded up, without the packet itself:
+// before it joined, and after it left.
+//
+// A cut direction is a black hole: what is in it at that moment is lost, and
+// so is everything sent into it until it is restored. Nobody is told: detection
+// belongs to the world (see [Config.LinkChanged]).
+//
+// # Order and determinism
+//
+// There is no randomness and no wall clock here. Events at one picosecond run
+// in an order that depends on nothing but what they are: control functions by
+// the sequence in which they were scheduled, then arrivals by link direction,
+// then ports by link direction, then hosts. The order in which events were
+// pushed never matters among packets, so that running parts of a fabric side by
+// side can give the same result. [Network.EventHash] is a digest of all that
+// happened.
+//
+// # Cost
+//
+// A hop over an idle port is one event, its arrival; over a busy port two. A
+// link direction, a port and a host each have at most one pending event, bar a
+// few wake-ups of a host. Packets are pooled and indexed, header bytes real and
+// inline, payload only a length; nothing is allocated per packet once the pools
+// have grown.
+//
+// # Goroutines
+//
+// A Network belongs to one goroutine, the one that calls Run; the hooks run on
+// it. Only [Network.Progress] and [Network.Stop] may be called from others.
+package netsim

@@ -1,0 +1,175 @@
+package netsim
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// LinkDir is one direction of a link: 2*link away from the hosts (from end A to
+// end B), 2*link+1 towards them.
+type LinkDir int32
+
+// Upward returns the direction of a link that leads away from the hosts.
+func Upward(l fabric.LinkID) LinkDir { return LinkDir(2 * l) }
+
+// Downward returns the direction of a link that leads towards the hosts.
+func Downward(l fabric.LinkID) LinkDir { return LinkDir(2*l + 1) }
+
+// Link returns the link d is a direction of.
+func (d LinkDir) Link() fabric.LinkID { return fabric.LinkID(d / 2) }
+
+// Up reports whether d leads away from the hosts.
+func (d LinkDir) Up() bool { return d&1 == 0 }
+
+// Dir returns the direction in which a node's port sends.
+func (n *Network) Dir(node fabric.NodeID, port fabric.PortNo) LinkDir {
+	l := n.fab.Link(n.fab.Node(node).Link(port))
+	if l.A.Node == node {
+		return Upward(l.ID)
+	}
+	return Downward(l.ID)
+}
+
+// DirName returns a direction's name, the sender first: "tor0>agg1".
+func (n *Network) DirName(d LinkDir) string {
+	return n.fab.Name(n.dirs[d].from.Node) + ">" + n.fab.Name(n.dirs[d].to.Node)
+}
+
+// direction is one direction of a link together with the port that feeds it.
+type direction struct {
+	busyUntil fabric.Time // the port sends until then
+	perByte   fabric.Time // serialisation per byte; 0: not a whole number, use rate
+	delay     fabric.Time
+	flight    list // on the wire, oldest first
+	armed     bool // an arrival event is pending
+	ready     bool // a ready event is pending
+	down      bool
+	toHost    bool
+	from, to  fabric.End
+	rate      fabric.Rate
+	queues    port
+	counters  LinkCounters
+	tap       *tap
+}
+
+// serialisation returns how long the port sends a packet of that length.
+func (n *Network) serialisation(d *direction, length int32) fabric.Time {
+	wire := max(1, int64(length)+n.overhead)
+	if d.perByte != 0 {
+		return d.perByte * fabric.Time(wire)
+	}
+	return d.rate.TimeFor(wire)
+}
+
+// transmit puts a packet on the wire; the port must be idle.
+func (n *Network) transmit(dir LinkDir, id packetID, p *packet) {
+	d := &n.dirs[dir]
+	d.busyUntil = n.now + n.serialisation(d, p.length)
+	c := &d.counters
+	if p.class == 0 {
+		c.DataPackets++
+		c.DataPayload += int64(p.payload)
+	} else {
+		c.ControlPackets++
+	}
+	c.Bytes += int64(p.length)
+	n.record(RecordSend, d.from.Node, dir, 0, p)
+	if d.tap != nil {
+		n.capture(d, p)
+	}
+	if d.down {
+		n.lose(dir, d, id, p)
+		return
+	}
+	p.at = d.busyUntil + d.delay
+	d.flight.push(&n.pool, id, p)
+	if !d.armed {
+		d.armed = true
+		n.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+	}
+}
+
+// arrive handles an arrival event: the oldest packet on the wire has arrived,
+// unless a cut has emptied the wire since.
+func (n *Network) arrive(dir LinkDir) {
+	d := &n.dirs[dir]
+	d.armed = false
+	id := d.flight.head
+	if id == 0 {
+		return
+	}
+	p := n.pool.at(id)
+	if p.at != n.now {
+		// The packet the event was for is lost; this one was sent later.
+		d.armed = true
+		n.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+		return
+	}
+	d.flight.pop(&n.pool)
+	if next := d.flight.head; next != 0 {
+		d.armed = true
+		n.queue.push(eventOf(n.pool.at(next).at, eventArrive, uint32(dir), 0))
+	}
+	n.hops++
+	c := &d.counters
+	c.Arrived++
+	if d.toHost {
+		n.deliver(d.to.Node, id, p)
+		return
+	}
+	n.ingress(d.to.Node, uint32(d.to.Port), id, p)
+}
+
+// Cut makes directions black-hole: what is on the wire is lost now, what is
+// sent later when it is sent. It has no effect on a direction already cut.
+func (n *Network) Cut(dirs ...LinkDir) {
+	for _, dir := range dirs {
+		d := &n.dirs[dir]
+		if d.down {
+			continue
+		}
+		d.down = true
+		n.record(RecordCut, d.from.Node, dir, 0, nil)
+		for d.flight.head != 0 {
+			id, p := d.flight.pop(&n.pool)
+			n.lose(dir, d, id, p)
+		}
+		if n.cfg.LinkChanged != nil {
+			n.cfg.LinkChanged(n.now, dir, false)
+		}
+	}
+}
+
+// Restore ends what Cut began. Packets sent before stay lost.
+func (n *Network) Restore(dirs ...LinkDir) {
+	for _, dir := range dirs {
+		d := &n.dirs[dir]
+		if !d.down {
+			continue
+		}
+		d.down = false
+		n.record(RecordRestore, d.from.Node, dir, 0, nil)
+		if n.cfg.LinkChanged != nil {
+			n.cfg.LinkChanged(n.now, dir, true)
+		}
+	}
+}
+
+// IsDown reports whether a direction is cut.
+func (n *Network) IsDown(dir LinkDir) bool { return n.dirs[dir].down }
+
+// lose counts a packet as lost to the failure of a direction.
+func (n *Network) lose(dir LinkDir, d *direction, id packetID, p *packet) {
+	c := &d.counters
+	if c.Lost == 0 {
+		c.FirstLost = n.now
+	}
+	c.LastLost = n.now
+	c.Lost++
+	if p.class == 0 {
+		c.LostData++
+	}
+	c.LostPayload += int64(p.payload)
+	n.totals.Lost++
+	n.record(RecordLost, d.from.Node, dir, 0, p)
+	n.pool.put(id)
+}

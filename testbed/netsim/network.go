@@ -1,0 +1,226 @@
+package netsim
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Network is a fabric in virtual time. See the package comment.
+type Network struct {
+	cfg       Config
+	fab       *fabric.Fabric
+	overhead  int64
+	buffer    int64
+	alpha     int64 // of alphaUnit
+	topClass  uint8
+	cellShift int // log2 of the cell, -1 if it is no power of two
+
+	now      fabric.Time
+	queue    queue
+	pool     pool
+	dirs     []direction
+	hosts    []host
+	switches []switchNode
+
+	functions  map[uint32]func(fabric.Time)
+	sequence   uint32 // of the next control function
+	copies     []Copy // scratch of forward
+	inPipeline bool
+	receiving  fabric.NodeID // host in Receive, or -1
+
+	totals Totals
+	hops   int64
+	events int64
+	logs   []eventLog // per node; the last is the control functions'
+	err    error
+
+	stop     atomic.Bool
+	progress struct{ now, events, hops atomic.Int64 }
+}
+
+// New builds the network of c.Fabric. Its switches and hosts must be set before
+// it runs.
+func New(c Config) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	f := c.Fabric
+	n := &Network{
+		cfg:       c,
+		fab:       f,
+		overhead:  int64(c.Overhead),
+		buffer:    int64(c.Buffer),
+		alpha:     int64(c.Alpha*alphaUnit + 0.5),
+		topClass:  uint8(c.Classes - 1),
+		cellShift: -1,
+		dirs:      make([]direction, 2*f.Links()),
+		hosts:     make([]host, f.Hosts()),
+		switches:  make([]switchNode, f.Switches()),
+		functions: make(map[uint32]func(fabric.Time)),
+		receiving: -1,
+	}
+	if c.Cell&(c.Cell-1) == 0 {
+		n.cellShift = bits.TrailingZeros(uint(c.Cell))
+	}
+	if !c.SkipEventHash {
+		n.logs = newEventLogs(f.Nodes() + 1)
+	}
+	const psPerByte = 8 * fabric.Rate(fabric.Second) // at 1 b/s
+	for i := range f.Links() {
+		l := f.Link(fabric.LinkID(i))
+		for _, e := range []struct {
+			d        LinkDir
+			from, to fabric.End
+		}{{Upward(l.ID), l.A, l.B}, {Downward(l.ID), l.B, l.A}} {
+			d := &n.dirs[e.d]
+			d.from, d.to, d.rate, d.delay = e.from, e.to, l.Rate, l.Delay
+			d.toHost = f.Node(e.to.Node).Tier == fabric.Host
+			if psPerByte%l.Rate == 0 {
+				d.perByte = fabric.Time(psPerByte / l.Rate)
+			}
+		}
+	}
+	for i := range n.hosts {
+		n.hosts[i].out = n.Dir(fabric.NodeID(i), 1)
+	}
+	for i := range n.switches {
+		node := f.Node(fabric.NodeID(f.Hosts() + i))
+		for p := range node.Ports() {
+			n.switches[i].out = append(n.switches[i].out, n.Dir(node.ID, fabric.PortNo(p+1)))
+		}
+	}
+	return n, nil
+}
+
+// Fabric returns the fabric the network was built from.
+func (n *Network) Fabric() *fabric.Fabric { return n.fab }
+
+// SetSwitch gives a switch its pipeline.
+func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) { n.switchAt(node).pipeline = p }
+
+// SetHost gives a host its endpoint, which is asked for its first packet at the
+// time of the next event, or now if the run has not begun.
+func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
+	n.hosts[node].endpoint = e
+	n.Wake(node)
+}
+
+// Now returns the simulated time.
+func (n *Network) Now() fabric.Time { return n.now }
+
+// At runs f at a time, before that picosecond's packets; functions for the same
+// time run in the order in which At was called. A time that has passed means
+// now. It may be called from hooks and from other control functions.
+func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
+	n.functions[n.sequence] = f
+	n.queue.push(eventOf(max(at, n.now), eventControl, 0, n.sequence))
+	n.sequence++
+}
+
+// complete reports which node lacks what it needs.
+func (n *Network) complete() error {
+	for i := range n.hosts {
+		if n.hosts[i].endpoint == nil {
+			return fmt.Errorf("%w: %s has no endpoint; call SetHost", ErrNoSwitch, n.fab.Name(fabric.NodeID(i)))
+		}
+	}
+	for i := range n.switches {
+		if n.switches[i].pipeline == nil {
+			return fmt.Errorf("%w: %s has no pipeline; call SetSwitch", ErrNoSwitch,
+				n.fab.Name(fabric.NodeID(len(n.hosts)+i)))
+		}
+	}
+	return nil
+}
+
+// progressEvery is the number of events between two looks at the context.
+const progressEvery = 1024
+
+// Run advances time until nothing is left to happen at or before until, ctx is
+// done (it returns ctx's cause), Stop is called (it returns nil), or something
+// breaks its contract. It may be called again to go on. Afterwards Now is until
+// if events remain beyond it, else the time of the last event.
+func (n *Network) Run(ctx context.Context, until fabric.Time) error {
+	if err := n.complete(); err != nil {
+		return err
+	}
+	defer n.publish()
+	for {
+		if n.events%progressEvery == 0 {
+			n.publish()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		if n.stop.Load() {
+			n.stop.Store(false)
+			return nil
+		}
+		at, ok := n.queue.peek()
+		if !ok {
+			return n.err
+		}
+		if at > until {
+			n.now = max(n.now, until)
+			return n.err
+		}
+		e := n.queue.pop()
+		n.now = at
+		n.events++
+		switch e.kind() {
+		case eventArrive:
+			n.arrive(LinkDir(e.entity()))
+		case eventReady:
+			n.ready(LinkDir(e.entity()))
+		case eventPoll:
+			n.poll(fabric.NodeID(e.entity()))
+		default:
+			f := n.functions[e.arg()]
+			delete(n.functions, e.arg())
+			n.recordControl(e.arg())
+			f(n.now)
+		}
+		if n.err != nil {
+			return n.err
+		}
+	}
+}
+
+// Stop makes Run return after the current event, or the next Run at once. It
+// may be called from any goroutine.
+func (n *Network) Stop() { n.stop.Store(true) }
+
+// fail makes Run return err.
+func (n *Network) fail(err error) {
+	if n.err == nil {
+		n.err = err
+	}
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Now    fabric.Time
+	Events int64
+	Hops   int64 // packets that have crossed a link
+}
+
+func (n *Network) publish() {
+	n.progress.now.Store(int64(n.now))
+	n.progress.events.Store(n.events)
+	n.progress.hops.Store(n.hops)
+}
+
+// Progress returns how far the run has come, at most some thousand events ago.
+// It may be called from any goroutine.
+func (n *Network) Progress() Progress {
+	return Progress{
+		Now:    fabric.Time(n.progress.now.Load()),
+		Events: n.progress.events.Load(),
+		Hops:   n.progress.hops.Load(),
+	}
+}

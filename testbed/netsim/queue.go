@@ -1,0 +1,215 @@
+package netsim
+
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// event is something due at a time. tie orders events of one time; it holds
+// what the event is (see eventOf), so an event is two words and no pointer.
+type event struct {
+	at  fabric.Time
+	tie uint64
+}
+
+func (e event) before(o event) bool {
+	return e.at < o.at || e.at == o.at && e.tie < o.tie
+}
+
+// Kinds of events, in their order within one picosecond.
+type eventKind uint8
+
+const (
+	eventControl eventKind = iota // arg: the function's sequence number
+	eventArrive                   // entity: the link direction whose oldest packet arrives
+	eventReady                    // entity: the link direction whose port has sent a packet and has more
+	eventPoll                     // entity: the host to ask for a packet
+)
+
+const entityBits = 28
+
+// eventOf packs an event: kind, entity (28 bits), argument (32 bits).
+func eventOf(at fabric.Time, kind eventKind, entity, arg uint32) event {
+	return event{at, uint64(kind)<<60 | uint64(entity)<<32 | uint64(arg)}
+}
+
+func (e event) kind() eventKind { return eventKind(e.tie >> 60) }
+func (e event) entity() uint32  { return uint32(e.tie>>32) & (1<<entityBits - 1) }
+func (e event) arg() uint32     { return uint32(e.tie) }
+
+// heap4 is a 4-ary min-heap: half the levels of a binary one, and four children
+// fill one cache line.
+type heap4 []event
+
+func (h *heap4) push(e event) {
+	s := append(*h, e)
+	*h = s
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !e.before(s[parent]) {
+			break
+		}
+		s[i] = s[parent]
+		i = parent
+	}
+	s[i] = e
+}
+
+func (h *heap4) pop() event {
+	s := *h
+	top := s[0]
+	n := len(s) - 1
+	e := s[n]
+	s = s[:n]
+	*h = s
+	if n == 0 {
+		return top
+	}
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= n {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, n); c++ {
+			if s[c].before(s[least]) {
+				least = c
+			}
+		}
+		if !s[least].before(e) {
+			break
+		}
+		s[i] = s[least]
+		i = least
+	}
+	s[i] = e
+	return top
+}
+
+// The wheel's geometry: about 1 ns a bucket, 4.2 us in all, which holds every
+// event but timers: a packet arrives within propagation plus serialisation.
+const (
+	bucketShift = 10 // a bucket is 1024 ps
+	buckets     = 1 << 12
+)
+
+// queue is the pending events. Those of the bucket of time being worked on are
+// in a small heap, those of the next microseconds unsorted in a wheel of
+// buckets, the rest in a second heap. So a push is a list insertion for nearly
+// every event, and a pop is from a heap of the few events of one nanosecond.
+type queue struct {
+	near   heap4 // events of buckets up to current
+	far    heap4 // events that were beyond the wheel when pushed
+	bucket int64 // current bucket, counted from time 0
+	count  int   // events in the wheel
+
+	heads    [buckets]uint32
+	occupied [buckets / 64]uint64 // a bit per bucket
+	nodes    []wheelNode          // 0 is no node
+	free     uint32
+}
+
+type wheelNode struct {
+	event
+	next uint32
+}
+
+func (q *queue) len() int { return len(q.near) + len(q.far) + q.count }
+
+func (q *queue) push(e event) {
+	b := int64(e.at) >> bucketShift
+	switch ahead := b - q.bucket; {
+	case ahead <= 0:
+		q.near.push(e)
+	case ahead >= buckets:
+		q.far.push(e)
+	default:
+		n := q.free
+		if n == 0 {
+			if len(q.nodes) == 0 {
+				q.nodes = make([]wheelNode, 1, 1024)
+			}
+			q.nodes = append(q.nodes, wheelNode{})
+			n = uint32(len(q.nodes) - 1)
+		} else {
+			q.free = q.nodes[n].next
+		}
+		slot := b & (buckets - 1)
+		q.nodes[n] = wheelNode{e, q.heads[slot]}
+		q.heads[slot] = n
+		q.occupied[slot/64] |= 1 << (slot % 64)
+		q.count++
+	}
+}
+
+// peek returns when the next event is due. ok is false when there is none.
+func (q *queue) peek() (at fabric.Time, ok bool) {
+	if len(q.near) == 0 && !q.advance() {
+		return 0, false
+	}
+	return q.near[0].at, true
+}
+
+// pop takes the next event; there must be one.
+func (q *queue) pop() event {
+	if len(q.near) == 0 {
+		q.advance()
+	}
+	return q.near.pop()
+}
+
+// advance moves to the next bucket that has events. It reports false when
+// there is none.
+func (q *queue) advance() bool {
+	next, ok := q.nextOccupied()
+	if len(q.far) > 0 {
+		if b := int64(q.far[0].at) >> bucketShift; !ok || b < next {
+			next, ok = b, true
+		}
+	}
+	if !ok {
+		return false
+	}
+	q.bucket = next
+	slot := next & (buckets - 1)
+	for n := q.heads[slot]; n != 0; {
+		node := &q.nodes[n]
+		q.near.push(node.event)
+		following := node.next
+		node.next = q.free
+		q.free = n
+		n = following
+		q.count--
+	}
+	q.heads[slot] = 0
+	q.occupied[slot/64] &^= 1 << (slot % 64)
+	for len(q.far) > 0 && int64(q.far[0].at)>>bucketShift <= next {
+		q.near.push(q.far.pop())
+	}
+	return true
+}
+
+// nextOccupied finds the first bucket after the current one with events in the
+// wheel.
+func (q *queue) nextOccupied() (int64, bool) {
+	if q.count == 0 {
+		return 0, false
+	}
+	const words = buckets / 64
+	start := (q.bucket + 1) & (buckets - 1)
+	word := start / 64
+	mask := ^uint64(0) << (start % 64)
+	for range words + 1 {
+		if set := q.occupied[word] & mask; set != 0 {
+			slot := word*64 + int64(bits.TrailingZeros64(set))
+			ahead := (slot - start) & (buckets - 1)
+			return q.bucket + 1 + ahead, true
+		}
+		mask = ^uint64(0)
+		word = (word + 1) % words
+	}
+	return 0, false
+}
