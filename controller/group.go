@@ -36,8 +36,8 @@ type planner struct {
 	known map[weights]weights
 }
 
-// maxKnown bounds the planner's memory.
-const maxKnown = 4096
+// maxKnown bounds the planner's memory, to some 8 MB.
+const maxKnown = 1 << 16
 
 func (pl *planner) reduce(w weights, n int) weights {
 	sum := 0
