@@ -1,0 +1,143 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Control is what a QP does when it hears of congestion.
+type Control uint8
+
+// The congestion controls.
+const (
+	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
+	NoControl                // line rate, always
+)
+
+// Defaults of a [Config]: the reference evaluation's.
+const (
+	DefaultMTU          = 9000               // [ref] bytes of payload
+	DefaultRTO          = fabric.Millisecond // [ref]
+	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip
+	DefaultMinRate      = 100 * fabric.Mbps
+	DefaultGainShift    = 4 // [ref] g = 1/16
+)
+
+// MaxMessage is the longest message of a QP in bytes: RC's limit.
+const MaxMessage = 1 << 31
+
+// Errors of this package.
+var (
+	ErrConfig  = errors.New("nic: bad configuration")
+	ErrMessage = errors.New("nic: bad message")
+	ErrUnknown = errors.New("nic: no such queue pair")
+)
+
+// Config is what an [Endpoint] needs to know.
+type Config struct {
+	Fabric *fabric.Fabric
+	Host   fabric.NodeID
+
+	IPv6 bool
+	// FlowLabel carries the path label in the IPv6 flow label. The UDP source
+	// port carries it in any case.
+	FlowLabel bool
+
+	MTU      int         // bytes of payload in a full packet; 0: DefaultMTU
+	LineRate fabric.Rate // a QP's top rate; 0: the host link's
+
+	RTO fabric.Time // 0: DefaultRTO
+	// RTOByAck starts the retransmission timer anew on ACKs only, not on every
+	// data packet sent.
+	RTOByAck bool
+	// AckEvery asks for an ACK every that many packets, for the last one and for
+	// every repeated one; 0: 1.
+	AckEvery int
+	// NoNudge leaves out the zero-length WRITE after a change of path.
+	NoNudge bool
+	// NakPerPath lets a responder repeat a NAK for a packet that comes by another
+	// path than the one that showed the gap. An RNIC sends one NAK per gap.
+	NakPerPath bool
+
+	Control      Control
+	AdditiveRate fabric.Rate // per round trip without a mark; 0: DefaultAdditiveRate
+	MinRate      fabric.Rate // 0: DefaultMinRate
+	GainShift    uint        // alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
+
+	// AckLabel chooses the label of a control packet to peer, given that of the
+	// data packet that caused it. nil keeps that. It is not asked about labels
+	// of no path.
+	AckLabel func(peer fabric.NodeID, mirrored fabric.Label) fabric.Label
+	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
+	// ends must agree.
+	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
+}
+
+func (c Config) withDefaults() Config {
+	if c.MTU == 0 {
+		c.MTU = DefaultMTU
+	}
+	if c.RTO == 0 {
+		c.RTO = DefaultRTO
+	}
+	if c.AckEvery == 0 {
+		c.AckEvery = 1
+	}
+	if c.AdditiveRate == 0 {
+		c.AdditiveRate = DefaultAdditiveRate
+	}
+	if c.MinRate == 0 {
+		c.MinRate = DefaultMinRate
+	}
+	if c.GainShift == 0 {
+		c.GainShift = DefaultGainShift
+	}
+	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
+		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
+	}
+	if c.InitialPSN == nil {
+		c.InitialPSN = hashedPSN
+	}
+	return c
+}
+
+// Validate reports the first thing wrong with c, with the field and the remedy.
+func (c Config) Validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	c = c.withDefaults()
+	switch {
+	case c.Fabric == nil:
+		return bad("no fabric")
+	case c.Host < 0 || int(c.Host) >= c.Fabric.Hosts():
+		return bad("host is node %d; use a host, 0 to %d", c.Host, c.Fabric.Hosts()-1)
+	case c.FlowLabel && !c.IPv6:
+		return bad("labels in the flow label need IPv6")
+	case c.MTU < 256 || c.MTU > 65000:
+		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
+	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0:
+		return bad("RTO, AckEvery or AdditiveRate is negative; use 0 for the default")
+	case c.MinRate < 0 || c.MinRate > c.LineRate:
+		return bad("least rate is %v; use one up to the line's, %v", c.MinRate, c.LineRate)
+	case c.LineRate > 8*fabric.Tbps:
+		return bad("line rate is %v; use at most 8Tb/s", c.LineRate)
+	case c.GainShift > 16:
+		return bad("gain is 1/2^%d; use a shift of 1 to 16", c.GainShift)
+	case c.Control > NoControl:
+		return bad("congestion control %d is unknown", c.Control)
+	}
+	return nil
+}
+
+// hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.
+func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
+	h := uint64(src)<<40 ^ uint64(dst)<<24 ^ uint64(qpn)
+	h ^= h >> 31
+	h *= 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	return uint32(h>>32) & psnMask
+}

@@ -1,0 +1,57 @@
+// Package nic models the RoCEv2 network interface of one host: reliable
+// connected (RC) queue pairs that carry one RDMA WRITE each.
+//
+// An [Endpoint] is a pure state machine: time and packets go in, packets and
+// events come out. It has no goroutine, socket or clock and is not safe for
+// concurrent use. Header bytes are real, payload is a length: a packet is
+// Frame.Len bytes of headers in the caller's buffer, followed on the wire by
+// Frame.Tail bytes that exist in number only (payload, padding, ICRC).
+//
+// # Pull
+//
+// Whoever owns the host's port calls [Endpoint.Next] whenever the port can take
+// a packet and gets one or none; [Endpoint.NextWake] then says when to ask again
+// unless [Endpoint.Receive] or [Endpoint.Open] comes first. Control packets (ACK,
+// NAK) go before data; data QPs take turns, one packet each, at their own pace.
+// There is no window.
+//
+// # Sending
+//
+// A QP is opened for one message of known size and ends when the last byte is
+// acknowledged. Loss is repaired by going back to the first unacknowledged
+// packet, on a NAK or when the retransmission timer expires: one timer per QP,
+// started anew by each data packet and each ACK. A QP is on one path, named by
+// its label, until [Endpoint.Relabel] moves it. If everything is sent by then
+// but not acknowledged, the receiver would not notice what the old path lost,
+// and the timer would have to expire. So the QP sends a zero-length WRITE, the
+// nudge, whose PSN shows the receiver the gap. An RNIC does that if it is given
+// a zero-byte RDMA WRITE.
+//
+// # Queue pair numbers
+//
+// There is no connection set-up. A QP has the same number at both ends, and the
+// responder keeps its state under (source address, number); an ACK goes back
+// under the same number. The number is 24 bits: a slot of the pair of hosts
+// (16 bits, reused when a QP ends) and a generation above it that counts the
+// slot's QPs (8 bits). The first PSN is a hash of both hosts and the number, so
+// that either end knows it and sequence numbers do wrap around.
+//
+// The responder never forgets a slot's latest QP, since its last ACK can be lost
+// and the sender may repeat packets at any later time: those are acknowledged
+// again. A sender gives a slot to its next QP only when the one before is
+// acknowledged to the end. So the first packet of the next generation tells the
+// responder that the old state is of no use, and a packet of an older
+// generation is a late duplicate that nobody waits for. State is bounded by the
+// largest number of QPs that were ever open at once between two hosts.
+//
+// # Congestion
+//
+// Data is sent as ECT(0). A data packet that arrives with CE has its ACK carry
+// BECN; the sender reacts as DCTCP does, with a rate in place of a window.
+//
+// # Events
+//
+// A [Handler] is called from Next, Receive and nowhere else, after the
+// endpoint's state is settled. It may call Open and Relabel, but not Next,
+// Receive or NextWake.
+package nic

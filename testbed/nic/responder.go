@@ -1,0 +1,219 @@
+package nic
+
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// responder is the receiving half of an endpoint.
+type responder struct {
+	contexts []context
+	known    index // source and slot -> position in contexts
+	queue    controlQueue
+	ack      ackTemplate
+}
+
+// context is the state of the latest QP of a slot at its receiver.
+type context struct {
+	qpn     uint32
+	next    uint32       // expected PSN
+	msn     uint32       // messages completed
+	gapBy   fabric.Label // the path that showed the gap
+	writing bool         // between first and last packet of a message
+	gap     bool         // a NAK is out for the expected PSN
+	ce      bool         // a packet since the last ACK had CE
+	message uint64
+	length  int64
+	got     int64
+}
+
+// receiveData handles a data packet.
+func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
+	e.stats.DataReceived++
+	c := e.contextOf(p)
+	if c == nil {
+		e.stats.StaleData++
+		return
+	}
+	if p.ce {
+		e.stats.CongestionMarks++
+		c.ce = true
+	}
+	switch ahead := psnDiff(p.psn, c.next); {
+	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
+		e.stats.Duplicates++
+		if p.ackReq {
+			e.reply(c, p, rocev2.ACK)
+		}
+		return
+	case ahead > 0:
+		e.stats.OutOfOrder++
+		if !c.gap || e.cfg.NakPerPath && c.gapBy != p.label {
+			c.gap, c.gapBy = true, p.label
+			e.stats.NaksSent++
+			e.reply(c, p, rocev2.NAKSequenceError)
+		}
+		return
+	}
+	if !c.take(p) {
+		e.stats.Malformed++
+		return
+	}
+	payload := p.tail - p.pad - rocev2.ICRCSize
+	c.gap = false
+	c.next = (c.next + 1) & psnMask
+	c.got += int64(payload)
+	e.stats.BytesDelivered += uint64(payload)
+	complete := !c.writing
+	if complete {
+		c.msn = (c.msn + 1) & psnMask
+	}
+	if p.ackReq {
+		e.reply(c, p, rocev2.ACK)
+	}
+	if complete && c.length > 0 {
+		e.stats.Delivered++
+		e.handler.Delivered(now, p.src, c.message, c.length)
+	}
+}
+
+// contextOf returns the state of the packet's QP, fresh if the QP is new, or nil
+// if there has been a newer one.
+func (e *Endpoint) contextOf(p *packet) *context {
+	key := uint64(p.src)<<slotBits | uint64(p.qpn&slotMask)
+	at := e.known.get(key)
+	if at >= 0 {
+		c := &e.contexts[at]
+		if c.qpn == p.qpn {
+			return c
+		}
+		if int8(uint8(p.qpn>>slotBits)-uint8(c.qpn>>slotBits)) < 0 {
+			return nil
+		}
+	} else {
+		at = int32(len(e.contexts))
+		e.contexts = append(e.contexts, context{})
+		e.known.put(key, at)
+	}
+	c := &e.contexts[at]
+	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask}
+	return c
+}
+
+// take checks a packet in sequence against the state of its message, and begins
+// or ends the message. The packet's payload is not yet in c.got.
+func (c *context) take(p *packet) bool {
+	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
+	if payload < 0 {
+		return false
+	}
+	first, last := p.opcode.Starts(), p.opcode.Ends()
+	if first == c.writing {
+		return false
+	}
+	length, got := c.length, c.got
+	if first {
+		if len(p.rest) < rocev2.RETHSize {
+			return false
+		}
+		length, got = int64(rocev2.RETH(p.rest).Length()), 0
+	}
+	if sum := got + payload; last && sum != length || !last && sum >= length {
+		return false
+	}
+	if first {
+		c.message, c.length, c.got = rocev2.RETH(p.rest).VirtualAddress(), length, 0
+	}
+	c.writing = !last
+	return true
+}
+
+// reply queues an ACK for all packets before the expected one, or a NAK for it.
+func (e *Endpoint) reply(c *context, p *packet, syndrome rocev2.Syndrome) {
+	psn, becn := c.next, false
+	if syndrome == rocev2.ACK {
+		psn, becn, c.ce = psn-1, c.ce, false
+	}
+	label := p.label
+	if e.cfg.AckLabel != nil && label < e.ack.span {
+		label = e.cfg.AckLabel(p.src, label)
+	}
+	e.queue.push(control{dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: label, syndrome: syndrome, becn: becn})
+}
+
+// control is a control packet to be sent.
+type control struct {
+	dst      fabric.NodeID
+	qpn      uint32
+	psn      uint32
+	msn      uint32
+	label    fabric.Label
+	syndrome rocev2.Syndrome
+	becn     bool
+}
+
+// ackTemplate is an ACK's header bytes to be completed, to the host itself.
+type ackTemplate struct {
+	hdr   [stackLen + rocev2.AETHSize]byte
+	ipSum uint32 // without the destination
+	span  fabric.Label
+}
+
+func (t *ackTemplate) init(st *stack, c *Config) error {
+	t.span = c.Fabric.LabelSpan()
+	if err := st.encode(t.hdr[:], c, c.Host, rocev2.Acknowledge, 0); err != nil {
+		return err
+	}
+	if !st.ipv6 {
+		clear(t.hdr[etherLen+16 : etherLen+20])
+		t.ipSum = st.ipSum(t.hdr[:])
+	}
+	return nil
+}
+
+// buildAck writes the next control packet.
+func (e *Endpoint) buildAck(dst []byte) Frame {
+	k := e.queue.pop()
+	st := &e.stack
+	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
+	st.setDst(dst, e.cfg.Fabric, k.dst)
+	st.setLabel(dst, k.label)
+	sum := e.ack.ipSum
+	if !st.ipv6 {
+		sum += uint32(binary.BigEndian.Uint16(dst[etherLen+16:])) + uint32(binary.BigEndian.Uint16(dst[etherLen+18:]))
+	}
+	st.setLength(dst, rocev2.BTHSize+rocev2.AETHSize+rocev2.ICRCSize, sum)
+	b := rocev2.BTH(dst[st.bth:st.len])
+	b.SetBECN(k.becn)
+	putUint24(b[bthDestQP:], k.qpn)
+	b.SetPSN(k.psn)
+	rocev2.AETH(dst[st.len:n]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
+	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
+}
+
+// controlQueue is a ring buffer that grows.
+type controlQueue struct {
+	ring  []control // a power of two of them
+	first int
+	len   int
+}
+
+func (q *controlQueue) push(k control) {
+	if q.len == len(q.ring) {
+		ring := make([]control, max(8, 2*len(q.ring)))
+		n := copy(ring, q.ring[q.first:])
+		copy(ring[n:], q.ring[:q.first])
+		q.ring, q.first = ring, 0
+	}
+	q.ring[(q.first+q.len)&(len(q.ring)-1)] = k
+	q.len++
+}
+
+func (q *controlQueue) pop() control {
+	k := q.ring[q.first]
+	q.first = (q.first + 1) & (len(q.ring) - 1)
+	q.len--
+	return k
+}
