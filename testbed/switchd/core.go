@@ -85,9 +85,10 @@ type Core struct {
 	roles    map[roleKey]*role
 	roleList []*role // in order of appearance
 
-	live  *pipeline // in the data path; nil: none yet
-	saved *pipeline // saved and not committed; nil: none
-	stats Stats
+	live    *pipeline // in the data path; nil: none yet
+	saved   *pipeline // saved and not committed; nil: none
+	stats   Stats
+	earlier func() // tells the shell that NextDeadline came nearer
 
 	scratch scratch
 }
@@ -115,6 +116,16 @@ func (c *Core) Switch() *bmv2.Switch {
 		return nil
 	}
 	return c.live.sw
+}
+
+// OnDeadline calls f whenever NextDeadline may have come nearer, which packets
+// and writes do. f must not call back into the core.
+func (c *Core) OnDeadline(f func()) { c.earlier = f }
+
+func (c *Core) deadline() {
+	if c.earlier != nil {
+		c.earlier()
+	}
 }
 
 // Ports returns the switch's ports.

@@ -117,6 +117,7 @@ func (p *pipeline) digest(rec bmv2.DigestRecord) {
 	}
 	if len(st.buffer) == 0 {
 		st.first = now
+		p.core.deadline()
 	}
 	st.known[string(key)] = struct{}{}
 	st.buffer = append(st.buffer, data)

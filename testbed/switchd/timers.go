@@ -58,6 +58,7 @@ func (p *pipeline) armIdle(t *tableState, e *entry) {
 func (p *pipeline) setTimer(t *tableState, e *entry, at int64) {
 	p.idle.order++
 	heap.Push(&p.idle, idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
+	p.core.deadline()
 }
 
 // add is a+b without overflow, for b not negative.
