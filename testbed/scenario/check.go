@@ -1,0 +1,300 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// complain takes one thing that is wrong: where, what, and the remedy.
+type complain func(path, problem, remedy string)
+
+// Validate returns [Errors] without positions, or nil. Scenarios from [Load]
+// are valid; those that were changed since, or made in Go, need not be.
+func (s *Scenario) Validate() error {
+	var es Errors
+	s.check(func(path, problem, remedy string) {
+		es = append(es, &Error{Key: path, Problem: problem, Remedy: remedy})
+	})
+	return es.err()
+}
+
+func (s *Scenario) check(bad complain) {
+	if s.Name == "" {
+		bad("name", "is empty", "give the scenario a name")
+	}
+	f := checkFabric(s.Fabric, "fabric", bad)
+	s.Switch.check(bad)
+	s.Host.check(bad)
+	s.checkTimes(bad)
+
+	if len(s.Collectives) == 0 {
+		bad("collectives", "is empty", "list at least one, as in - {kind: all-to-all, bytes: 16MB}")
+	}
+	for i, c := range s.Collectives {
+		path := fmt.Sprintf("collectives[%d]", i)
+		if j := slices.Index(s.Collectives[:i], c); j >= 0 {
+			bad(path, fmt.Sprintf("is the same as collectives[%d]", j), "remove one")
+		}
+		c.check(path, f, bad)
+	}
+	if len(s.Schemes) == 0 {
+		bad("schemes", "is empty", "list at least one of "+strings.Join(SchemeNames(), ", "))
+	}
+	for i, c := range s.Schemes {
+		path := fmt.Sprintf("schemes[%d]", i)
+		for j := range i {
+			if s.Schemes[j].String() == c.String() {
+				bad(path, fmt.Sprintf("%s is in the list already", c), "remove one")
+			}
+		}
+		c.check(path, bad)
+	}
+	if len(s.Failures) == 0 {
+		bad("failures", "is empty", "list at least one case, as in - name: healthy")
+	}
+	for i, c := range s.Failures {
+		path := fmt.Sprintf("failures[%d]", i)
+		for j := range i {
+			if s.Failures[j].Name == c.Name {
+				bad(path+".name", fmt.Sprintf("%q names failures[%d] already", c.Name, j), "give each case a name of its own")
+			}
+		}
+		s.checkFailure(c, path, f, bad)
+	}
+	if len(s.Seeds) == 0 {
+		bad("seeds", "is empty", "write for example 1, or 1..10")
+	}
+	for i, seed := range s.Seeds {
+		if slices.Contains(s.Seeds[:i], seed) {
+			bad("seeds", fmt.Sprintf("%d is in the list twice", seed), "list each seed once")
+		}
+	}
+}
+
+// checkFabric returns the fabric, or nil after complaining.
+func checkFabric(spec fabric.Spec, path string, bad complain) *fabric.Fabric {
+	f, err := fabric.New(spec)
+	if err == nil {
+		return f
+	}
+	text := err.Error()
+	if errors.Is(err, fabric.ErrSpec) {
+		// "fabric: bad fabric: key: what is wrong; remedy"
+		text = strings.TrimPrefix(text, fabric.ErrSpec.Error()+": ")
+		if key, rest, ok := strings.Cut(text, ": "); ok {
+			text = rest
+			path = join(path, key)
+		}
+	}
+	problem, remedy, _ := strings.Cut(text, "; ")
+	bad(path, problem, remedy)
+	return nil
+}
+
+func (s *Switch) check(bad complain) {
+	if s.Buffer < 64e3 || s.Buffer > 1<<40 {
+		bad("switch.buffer", fmt.Sprintf("%v is outside 64KB to 1TiB", s.Buffer), "write for example 64MB")
+	}
+	if !(s.Alpha > 0 && s.Alpha <= 1024) {
+		bad("switch.alpha", fmt.Sprintf("%v is outside 0 (not included) to 1024", s.Alpha), "write for example 1")
+	}
+	if s.Cell < 1 || s.Cell > 64<<10 {
+		bad("switch.cell", fmt.Sprintf("%v is outside 1B to 64KiB", s.Cell), "write for example 256B")
+	}
+	if s.QuenchInterval < fabric.Microsecond || s.QuenchInterval%fabric.Microsecond != 0 || s.QuenchInterval > fabric.Second {
+		bad("switch.quench_interval", fmt.Sprintf("%v is not 1us to 1s in whole microseconds", s.QuenchInterval), "write for example 10us")
+	}
+	e := s.ECN
+	switch {
+	case e.KMin > e.KMax:
+		bad("switch.ecn.kmin", fmt.Sprintf("%v is above kmax (%v)", e.KMin, e.KMax), "make kmin kmax or less; equal is a step")
+	case e.KMax > 0 && e.KMin < s.Cell:
+		bad("switch.ecn.kmin", fmt.Sprintf("%v is less than one cell (%v)", e.KMin, s.Cell), "raise it, or set kmin and kmax to 0 for no marking")
+	case e.KMax > s.Buffer:
+		bad("switch.ecn.kmax", fmt.Sprintf("%v is more than the buffer (%v)", e.KMax, s.Buffer), "lower it")
+	}
+	if !(e.PMax > 0 && e.PMax <= 1) {
+		bad("switch.ecn.pmax", fmt.Sprintf("%v is outside 0 (not included) to 1", e.PMax), "write for example 0.2, or 1 for a step")
+	}
+}
+
+func (h *Host) check(bad complain) {
+	if h.Payload < 64 || h.Payload > 9600 {
+		bad("host.payload", fmt.Sprintf("%v is outside 64B to 9600B", h.Payload), "write for example 9000B or 4096B")
+	}
+	if h.AckEvery < 1 || h.AckEvery > 1024 {
+		bad("host.ack_every", fmt.Sprintf("%d is outside 1 to 1024", h.AckEvery), "write 1 for an acknowledgement per packet")
+	}
+	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
+		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
+	}
+	if known := []string{string(DCTCP), string(NoCC)}; !slices.Contains(known, string(h.CongestionControl)) {
+		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), choose(string(h.CongestionControl), known))
+	}
+	if known := []string{string(UDPSourcePort), string(IPv6FlowLabel)}; !slices.Contains(known, string(h.Carrier)) {
+		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), choose(string(h.Carrier), known))
+	}
+	if h.Carrier == IPv6FlowLabel && !h.IPv6 {
+		bad("host.carrier", "the flow label exists in IPv6 only", "set host.ipv6 to true, or the carrier to udp-sport")
+	}
+}
+
+// checkTimes checks the plain durations.
+func (s *Scenario) checkTimes(bad complain) {
+	for _, t := range []struct {
+		path     string
+		value    fabric.Time
+		min, max fabric.Time
+		example  string
+	}{
+		{"agent.failed_path_memory", s.Agent.FailedPathMemory, 1, 1000 * fabric.Second, "100ms"},
+		{"agent.batch_window", s.Agent.BatchWindow, 0, fabric.Second, "100ns"},
+		{"agent.start_jitter", s.Agent.StartJitter, 0, fabric.Second, "50ns"},
+		{"control.gnmi_delay", s.Control.GNMIDelay, 0, 1000 * fabric.Second, "50us"},
+		{"control.compute_delay", s.Control.ComputeDelay, 0, 1000 * fabric.Second, "10us"},
+		{"control.write_delay", s.Control.WriteDelay, 0, 1000 * fabric.Second, "50us"},
+		{"control.push_delay", s.Control.PushDelay, 0, 1000 * fabric.Second, "20us"},
+		{"deadline", s.Deadline, fabric.Microsecond, 10_000 * fabric.Second, "20ms"},
+	} {
+		if t.value < t.min || t.value > t.max {
+			bad(t.path, fmt.Sprintf("%v is outside %v to %v", t.value, t.min, t.max), "write for example "+t.example)
+		}
+	}
+}
+
+func (c Collective) check(path string, f *fabric.Fabric, bad complain) {
+	algorithms := collective.Algorithms(c.Kind)
+	if algorithms == nil {
+		known := collective.Kinds()
+		remedy := choose(c.Kind, known)
+		if slices.Contains(collective.Algorithms(collective.AllReduce), c.Kind) {
+			remedy = fmt.Sprintf("that is an algorithm: write kind: all-reduce and algorithm: %s", c.Kind)
+		}
+		bad(path+".kind", fmt.Sprintf("%q is unknown", c.Kind), remedy)
+		return
+	}
+	if c.Algorithm != "" && !slices.Contains(algorithms, c.Algorithm) {
+		bad(path+".algorithm", fmt.Sprintf("%s has no algorithm %q", c.Kind, c.Algorithm), choose(c.Algorithm, algorithms))
+		return
+	}
+	if c.Bytes > 1<<40 {
+		bad(path+".bytes", fmt.Sprintf("%v is more than 1TiB", c.Bytes), "write for example 16MB")
+		return
+	}
+	for _, k := range []struct {
+		key, kind string
+		value     int
+	}{{"shift", collective.Permutation, c.Shift}, {"target", collective.Incast, c.Target}, {"senders", collective.Incast, c.Senders}} {
+		if k.value != 0 && c.Kind != k.kind {
+			bad(path+"."+k.key, "belongs to kind "+k.kind, "remove it")
+			return
+		}
+	}
+	if f == nil {
+		return // how many ranks there are is not known
+	}
+	if err := c.Spec(f.Hosts(), 0).Validate(); err != nil {
+		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
+		problem, remedy, _ := strings.Cut(text, "; ")
+		// "bytes is 8": the field leads, when one field is at fault.
+		if key, rest, _ := strings.Cut(problem, " "); slices.Contains([]string{"bytes", "shift", "target", "senders"}, key) {
+			path, problem = path+"."+key, rest
+		}
+		bad(path, problem, remedy)
+	}
+}
+
+func (s Scheme) check(path string, bad complain) {
+	params, ok := schemeParams(s.Name)
+	if !ok {
+		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), choose(s.Name, SchemeNames()))
+		return
+	}
+	for key := range s.Params {
+		if !slices.Contains(params, key) {
+			remedy := s.Name + " takes none; remove it"
+			if len(params) > 0 {
+				remedy = choose(key, params)
+			}
+			bad(path+".params."+key, "unknown parameter", remedy)
+		}
+	}
+}
+
+func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad complain) {
+	if c.Name == "" {
+		bad(path+".name", "is empty", "give the case a name")
+	}
+	known := []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}
+	for i, n := range c.Notifiers {
+		p := fmt.Sprintf("%s.notifiers[%d]", path, i)
+		if !slices.Contains(known, string(n)) {
+			bad(p, fmt.Sprintf("unknown notifier %q", n), choose(string(n), known))
+		} else if slices.Contains(c.Notifiers[:i], n) {
+			bad(p, fmt.Sprintf("%s is in the list already", n), "remove one")
+		}
+	}
+	if len(c.Events) == 0 {
+		if len(c.Notifiers) > 0 {
+			bad(path+".notifiers", "nothing fails in this case", "add events, or remove the notifiers")
+		}
+		return
+	}
+	if len(c.Notifiers) == 0 {
+		bad(path+".notifiers", "is missing", "list who may tell the hosts, as in [timeout, quench, gnmi]; each is a run")
+	}
+	down := map[fabric.LinkID]bool{}
+	var last fabric.Time
+	for i, e := range c.Events {
+		p := fmt.Sprintf("%s.events[%d]", path, i)
+		if e.At < last {
+			bad(p+".at", fmt.Sprintf("%v is before the event above it (%v)", e.At, last), "list events in order of time")
+		}
+		last = max(last, e.At)
+		if e.At >= s.Deadline {
+			bad(p+".at", fmt.Sprintf("%v is not before the deadline (%v)", e.At, s.Deadline), "move the event or the deadline")
+		}
+		if e.Detection > 1000*fabric.Second {
+			bad(p+".detection", fmt.Sprintf("%v is more than 1000s", e.Detection), "write for example 10us")
+		}
+		if known := []string{string(Cut), string(Restore)}; !slices.Contains(known, string(e.Action)) {
+			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), choose(string(e.Action), known))
+			continue
+		}
+		switch {
+		case e.Link == "" && e.Node == "":
+			bad(p, "names neither a link nor a node", "add for example link: tor0-agg0")
+			continue
+		case e.Link != "" && e.Node != "":
+			bad(p+".node", "the event names a link as well", "keep one of the two")
+			continue
+		case f == nil:
+			continue
+		}
+		links, err := e.links(f)
+		if err != nil {
+			key := ".link"
+			if e.Node != "" {
+				key = ".node"
+			}
+			problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "fabric: "), "; ")
+			if remedy == "" {
+				remedy = fmt.Sprintf("write for example %s; `ethereal topo` lists them", f.LinkName(fabric.LinkID(f.Hosts())))
+			}
+			bad(p+key, problem, remedy)
+			continue
+		}
+		for _, l := range links {
+			if e.Link != "" && down[l] == (e.Action == Cut) {
+				state := map[Action]string{Cut: "cut", Restore: "up"}[e.Action]
+				bad(p+".action", fmt.Sprintf("%s is %s at that time already", e.Link, state), "remove the event, or correct the order")
+			}
+			down[l] = e.Action == Cut
+		}
+	}
+}

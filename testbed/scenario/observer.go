@@ -1,0 +1,36 @@
+package scenario
+
+import (
+	"io"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Observer is what a run is asked to tell while it goes. The zero value asks
+// for nothing. One run has one Observer, and uses it from one goroutine.
+type Observer struct {
+	// Progress, when not nil, is called now and then, at least every few tens
+	// of milliseconds of wall time. It returns at once.
+	Progress func(Progress)
+
+	// Events, when not nil, takes the event log whose hash the result has. The
+	// run buffers what it writes, and does not close it.
+	Events io.Writer
+
+	// Captures are links to capture.
+	Captures []Capture
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Now    fabric.Time // simulated
+	Hops   uint64      // packets through switches and hosts, so far
+	Events uint64      // simulation events, so far
+}
+
+// Capture asks for the packets of a link, both directions, as a pcap file with
+// nanosecond times, written to W. The run does not close W.
+type Capture struct {
+	Link fabric.LinkID
+	W    io.Writer
+}

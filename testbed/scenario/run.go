@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// Run is one independent simulation. Everything in it is shared with the other
+// runs of the scenario and must not be written to.
+type Run struct {
+	Index      int // in the order of [Scenario.Expand], from 0
+	Scenario   *Scenario
+	Fabric     *fabric.Fabric
+	Scheme     Scheme
+	Collective Collective
+	Failure    Failure
+	Events     []LinkEvent // of the failure, in order of time
+	Notifier   Notifier
+	Seed       uint64
+}
+
+// String names the run within its scenario: "tor0-agg0 cut, all-to-all 16MB,
+// gnmi, ecmp, seed 1".
+func (r Run) String() string {
+	parts := []string{r.Failure.Name, r.Collective.String()}
+	if r.Notifier != NotifyNone {
+		parts = append(parts, string(r.Notifier))
+	}
+	return strings.Join(append(parts, r.Scheme.String(), fmt.Sprintf("seed %d", r.Seed)), ", ")
+}
+
+// Slug returns the run's number, from 1, and [Run.String] in letters, digits,
+// dots and dashes, for use in a file's name.
+func (r Run) Slug() string {
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
+			return c
+		case c == ',':
+			return -1
+		}
+		return '-'
+	}, r.String())
+	return fmt.Sprintf("%03d-%s", r.Index+1, name)
+}
+
+// CollectiveSpec returns the run's collective as [collective.New] takes it.
+func (r Run) CollectiveSpec() collective.Spec {
+	return r.Collective.Spec(r.Fabric.Hosts(), r.Seed)
+}
+
+// maxRuns bounds what a scenario multiplies out to.
+const maxRuns = 100_000
+
+// Expand returns the scenario's runs: for each failure case, each collective,
+// each of the case's notifiers, each scheme, each seed. A case without events
+// has the one notifier [NotifyNone]. The error is that of [Scenario.Validate].
+func (s *Scenario) Expand() ([]Run, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	f, err := fabric.New(s.Fabric)
+	if err != nil {
+		return nil, err
+	}
+	var runs []Run
+	for _, c := range s.Failures {
+		events, err := c.LinkEvents(f)
+		if err != nil {
+			return nil, err
+		}
+		notifiers := c.Notifiers
+		if len(events) == 0 {
+			notifiers = []Notifier{NotifyNone}
+		}
+		for _, op := range s.Collectives {
+			for _, n := range notifiers {
+				for _, scheme := range s.Schemes {
+					for _, seed := range s.Seeds {
+						if len(runs) == maxRuns {
+							return nil, Errors{{Problem: fmt.Sprintf("more than %d runs", maxRuns), Remedy: "use fewer seeds, schemes or cases"}}
+						}
+						runs = append(runs, Run{
+							Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
+							Failure: c, Events: events, Notifier: n, Seed: seed,
+						})
+					}
+				}
+			}
+		}
+	}
+	return runs, nil
+}
+
+// Override is what flags may replace in a scenario. Empty fields replace
+// nothing.
+type Override struct {
+	Seeds     Seeds
+	Schemes   []string   // taken with their parameters from the scenario when it has them
+	Notifiers []Notifier // of every case in which something fails
+}
+
+// Override returns s with o applied, checked. s stays as it is.
+func (s *Scenario) Override(o Override) (*Scenario, error) {
+	out := *s
+	if len(o.Seeds) > 0 {
+		out.Seeds = o.Seeds
+	}
+	if len(o.Schemes) > 0 {
+		out.Schemes = nil
+		for _, name := range o.Schemes {
+			found := false
+			for _, known := range s.Schemes {
+				if known.Name == name || known.String() == name {
+					out.Schemes, found = append(out.Schemes, known), true
+				}
+			}
+			if !found {
+				out.Schemes = append(out.Schemes, Scheme{Name: name})
+			}
+		}
+	}
+	if len(o.Notifiers) > 0 {
+		out.Failures = slices.Clone(s.Failures)
+		for i := range out.Failures {
+			if len(out.Failures[i].Events) > 0 {
+				out.Failures[i].Notifiers = o.Notifiers
+			}
+		}
+	}
+	if err := out.Validate(); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}

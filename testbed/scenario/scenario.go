@@ -1,0 +1,300 @@
+package scenario
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// Scenario is an experiment. A field tagged required must be given; the others
+// default to what [Default] holds.
+type Scenario struct {
+	Name        string       `yaml:"name" scenario:"required"`
+	Description string       `yaml:"description"`
+	Fabric      fabric.Spec  `yaml:"fabric" scenario:"required"`
+	Switch      Switch       `yaml:"switch"`
+	Host        Host         `yaml:"host"`
+	Agent       Agent        `yaml:"agent"`
+	Control     Control      `yaml:"control"`
+	Collectives []Collective `yaml:"collectives" scenario:"required"`
+	Schemes     []Scheme     `yaml:"schemes" scenario:"required"`
+	Failures    []Failure    `yaml:"failures"`
+	Seeds       Seeds        `yaml:"seeds"`
+
+	// Deadline is the simulated time at which a run that has not finished is
+	// given up and reported as not finished.
+	Deadline fabric.Time `yaml:"deadline"`
+}
+
+// Switch is what all switches have in common.
+type Switch struct {
+	Buffer fabric.Bytes `yaml:"buffer"` // shared by all ports of a switch
+	// Alpha is the dynamic threshold: a queue may grow to Alpha times what is
+	// free of the buffer.
+	Alpha float64 `yaml:"alpha"`
+	ECN   ECN     `yaml:"ecn"`
+	// Cell is the unit in which queue depth reaches the P4 program.
+	Cell fabric.Bytes `yaml:"cell"`
+	// QuenchInterval is the least time between two quenches to one source for
+	// one port, in whole microseconds.
+	QuenchInterval fabric.Time `yaml:"quench_interval"`
+}
+
+// ECN marks packets at random between two queue depths: none below KMin, a
+// share rising to PMax at KMax, all above. Equal thresholds are a step; both 0
+// turn marking off.
+type ECN struct {
+	KMin fabric.Bytes `yaml:"kmin"`
+	KMax fabric.Bytes `yaml:"kmax"`
+	PMax float64      `yaml:"pmax"` // 0 to 1
+}
+
+// Host is the RoCEv2 endpoint of every host.
+type Host struct {
+	Payload           fabric.Bytes      `yaml:"payload"`   // of a full packet, headers not counted
+	AckEvery          int               `yaml:"ack_every"` // packets
+	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
+	CongestionControl CongestionControl `yaml:"congestion_control"`
+	Carrier           Carrier           `yaml:"carrier"`
+	IPv6              bool              `yaml:"ipv6"`
+	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has
+	// nothing left to send, so that the receiver sees what is missing.
+	NudgeOnFlip bool `yaml:"nudge_on_flip"`
+}
+
+// CongestionControl names the hosts' rate control.
+type CongestionControl string
+
+// Rate controls.
+const (
+	DCTCP CongestionControl = "dctcp" // the DCTCP-like control of the reference evaluation
+	NoCC  CongestionControl = "none"  // always at line rate
+)
+
+// Carrier names the packet field that carries a path label.
+type Carrier string
+
+// Carriers.
+const (
+	UDPSourcePort Carrier = "udp-sport"
+	IPv6FlowLabel Carrier = "ipv6-flowlabel"
+)
+
+// Agent is the host agent of every host.
+type Agent struct {
+	FailedPathMemory fabric.Time `yaml:"failed_path_memory"` // how long a path stays dead without news
+	BatchWindow      fabric.Time `yaml:"batch_window"`       // sends this close together are one batch
+	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start 0 to this late
+}
+
+// Control is how long the control plane's messages and work take.
+type Control struct {
+	GNMIDelay    fabric.Time `yaml:"gnmi_delay"`    // switch to controller: a notification
+	ComputeDelay fabric.Time `yaml:"compute_delay"` // in the controller
+	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch: a P4Runtime write
+	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
+}
+
+// Collective is one collective operation over all hosts.
+type Collective struct {
+	Kind      string       `yaml:"kind" scenario:"required"`
+	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
+	Bytes     fabric.Bytes `yaml:"bytes" scenario:"required"`
+	Shift     int          `yaml:"shift"`   // permutation: rank i sends to i+shift; 0 draws one by the run's seed
+	Target    int          `yaml:"target"`  // incast: the rank that receives
+	Senders   int          `yaml:"senders"` // incast: how many send; 0: all others
+}
+
+// Name returns the operation and, when it is not the plain one, its algorithm:
+// "all-reduce/recursive-doubling". The size is not part of it.
+func (c Collective) Name() string {
+	if c.Algorithm == "" || len(collective.Algorithms(c.Kind)) == 1 {
+		return c.Kind
+	}
+	return c.Kind + "/" + c.Algorithm
+}
+
+func (c Collective) String() string { return c.Name() + " " + c.Bytes.String() }
+
+// Spec returns the collective as [collective.New] takes it.
+func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
+	return collective.Spec{
+		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
+		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders,
+	}
+}
+
+// Scheme is a load balancer and its parameters.
+type Scheme struct {
+	Name   string            `yaml:"name" scenario:"required"`
+	Params map[string]string `yaml:"params"`
+}
+
+// Names of schemes.
+const (
+	Ethereal = "ethereal"
+	ECMP     = "ecmp"
+)
+
+// SchemeNames returns the schemes a scenario may name.
+func SchemeNames() []string { return []string{Ethereal, ECMP} }
+
+// schemeParams returns the parameters a scheme takes; ok is false for an
+// unknown scheme.
+func schemeParams(name string) (params []string, ok bool) {
+	return nil, slices.Contains(SchemeNames(), name)
+}
+
+// String returns the name and the parameters in the order of their names:
+// "reps(entropies=8)".
+func (s Scheme) String() string {
+	if len(s.Params) == 0 {
+		return s.Name
+	}
+	ps := make([]string, 0, len(s.Params))
+	for k, v := range s.Params {
+		ps = append(ps, k+"="+v)
+	}
+	slices.Sort(ps)
+	return s.Name + "(" + strings.Join(ps, ",") + ")"
+}
+
+// Failure is a named case: what happens to the fabric during a run, and which
+// of the ways to the hosts are tried, one run each.
+type Failure struct {
+	Name      string     `yaml:"name" scenario:"required"`
+	Events    []Event    `yaml:"events"` // none: a healthy fabric
+	Notifiers []Notifier `yaml:"notifiers"`
+}
+
+// Event is one thing that happens to a link, or to all links of a node.
+type Event struct {
+	At     fabric.Time `yaml:"at" scenario:"required"` // from the start of the collective
+	Link   string      `yaml:"link"`                   // "tor0-agg0"
+	Node   string      `yaml:"node"`                   // "agg1": all its links
+	Action Action      `yaml:"action" scenario:"required"`
+	// Detection is how much later the switches at the link's ends know.
+	Detection fabric.Time `yaml:"detection" scenario:"required"`
+}
+
+// Action is what an [Event] does.
+type Action string
+
+// Actions.
+const (
+	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
+	Restore Action = "restore" // the link carries packets again
+)
+
+// Notifier is a way in which hosts learn of a dead link. The retransmission
+// timer runs under all of them.
+type Notifier string
+
+// Notifiers.
+const (
+	NotifyNone    Notifier = "none"    // nothing fails
+	NotifyTimeout Notifier = "timeout" // the retransmission timer alone
+	NotifyQuench  Notifier = "quench"  // the switches' data plane
+	NotifyGNMI    Notifier = "gnmi"    // gNMI, the controller, its push to the agents
+	NotifyAll     Notifier = "all"     // all of them; the first word counts
+)
+
+// Quench reports whether the switches' data plane may speak.
+func (n Notifier) Quench() bool { return n == NotifyQuench || n == NotifyAll }
+
+// GNMI reports whether switches may report to the controller, which repairs
+// tables and tells the agents.
+func (n Notifier) GNMI() bool { return n == NotifyGNMI || n == NotifyAll }
+
+// Seeds are the seeds of a scenario, one run of everything each. In YAML they
+// are a number, a list, or a range such as 1..10.
+type Seeds []uint64
+
+// Default returns a scenario that holds the defaults: the constants of the
+// reference evaluation where it has them.
+func Default() Scenario {
+	return Scenario{
+		Switch: Switch{
+			Buffer:         64e6,
+			Alpha:          1,
+			ECN:            ECN{KMin: 800e3, KMax: 800e3, PMax: 1},
+			Cell:           256,
+			QuenchInterval: 10 * fabric.Microsecond,
+		},
+		Host: Host{
+			Payload:           9000,
+			AckEvery:          1,
+			RTO:               fabric.Millisecond,
+			CongestionControl: DCTCP,
+			Carrier:           UDPSourcePort,
+			NudgeOnFlip:       true,
+		},
+		Agent: Agent{
+			FailedPathMemory: 100 * fabric.Millisecond,
+			BatchWindow:      100 * fabric.Nanosecond,
+			StartJitter:      50 * fabric.Nanosecond,
+		},
+		Control: Control{
+			GNMIDelay:    50 * fabric.Microsecond,
+			ComputeDelay: 10 * fabric.Microsecond,
+			WriteDelay:   50 * fabric.Microsecond,
+			PushDelay:    20 * fabric.Microsecond,
+		},
+		Failures: []Failure{{Name: "healthy"}},
+		Seeds:    Seeds{1},
+		Deadline: 100 * fabric.Millisecond,
+	}
+}
+
+// LinkEvent is an [Event] with its names resolved, for one link.
+type LinkEvent struct {
+	At        fabric.Time
+	Link      fabric.LinkID
+	Up        bool
+	Detection fabric.Time // from At until both ends know
+}
+
+// LinkEvents returns what happens to the links of f, in order of time. An event
+// of a node concerns its links that are not in that state already.
+func (c Failure) LinkEvents(f *fabric.Fabric) ([]LinkEvent, error) {
+	events := slices.Clone(c.Events)
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	var out []LinkEvent
+	down := map[fabric.LinkID]bool{}
+	for _, e := range events {
+		links, err := e.links(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			up := e.Action == Restore
+			if e.Node != "" && down[l] == !up {
+				continue
+			}
+			down[l] = !up
+			out = append(out, LinkEvent{e.At, l, up, e.Detection})
+		}
+	}
+	return out, nil
+}
+
+// links returns the links an event is about.
+func (e Event) links(f *fabric.Fabric) ([]fabric.LinkID, error) {
+	if e.Link != "" {
+		l, err := f.LinkByName(e.Link)
+		return []fabric.LinkID{l}, err
+	}
+	id, err := f.NodeByName(e.Node)
+	if err != nil {
+		return nil, err
+	}
+	n := f.Node(id)
+	links := make([]fabric.LinkID, n.Ports())
+	for p := range links {
+		links[p] = n.Link(fabric.PortNo(p + 1))
+	}
+	return links, nil
+}
