@@ -69,7 +69,7 @@ type Config struct {
 	// AckLabel chooses the label of a control packet to peer, given that of the
 	// data packet that caused it. nil keeps that. It is not asked about labels
 	// of no path.
-	AckLabel func(peer fabric.NodeID, mirrored fabric.Label) fabric.Label
+	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label
 	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
 	// ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32

@@ -45,7 +45,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
 		e.stats.Duplicates++
 		if p.ackReq {
-			e.reply(c, p, rocev2.ACK)
+			e.reply(now, c, p, rocev2.ACK)
 		}
 		return
 	case ahead > 0:
@@ -53,7 +53,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 		if !c.gap || e.cfg.NakPerPath && c.gapBy != p.label {
 			c.gap, c.gapBy = true, p.label
 			e.stats.NaksSent++
-			e.reply(c, p, rocev2.NAKSequenceError)
+			e.reply(now, c, p, rocev2.NAKSequenceError)
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 		c.msn = (c.msn + 1) & psnMask
 	}
 	if p.ackReq {
-		e.reply(c, p, rocev2.ACK)
+		e.reply(now, c, p, rocev2.ACK)
 	}
 	if complete && c.length > 0 {
 		e.stats.Delivered++
@@ -131,14 +131,14 @@ func (c *context) take(p *packet) bool {
 }
 
 // reply queues an ACK for all packets before the expected one, or a NAK for it.
-func (e *Endpoint) reply(c *context, p *packet, syndrome rocev2.Syndrome) {
+func (e *Endpoint) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
 	psn, becn := c.next, false
 	if syndrome == rocev2.ACK {
 		psn, becn, c.ce = psn-1, c.ce, false
 	}
 	label := p.label
 	if e.cfg.AckLabel != nil && label < e.ack.span {
-		label = e.cfg.AckLabel(p.src, label)
+		label = e.cfg.AckLabel(now, p.src, label)
 	}
 	e.queue.push(control{dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: label, syndrome: syndrome, becn: becn})
 }
