@@ -1,0 +1,205 @@
+package p4rt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// ErrSchema is wrapped when a P4Info does not fit the controller.
+var ErrSchema = errors.New("p4rt: P4Info does not fit")
+
+// Schema holds the numbers by which one P4 program knows the controller's
+// tables and actions.
+type Schema struct {
+	tables  map[controller.Table]tableIDs
+	actions map[controller.Action]actionIDs
+
+	byTableID  map[uint32]controller.Table
+	byActionID map[uint32]controller.Action
+	names      map[uint32]string // of every table and action, for errors
+}
+
+type tableIDs struct {
+	id       uint32
+	keyID    uint32
+	selector uint32 // id of its action profile, or 0
+	size     int64
+	maxGroup int32 // of a selector, the most shares a group may have; 0: no limit
+}
+
+type actionIDs struct {
+	id     uint32
+	params []uint32
+}
+
+// ParseSchema reads a P4Info in protobuf's text form.
+func ParseSchema(text []byte) (*Schema, error) {
+	var info p4config.P4Info
+	if err := prototext.Unmarshal(text, &info); err != nil {
+		return nil, fmt.Errorf("%w: not a P4Info in text form: %w", ErrSchema, err)
+	}
+	return NewSchema(&info)
+}
+
+// NewSchema returns the schema of a program, or an error that names the first
+// thing of the controller's that it lacks or has otherwise.
+func NewSchema(info *p4config.P4Info) (*Schema, error) {
+	s := &Schema{
+		tables: map[controller.Table]tableIDs{}, actions: map[controller.Action]actionIDs{},
+		byTableID: map[uint32]controller.Table{}, byActionID: map[uint32]controller.Action{},
+		names: map[uint32]string{},
+	}
+	for _, t := range info.GetTables() {
+		s.names[t.GetPreamble().GetId()] = t.GetPreamble().GetName()
+	}
+	for _, a := range info.GetActions() {
+		s.names[a.GetPreamble().GetId()] = a.GetPreamble().GetName()
+	}
+	for _, t := range controller.Tables() {
+		if t == controller.CloneSession {
+			continue // the packet replication engine's, in no P4Info
+		}
+		if err := s.bindTable(info, t); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// named is what of a P4Info has a preamble.
+type named interface{ GetPreamble() *p4config.Preamble }
+
+// find returns what has the name, or else the alias, the latter only if it is
+// the only one.
+func find[T named](all []T, name string) (T, error) {
+	var byAlias []T
+	for _, x := range all {
+		p := x.GetPreamble()
+		if strings.TrimPrefix(p.GetName(), ".") == name {
+			return x, nil
+		}
+		if p.GetAlias() == name {
+			byAlias = append(byAlias, x)
+		}
+	}
+	var none T
+	switch len(byAlias) {
+	case 1:
+		return byAlias[0], nil
+	case 0:
+		var names []string
+		for _, x := range all {
+			names = append(names, x.GetPreamble().GetName())
+		}
+		return none, fmt.Errorf("there is none; there are %s", strings.Join(names, ", "))
+	}
+	return none, fmt.Errorf("%d have this alias, none this name", len(byAlias))
+}
+
+var matchTypes = map[controller.MatchKind]p4config.MatchField_MatchType{
+	controller.Exact:   p4config.MatchField_EXACT,
+	controller.LPM:     p4config.MatchField_LPM,
+	controller.Ternary: p4config.MatchField_TERNARY,
+}
+
+func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
+	l := t.Layout()
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: table %s: %s", ErrSchema, l.Name, fmt.Sprintf(format, args...))
+	}
+	pt, err := find(info.GetTables(), l.Name)
+	if err != nil {
+		return fail("%v", err)
+	}
+	ids := tableIDs{id: pt.GetPreamble().GetId(), size: pt.GetSize()}
+	switch fields := pt.GetMatchFields(); {
+	case l.Match == controller.Keyless:
+		if len(fields) != 0 {
+			return fail("it has key field %s; there must be none", fields[0].GetName())
+		}
+	case len(fields) != 1:
+		return fail("it has %d key fields; there must be one, %s", len(fields), l.Key.Name)
+	case fields[0].GetName() != l.Key.Name:
+		return fail("its key field is %s; it must be %s", fields[0].GetName(), l.Key.Name)
+	case int(fields[0].GetBitwidth()) != l.Key.Bits:
+		return fail("key field %s has %d bits; it must have %d", l.Key.Name, fields[0].GetBitwidth(), l.Key.Bits)
+	case fields[0].GetMatchType() != matchTypes[l.Match]:
+		return fail("key field %s matches %v; it must match %v", l.Key.Name, fields[0].GetMatchType(), matchTypes[l.Match])
+	default:
+		ids.keyID = fields[0].GetId()
+	}
+	ids.selector = pt.GetImplementationId()
+	if l.Selector != (ids.selector != 0) {
+		return fail("its implementation is %#x; whether it has an action selector must be %v", ids.selector, l.Selector)
+	}
+	if l.Selector {
+		i := slices.IndexFunc(info.GetActionProfiles(), func(p *p4config.ActionProfile) bool {
+			return p.GetPreamble().GetId() == ids.selector
+		})
+		if i < 0 || !info.GetActionProfiles()[i].GetWithSelector() {
+			return fail("its implementation %#x is not an action selector", ids.selector)
+		}
+		ids.maxGroup = info.GetActionProfiles()[i].GetMaxGroupSize()
+	}
+	for _, a := range l.Actions {
+		if err := s.bindAction(info, a); err != nil {
+			return fail("%v", err)
+		}
+		if id := s.actions[a].id; !slices.ContainsFunc(pt.GetActionRefs(), func(r *p4config.ActionRef) bool { return r.GetId() == id }) {
+			return fail("it does not list action %v", a)
+		}
+	}
+	s.tables[t] = ids
+	s.byTableID[ids.id] = t
+	return nil
+}
+
+func (s *Schema) bindAction(info *p4config.P4Info, a controller.Action) error {
+	if _, ok := s.actions[a]; ok {
+		return nil
+	}
+	l := a.Layout()
+	pa, err := find(info.GetActions(), l.Name)
+	if err != nil {
+		return fmt.Errorf("action %s: %w", l.Name, err)
+	}
+	if len(pa.GetParams()) != len(l.Params) {
+		return fmt.Errorf("action %s has %d parameters; it must have %d", l.Name, len(pa.GetParams()), len(l.Params))
+	}
+	ids := actionIDs{id: pa.GetPreamble().GetId()}
+	for _, want := range l.Params {
+		i := slices.IndexFunc(pa.GetParams(), func(p *p4config.Action_Param) bool { return p.GetName() == want.Name })
+		if i < 0 {
+			return fmt.Errorf("action %s has no parameter %s", l.Name, want.Name)
+		}
+		if got := int(pa.GetParams()[i].GetBitwidth()); got != want.Bits {
+			return fmt.Errorf("action %s: parameter %s has %d bits; it must have %d", l.Name, want.Name, got, want.Bits)
+		}
+		ids.params = append(ids.params, pa.GetParams()[i].GetId())
+	}
+	s.actions[a] = ids
+	s.byActionID[ids.id] = a
+	return nil
+}
+
+// MaxGroupSize returns how many shares an ECMP group may have together, as
+// controller.Config wants it; 0 when the program states no limit.
+func (s *Schema) MaxGroupSize() int { return int(s.tables[controller.ECMP].maxGroup) }
+
+// TableID returns the number of a table.
+func (s *Schema) TableID(t controller.Table) uint32 { return s.tables[t].id }
+
+// name names a table or action number in an error.
+func (s *Schema) name(id uint32) string {
+	if n, ok := s.names[id]; ok {
+		return n
+	}
+	return fmt.Sprintf("%#x", id)
+}

@@ -1,0 +1,78 @@
+package p4rt
+
+import (
+	"fmt"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// Writer says on whose behalf requests are made.
+type Writer struct {
+	DeviceID   uint64
+	Role       string // empty: the full role
+	ElectionID *p4.Uint128
+	// BatchSize is how many updates one request carries at most; 0 means no
+	// limit.
+	BatchSize int
+}
+
+// Batch is a request and the updates it carries, in the same order, so that the
+// per-update errors of the answer find their entries.
+type Batch struct {
+	Request *p4.WriteRequest
+	Updates []controller.Update
+}
+
+// WriteRequests returns the updates as requests to be sent one after the other.
+// A request carries updates of one phase only, see controller.Update.Phase, since
+// a server need not keep to their order. Batches are CONTINUE_ON_ERROR, the only
+// kind every target has.
+func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, error) {
+	if w.BatchSize < 0 {
+		return nil, fmt.Errorf("p4rt: batch size %d is below 0", w.BatchSize)
+	}
+	var out []Batch
+	phase := 0
+	for i := range updates {
+		u, err := s.Encode(updates[i])
+		if err != nil {
+			return nil, err
+		}
+		p := updates[i].Phase()
+		if n := len(out); n == 0 || p != phase || w.BatchSize > 0 && len(out[n-1].Updates) >= w.BatchSize {
+			out = append(out, Batch{
+				Request: &p4.WriteRequest{
+					DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID,
+					Atomicity: p4.WriteRequest_CONTINUE_ON_ERROR,
+				},
+				Updates: updates[i:i:len(updates)],
+			})
+			phase = p
+		}
+		b := &out[len(out)-1]
+		b.Request.Updates = append(b.Request.Updates, u)
+		b.Updates = b.Updates[:len(b.Updates)+1]
+	}
+	return out, nil
+}
+
+// ReadAll returns the request for everything that [Schema.Decode] understands.
+func (s *Schema) ReadAll(deviceID uint64, role string) *p4.ReadRequest {
+	req := &p4.ReadRequest{DeviceId: deviceID, Role: role}
+	for _, t := range controller.Tables() {
+		if t == controller.CloneSession {
+			// Session 0 does not exist: it stands for all of them.
+			req.Entities = append(req.Entities, &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
+				PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
+					Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: &p4.CloneSessionEntry{}},
+				},
+			}})
+			continue
+		}
+		te := &p4.TableEntry{TableId: s.tables[t].id, IsDefaultAction: t.Layout().Match == controller.Keyless}
+		req.Entities = append(req.Entities, &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: te}})
+	}
+	return req
+}
