@@ -49,8 +49,8 @@ const bit<8> NO_UPLINK = 0xFF;
 
 const bit<6> DSCP_NETWORK_CONTROL = 48; // CS6
 
-// Why a packet fell back from its label; indices of counter `fallback`.
-const bit<8> FALLBACK_NONE          = 0;
+// Why a packet fell back from its label; indices of counter
+// `fallback`; 0 is not used.
 const bit<8> FALLBACK_UNLABELLED    = 1;
 const bit<8> FALLBACK_UNKNOWN_LABEL = 2;
 const bit<8> FALLBACK_REROUTED      = 3;

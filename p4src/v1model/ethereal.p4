@@ -141,7 +141,6 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             meta.ecmp_key: selector @name("flow");
         }
         actions = { take_uplink; NoAction; }
-        default_action = NoAction;
         implementation = ecmp_selector;
         size = 1024;
     }
@@ -178,7 +177,6 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
         const entries = {
 #include "../shared/first_live.p4"
         }
-        size = 64;
     }
 
     action hash_flow_v4() {
