@@ -249,7 +249,9 @@ func TestSchemaErrors(t *testing.T) {
 		}, "matches EXACT; it must match LPM"},
 		{"no selector", func(i *p4config.P4Info) { table(i, "ecmp").ImplementationId = 0 }, "action selector must be true"},
 		{"profile without selector", func(i *p4config.P4Info) { i.ActionProfiles[0].WithSelector = false }, "not an action selector"},
-		{"action missing", func(i *p4config.P4Info) { action(i, "deliver").Preamble.Name, action(i, "deliver").Preamble.Alias = "d", "d" }, "action deliver: there is none"},
+		{"action missing", func(i *p4config.P4Info) {
+			action(i, "deliver").Preamble.Name, action(i, "deliver").Preamble.Alias = "d", "d"
+		}, "action deliver: there is none"},
 		{"action not listed", func(i *p4config.P4Info) { table(i, "route_v4").ActionRefs = table(i, "route_v4").ActionRefs[1:] }, "does not list action deliver"},
 		{"parameter width", func(i *p4config.P4Info) { action(i, "mark_between").Params[0].Bitwidth = 24 }, "kmin has 24 bits; it must have 19"},
 		{"parameter name", func(i *p4config.P4Info) { action(i, "mark_between").Params[0].Name = "k" }, "no parameter kmin"},

@@ -1,0 +1,173 @@
+package linkstate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrNotification is wrapped by the errors of [Decode].
+var ErrNotification = errors.New("linkstate: bad notification")
+
+// Kind is what an event says of a port.
+type Kind uint8
+
+// The kinds.
+const (
+	Down    Kind = iota
+	Up           // oper-status UP
+	Gone         // the interface is no longer there
+	AllGone      // none is; the event names no port
+)
+
+func (k Kind) String() string { return [...]string{"down", "up", "gone", "all gone"}[k] }
+
+// Event is what a notification says of one port.
+type Event struct {
+	Port fabric.PortNo
+	Kind Kind
+	// TimeNs is when the switch says it happened, in nanoseconds of its clock.
+	TimeNs int64
+}
+
+// statuses are the values of oper-status and whether the port carries packets.
+var statuses = map[string]Kind{
+	"UP": Up, "DOWN": Down, "TESTING": Down, "UNKNOWN": Down,
+	"DORMANT": Down, "NOT_PRESENT": Down, "LOWER_LAYER_DOWN": Down,
+}
+
+// Decode returns what a notification says of ports, deletions first, as gNMI
+// orders them. Paths that have nothing to do with oper-status, and interfaces
+// that are no ports, are passed over. It returns no events with an error.
+func Decode(n *gnmi.Notification) ([]Event, error) {
+	var out []Event
+	for _, d := range n.GetDelete() {
+		name, rest, ok := split(n.GetPrefix(), d)
+		if !ok || !within(rest, []string{"state", "oper-status"}) {
+			continue
+		}
+		if name == "" || name == "*" {
+			out = append(out, Event{Kind: AllGone, TimeNs: n.GetTimestamp()})
+		} else if p, ok := ParsePort(name); ok {
+			out = append(out, Event{Port: p, Kind: Gone, TimeNs: n.GetTimestamp()})
+		}
+	}
+	for _, u := range n.GetUpdate() {
+		name, rest, ok := split(n.GetPrefix(), u.GetPath())
+		if !ok || name == "" || !within(rest, []string{"state", "oper-status"}) {
+			continue
+		}
+		p, ok := ParsePort(name)
+		if !ok {
+			continue
+		}
+		status, ok, err := value(u.GetVal(), []string{"state", "oper-status"}[len(rest):])
+		if err != nil {
+			return nil, fmt.Errorf("%w: oper-status of %s: %w", ErrNotification, name, err)
+		}
+		if !ok {
+			continue // a container that says nothing of oper-status
+		}
+		kind, ok := statuses[strings.ToUpper(status)]
+		if !ok {
+			return nil, fmt.Errorf("%w: oper-status of %s: %q is none of UP, DOWN, TESTING, UNKNOWN, DORMANT, NOT_PRESENT, LOWER_LAYER_DOWN",
+				ErrNotification, name, status)
+		}
+		out = append(out, Event{Port: p, Kind: kind, TimeNs: n.GetTimestamp()})
+	}
+	return out, nil
+}
+
+// split returns the interface that a path below a prefix leads into, and the
+// rest of the path. name is empty for a path that ends above the list's keys.
+func split(prefix, path *gnmi.Path) (name string, rest []string, ok bool) {
+	elems := make([]*gnmi.PathElem, 0, len(prefix.GetElem())+len(path.GetElem()))
+	elems = append(append(elems, prefix.GetElem()...), path.GetElem()...)
+	for i, want := range []string{"interfaces", "interface"} {
+		if i == len(elems) {
+			return "", nil, true
+		}
+		if local(elems[i].GetName()) != want {
+			return "", nil, false
+		}
+	}
+	name = elems[1].GetKey()["name"]
+	for _, e := range elems[2:] {
+		rest = append(rest, local(e.GetName()))
+	}
+	return name, rest, true
+}
+
+// local strips a YANG module's name.
+func local(name string) string {
+	if _, after, ok := strings.Cut(name, ":"); ok {
+		return after
+	}
+	return name
+}
+
+// within reports whether path leads to an ancestor of leaf, or to leaf itself.
+func within(path, leaf []string) bool {
+	if len(path) > len(leaf) {
+		return false
+	}
+	for i := range path {
+		if path[i] != leaf[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// value returns the string at the end of the path below v. ok is false if v is a
+// container without it.
+func value(v *gnmi.TypedValue, path []string) (_ string, ok bool, err error) {
+	var raw []byte
+	switch x := v.GetValue().(type) {
+	case *gnmi.TypedValue_StringVal:
+		return leaf(x.StringVal, path)
+	case *gnmi.TypedValue_AsciiVal:
+		return leaf(strings.TrimSpace(x.AsciiVal), path)
+	case *gnmi.TypedValue_JsonIetfVal:
+		raw = x.JsonIetfVal
+	case *gnmi.TypedValue_JsonVal:
+		raw = x.JsonVal
+	case nil:
+		return "", false, errors.New("no value")
+	default:
+		return "", false, fmt.Errorf("a value of type %T; JSON_IETF, JSON, PROTO and ASCII strings are understood", x)
+	}
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &object); err != nil {
+			return "", false, fmt.Errorf("%.40q is not a JSON object: %w", raw, err)
+		}
+		raw = nil
+		for k, x := range object {
+			if local(k) == name {
+				raw = x
+			}
+		}
+		if raw == nil {
+			return "", false, nil
+		}
+	}
+	var s string
+	if err := json.Unmarshal(bytes.TrimSpace(raw), &s); err != nil {
+		return "", false, fmt.Errorf("%.40q is not a JSON string: %w", raw, err)
+	}
+	return local(s), true, nil
+}
+
+func leaf(s string, path []string) (string, bool, error) {
+	if len(path) > 0 {
+		return "", false, fmt.Errorf("the string %.40q where a container belongs", s)
+	}
+	return local(s), true, nil
+}

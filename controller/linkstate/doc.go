@@ -1,0 +1,17 @@
+// Package linkstate learns the states of a switch's ports over gNMI, from
+// openconfig-interfaces' oper-status.
+//
+// [Subscription.Request] makes the subscription, [Decode] reads what comes back,
+// and a [Monitor] keeps one switch's port states: it reports changes only, and
+// tells when the subscription has gone silent. None of it has a goroutine, a
+// socket or a clock; a Monitor is not safe for concurrent use.
+//
+// Port p of the P4 program is interface "Ethernet<p>". Other interfaces, such as
+// a management port, are passed over.
+//
+// # Traps
+//
+// A switch that is silent may be well. A stale Monitor keeps the last states; it
+// is for its owner to tell a dead switch from a dead session, with the help of
+// the other ends of its links.
+package linkstate

@@ -1,0 +1,169 @@
+package linkstate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Health is how far a switch's port states can be believed.
+type Health uint8
+
+// The healths.
+const (
+	Disconnected Health = iota // no subscription; states are what they last were
+	Syncing                    // subscribed; the first round of states is coming in
+	Fresh                      // heard from within the time allowed
+	Stale                      // silent for longer
+)
+
+func (h Health) String() string {
+	return [...]string{"disconnected", "syncing", "fresh", "stale"}[h]
+}
+
+// ErrStaleAfter is returned for a time that is not above 0.
+var ErrStaleAfter = errors.New("linkstate: stale-after must be above zero; twice the heartbeat and some is usual")
+
+// Monitor keeps the port states of one switch. It is not safe for concurrent
+// use.
+type Monitor struct {
+	staleAfter fabric.Time
+	health     Health
+	heard      fabric.Time // when last
+	ports      map[fabric.PortNo]port
+}
+
+type port struct {
+	up     bool
+	seen   bool // since the subscription began
+	timeNs int64
+}
+
+// Change is a port that went up or down. A port that is gone is down.
+type Change struct {
+	Port   fabric.PortNo
+	Up     bool
+	TimeNs int64 // of the switch's clock; 0 when it did not say
+}
+
+// NewMonitor returns a monitor that is disconnected and knows of no port.
+// Silence for longer than staleAfter makes it stale.
+func NewMonitor(staleAfter fabric.Time) (*Monitor, error) {
+	if staleAfter <= 0 {
+		return nil, ErrStaleAfter
+	}
+	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}}, nil
+}
+
+// Health returns how far the states can be believed, as of the last call.
+func (m *Monitor) Health() Health { return m.health }
+
+// Up returns a port's last state. known is false if it never had one.
+func (m *Monitor) Up(p fabric.PortNo) (up, known bool) {
+	s, known := m.ports[p]
+	return s.up, known
+}
+
+// Connected notes a new subscription: all states are to come again.
+func (m *Monitor) Connected(now fabric.Time) {
+	m.health, m.heard = Syncing, now
+	for p, s := range m.ports {
+		s.seen = false
+		m.ports[p] = s
+	}
+}
+
+// Disconnected notes the end of the subscription. States stay.
+func (m *Monitor) Disconnected() { m.health = Disconnected }
+
+// Receive takes one message of the subscription and returns what changed,
+// sorted by port. After an error the message counts as heard, but changed
+// nothing.
+func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change, error) {
+	if m.health == Disconnected {
+		m.Connected(now)
+	}
+	m.heard = now
+	if m.health == Stale {
+		m.health = Fresh
+	}
+	switch x := r.GetResponse().(type) {
+	case *gnmi.SubscribeResponse_Update:
+		events, err := Decode(x.Update)
+		if err != nil {
+			return nil, err
+		}
+		return m.apply(events), nil
+	case *gnmi.SubscribeResponse_SyncResponse:
+		if m.health != Syncing {
+			return nil, nil
+		}
+		m.health = Fresh
+		// What the switch did not name in its first round is no longer there.
+		var events []Event
+		for p, s := range m.ports {
+			if !s.seen {
+				events = append(events, Event{Port: p, Kind: Gone})
+			}
+		}
+		return m.apply(events), nil
+	}
+	return nil, fmt.Errorf("%w: a response of type %T", ErrNotification, r.GetResponse())
+}
+
+// apply takes events in order and returns the net changes.
+func (m *Monitor) apply(events []Event) []Change {
+	before := map[fabric.PortNo]port{}
+	touch := func(p fabric.PortNo, up bool, at int64) {
+		if _, ok := before[p]; !ok {
+			before[p] = m.ports[p]
+		}
+		m.ports[p] = port{up: up, seen: true, timeNs: at}
+	}
+	unknown := map[fabric.PortNo]bool{}
+	for _, e := range events {
+		if e.Kind == AllGone {
+			for p := range m.ports {
+				touch(p, false, e.TimeNs)
+			}
+			continue
+		}
+		if _, ok := m.ports[e.Port]; !ok {
+			unknown[e.Port] = true
+		}
+		touch(e.Port, e.Kind == Up, e.TimeNs)
+	}
+	var out []Change
+	for p, was := range before {
+		if is := m.ports[p]; unknown[p] || is.up != was.up {
+			out = append(out, Change{Port: p, Up: is.up, TimeNs: is.timeNs})
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return int(a.Port) - int(b.Port) })
+	return out
+}
+
+// Deadline returns when [Monitor.Tick] is due. ok is false if it is not.
+func (m *Monitor) Deadline() (_ fabric.Time, ok bool) {
+	if m.health != Syncing && m.health != Fresh {
+		return 0, false
+	}
+	if m.heard > farFuture-m.staleAfter {
+		return farFuture, true
+	}
+	return m.heard + m.staleAfter, true
+}
+
+// Tick makes the monitor stale if its deadline has come, and reports whether it
+// did.
+func (m *Monitor) Tick(now fabric.Time) bool {
+	if due, ok := m.Deadline(); !ok || now < due {
+		return false
+	}
+	m.health = Stale
+	return true
+}

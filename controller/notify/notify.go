@@ -1,0 +1,137 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// ErrOrder is wrapped when an update does not follow the one before.
+var ErrOrder = errors.New("notify: update out of order")
+
+// Hub holds the state of all links and the latest updates that led there.
+type Hub struct {
+	instance string
+	epoch    uint64
+	links    map[uint32]*statepb.LinkState
+	// log is a ring: the update of epoch e is at e % len(log). It holds those
+	// of the epochs above first, up to epoch.
+	log      []*statepb.Update
+	first    uint64
+	snapshot *statepb.Update // of epoch, once somebody asked
+}
+
+// NewHub returns a hub that begins with the state of a snapshot and remembers
+// history updates. It returns an error if history is below 1.
+func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
+	if history < 1 {
+		return nil, fmt.Errorf("notify: a history of %d updates; it must be at least 1", history)
+	}
+	h := &Hub{
+		instance: snapshot.GetInstance(), epoch: snapshot.GetEpoch(), first: snapshot.GetEpoch(),
+		links: map[uint32]*statepb.LinkState{}, log: make([]*statepb.Update, history),
+	}
+	for _, l := range snapshot.GetLinks() {
+		h.links[l.GetLink()] = l
+	}
+	return h, nil
+}
+
+// Epoch returns the epoch of the last update.
+func (h *Hub) Epoch() uint64 { return h.epoch }
+
+// Publish takes the core's next update, which must not be written to any more.
+// It returns an error that wraps [ErrOrder], and changes nothing, for any other.
+func (h *Hub) Publish(u *statepb.Update) error {
+	if u.GetSnapshot() || u.GetInstance() != h.instance || u.GetEpoch() != h.epoch+1 {
+		return fmt.Errorf("%w: epoch %d of instance %q; wanted is the change with epoch %d of instance %q",
+			ErrOrder, u.GetEpoch(), u.GetInstance(), h.epoch+1, h.instance)
+	}
+	h.epoch++
+	h.log[h.epoch%uint64(len(h.log))] = u
+	if h.epoch-h.first > uint64(len(h.log)) {
+		h.first = h.epoch - uint64(len(h.log))
+	}
+	for _, l := range u.GetLinks() {
+		h.links[l.GetLink()] = l
+	}
+	h.snapshot = nil
+	return nil
+}
+
+// Watcher is one agent's place among the updates.
+type Watcher struct {
+	hub   *Hub
+	epoch uint64 // the last one delivered
+	known bool   // the agent has a state of this instance at all
+}
+
+// Watch places an agent by what it says it has.
+func (h *Hub) Watch(hello *statepb.Hello) *Watcher {
+	w := &Watcher{hub: h}
+	if hello.GetInstance() == h.instance && hello.GetLastEpoch() <= h.epoch && h.instance != "" {
+		w.epoch, w.known = hello.GetLastEpoch(), true
+	}
+	return w
+}
+
+// Next returns the next update for the agent, or false when it has all. Updates
+// are shared between agents: do not write to them.
+func (w *Watcher) Next() (*statepb.Update, bool) {
+	h := w.hub
+	switch {
+	case w.known && w.epoch == h.epoch:
+		return nil, false
+	case w.known && w.epoch >= h.first:
+		w.epoch++
+		return h.log[w.epoch%uint64(len(h.log))], true
+	}
+	w.epoch, w.known = h.epoch, true
+	return h.Snapshot(), true
+}
+
+// Behind returns how many updates the agent has not got yet.
+func (w *Watcher) Behind() uint64 {
+	if !w.known {
+		return w.hub.epoch + 1
+	}
+	return w.hub.epoch - w.epoch
+}
+
+// Snapshot returns the present state of every link that ever changed, in link
+// order. It is shared: do not write to it.
+func (h *Hub) Snapshot() *statepb.Update {
+	if h.snapshot == nil {
+		u := &statepb.Update{Epoch: h.epoch, Instance: h.instance, Snapshot: true}
+		for _, l := range h.links {
+			u.Links = append(u.Links, l)
+		}
+		slices.SortFunc(u.Links, func(a, b *statepb.LinkState) int { return int(int64(a.GetLink()) - int64(b.GetLink())) })
+		h.snapshot = u
+	}
+	return h.snapshot
+}
+
+// Heartbeat returns an update that changes nothing and tells that the controller
+// lives.
+func (h *Hub) Heartbeat() *statepb.Update {
+	return &statepb.Update{Epoch: h.epoch, Instance: h.instance, Heartbeat: true}
+}
+
+// Apply brings an agent's view of the links up to date, as every receiver must:
+// a snapshot replaces it, a change adds to it. It returns the epoch reached.
+func Apply(links map[uint32]*statepb.LinkState, u *statepb.Update) uint64 {
+	if u.GetSnapshot() {
+		clear(links)
+	}
+	for _, l := range u.GetLinks() {
+		if have, ok := links[l.GetLink()]; !ok || l.GetEpoch() > have.GetEpoch() {
+			links[l.GetLink()] = proto.CloneOf(l)
+		}
+	}
+	return u.GetEpoch()
+}
