@@ -28,9 +28,10 @@ type Endpoint interface {
 	// packet or [Network.Wake] can change the answer.
 	Next(now fabric.Time, buf []byte) (f Frame, wake fabric.Time, ok bool)
 	// Receive takes a packet that has fully arrived: its real bytes, valid
-	// during the call, and its virtual payload and trailer in bytes. Next is
-	// asked afterwards if the port is idle; there is no need to call Wake.
-	Receive(now fabric.Time, header []byte, payload, trailer int)
+	// during the call, and how many virtual bytes follow them, trailer
+	// included. Next is asked afterwards if the port is idle; there is no need
+	// to call Wake.
+	Receive(now fabric.Time, header []byte, tail int)
 }
 
 // host is the port side of an endpoint.
@@ -43,8 +44,8 @@ type host struct {
 }
 
 // Wake makes the host's endpoint be asked for a packet: it has been given
-// something to send. It may be called from hooks and control functions, not
-// before Run's first moment (now is 0 until then, which is fine).
+// something to send. It may be called before the run and from everything that
+// runs within it; the endpoint is not asked before the caller returns.
 func (n *Network) Wake(id fabric.NodeID) {
 	if id == n.receiving {
 		return // will be asked when Receive returns
@@ -113,7 +114,7 @@ func (n *Network) deliver(id fabric.NodeID, pid packetID, p *packet) {
 	n.totals.Delivered++
 	n.totals.DeliveredPayload += int64(p.payload)
 	n.receiving = id
-	h.endpoint.Receive(n.now, p.data[:p.header], int(p.payload), int(p.length)-int(p.header)-int(p.payload))
+	h.endpoint.Receive(n.now, p.data[:p.header], int(p.length)-int(p.header))
 	n.receiving = -1
 	n.pool.put(pid)
 	n.ask(id, h)

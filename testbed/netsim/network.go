@@ -103,8 +103,8 @@ func (n *Network) Fabric() *fabric.Fabric { return n.fab }
 // SetSwitch gives a switch its pipeline.
 func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) { n.switchAt(node).pipeline = p }
 
-// SetHost gives a host its endpoint, which is asked for its first packet at the
-// time of the next event, or now if the run has not begun.
+// SetHost gives a host its endpoint, which is asked for its first packet now, at
+// time 0 if the run has not begun.
 func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 	n.hosts[node].endpoint = e
 	n.Wake(node)
