@@ -120,6 +120,10 @@ func (e Entry) String() string {
 	}
 	for i, p := range e.Action.Layout().Params {
 		b.WriteString([]string{"(", " "}[min(i, 1)])
+		if p.Bits == 48 { // a MAC address
+			fmt.Fprintf(&b, "%s=%012x", p.Name, e.Args[i])
+			continue
+		}
 		fmt.Fprintf(&b, "%s=%d", p.Name, e.Args[i])
 	}
 	if len(e.Action.Layout().Params) > 0 {
