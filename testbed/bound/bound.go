@@ -18,8 +18,8 @@
 // on. latency(c) is, over the transfers that cross c, the least sum of the
 // propagation of every link on the path and the transmission of the transfer's
 // smallest packet on every link outside the cut. The bound is the largest value
-// over all cuts and over the runs p..p and p..last, plus the last
-// acknowledgement's way back, since a message is complete when its sender has
+// over all cuts and over the runs p..p and p..q, q being the last phase that
+// crosses the cut, plus the last acknowledgement's way back, since a message is complete when its sender has
 // that.
 //
 // Wire bytes are payload and headers, in packets of full payload; how a scheme
@@ -91,18 +91,22 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 		if len(c.bytes) == 0 {
 			continue
 		}
-		var tail int64 // bytes of this phase and all later ones
+		var tail int64       // bytes of this phase and all later ones
+		var rest fabric.Time // Z of the last phase that crosses the cut
 		latency := fabric.Time(math.MaxInt64)
 		for p := n - 1; p >= 0; p-- {
 			if c.bytes[p] == 0 {
 				continue
+			}
+			if tail == 0 {
+				rest = after[p+1]
 			}
 			tail += c.bytes[p]
 			latency = min(latency, c.latency[p])
 			for _, run := range []struct {
 				bytes      int64
 				latency, z fabric.Time
-			}{{c.bytes[p], c.latency[p], after[p+1]}, {tail, latency, 0}} {
+			}{{c.bytes[p], c.latency[p], after[p+1]}, {tail, latency, rest}} {
 				drained := b.drain(c.links, run.bytes, before[p])
 				if drained == math.MaxInt64 {
 					return drained

@@ -1,0 +1,208 @@
+package virtual
+
+import (
+	"fmt"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+// control is the controller with its sessions to the switches. Its messages are
+// those of a controller on a network; only their way is modelled.
+type control struct {
+	w        *world
+	core     *controller.Core
+	sessions []session // by NodeID - Hosts
+}
+
+// session is the controller's P4Runtime stream to one switch and what it knows of
+// the switch's ports.
+type session struct {
+	stream  *switchd.Stream
+	primary bool
+	monitor *linkstate.Monitor // nil where the run does not use gNMI
+}
+
+// neverStale is longer than any run: sessions in one process do not die.
+const neverStale = 1000 * fabric.Second
+
+var electionID = &p4.Uint128{Low: 1}
+
+func newControl(w *world) (*control, error) {
+	core, err := controller.New(w.controllerConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &control{w: w, core: core}, nil
+}
+
+// takeOver becomes primary at every switch, pushes the pipeline, writes the
+// tables and, where the run uses gNMI, subscribes to the ports. It all happens
+// before time 0: a fabric is programmed before anyone uses it.
+func (c *control) takeOver() error {
+	c.sessions = make([]session, len(c.w.switches))
+	for i, n := range c.w.switches {
+		if err := c.connect(&c.sessions[i], n); err != nil {
+			return fmt.Errorf("%s: %w", c.w.f.Name(n.id), err)
+		}
+	}
+	return nil
+}
+
+func (c *control) connect(s *session, n *node) error {
+	s.stream = n.core.OpenStream(func(m *p4.StreamMessageResponse) error {
+		if a := m.GetArbitration(); a != nil {
+			s.primary = a.GetStatus().GetCode() == 0
+		}
+		return nil
+	})
+	err := s.stream.Recv(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: deviceID(n.id), ElectionId: electionID},
+	}})
+	if err != nil {
+		return fmt.Errorf("arbitration: %w", err)
+	}
+	if !s.primary {
+		return fmt.Errorf("arbitration: the switch did not make the controller primary")
+	}
+	_, err = n.core.SetForwardingPipelineConfig(&p4.SetForwardingPipelineConfigRequest{
+		DeviceId: deviceID(n.id), ElectionId: electionID,
+		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+		Config: &p4.ForwardingPipelineConfig{
+			P4Info: p4src.V1ModelP4Info(), P4DeviceConfig: p4src.V1ModelJSON(),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("pipeline: %w", err)
+	}
+	batches, err := c.requests(n.id, controller.Diff(nil, c.core.Desired(n.id)))
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		if err := n.core.Write(b.Request); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	if !c.w.run.Notifier.GNMI() {
+		return nil
+	}
+	if s.monitor, err = linkstate.NewMonitor(neverStale); err != nil {
+		return err
+	}
+	s.monitor.Connected(0)
+	request, err := linkstate.Subscription{}.Request()
+	if err != nil {
+		return err
+	}
+	_, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
+		m = proto.CloneOf(m)
+		c.w.net.At(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) { c.hear(now, n.id, m) })
+		return true
+	})
+	return err
+}
+
+func (c *control) requests(id fabric.NodeID, updates []controller.Update) ([]p4rt.Batch, error) {
+	return c.w.lab.schema.WriteRequests(p4rt.Writer{DeviceID: deviceID(id), ElectionID: electionID}, updates)
+}
+
+// hear takes a gNMI message, a notification delay after it was sent.
+func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeResponse) {
+	changes, err := c.sessions[int(id)-c.w.f.Hosts()].monitor.Receive(now, m)
+	if err != nil {
+		c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
+		return
+	}
+	for _, ch := range changes {
+		if err := c.core.PortState(now, id, ch.Port, ch.Up); err != nil {
+			c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
+			return
+		}
+	}
+	ready := c.core.Ready()
+	if len(ready.Writes) == 0 && len(ready.Notices) == 0 {
+		return
+	}
+	c.w.note(now, report.KindGNMI, c.w.f.Name(id), "the controller hears of a port")
+	delays := c.w.run.Scenario.Control
+	computed := now + delays.ComputeDelay
+	for _, notice := range ready.Notices {
+		c.w.net.At(computed+delays.PushDelay, func(now fabric.Time) { c.push(now, notice) })
+	}
+	c.w.net.At(computed, func(now fabric.Time) { c.writeStages(now, ready.Writes) })
+}
+
+// push hands a link update to every agent.
+func (c *control) push(now fabric.Time, u *statepb.Update) {
+	c.w.note(now, report.KindPush, "agents", "link states pushed")
+	for _, h := range c.w.hosts {
+		h.update(now, u)
+	}
+}
+
+// writeStages writes the deltas of the first stage and goes on with the next
+// when all of it is acknowledged.
+func (c *control) writeStages(now fabric.Time, deltas []controller.SwitchDelta) {
+	if len(deltas) == 0 {
+		c.w.note(now, report.KindWrite, "controller", "all table writes acknowledged")
+		return
+	}
+	stage := 1
+	for stage < len(deltas) && deltas[stage].Stage == deltas[0].Stage {
+		stage++
+	}
+	waiting := stage
+	for _, d := range deltas[:stage] {
+		batches, err := c.requests(d.Node, d.Updates)
+		if err != nil {
+			c.w.fail(err)
+			return
+		}
+		c.writeBatches(now, d.Node, batches, func(now fabric.Time) {
+			if waiting--; waiting == 0 {
+				c.writeStages(now, deltas[stage:])
+			}
+		})
+	}
+}
+
+// writeBatches sends one request after the other, each when the one before is
+// answered, and calls then.
+func (c *control) writeBatches(now fabric.Time, id fabric.NodeID, batches []p4rt.Batch, then func(fabric.Time)) {
+	if len(batches) == 0 {
+		then(now)
+		return
+	}
+	delay := c.w.run.Scenario.Control.WriteDelay
+	c.w.net.At(now+delay, func(now fabric.Time) {
+		if err := c.w.node(id).core.Write(batches[0].Request); err != nil {
+			c.w.fail(fmt.Errorf("%s: write: %w", c.w.f.Name(id), err))
+			return
+		}
+		c.w.net.At(now+delay, func(now fabric.Time) { c.writeBatches(now, id, batches[1:], then) })
+	})
+}
+
+// read asks a switch for entities over P4Runtime.
+func (c *control) read(n *node, entities ...*p4.Entity) ([]*p4.Entity, error) {
+	var got []*p4.Entity
+	err := n.core.Read(&p4.ReadRequest{DeviceId: deviceID(n.id), Entities: entities}, func(r *p4.ReadResponse) error {
+		got = append(got, r.GetEntities()...)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: read: %w", c.w.f.Name(n.id), err)
+	}
+	return got, nil
+}

@@ -1,0 +1,248 @@
+package virtual
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+)
+
+// host is one rank: its RoCEv2 interface, its load balancer and the messages it
+// sends and receives. It is the interface's event handler and the network's
+// endpoint.
+type host struct {
+	w      *world
+	id     fabric.NodeID
+	nic    *nic.Endpoint
+	scheme scheme.Host
+
+	batch    []hostagent.Flow // posted in the open batching window
+	open     bool             // the window's end is scheduled
+	tick     fabric.Time      // when the scheme's tick is scheduled for; 0: it is not
+	qps      map[nic.QP]collective.ID
+	sending  map[collective.ID]int64 // queue pairs not acknowledged to the end
+	arriving map[collective.ID]int64 // bytes that are still to come
+
+	// Firsts that are on the timeline already.
+	timedOut, quenched, resent bool
+}
+
+var (
+	_ nic.Handler     = (*host)(nil)
+	_ netsim.Endpoint = (*host)(nil)
+)
+
+func (w *world) newHost(id fabric.NodeID) (*host, error) {
+	h := &host{
+		w: w, id: id, qps: map[nic.QP]collective.ID{},
+		sending: map[collective.ID]int64{}, arriving: map[collective.ID]int64{},
+	}
+	s := w.run.Scenario
+	var err error
+	h.scheme, err = scheme.New(w.run.Scheme.Name, w.run.Scheme.Params, hostagent.Config{
+		Fabric: w.f, Host: id, Seed: w.run.Seed,
+		FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := nic.Config{
+		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
+		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, NoNudge: !s.Host.NudgeOnFlip,
+		AckLabel: h.scheme.AckLabel,
+	}
+	if s.Host.CongestionControl == scenario.NoCC {
+		c.Control = nic.NoControl
+	}
+	if h.nic, err = nic.New(c, h); err != nil {
+		return nil, err
+	}
+	w.net.SetHost(id, h)
+	return h, nil
+}
+
+// post takes a send of the collective into its rank's batching window.
+func (w *world) post(s collective.Send) {
+	h, now := w.hosts[s.Src], w.net.Now()
+	h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
+	w.hosts[s.Dst].arriving[s.ID] = s.Bytes
+	if !h.open {
+		h.open = true
+		w.net.At(now+w.run.Scenario.Agent.BatchWindow, h.closeWindow)
+	}
+}
+
+// closeWindow balances what was posted in the window.
+func (h *host) closeWindow(now fabric.Time) {
+	h.open = false
+	err := h.scheme.Post(now, h.batch)
+	h.batch = h.batch[:0]
+	if err != nil {
+		h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
+		return
+	}
+	h.act(now)
+}
+
+// act carries out what the scheme asks for.
+func (h *host) act(now fabric.Time) {
+	ready := h.scheme.Ready()
+	for _, p := range ready.Open {
+		id := collective.ID(p.Flow)
+		err := h.nic.Open(now, nic.Message{
+			QP: nic.QP(p.QP), ID: p.Flow, Dst: p.Dst, Bytes: p.Bytes, Label: p.Label, Start: p.Start,
+		})
+		if err != nil {
+			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
+			return
+		}
+		h.qps[nic.QP(p.QP)] = id
+		h.sending[id]++
+	}
+	for _, f := range ready.Flip {
+		if err := h.nic.Relabel(nic.QP(f.QP), f.To); err != nil {
+			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
+			return
+		}
+		h.w.noteFlip(now, h.id, f)
+	}
+	if len(ready.Open)+len(ready.Flip) > 0 {
+		h.w.net.Wake(h.id)
+	}
+	if at, ok := h.scheme.Deadline(); ok && (h.tick == 0 || at < h.tick) {
+		h.tick = at
+		h.w.net.At(at, func(now fabric.Time) {
+			if h.tick == at {
+				h.tick = 0
+				h.scheme.Tick(now)
+				h.act(now)
+			}
+		})
+	}
+}
+
+// update is the controller's word.
+func (h *host) update(now fabric.Time, u *statepb.Update) {
+	h.scheme.Update(now, u)
+	h.act(now)
+}
+
+// Next implements [netsim.Endpoint].
+func (h *host) Next(now fabric.Time, buf []byte) (netsim.Frame, fabric.Time, bool) {
+	f, ok := h.nic.Next(now, buf)
+	if ok {
+		h.noteResending(now)
+		return netsim.Frame{
+			Header: f.Len, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
+		}, 0, true
+	}
+	wake, ok := h.nic.NextWake()
+	if !ok {
+		wake = netsim.Never
+	}
+	return netsim.Frame{}, wake, false
+}
+
+// noteResending puts a host's first retransmission after a failure on the
+// timeline.
+func (h *host) noteResending(now fabric.Time) {
+	if h.resent || h.w.firstCut < 0 || h.nic.Stats().Retransmissions == 0 {
+		return
+	}
+	h.resent = true
+	h.w.note(now, report.KindRetransmit, h.w.f.Name(h.id), "first retransmission of this host")
+}
+
+// Receive implements [netsim.Endpoint].
+func (h *host) Receive(now fabric.Time, header []byte, tail int) {
+	h.nic.Receive(now, header, tail)
+}
+
+// Acked implements [nic.Handler].
+func (h *host) Acked(now fabric.Time, qp nic.QP, bytes int64) {
+	h.scheme.Acked(now, hostagent.QP(qp), bytes)
+}
+
+// Done implements [nic.Handler].
+func (h *host) Done(now fabric.Time, qp nic.QP) {
+	h.scheme.Done(now, hostagent.QP(qp))
+	id, ok := h.qps[qp]
+	if !ok {
+		h.w.fail(fmt.Errorf("%s: queue pair %d completed twice", h.w.f.Name(h.id), qp))
+		return
+	}
+	delete(h.qps, qp)
+	if h.sending[id]--; h.sending[id] > 0 {
+		return
+	}
+	delete(h.sending, id)
+	if err := h.w.job.Sent(id); err != nil {
+		h.w.fail(err)
+	}
+	h.w.checkFinished(now, id.Src())
+}
+
+// Timeout implements [nic.Handler].
+func (h *host) Timeout(now fabric.Time, qp nic.QP) {
+	if !h.timedOut {
+		h.timedOut = true
+		h.w.note(now, report.KindTimeout, h.w.f.Name(h.id), "first retransmission time-out of this host")
+	}
+	h.scheme.Timeout(now, hostagent.QP(qp))
+	h.act(now)
+}
+
+// Delivered implements [nic.Handler]. A message has arrived when all its pieces
+// have.
+func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
+	id := collective.ID(message)
+	left, ok := h.arriving[id]
+	if left -= bytes; !ok || left < 0 {
+		h.w.fail(fmt.Errorf("%s: %d bytes too many of message %v", h.w.f.Name(h.id), -left, id))
+		return
+	}
+	if h.arriving[id] = left; left > 0 {
+		return
+	}
+	delete(h.arriving, id)
+	if err := h.w.job.Received(id, h.w.post); err != nil {
+		h.w.fail(err)
+	}
+	h.w.checkFinished(now, id.Dst())
+}
+
+// Quench implements [nic.Handler].
+func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
+	q, err := hostagent.ParseQuench(payload, src)
+	if err != nil {
+		h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
+		return
+	}
+	if !h.quenched {
+		h.quenched = true
+		h.w.note(now, report.KindQuench, h.w.f.Name(h.id), "first source quench of this host")
+	}
+	h.scheme.Quench(now, q)
+	h.act(now)
+}
+
+// checkFinished notes when a rank, and when the collective, is done.
+func (w *world) checkFinished(now fabric.Time, rank int) {
+	if !w.job.Done(rank) {
+		return
+	}
+	w.note(now, report.KindDone, w.f.Name(fabric.NodeID(rank)), "rank finished")
+	if w.job.Finished() {
+		w.finished, w.end = true, now
+		w.net.Stop()
+	}
+}

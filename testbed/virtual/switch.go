@@ -1,0 +1,82 @@
+package virtual
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	netp4 "github.com/ethereal-fabric/ethereal/testbed/netsim/p4"
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+// node is a switch: data plane, P4Runtime and gNMI.
+type node struct {
+	w        *world
+	id       fabric.NodeID
+	pipeline *netp4.Switch
+	ports    *switchd.Ports
+	core     *switchd.Core
+	gnmi     *switchd.GNMI
+	known    []bool   // by port number - 1: the state the data plane was told last
+	epochs   []uint32 // by port number - 1: port events so far
+}
+
+// deviceID is the P4Runtime device id of a switch; the specification forbids 0.
+func deviceID(id fabric.NodeID) uint64 { return uint64(id) + 1 }
+
+func (w *world) newNode(id fabric.NodeID) (*node, error) {
+	n := &node{w: w, id: id, pipeline: netp4.New(nil)}
+	count := w.f.Node(id).Ports()
+	n.epochs = make([]uint32, count)
+	configs := make([]switchd.PortConfig, count)
+	for i := range configs {
+		n.known = append(n.known, true)
+		configs[i] = switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
+	}
+	var err error
+	if n.ports, err = switchd.NewPorts(configs); err != nil {
+		return nil, err
+	}
+	n.core, err = switchd.New(switchd.Config{
+		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
+		Switch:      bmv2.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8},
+		Load:        func([]byte) (*bmv2.Program, error) { return w.lab.program, nil },
+		OnSwitch:    n.pipeline.Use,
+		OnPortEvent: n.portEvent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.gnmi, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: n.ports, Now: w.nanoseconds}); err != nil {
+		return nil, err
+	}
+	w.net.SetSwitch(id, n.pipeline)
+	return n, nil
+}
+
+// nanoseconds is the wall clock of the control plane: it starts with the run.
+func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanosecond) }
+
+// portChanged tells the switch what it detects of its own port: gNMI
+// subscribers and the data plane hear of it.
+func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
+	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
+		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
+	}
+}
+
+// portEvent makes the packet by which the data plane learns of a port, as a
+// packet generator would, where the run lets the data plane know.
+func (n *node) portEvent(number uint32, up bool) {
+	if !n.w.run.Notifier.Quench() || n.known[number-1] == up {
+		return
+	}
+	n.known[number-1] = up
+	n.epochs[number-1]++
+	packet := p4src.AppendPortEvent(nil, uint16(number), up, n.epochs[number-1])
+	if err := n.w.net.Inject(n.id, p4src.PortEventPort, packet, len(packet)); err != nil {
+		n.w.fail(fmt.Errorf("%s: port event: %w", n.w.f.Name(n.id), err))
+	}
+}

@@ -1,0 +1,97 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Lab holds what all runs share: the compiled P4 program and the controller's
+// view of its P4Info. It is safe for concurrent use.
+type Lab struct {
+	program *bmv2.Program
+	schema  *p4rt.Schema
+}
+
+// NewLab compiles the embedded P4 program.
+func NewLab() (*Lab, error) {
+	program, err := bmv2.Load(p4src.V1ModelJSON())
+	if err != nil {
+		return nil, fmt.Errorf("virtual: the embedded P4 program: %w", err)
+	}
+	schema, err := p4rt.NewSchema(p4src.V1ModelP4Info())
+	if err != nil {
+		return nil, fmt.Errorf("virtual: the embedded P4Info: %w", err)
+	}
+	return &Lab{program: program, schema: schema}, nil
+}
+
+// Runner returns a function that carries out runs, compiling the P4 program at
+// the first.
+func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
+	lab := sync.OnceValues(NewLab)
+	return func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		l, err := lab()
+		if err != nil {
+			return nil, err
+		}
+		return l.Run(ctx, run, obs)
+	}
+}
+
+// Run carries out one run. When ctx ends early it returns what is known so far,
+// marked as not finished, together with ctx's error.
+func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+	began := time.Now() // of the machine, for the report only
+	w, err := newWorld(l, run, obs)
+	if err != nil {
+		return nil, fmt.Errorf("virtual: %v: %w", run, err)
+	}
+	err = w.simulate(ctx)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) {
+		return nil, fmt.Errorf("virtual: %v: %w", run, err)
+	}
+	result, measured := w.measure()
+	if measured != nil {
+		return nil, fmt.Errorf("virtual: %v: %w", run, measured)
+	}
+	result.WallMS = float64(time.Since(began).Microseconds()) / 1000
+	return result, err
+}
+
+// simulate runs the network to the collective's end or the scenario's deadline.
+func (w *world) simulate(ctx context.Context) error {
+	w.start()
+	// A slice of simulated time at a time, so that progress is told.
+	const slice = 20 * fabric.Microsecond
+	for until := slice; ; until += slice {
+		until = min(until, w.run.Scenario.Deadline)
+		if err := w.net.Run(ctx, until); err != nil {
+			return err
+		}
+		if w.fault != nil {
+			return w.fault
+		}
+		w.tellProgress()
+		if w.finished || until == w.run.Scenario.Deadline {
+			return nil
+		}
+	}
+}
+
+func (w *world) tellProgress() {
+	if w.obs.Progress == nil {
+		return
+	}
+	p := w.net.Progress()
+	w.obs.Progress(scenario.Progress{Now: p.Now, Hops: uint64(p.Hops), Events: uint64(p.Events)})
+}

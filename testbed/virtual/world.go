@@ -1,0 +1,182 @@
+package virtual
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
+// sequence, 8 B preamble, 12 B gap.
+const frameOverhead = 24
+
+// controlPriority is the queue of acknowledgements, quenches and the rest that
+// is not data.
+const controlPriority = 1
+
+// world is one run. It belongs to the goroutine that simulates.
+type world struct {
+	lab *Lab
+	run scenario.Run
+	obs scenario.Observer
+	f   *fabric.Fabric
+	net *netsim.Network
+
+	switches []*node // by NodeID - Hosts
+	hosts    []*host // by NodeID
+	control  *control
+	job      *collective.Job
+	log      *netsim.JSONL
+
+	finished bool
+	end      fabric.Time // of the collective
+	fault    error       // something broke its contract: the run is void
+
+	firstCut fabric.Time // -1: nothing was cut yet
+	lastFlip fabric.Time // -1: no flip yet
+	timeline []report.Event
+	flips    []report.FlipEvent
+}
+
+func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer) (*world, error) {
+	s := run.Scenario
+	w := &world{
+		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
+	}
+	config := netsim.Config{
+		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
+		Classes: controlPriority + 1, Overhead: frameOverhead,
+	}
+	if obs.Events != nil {
+		w.log = netsim.NewJSONL(obs.Events, w.f)
+		config.Tracer = w.log
+	}
+	var err error
+	if w.net, err = netsim.New(config); err != nil {
+		return nil, err
+	}
+	for _, c := range obs.Captures {
+		if err := w.net.Tap(c.Link, c.W, netsim.TapConfig{Finish: finishFrame}); err != nil {
+			return nil, err
+		}
+	}
+	if w.job, err = collective.New(run.CollectiveSpec()); err != nil {
+		return nil, err
+	}
+	if w.control, err = newControl(w); err != nil {
+		return nil, err
+	}
+	for i := range w.f.Switches() {
+		n, err := w.newNode(fabric.NodeID(w.f.Hosts() + i))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(w.f.Hosts()+i)), err)
+		}
+		w.switches = append(w.switches, n)
+	}
+	if err := w.control.takeOver(); err != nil {
+		return nil, err
+	}
+	for h := range w.f.Hosts() {
+		host, err := w.newHost(fabric.NodeID(h))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(h)), err)
+		}
+		w.hosts = append(w.hosts, host)
+	}
+	return w, nil
+}
+
+// finishFrame gives a captured frame the invariant CRC it would have if its
+// payload were zeros, as it is in the capture.
+func finishFrame(frame []byte, _ int) {
+	if f, err := rocev2.Parse(frame); err == nil {
+		f.SetICRC()
+	}
+}
+
+// start schedules the failures and starts the collective at time 0.
+func (w *world) start() {
+	for _, e := range w.run.Events {
+		w.net.At(e.At, func(now fabric.Time) { w.linkEvent(now, e) })
+		w.net.At(e.At+e.Detection, func(now fabric.Time) { w.detect(now, e) })
+	}
+	w.net.At(0, func(fabric.Time) { w.job.Start(w.post) })
+}
+
+// linkEvent cuts or restores a link. Nobody knows yet.
+func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
+	dirs := []netsim.LinkDir{netsim.Upward(e.Link), netsim.Downward(e.Link)}
+	if e.Up {
+		w.net.Restore(dirs...)
+		w.note(now, report.KindRestore, w.f.LinkName(e.Link), "")
+		return
+	}
+	w.net.Cut(dirs...)
+	if w.firstCut < 0 {
+		w.firstCut = now
+	}
+	w.note(now, report.KindCut, w.f.LinkName(e.Link), "")
+}
+
+// detect tells the switches at both ends of a link what happened to it. A run
+// whose only notifier is the time-out has switches that notice nothing.
+func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
+	if w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(netsim.Upward(e.Link)) == e.Up {
+		return
+	}
+	l := w.f.Link(e.Link)
+	w.note(now, report.KindDetect, w.f.LinkName(e.Link), upDown(e.Up))
+	for _, end := range []fabric.End{l.A, l.B} {
+		if int(end.Node) >= w.f.Hosts() {
+			w.node(end.Node).portChanged(now, end.Port, e.Up)
+		}
+	}
+}
+
+func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hosts()] }
+
+// fail ends the run: a part broke its contract.
+func (w *world) fail(err error) {
+	if w.fault == nil {
+		w.fault = err
+		w.net.Stop()
+	}
+}
+
+func upDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+// controllerConfig is what the scenario asks the tables to be.
+func (w *world) controllerConfig() controller.Config {
+	s := w.run.Scenario
+	c := controller.Config{
+		Fabric: w.f, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
+		CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
+		ECN: controller.ECN{
+			Kmin: s.Switch.ECN.KMin, Kmax: s.Switch.ECN.KMax, Pmax: s.Switch.ECN.PMax, Unit: s.Switch.Cell,
+		},
+		QuenchIntervalUs: p4src.NeverQuench,
+		ControlPriority:  controlPriority,
+		HashSeed:         uint32(w.run.Seed),
+		MaxGroupSize:     w.lab.schema.MaxGroupSize(),
+	}
+	if s.Host.Carrier == scenario.IPv6FlowLabel {
+		c.CarrierV6 = controller.FlowLabel
+	}
+	if w.run.Notifier.Quench() {
+		c.QuenchIntervalUs = uint32(s.Switch.QuenchInterval / fabric.Microsecond)
+	}
+	return c
+}
