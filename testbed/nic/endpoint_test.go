@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -406,5 +407,80 @@ func TestNakLost(t *testing.T) {
 		if perPath && (timeouts != 0 || took > 10*fabric.Microsecond) || !perPath && (timeouts != 1 || took < 900*fabric.Microsecond) {
 			t.Errorf("NAK per path %v: took %v, %d time-outs", perPath, took, timeouts)
 		}
+	}
+}
+
+// Gaps one after the other are each reported.
+func TestTwoGaps(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	data := 0
+	w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
+		if !control {
+			if data++; data == 10 || data == 500 {
+				return fate{}
+			}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1000 * 9000})
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); s.NaksTaken != 2 || s.Timeouts != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// acknowledge hands host 0 an ACK of host 1 for a packet counted from 0.
+func (w *world) acknowledge(q *qp, packet int32, syndrome rocev2.Syndrome) {
+	r := w.hosts[1].e
+	r.queue.push(control{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome})
+	var buf [MaxHeader]byte
+	f := r.buildAck(buf[:])
+	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
+}
+
+// send has host 0 send n packets into nothing, and returns the last one's
+// number, counted from 0.
+func (w *world) send(q *qp, n int) int32 {
+	w.t.Helper()
+	var buf [MaxHeader]byte
+	for range n {
+		if _, ok := w.hosts[0].e.Next(w.now, buf[:]); !ok {
+			w.t.Fatalf("nothing to send at %v", w.now)
+		}
+		w.now += fabric.Microsecond
+	}
+	return psnDiff(rocev2.BTH(buf[w.hosts[0].e.stack.bth:]).PSN(), q.firstPSN)
+}
+
+// ACKs that come after the sender has gone back move it forward again.
+func TestLateAcks(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 10 * 9000})
+	q := w.hosts[0].e.qps[0]
+	w.send(q, 6)
+	w.now += DefaultRTO
+	if at := w.send(q, 1); at != 0 || w.hosts[0].e.Stats().Timeouts != 1 {
+		t.Fatalf("sent packet %d after the time-out, want 0", at)
+	}
+	w.acknowledge(q, 3, rocev2.ACK)
+	if at := w.send(q, 1); at != 4 {
+		t.Errorf("sent packet %d after the ACK of 3, want 4", at)
+	}
+	w.acknowledge(q, 2, rocev2.ACK)              // old
+	w.acknowledge(q, 1, rocev2.NAKSequenceError) // old
+	if at := w.send(q, 1); at != 5 {
+		t.Errorf("sent packet %d after old news, want 5", at)
+	}
+	// Packet 6 has not been sent: whoever acknowledges it is wrong.
+	w.acknowledge(q, 6, rocev2.ACK)
+	w.acknowledge(q, 9, rocev2.ACK)
+	w.acknowledge(q, 8, rocev2.NAKSequenceError)
+	w.acknowledge(q, 5, rocev2.NAKInvalidRequest)
+	if s := w.hosts[0].e.Stats(); s.Malformed != 4 || s.StaleAcks != 2 || s.BytesAcked != 4*9000 || w.hosts[0].done[1] != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.acknowledge(q, 5, rocev2.NAKSequenceError)
+	if at := w.send(q, 2); at != 6 {
+		t.Errorf("sent packets up to %d after the NAK of 5, want 6", at)
 	}
 }

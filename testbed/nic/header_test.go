@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
+	"pgregory.net/rapid"
 )
 
 // Every packet an endpoint patches together is what rocev2 encodes from scratch,
@@ -139,4 +140,32 @@ func FuzzReceive(f *testing.F) {
 		w.fate = func(fabric.Time, []byte, bool) fate { return fate{} }
 		w.run(100 * fabric.Microsecond)
 	})
+}
+
+func TestChecksum(t *testing.T) {
+	check := func(t interface{ Fatalf(string, ...any) }, b []byte, length int) {
+		s := stack{udp: etherLen + ipv4Len}
+		s.setLength(b, length, s.ipSum(b))
+		// RFC 1071: the ones' complement sum over a right header is all ones.
+		sum := 0
+		for i := etherLen; i < etherLen+ipv4Len; i += 2 {
+			sum += int(b[i])<<8 | int(b[i+1])
+			if sum > 0xffff {
+				sum -= 0xffff
+			}
+		}
+		if sum != 0xffff {
+			t.Fatalf("sum %#x of %x", sum, b)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), etherLen+ipv4Len+udpLen, etherLen+ipv4Len+udpLen).Draw(t, "packet")
+		check(t, b, rapid.IntRange(0, 65000).Draw(t, "length"))
+	})
+	// Sums such as 0x1ffff carry when the carry is added.
+	b := make([]byte, etherLen+ipv4Len+udpLen)
+	b[etherLen], b[etherLen+1], b[etherLen+4], b[etherLen+5] = 0xff, 0xff, 0xff, 0
+	for length := range 0x200 {
+		check(t, b, length)
+	}
 }
