@@ -267,7 +267,7 @@ func TestRandomFailures(t *testing.T) {
 		}
 		fo := newFollower(c)
 		links := upLinks(f)
-		stepwise := rapid.IntRange(0, 3).Draw(t, "check every update") == 0
+		stepwise := rapid.IntRange(0, 9).Draw(t, "check every update") == 0
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
 			for range rapid.IntRange(1, 4).Draw(t, "events") {
 				link := f.Link(rapid.SampledFrom(links).Draw(t, "link"))

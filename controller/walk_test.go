@@ -26,7 +26,7 @@ func newWalkTables(entries []Entry) *walkTables {
 	w := &walkTables{routes: map[Table]map[uint8]map[Value]Entry{}, groups: map[uint64]Entry{}}
 	for _, e := range entries {
 		switch e.Table {
-		case RouteV4, RouteV6:
+		case RouteV4, RouteV6: // of the prefix lengths that route knows
 			if w.routes[e.Table] == nil {
 				w.routes[e.Table] = map[uint8]map[Value]Entry{}
 			}
@@ -44,11 +44,11 @@ func newWalkTables(entries []Entry) *walkTables {
 }
 
 func (w *walkTables) route(dst netip.Addr) (Entry, bool) {
-	t, bits := RouteV4, 32
+	t, lengths := RouteV4, []int{32, 24, 16, 0}
 	if dst.Is6() {
-		t, bits = RouteV6, 128
+		t, lengths = RouteV6, []int{128, 64, 48, 0}
 	}
-	for n := bits; n >= 0; n-- {
+	for _, n := range lengths {
 		byValue, ok := w.routes[t][uint8(n)]
 		if !ok {
 			continue
