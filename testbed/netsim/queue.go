@@ -100,6 +100,12 @@ const (
 // in a small heap, those of the next microseconds unsorted in a wheel of
 // buckets, the rest in a second heap. So a push is a list insertion for nearly
 // every event, and a pop is from a heap of the few events of one nanosecond.
+//
+// BenchmarkQueue compares it with a 4-ary heap and a radix heap on the delays of
+// a fabric: it takes about a third of their time at a thousand pending events,
+// half at 16,000, and never more than the heap. Only the radix heap at a quarter
+// of a million is faster; a link direction has one pending event, so a network
+// of 32,768 hosts stays below that.
 type queue struct {
 	near   heap4 // events of buckets up to current
 	far    heap4 // events that were beyond the wheel when pushed
