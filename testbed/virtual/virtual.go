@@ -52,7 +52,7 @@ func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Re
 // marked as not finished, together with ctx's error.
 func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	began := time.Now() // of the machine, for the report only
-	w, err := newWorld(l, run, obs)
+	w, err := newWorld(l, run, obs, nil)
 	if err != nil {
 		return nil, fmt.Errorf("virtual: %v: %w", run, err)
 	}
@@ -63,6 +63,11 @@ func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) 
 	result, measured := w.measure()
 	if measured != nil {
 		return nil, fmt.Errorf("virtual: %v: %w", run, measured)
+	}
+	if err != nil {
+		result.End = report.Interrupted
+	} else if !w.finished && w.net.Now() < run.Scenario.Deadline {
+		result.End = report.Stalled
 	}
 	result.WallMS = float64(time.Since(began).Microseconds()) / 1000
 	return result, err

@@ -46,14 +46,15 @@ type world struct {
 	flips    []report.FlipEvent
 }
 
-func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer) (*world, error) {
+// newWorld builds a run. tracer, if not nil, sees what the event log would.
+func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.Tracer) (*world, error) {
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
 	}
 	config := netsim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
-		Classes: controlPriority + 1, Overhead: frameOverhead,
+		Classes: controlPriority + 1, Overhead: frameOverhead, Tracer: tracer,
 	}
 	if obs.Events != nil {
 		w.log = netsim.NewJSONL(obs.Events, w.f)
