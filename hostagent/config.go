@@ -1,0 +1,87 @@
+package hostagent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrConfig is wrapped by every error of [Config.Validate].
+var ErrConfig = errors.New("hostagent: bad config")
+
+// Defaults of a [Config], those marked [ref] the reference evaluation's.
+const (
+	DefaultFailedPathMemory = 100 * fabric.Millisecond // [ref]
+	DefaultStartJitter      = 50 * fabric.Nanosecond   // [ref]
+	DefaultTimeoutGrace     = 20 * fabric.Microsecond
+	DefaultQuenchBurst      = 128
+	DefaultQuenchInterval   = 100 * fabric.Microsecond
+	DefaultEpochWindow      = 1 << 16
+)
+
+// Config says for which host a [Core] decides, and how. A zero duration or
+// count means its default.
+type Config struct {
+	Fabric *fabric.Fabric
+	Host   fabric.NodeID
+	Seed   uint64 // of a run; the host's rank is mixed in
+
+	// FailedPathMemory is for how long a time-out or a quench is believed.
+	FailedPathMemory fabric.Time
+	// StartJitter is the span over which the starts of labelled pieces are
+	// spread, at random. Below zero: none.
+	StartJitter fabric.Time
+	// TimeoutGrace is for how long after a piece's flip its time-outs are not
+	// held against the new path: the timer may have been started on the old
+	// one. Keep it below the retransmission timeout. Below zero: none.
+	TimeoutGrace fabric.Time
+
+	// QuenchBurst and QuenchInterval bound how many quenches can change
+	// anything: as many as QuenchBurst at once, one more each QuenchInterval.
+	QuenchBurst    int
+	QuenchInterval fabric.Time
+	// EpochWindow is how far a quench's epoch may be ahead of the last one
+	// believed of its port.
+	EpochWindow uint32
+
+	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
+	// tests: all hosts then start on the same path.
+	Unshuffled bool
+}
+
+// Validate reports the first thing wrong with c.
+func (c Config) Validate() error {
+	switch {
+	case c.Fabric == nil:
+		return fmt.Errorf("%w: Fabric: missing", ErrConfig)
+	case c.Host < 0 || int(c.Host) >= c.Fabric.Hosts():
+		return fmt.Errorf("%w: Host: %d is not a host; hosts are 0 to %d", ErrConfig, c.Host, c.Fabric.Hosts()-1)
+	case c.FailedPathMemory < 0:
+		return fmt.Errorf("%w: FailedPathMemory: %v is below zero", ErrConfig, c.FailedPathMemory)
+	case c.QuenchBurst < 0:
+		return fmt.Errorf("%w: QuenchBurst: %d is below zero", ErrConfig, c.QuenchBurst)
+	case c.QuenchInterval < 0:
+		return fmt.Errorf("%w: QuenchInterval: %v is below zero", ErrConfig, c.QuenchInterval)
+	case c.EpochWindow > 1<<31-1:
+		return fmt.Errorf("%w: EpochWindow: %d is above 2^31-1", ErrConfig, c.EpochWindow)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	setZero(&c.FailedPathMemory, DefaultFailedPathMemory)
+	setZero(&c.StartJitter, DefaultStartJitter)
+	setZero(&c.TimeoutGrace, DefaultTimeoutGrace)
+	setZero(&c.QuenchBurst, DefaultQuenchBurst)
+	setZero(&c.QuenchInterval, DefaultQuenchInterval)
+	setZero(&c.EpochWindow, DefaultEpochWindow)
+	return c
+}
+
+func setZero[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}

@@ -1,0 +1,320 @@
+package hostagent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// QP identifies one queue pair of this agent. Numbers start at 1 and are never
+// reused; they are not the NIC's.
+type QP uint32
+
+// Flow is one message to send.
+type Flow struct {
+	ID    uint64        // the caller's; not interpreted
+	Dst   fabric.NodeID // a host
+	Bytes int64         // at least 1
+}
+
+// Piece is a part of a flow, or all of it, on a queue pair of its own.
+type Piece struct {
+	QP       QP
+	Flow     uint64 // the flow's ID
+	Dst      fabric.NodeID
+	Offset   int64 // in the flow, bytes
+	Bytes    int64
+	Label    fabric.Label
+	Labelled bool        // false: the destination is under this host's own ToR
+	Start    fabric.Time // not before this
+}
+
+// Reason says why a piece changes its path.
+type Reason uint8
+
+// Reasons. The first three are the word that killed the old path.
+const (
+	ByTimeout Reason = iota
+	ByQuench
+	ByPush // a controller's update
+	Return // the piece's home path is good again, or any path when all were dead
+)
+
+func (r Reason) String() string { return [...]string{"timeout", "quench", "push", "return"}[r] }
+
+// Flip moves a queue pair to another path. Bytes in flight on the old one may
+// be lost.
+type Flip struct {
+	QP       QP
+	From, To fabric.Label
+	Reason   Reason
+	Dead     bool // From is taken for dead
+}
+
+// Ready is what is to be done, in this order: open queue pairs for Open, then
+// relabel those in Flip. A queue pair can be in both.
+type Ready struct {
+	Open []Piece
+	Flip []Flip
+}
+
+// Stats counts what a core has seen and done since it was made.
+type Stats struct {
+	Flows, Pieces, Flips, Returns uint64
+	Timeouts, TimeoutsIgnored     uint64
+	Quenches                      [RateLimited + 1]uint64 // by [Verdict]
+	UpdatesIgnored                uint64                  // of a superseded controller instance
+	LinksIgnored                  uint64                  // link states that are not newer, or name no such link
+}
+
+// ErrFlow is wrapped by every error of [Core.Post].
+var ErrFlow = errors.New("hostagent: bad flow")
+
+// Core is the state machine. Make one with [New]; see the package comment for
+// the rules of its use.
+type Core struct {
+	cfg     Config
+	fabric  *fabric.Fabric
+	tor     fabric.NodeID // this host's
+	pod     int
+	uplinks int // of tor
+	aggUps  int // uplinks of an aggregation switch; 1 in two tiers
+	aggs    int // aggregation switches a pod; 0 in two tiers
+	rng     *rand.Rand
+	now     fabric.Time
+
+	nextQP       QP
+	pieces       map[QP]*piece
+	destinations []*destination // by ToR index; nil until used
+	uplinkBytes  []int64        // outstanding, by ToR uplink, over all destinations
+
+	links     map[fabric.LinkID]*linkState
+	deadLinks []fabric.LinkID // ascending
+	instance  string          // the controller's whose word counts
+	heard     bool            // instance is set
+	expiries  expiryQueue
+	quenchTAT fabric.Time // theoretical arrival time of the quench rate limit
+	stats     Stats
+
+	open, openBefore []Piece
+	flip, flipBefore []Flip
+
+	// Scratch of Post.
+	touched []*destination
+	paths   []int
+	sizes   []int64
+	cuts    []Cut
+}
+
+// piece is a queue pair that is not done.
+type piece struct {
+	qp         QP
+	dst        *destination // nil under the own ToR
+	home, path int
+	left       int64 // bytes not acknowledged
+	flipped    fabric.Time
+	everMoved  bool
+	prev, next *piece // of dst, in order of opening
+}
+
+// New returns a core for one host, or what [Config.Validate] reports.
+func New(cfg Config) (*Core, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	f := cfg.Fabric
+	tor := f.ToROf(cfg.Host)
+	c := &Core{
+		cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod,
+		uplinks: f.Node(tor).Uplinks(), aggUps: 1,
+		rng:          rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Host))),
+		pieces:       make(map[QP]*piece),
+		destinations: make([]*destination, f.ToRs()),
+		links:        make(map[fabric.LinkID]*linkState),
+		now:          math.MinInt64,
+	}
+	if f.ThreeTier() {
+		c.aggs = f.Spec().AggsPerPod
+		c.aggUps = f.Node(f.AggID(0)).Uplinks()
+	}
+	c.uplinkBytes = make([]int64, c.uplinks)
+	return c, nil
+}
+
+// Post splits and labels one batching window's flows. When it returns an error,
+// which wraps [ErrFlow], nothing of the batch was taken.
+func (c *Core) Post(now fabric.Time, batch []Flow) error {
+	c.advance(now)
+	if err := c.checkBatch(batch); err != nil {
+		return err
+	}
+	c.stats.Flows += uint64(len(batch))
+	c.touched = c.touched[:0]
+	for i, f := range batch {
+		tor := c.fabric.ToROf(f.Dst)
+		if tor == c.tor {
+			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes}, nil)
+			continue
+		}
+		d := c.destination(tor)
+		if len(d.batch) == 0 {
+			c.touched = append(c.touched, d)
+		}
+		d.batch = append(d.batch, f)
+	}
+	if !c.cfg.Unshuffled {
+		shuffle(c.rng, c.touched)
+	}
+	for _, d := range c.touched {
+		c.deal(d)
+		d.batch = d.batch[:0]
+	}
+	return nil
+}
+
+func (c *Core) checkBatch(batch []Flow) error {
+	var total int64
+	for i, f := range batch {
+		switch {
+		case f.Dst < 0 || int(f.Dst) >= c.fabric.Hosts():
+			return fmt.Errorf("%w: flow %d of the batch: destination %d is not a host; hosts are 0 to %d",
+				ErrFlow, i, f.Dst, c.fabric.Hosts()-1)
+		case f.Dst == c.cfg.Host:
+			return fmt.Errorf("%w: flow %d of the batch: its destination is this host, %d; copy it in memory", ErrFlow, i, f.Dst)
+		case f.Bytes < 1 || f.Bytes > math.MaxInt64-total:
+			return fmt.Errorf("%w: flow %d of the batch: %d bytes; a flow has 1 or more, a batch fewer than 2^63", ErrFlow, i, f.Bytes)
+		}
+		total += f.Bytes
+	}
+	if most := uint64(len(batch)) * uint64(c.uplinks*c.aggUps); most > math.MaxUint32-uint64(c.nextQP) {
+		return fmt.Errorf("%w: the numbers for queue pairs are used up; start a new core", ErrFlow)
+	}
+	return nil
+}
+
+// deal splits d's batch over its good paths.
+func (c *Core) deal(d *destination) {
+	c.paths = d.good(c.paths[:0])
+	if !c.cfg.Unshuffled {
+		shuffle(c.rng, d.batch)
+		shuffle(c.rng, c.paths)
+	}
+	c.sizes = c.sizes[:0]
+	for _, f := range d.batch {
+		c.sizes = append(c.sizes, f.Bytes)
+	}
+	c.cuts = Split(c.cuts[:0], c.sizes, len(c.paths))
+	for _, cut := range c.cuts {
+		cut.Path = c.paths[cut.Path]
+		c.openPiece(d.batch[cut.Flow], cut, d)
+	}
+}
+
+func shuffle[T any](rng *rand.Rand, s []T) {
+	rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+}
+
+// openPiece opens a queue pair for a cut of f; d is nil under the own ToR.
+func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
+	c.nextQP++
+	c.stats.Pieces++
+	p := &piece{qp: c.nextQP, dst: d, home: cut.Path, path: cut.Path, left: cut.Bytes}
+	c.pieces[p.qp] = p
+	out := Piece{QP: p.qp, Flow: f.ID, Dst: f.Dst, Offset: cut.Offset, Bytes: cut.Bytes, Start: c.now}
+	if d != nil {
+		d.link(p)
+		d.used.set(cut.Path)
+		c.load(d, cut.Path, cut.Bytes)
+		out.Label, out.Labelled = c.label(d, cut.Path), true
+		if c.cfg.StartJitter > 0 {
+			out.Start += fabric.Time(c.rng.Int64N(int64(c.cfg.StartJitter) + 1))
+		}
+	}
+	c.open = append(c.open, out)
+}
+
+// Acked says that bytes more of a queue pair's payload are acknowledged.
+// An unknown queue pair is ignored, here and below: it may just be done.
+func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
+	c.advance(now)
+	if p := c.pieces[qp]; p != nil && bytes > 0 {
+		n := min(bytes, p.left)
+		p.left -= n
+		if p.dst != nil {
+			c.load(p.dst, p.path, -n)
+		}
+	}
+}
+
+// Done says that a queue pair has sent everything, or was closed.
+func (c *Core) Done(now fabric.Time, qp QP) {
+	c.advance(now)
+	p := c.pieces[qp]
+	if p == nil {
+		return
+	}
+	delete(c.pieces, qp)
+	if p.dst != nil {
+		c.load(p.dst, p.path, -p.left)
+		p.dst.unlink(p)
+	}
+}
+
+// Ready returns what has become due since the last call, for the caller to do.
+func (c *Core) Ready() Ready {
+	r := Ready{Open: c.open, Flip: c.flip}
+	c.open, c.openBefore = c.openBefore[:0], c.open
+	c.flip, c.flipBefore = c.flipBefore[:0], c.flip
+	return r
+}
+
+// Tick does what is due by now: see [Core.Deadline].
+func (c *Core) Tick(now fabric.Time) { c.advance(now) }
+
+// Stats returns the counts so far.
+func (c *Core) Stats() Stats { return c.stats }
+
+// Live returns how many queue pairs are open.
+func (c *Core) Live() int { return len(c.pieces) }
+
+// GoodPaths returns the labels, ascending, over which the next batch towards a
+// host would go; none for a host under the own ToR.
+func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
+	if dst < 0 || int(dst) >= c.fabric.Hosts() || c.fabric.ToROf(dst) == c.tor {
+		return nil
+	}
+	d := c.destination(c.fabric.ToROf(dst))
+	var ls []fabric.Label
+	for _, p := range d.good(nil) {
+		ls = append(ls, c.label(d, p))
+	}
+	return ls
+}
+
+// ResponderLabel returns the label for an ACK, NAK or CNP to peer: that of the
+// packet it answers, whose exact reverse path it names, unless that path is
+// known here to be dead. Then it is one of the good paths, always the same for
+// the same label as long as the set of good paths is.
+func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label {
+	c.advance(now)
+	if peer < 0 || int(peer) >= c.fabric.Hosts() || c.fabric.ToROf(peer) == c.tor {
+		return mirrored
+	}
+	d := c.destination(c.fabric.ToROf(peer))
+	path, ok := c.pathOf(d, mirrored)
+	if !ok {
+		return mirrored // not one of ours: switches will send it by ECMP
+	}
+	if d.isGood(path) {
+		d.used.set(path)
+		return mirrored
+	}
+	c.paths = d.good(c.paths[:0])
+	path = c.paths[c.order(d, path)%uint64(len(c.paths))]
+	d.used.set(path)
+	return c.label(d, path)
+}

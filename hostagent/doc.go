@@ -1,0 +1,73 @@
+// Package hostagent decides, at one host of a RoCEv2 fabric, which path every
+// byte takes: it is Ethereal (arXiv 2407.00550) as a state machine, with fast
+// reaction to failures.
+//
+// A [Core] splits each batch of flows into pieces, gives every piece a queue
+// pair and a path label, and moves pieces off paths that died. It is pure:
+// events and the time go in by method calls, decisions come out of
+// [Core.Ready]. It has no goroutine, socket or clock, and the same calls with
+// the same seed give the same decisions. Whoever drives it, a NIC's verbs, a
+// simulator, a collective library, does what Ready says.
+//
+//	core, err := hostagent.New(hostagent.Config{Fabric: f, Host: rank})
+//	core.Post(now, flows)
+//	ready := core.Ready() // open ready.Open with their labels, then do ready.Flip
+//	...
+//	core.Timeout(now, qp) // or Quench, Update: something died
+//	ready = core.Ready()  // ready.Flip: new labels for the queue pairs on dead paths
+//
+// # Batches
+//
+// [Core.Post] takes what was sent within one batching window (100 ns in the
+// reference evaluation). Per destination ToR it deals the flows over the good
+// paths as [Split] describes: exactly even load, with the fewest pieces. Flows
+// under the host's own ToR are sent at once, unlabelled. The order of
+// destination ToRs, of flows and of paths is shuffled first, seeded by the
+// host's rank; that is the random starting path. Theorem 1 needs flows of equal
+// size within a batch, equal uplinks and switches that follow labels. Unequal
+// sizes are this project's extension, stated at [Split]. Paths of unequal rate
+// are not treated: every good path gets the same share.
+//
+// # Failures
+//
+// Word of a dead path comes in three independent ways, and the first counts:
+//
+//   - [Core.Timeout]: a queue pair's retransmission timer expired. The path to
+//     that ToR is taken for dead for [Config.FailedPathMemory]. Since nobody
+//     knows where it broke, the new label differs in both tiers if it can.
+//   - [Core.Quench]: a switch says that a packet of ours met a dead port. The
+//     port names a link, and all paths over it die, to every ToR, for as long.
+//     A quench is not authenticated; see Trust.
+//   - [Core.Update]: a controller says that a link is down. Its paths are dead
+//     until a controller says that it is up.
+//
+// Then the pieces on dead paths, and no others, get a new label: the good path
+// with the least outstanding bytes towards that ToR; among equals the one whose
+// first uplink has the least of this host's outstanding bytes; among those, a
+// seeded order. A piece remembers its home, the path it was dealt, and returns
+// to it when the path does: when a controller says that the link is up, or when
+// the memory expires.
+//
+// If all paths to a ToR are dead the last that was good is used nevertheless.
+//
+// Words are idempotent. A controller's are ordered by each link's epoch, a
+// quench's by the epoch of (switch, port); what is not newer changes nothing.
+//
+// # Trust
+//
+// A quench is believed only if its IP source is a host towards which this agent
+// has sent, the port is one through which packets leave on a path used towards
+// that host, the epoch is plausible, and not too many were believed lately. So
+// a forger must know the fabric and the traffic. For the time of the memory he
+// can move traffic onto fewer paths and, by an epoch ahead of the switch's, have
+// the switch's own quenches of that port ignored. He cannot empty the path set,
+// and what a controller says stands above what a quench said.
+//
+// # Rules
+//
+// A Core is not safe for concurrent use. Time must not go backwards: an earlier
+// time than the last is taken for the last. The slices of a [Ready] are valid
+// until the next call of Ready. Call [Core.Tick] when [Core.Deadline]
+// comes; every other call does what is due by its time as well. A queue pair
+// stays known until [Core.Done]: call it, or the core grows.
+package hostagent

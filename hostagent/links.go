@@ -1,0 +1,239 @@
+package hostagent
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// linkState is what the core was told of one link.
+type linkState struct {
+	down   bool         // a controller's word
+	epoch  uint64       // of that word; 0 never
+	quench bool         // a quench's word
+	until  fabric.Time  // what quenches said is remembered till then; 0 nothing
+	ends   [2]portEpoch // as quenches tell: A, B
+}
+
+// portEpoch is the last down event a quench told of one port.
+type portEpoch struct {
+	epoch  uint32 // 0: none is remembered
+	undone bool   // a controller has said since that the link is up
+}
+
+func (l *linkState) dead() bool { return l.down || l.quench }
+
+func (c *Core) link(id fabric.LinkID) *linkState {
+	l := c.links[id]
+	if l == nil {
+		l = new(linkState)
+		c.links[id] = l
+	}
+	return l
+}
+
+// mark notes that a link's state may have changed: the paths over it are worked
+// out anew by the next settle.
+func (c *Core) mark(id fabric.LinkID) {
+	at, listed := slices.BinarySearch(c.deadLinks, id)
+	switch dead := c.links[id].dead(); {
+	case dead && !listed:
+		c.deadLinks = slices.Insert(c.deadLinks, at, id)
+	case !dead && listed:
+		c.deadLinks = slices.Delete(c.deadLinks, at, at+1)
+	}
+	for _, d := range c.destinations {
+		if d == nil {
+			continue
+		}
+		if _, ok := c.over(d, id); ok {
+			d.dirty = true
+		}
+	}
+}
+
+// Timeout says that a queue pair's retransmission timer expired.
+func (c *Core) Timeout(now fabric.Time, qp QP) {
+	c.advance(now)
+	c.stats.Timeouts++
+	p := c.pieces[qp]
+	if p == nil || p.dst == nil || p.everMoved && c.now-p.flipped < c.cfg.TimeoutGrace {
+		c.stats.TimeoutsIgnored++
+		return
+	}
+	d := p.dst
+	if d.until == nil {
+		d.until = make([]fabric.Time, d.paths)
+	}
+	until := c.now + c.cfg.FailedPathMemory
+	d.until[p.path] = until
+	c.expiries.push(expiry{at: until, dst: d, path: p.path})
+	d.dirty = true
+	c.settle(ByTimeout)
+}
+
+// Quench says that a switch sent this host a source quench. See the package
+// comment on when it is believed.
+func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
+	c.advance(now)
+	v := c.quench(q)
+	c.stats.Quenches[v]++
+	return v
+}
+
+func (c *Core) quench(q Quench) Verdict {
+	host, ok := c.fabric.HostByAddr(q.Dst)
+	if !ok || host == c.cfg.Host {
+		return NotOurs
+	}
+	id, ok := c.fabric.LinkAt(q.Switch, q.Port)
+	if !ok {
+		return NotOurs
+	}
+	link := c.fabric.Link(id)
+	if c.fabric.Node(link.A.Node).Tier == fabric.Host {
+		if link.A.Node == host {
+			return NoChoice
+		}
+		return NotOurs
+	}
+	d := c.destinations[c.fabric.Node(c.fabric.ToROf(host)).Index]
+	if d == nil {
+		return NotOurs
+	}
+	s, ok := c.over(d, id)
+	if !ok || !c.leaves(d, id, q.Switch) {
+		return NotOurs
+	}
+	used := false
+	d.each(s, func(path int) { used = used || d.used.get(path) })
+	if !used {
+		return NotOurs
+	}
+
+	var l linkState // as known; entered only when believed
+	if have := c.links[id]; have != nil {
+		l = *have
+	}
+	end := 0
+	if q.Switch == link.B.Node {
+		end = 1
+	}
+	last := l.ends[end]
+	switch ahead := int32(q.Epoch - last.epoch); { // serial number arithmetic
+	case q.Epoch == 0 || last.epoch != 0 && ahead < 0:
+		return Stale
+	case last.epoch != 0 && ahead == 0:
+		if last.undone {
+			return Stale
+		}
+		return Known
+	case uint32(ahead) > c.cfg.EpochWindow:
+		return BadEpoch
+	}
+	if !c.admitQuench() {
+		return RateLimited
+	}
+	was := l.dead()
+	p := c.link(id)
+	p.ends[end] = portEpoch{epoch: q.Epoch}
+	p.quench, p.until = true, c.now+c.cfg.FailedPathMemory
+	c.expiries.push(expiry{at: p.until, link: id})
+	if was {
+		return Known
+	}
+	c.mark(id)
+	c.settle(ByQuench)
+	return Believed
+}
+
+// admitQuench is the rate limit: the generic cell rate algorithm.
+func (c *Core) admitQuench() bool {
+	burst := fabric.Time(c.cfg.QuenchBurst-1) * c.cfg.QuenchInterval
+	if c.quenchTAT-c.now > burst {
+		return false
+	}
+	c.quenchTAT = max(c.quenchTAT, c.now) + c.cfg.QuenchInterval
+	return true
+}
+
+// Update takes a controller's word: a snapshot or what changed. Words of a
+// controller instance other than the last that sent a snapshot are ignored, and
+// so are link states whose epoch is not above the one known.
+func (c *Core) Update(now fabric.Time, u *statepb.Update) {
+	c.advance(now)
+	if u == nil || u.GetHeartbeat() {
+		return
+	}
+	switch {
+	case !c.heard:
+	case u.GetInstance() == c.instance:
+	case !u.GetSnapshot():
+		c.stats.UpdatesIgnored++
+		return
+	default:
+		c.replace(u)
+	}
+	c.heard, c.instance = true, u.GetInstance()
+	for _, s := range u.GetLinks() {
+		id := fabric.LinkID(s.GetLink())
+		if int64(s.GetLink()) >= int64(c.fabric.Links()) || int(id) < c.fabric.Hosts() {
+			c.stats.LinksIgnored++ // a host's own link has no alternative
+			continue
+		}
+		if known := c.links[id]; s.GetEpoch() == 0 || known != nil && s.GetEpoch() <= known.epoch {
+			c.stats.LinksIgnored++
+			continue
+		}
+		l := c.link(id)
+		l.epoch = s.GetEpoch()
+		if s.GetUp() {
+			c.revive(id, l)
+		} else {
+			l.down = true
+		}
+		c.mark(id)
+	}
+	c.settle(ByPush)
+}
+
+// replace forgets the words of the controller instance before u's. A link that
+// it called down and the new one does not is up.
+func (c *Core) replace(u *statepb.Update) {
+	down := make(map[uint32]bool)
+	for _, s := range u.GetLinks() {
+		down[s.GetLink()] = !s.GetUp()
+	}
+	for _, id := range slices.Clone(c.deadLinks) {
+		if l := c.links[id]; l.down && !down[uint32(id)] {
+			c.revive(id, l)
+			c.mark(id)
+		}
+	}
+	for _, l := range c.links {
+		l.epoch = 0
+	}
+}
+
+// revive forgets everything that speaks against a link a controller calls up:
+// quenches, and time-outs on the paths over it.
+func (c *Core) revive(id fabric.LinkID, l *linkState) {
+	l.down, l.quench = false, false
+	for i := range l.ends {
+		if l.ends[i].epoch != 0 {
+			l.ends[i].undone = true
+			// Quenches of that event may still be under way; not for long.
+			l.until = c.now + c.cfg.FailedPathMemory
+			c.expiries.push(expiry{at: l.until, link: id})
+		}
+	}
+	for _, d := range c.destinations {
+		if d == nil || d.until == nil {
+			continue
+		}
+		if s, ok := c.over(d, id); ok {
+			d.each(s, func(path int) { d.until[path] = 0 })
+		}
+	}
+}

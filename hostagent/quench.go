@@ -1,0 +1,108 @@
+package hostagent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// QuenchPort is the UDP port, source and destination, of source quenches.
+const QuenchPort = 47910
+
+// QuenchSize is the size of a quench's UDP payload in bytes.
+const QuenchSize = 24
+
+const quenchVersion = 1
+
+// Bits of a quench's flags byte.
+const (
+	quenchRerouted = 1 << 0
+	quenchLabelled = 1 << 1
+)
+
+// ErrQuench is wrapped by every error of [ParseQuench].
+var ErrQuench = errors.New("hostagent: bad quench")
+
+// Quench is a switch's word that a packet of ours met a dead port.
+type Quench struct {
+	Dst      netip.Addr   // where the packet was going: the quench's IP source
+	Rerouted bool         // the switch sent it on by another uplink; else it is lost
+	Labelled bool         // Label is valid
+	Label    fabric.Label // the packet's
+	Switch   fabric.NodeID
+	Port     fabric.PortNo // the dead one
+	Epoch    uint32        // of the port's down event; not 0
+	DstQP    uint32        // of the packet, 24 bits
+	PSN      uint32        // of the packet, 24 bits
+}
+
+// ParseQuench reads the UDP payload of a quench. src is the IP source address
+// of the datagram. It checks the form alone; [Core.Quench] checks whether the
+// content can be true.
+func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
+	if len(payload) != QuenchSize {
+		return Quench{}, fmt.Errorf("%w: %d bytes of payload, a quench has %d", ErrQuench, len(payload), QuenchSize)
+	}
+	if v := payload[0]; v != quenchVersion {
+		return Quench{}, fmt.Errorf("%w: version %d, this agent knows %d", ErrQuench, v, quenchVersion)
+	}
+	flags := payload[1]
+	q := Quench{
+		Dst:      src.Unmap(),
+		Rerouted: flags&quenchRerouted != 0,
+		Labelled: flags&quenchLabelled != 0,
+		Label:    fabric.Label(binary.BigEndian.Uint16(payload[2:])),
+		Switch:   fabric.NodeID(binary.BigEndian.Uint32(payload[4:])),
+		Port:     fabric.PortNo(binary.BigEndian.Uint16(payload[8:])),
+		Epoch:    binary.BigEndian.Uint32(payload[12:]),
+		DstQP:    binary.BigEndian.Uint32(payload[16:]) & (1<<24 - 1),
+		PSN:      binary.BigEndian.Uint32(payload[20:]) & (1<<24 - 1),
+	}
+	switch {
+	case q.Epoch == 0:
+		return Quench{}, fmt.Errorf("%w: epoch 0, which means a live port", ErrQuench)
+	case q.Switch < 0:
+		return Quench{}, fmt.Errorf("%w: switch %#08x is no node number", ErrQuench, uint32(q.Switch))
+	}
+	return q, nil
+}
+
+// Append writes the quench's UDP payload behind b: what [ParseQuench] reads.
+func (q *Quench) Append(b []byte) []byte {
+	var flags byte
+	if q.Rerouted {
+		flags |= quenchRerouted
+	}
+	if q.Labelled {
+		flags |= quenchLabelled
+	}
+	b = append(b, quenchVersion, flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(q.Label))
+	b = binary.BigEndian.AppendUint32(b, uint32(q.Switch))
+	b = binary.BigEndian.AppendUint16(b, uint16(q.Port))
+	b = append(b, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, q.Epoch)
+	b = binary.BigEndian.AppendUint32(b, q.DstQP)
+	return binary.BigEndian.AppendUint32(b, q.PSN)
+}
+
+// Verdict is what [Core.Quench] made of a quench.
+type Verdict uint8
+
+// Verdicts. All but Believed leave the core as it was.
+const (
+	Believed    Verdict = iota
+	Known               // the port's link is dead already
+	Stale               // an older event than one this agent has heard of, or one undone since
+	NotOurs             // no such host, or the port is not on a path this agent has used towards it
+	NoChoice            // the port leads to a host: there is no other path
+	BadEpoch            // too far ahead of what was heard before
+	RateLimited         // too many believed in a short time
+)
+
+func (v Verdict) String() string {
+	return [...]string{"believed", "known", "stale", "not-ours", "no-choice", "bad-epoch", "rate-limited"}[v]
+}
