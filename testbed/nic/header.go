@@ -23,12 +23,10 @@ const (
 )
 
 const (
-	etherIPv4  = 0x0800
-	etherIPv6  = 0x86dd
-	protoUDP   = 17
-	quenchPort = 47910
-	quenchLen  = 24 // bytes of a quench's payload
-	hopLimit   = 64
+	etherIPv4 = 0x0800
+	etherIPv6 = 0x86dd
+	protoUDP  = 17
+	hopLimit  = 64
 )
 
 // What changes from packet to packet in a BTH made by [rocev2.BTH.Encode]:

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -51,14 +52,14 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	}
 	switch binary.BigEndian.Uint16(hdr[st.udp+2:]) {
 	case rocev2.Port:
-	case quenchPort:
+	case hostagent.QuenchPort:
 		payload := hdr[st.udp+udpLen:]
-		if len(payload) < quenchLen {
+		if len(payload) < hostagent.QuenchSize {
 			e.stats.Malformed++
 			return
 		}
 		e.stats.Quenches++
-		e.handler.Quench(now, payload[:quenchLen], e.srcAddr(hdr))
+		e.handler.Quench(now, payload[:hostagent.QuenchSize], e.srcAddr(hdr))
 		return
 	default:
 		e.stats.Foreign++
