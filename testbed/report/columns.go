@@ -1,0 +1,94 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// column is one column of the table, in a terminal and on the page.
+type column struct {
+	head, unit string
+	help       string // what it means, for the page
+	left       bool   // aligned left
+	cell       func(r *Result) string
+}
+
+// missing stands where there is no value.
+const missing = "-"
+
+func micros(v *float64) string {
+	if v == nil {
+		return missing
+	}
+	return strconv.FormatFloat(*v, 'f', 2, 64)
+}
+
+// number prints a value with four significant digits, or all before the point.
+func number(v float64) string {
+	switch a := max(v, -v); {
+	case a == 0:
+		return "0"
+	case a >= 1000:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+func megabytes(b float64) string { return strconv.FormatFloat(b/1e6, 'f', 2, 64) }
+
+func count[T int | int64](get func(*Result) T) func(*Result) string {
+	return func(r *Result) string { return strconv.FormatInt(int64(get(r)), 10) }
+}
+
+// completion says when the collective completed, or plainly that it did not.
+func completion(r *Result) string {
+	if r.CCT == nil {
+		return "DNF"
+	}
+	return strconv.FormatFloat(*r.CCT, 'f', 1, 64)
+}
+
+// columns returns the table's columns.
+func columns() []column {
+	return []column{
+		{"notifier", "", "Who may tell the hosts that a path is dead. The retransmission timer runs always.", true,
+			func(r *Result) string { return r.Notifier }},
+		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
+		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},
+		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish.", false, completion},
+		{"CCT/bound", "x", "CCT over a lower bound that no load balancer can beat on this fabric, with this failure.", false,
+			func(r *Result) string {
+				if s, ok := r.Slowdown(); ok {
+					return strconv.FormatFloat(s, 'f', 3, 64)
+				}
+				return missing
+			}},
+		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
+			func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) }},
+		{"mean", "MB", "The same, mean over all ToR uplinks.", false, func(r *Result) string { return megabytes(r.UplinkBytesMean) }},
+		{"QPs", "/host", "Queue pairs opened by the host that opened most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
+		{"drops", "pkt", "Packets dropped in switches, but for those lost to the failure.", false, count(func(r *Result) int64 { return r.Drops })},
+		{"retx", "pkt", "Data packets sent again.", false, count(func(r *Result) int64 { return r.Retransmissions })},
+		{"lost", "pkt", "Packets lost to the failure: in flight on the dead link, or sent into it.", false, count(func(r *Result) int64 { return r.LostToFailure })},
+		{"last flip", "us", "From the cut to the last change of a queue pair's path.", false,
+			func(r *Result) string { return micros(r.LastFlip) }},
+	}
+}
+
+// outcome says how a run that did not finish ended.
+func outcome(r *Result) string {
+	at := fmt.Sprintf("at %s us", number(r.EndTime))
+	switch r.End {
+	case Deadline:
+		return "not finished at the deadline, " + at
+	case Stalled:
+		return "stalled: nothing was left to happen " + at
+	case Interrupted:
+		return "interrupted " + at
+	}
+	return "not finished " + at
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// section is the results of one failure case and one collective.
+type section struct {
+	scenario, failure, operation string
+	rows                         []row
+}
+
+// row is the results of one notifier and scheme: one per seed.
+type row struct {
+	notifier, scheme string
+	results          []*Result // in order of seed
+}
+
+// sections groups results, in order of first appearance.
+func sections(rs []*Result) []section {
+	var out []section
+	for _, r := range rs {
+		i := slices.IndexFunc(out, func(s section) bool {
+			return s.scenario == r.Scenario && s.failure == r.Failure && s.operation == r.operation()
+		})
+		if i < 0 {
+			i = len(out)
+			out = append(out, section{scenario: r.Scenario, failure: r.Failure, operation: r.operation()})
+		}
+		s := &out[i]
+		j := slices.IndexFunc(s.rows, func(w row) bool { return w.notifier == r.Notifier && w.scheme == r.Scheme })
+		if j < 0 {
+			j = len(s.rows)
+			s.rows = append(s.rows, row{notifier: r.Notifier, scheme: r.Scheme})
+		}
+		s.rows[j].results = append(s.rows[j].results, r)
+	}
+	for _, s := range out {
+		for _, w := range s.rows {
+			slices.SortStableFunc(w.results, func(a, b *Result) int { return cmp.Compare(a.Seed, b.Seed) })
+		}
+	}
+	return out
+}
+
+// distinct returns the values that key takes, in order of first appearance.
+func distinct(rs []*Result, key func(*Result) string) []string {
+	var out []string
+	for _, r := range rs {
+		if k := key(r); !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// spread is the mean and range of a measure over seeds. n counts the seeds that
+// have it, of the total all.
+type spread struct {
+	mean, min, max float64
+	n, all         int
+}
+
+func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) spread {
+	s := spread{min: math.Inf(1), max: math.Inf(-1), all: len(rs)}
+	for _, r := range rs {
+		if v, ok := measure(r); ok {
+			s.n++
+			s.mean += v
+			s.min, s.max = min(s.min, v), max(s.max, v)
+		}
+	}
+	if s.n > 0 {
+		s.mean /= float64(s.n)
+	}
+	return s
+}
+
+// known turns a measure that may be missing into spreadOf's form.
+func known(get func(*Result) *float64) func(*Result) (float64, bool) {
+	return func(r *Result) (float64, bool) {
+		if v := get(r); v != nil {
+			return *v, true
+		}
+		return 0, false
+	}
+}
+
+var (
+	cct      = known(func(r *Result) *float64 { return r.CCT })
+	bound    = known(func(r *Result) *float64 { return r.Bound })
+	lastFlip = known(func(r *Result) *float64 { return r.LastFlip })
+)

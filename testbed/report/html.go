@@ -1,0 +1,200 @@
+package report
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+// Page is what the HTML page says besides the results.
+type Page struct {
+	Title   string // defaults to the scenarios' names
+	Version string // of the program that made the results
+}
+
+// HTML writes a self-contained page: findings, pictures, table, definitions.
+func HTML(w io.Writer, rs []*Result, p Page) error {
+	t, err := template.New("page.html").Funcs(template.FuncMap{
+		"px": func(v float64) string {
+			return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
+		},
+		"add": func(a, b float64) float64 { return a + b },
+		"neg": func(v float64) float64 { return -v },
+		"css": func(name string) (template.CSS, error) {
+			b, err := pageFiles.ReadFile("page/" + name)
+			return template.CSS(b), err
+		},
+	}).ParseFS(pageFiles, "page/*.html")
+	if err != nil {
+		return fmt.Errorf("report: page: %w", err)
+	}
+	if p.Title == "" {
+		p.Title = strings.Join(distinct(rs, func(r *Result) string { return r.Scenario }), ", ")
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, newView(rs, p)); err != nil {
+		return fmt.Errorf("report: page: %w", err)
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// view is what the template shows.
+type view struct {
+	Page
+	Facts     []string
+	Schemes   []legend
+	Cards     []card
+	Bars      []barPanel
+	Heat      []heatPanel
+	Timelines []timelinePanel
+	Columns   []column
+	Tables    []viewTable
+	Glyphs    []legend
+	Seeds     bool // more than one
+}
+
+type legend struct{ Class, Text, Letter string }
+
+type viewTable struct {
+	Title, Sub string
+	Rows       []viewRow
+	Notes      []string
+}
+
+type viewRow struct {
+	Class string
+	Cells []viewCell
+}
+
+type viewCell struct {
+	Text string
+	Left bool
+	DNF  bool
+	Bar  float64 // 0 to 100, when above 0
+}
+
+// Heading returns the column's name and unit.
+func (c column) Heading() string { return c.head }
+
+// Unit returns the column's unit, as a page has it.
+func (c column) Unit() string { return strings.ReplaceAll(c.unit, "us", "µs") }
+
+// Help returns what the column means.
+func (c column) Help() string { return c.help }
+
+// Left reports whether the column is aligned left.
+func (c column) Left() bool { return c.left }
+
+func newView(rs []*Result, p Page) view {
+	v := view{
+		Page: p, Facts: facts(rs), Cards: cards(rs), Bars: barPanels(rs), Heat: heatPanels(rs),
+		Timelines: timelinePanels(rs), Columns: columns(),
+		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
+	}
+	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
+	for i, s := range schemes {
+		v.Schemes = append(v.Schemes, legend{Class: schemeClass(i), Text: s})
+	}
+	used := map[Kind]bool{}
+	for _, r := range rs {
+		for _, e := range r.Timeline {
+			used[e.Kind] = true
+		}
+	}
+	for _, g := range glyphs() {
+		if used[g.kind] {
+			v.Glyphs = append(v.Glyphs, legend{Class: "k-" + string(g.kind), Text: g.text, Letter: g.letter})
+		}
+	}
+	worst := 0.0
+	for _, r := range rs {
+		if s, ok := r.Slowdown(); ok {
+			worst = max(worst, s)
+		}
+	}
+	for _, s := range sections(rs) {
+		t := viewTable{Title: s.failure, Sub: s.operation}
+		if b := spreadOf(s.results(), bound); b.n > 0 {
+			t.Sub += ", lower bound " + rangeText(b) + " µs"
+		}
+		for _, r := range s.results() {
+			row := viewRow{Class: schemeClass(slices.Index(schemes, r.Scheme))}
+			for _, c := range v.Columns {
+				cell := viewCell{Text: c.cell(r), Left: c.left}
+				cell.DNF = cell.Text == "DNF"
+				if slow, ok := r.Slowdown(); ok && c.head == "CCT/bound" {
+					cell.Bar = 100 * slow / worst
+				}
+				if cell.Text == missing {
+					cell.Text = "–"
+				}
+				row.Cells = append(row.Cells, cell)
+			}
+			t.Rows = append(t.Rows, row)
+			if r.CCT == nil {
+				t.Notes = append(t.Notes, fmt.Sprintf("%s, %s, seed %d: %s.", r.Scheme, r.Notifier, r.Seed,
+					strings.ReplaceAll(outcome(r), " us", " µs")))
+			}
+		}
+		v.Tables = append(v.Tables, t)
+	}
+	return v
+}
+
+// facts describes the fabrics and the extent of the results.
+func facts(rs []*Result) []string {
+	var out []string
+	for _, r := range rs {
+		f, err := fabric.New(r.Fabric)
+		if err != nil {
+			continue
+		}
+		s := f.Spec()
+		text := fmt.Sprintf("%s: %d hosts, %d switches (%d ToR, %d agg, %d core)", s.Kind, f.Hosts(), f.Switches(), f.ToRs(), f.Aggs(), f.Cores())
+		if !f.ThreeTier() {
+			text = fmt.Sprintf("%s: %d hosts, %d ToRs, %d spines", s.Kind, f.Hosts(), f.ToRs(), f.Cores())
+		}
+		text += fmt.Sprintf(", links %v, %v", s.HostLink.Rate, s.HostLink.Delay)
+		if s.ToRUplink != s.HostLink {
+			text += fmt.Sprintf(", ToR uplinks %v, %v", s.ToRUplink.Rate, s.ToRUplink.Delay)
+		}
+		text = strings.ReplaceAll(text, "us", "µs")
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	var hops, events uint64
+	for _, r := range rs {
+		hops, events = hops+r.PacketHops, events+r.SimEvents
+	}
+	if len(rs) > 0 {
+		out = append(out, fmt.Sprintf("%d runs, %s packet hops through the P4 program, %s events", len(rs), big(hops), big(events)))
+	}
+	return out
+}
+
+// big prints a large count: "12.3 M".
+func big(n uint64) string {
+	switch {
+	case n >= 1e9:
+		return number(float64(n)/1e9) + " G"
+	case n >= 1e6:
+		return number(float64(n)/1e6) + " M"
+	case n >= 1e4:
+		return number(float64(n)/1e3) + " k"
+	}
+	return strconv.FormatUint(n, 10)
+}

@@ -1,0 +1,150 @@
+package report
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// Result is what one run measured. As JSON it is one object on one line; its
+// schema, which says the same, is result.schema.json. Times are microseconds of
+// simulated time from the start of the collective, unless they say otherwise.
+type Result struct {
+	Scenario   string `json:"scenario"`
+	Scheme     string `json:"scheme"`     // with its parameters, when it has any
+	Collective string `json:"collective"` // kind, and algorithm unless it is the plain one
+	Notifier   string `json:"notifier"`   // none, timeout, quench, gnmi or all
+	Seed       uint64 `json:"seed"`
+
+	// CCT is the collective completion time: when the last rank has received
+	// everything and has the last acknowledgement of all it sent. nil when the
+	// run did not finish.
+	CCT *float64 `json:"cct_us"`
+	// Bound is the lower bound on CCT for this fabric, collective and failure.
+	// nil when there is none because the failure leaves hosts unreachable.
+	Bound *float64 `json:"bound_us"`
+
+	// UplinkBytesMax and Mean are over all ToR uplinks, upward direction: bytes
+	// of RoCEv2 data packets on the wire, headers included, as the P4 counters
+	// of the switches have them.
+	UplinkBytesMax  int64   `json:"uplink_bytes_max"`
+	UplinkBytesMean float64 `json:"uplink_bytes_mean"`
+	// QPsPerHostMax is the largest number of queue pairs that a host opened.
+	QPsPerHostMax int `json:"qps_per_host_max"`
+	// Drops are packets lost in switches for want of buffer or of a route, not
+	// those lost to the failure.
+	Drops int64 `json:"drops"`
+	// Retransmissions are data packets sent again.
+	Retransmissions int64 `json:"retransmissions"`
+	// LostToFailure are packets that were in flight on, or sent into, a dead
+	// link, or dropped because every way on was dead.
+	LostToFailure int64 `json:"lost_to_failure"`
+	// LastFlip is the time from the first cut to the last change of a queue
+	// pair's path, in microseconds. nil when no queue pair changed its path.
+	LastFlip *float64 `json:"last_flip_us"`
+	// EventsSHA256 is the hash of the run's event log. Equal inputs give equal
+	// hashes.
+	EventsSHA256 string `json:"events_sha256"`
+
+	Failure  string `json:"failure"`  // the failure case's name
+	Bytes    int64  `json:"bytes"`    // of the collective: a rank's vector, or a sender's message
+	Finished bool   `json:"finished"` // every message completed, once
+	// End says why the run ended: finished, deadline (simulated time ran out),
+	// stalled (nothing was left to happen) or interrupted (by the user).
+	End     End     `json:"end"`
+	EndTime float64 `json:"end_us"` // simulated time at the end
+
+	Timeouts int64 `json:"timeouts"` // retransmission timers that expired
+	NAKs     int64 `json:"naks"`     // negative acknowledgements that senders received
+	Quenches int64 `json:"quenches"` // source quenches that hosts received
+	Flips    int   `json:"flips"`    // changes of a queue pair's path
+	// Marked are data packets that arrived with congestion experienced.
+	Marked int64 `json:"ecn_marked"`
+
+	PacketHops uint64  `json:"packet_hops"` // packets through switches
+	SimEvents  uint64  `json:"sim_events"`  // simulation events
+	WallMS     float64 `json:"wall_ms"`     // real time the run took; the one number that varies
+
+	// Fabric is what the run's fabric was built from, as the scenario has it.
+	Fabric      fabric.Spec `json:"fabric"`
+	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
+	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
+	Timeline    []Event     `json:"timeline"`     // in order of time; flips are not repeated in it
+}
+
+// End is why a run ended.
+type End string
+
+// Ends of a run.
+const (
+	Finished    End = "finished"
+	Deadline    End = "deadline"
+	Stalled     End = "stalled"
+	Interrupted End = "interrupted"
+)
+
+// LinkLoad is what one direction of a link carried.
+type LinkLoad struct {
+	Link         string `json:"link"` // lower node first: "tor0-agg1"
+	From         string `json:"from"`
+	To           string `json:"to"`
+	DataBytes    int64  `json:"data_bytes"`    // RoCEv2 data packets, on the wire
+	ControlBytes int64  `json:"control_bytes"` // acknowledgements, quenches and all else
+	// Share is the part of the direction's capacity, from the start to the end
+	// of the run, that was used: 0 to 1.
+	Share float64 `json:"share"`
+	Cut   bool    `json:"cut"` // the link was cut at some time in the run
+}
+
+// FlipEvent is one change of a queue pair's path.
+type FlipEvent struct {
+	Time   float64 `json:"t_us"`
+	Host   string  `json:"host"`
+	QP     uint32  `json:"qp"`
+	From   uint16  `json:"from"` // path label
+	To     uint16  `json:"to"`   // path label
+	Reason string  `json:"reason"`
+}
+
+// Event is one mark on the failure timeline.
+type Event struct {
+	Time  float64 `json:"t_us"`
+	Kind  Kind    `json:"kind"`
+	Where string  `json:"where"` // node or link
+	Text  string  `json:"text"`
+}
+
+// Kind is what an [Event] is.
+type Kind string
+
+// Kinds of event, in the order in which a failure makes them.
+const (
+	KindCut        Kind = "cut"        // a link died
+	KindFirstHit   Kind = "first_hit"  // the first packet was sent towards the dead link
+	KindDetect     Kind = "detect"     // a switch knows its port is down
+	KindReroute    Kind = "reroute"    // a switch first sent a packet round the dead link
+	KindQuench     Kind = "quench"     // a host received a source quench
+	KindGNMI       Kind = "gnmi"       // the controller received a switch's notification
+	KindWrite      Kind = "write"      // a switch applied the controller's table changes
+	KindPush       Kind = "push"       // an agent received the controller's link update
+	KindTimeout    Kind = "timeout"    // a retransmission timer expired
+	KindNAK        Kind = "nak"        // a sender received a negative acknowledgement
+	KindRetransmit Kind = "retransmit" // a sender began to send again what was lost
+	KindRestore    Kind = "restore"    // a link came back
+	KindDone       Kind = "done"       // a rank finished
+)
+
+// Kinds returns all kinds of event.
+func Kinds() []Kind {
+	return []Kind{KindCut, KindFirstHit, KindDetect, KindReroute, KindQuench, KindGNMI, KindWrite, KindPush,
+		KindTimeout, KindNAK, KindRetransmit, KindRestore, KindDone}
+}
+
+// Slowdown returns CCT / Bound; ok is false when either is not known.
+func (r *Result) Slowdown() (ratio float64, ok bool) {
+	if r.CCT == nil || r.Bound == nil || *r.Bound <= 0 {
+		return 0, false
+	}
+	return *r.CCT / *r.Bound, true
+}
+
+// operation returns the collective with its size.
+func (r *Result) operation() string {
+	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
+}

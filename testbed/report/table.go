@@ -1,0 +1,86 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table writes the results as text, aligned, one section for each failure case
+// and collective. Runs that did not finish show DNF, and why below the section.
+func Table(w io.Writer, rs []*Result) error {
+	var out bytes.Buffer
+	cols := columns()
+	if len(rs) == 0 {
+		out.WriteString("no results\n")
+	}
+	// One set of widths, so that sections can be compared by eye.
+	width := make([]int, len(cols))
+	for i, c := range cols {
+		width[i] = max(len(c.head), len(c.unit))
+		for _, r := range rs {
+			width[i] = max(width[i], utf8.RuneCountInString(c.cell(r)))
+		}
+	}
+	line := func(cell func(c column) string) {
+		var b strings.Builder
+		for i, c := range cols {
+			text := cell(c)
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			if c.left {
+				b.WriteString(text + pad)
+			} else {
+				b.WriteString(pad + text)
+			}
+		}
+		out.WriteString("  " + strings.TrimRight(b.String(), " ") + "\n")
+	}
+	for i, s := range sections(rs) {
+		if i > 0 {
+			out.WriteString("\n")
+		}
+		fmt.Fprintf(&out, "%s: %s", s.failure, s.operation)
+		if b := spreadOf(s.results(), bound); b.n > 0 {
+			fmt.Fprintf(&out, "  (lower bound %s us)", rangeText(b))
+		}
+		out.WriteString("\n")
+		line(func(c column) string { return c.head })
+		line(func(c column) string { return c.unit })
+		for _, row := range s.rows {
+			for _, r := range row.results {
+				line(func(c column) string { return c.cell(r) })
+			}
+		}
+		for _, r := range s.results() {
+			if r.CCT == nil {
+				fmt.Fprintf(&out, "  DNF: %s, %s, seed %d: %s\n", r.Scheme, r.Notifier, r.Seed, outcome(r))
+			}
+		}
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// results returns the section's results in the order of its rows.
+func (s section) results() []*Result {
+	var out []*Result
+	for _, w := range s.rows {
+		out = append(out, w.results...)
+	}
+	return out
+}
+
+// rangeText prints a spread as one number, or as a range when it has one.
+func rangeText(s spread) string {
+	if number(s.min) == number(s.max) {
+		return number(s.mean)
+	}
+	return number(s.min) + " to " + number(s.max)
+}

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+func TestTable(t *testing.T) {
+	seeds := made(demoFabric, 1, 2)[:4]
+	odd := made(demoFabric)[:2]
+	odd[0].CCT, odd[0].End, odd[0].EndTime, odd[0].Bound = nil, Stalled, 12.5, nil
+	odd[1].CCT, odd[1].End, odd[1].Scheme = nil, Interrupted, "reps(entropies=8)"
+	for name, rs := range map[string][]*Result{"demo": made(demoFabric), "seeds": seeds, "odd": odd, "none": nil} {
+		var b bytes.Buffer
+		if err := Table(&b, rs); err != nil {
+			t.Fatal(err)
+		}
+		golden := "testdata/" + name + ".txt"
+		if *rewrite {
+			if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), b.String()); d != "" {
+			t.Errorf("%s (-want +got; -rewrite accepts):\n%s", name, d)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.1234: "0.123", 1.5: "1.500", 12.345: "12.35", 318.06: "318.1", 20000: "20000", -12.5: "-12.50"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// timelinePanel is the failure timeline of one failure case and collective: a
+// lane per notifier and scheme on one axis of time since the cut.
+type timelinePanel struct {
+	Title, Sub  string
+	W, H        float64
+	Top, Bottom float64
+	Left, Right float64
+	Ticks       []tick
+	Lanes       []lane
+}
+
+type lane struct {
+	Label, Class string
+	Scheme       string
+	Note         string
+	Y            float64 // top
+	Line         float64 // of the rule above
+	TextY, NoteY float64
+	BarY, BarH   float64
+	Spans        []span
+	Marks        []mark
+	Flips        []tickMark
+	Sends        []tickMark
+	End          string
+	EndX, EndY   float64
+	DNF          bool
+}
+
+type span struct {
+	Class string
+	X, W  float64
+	Title string
+}
+
+type mark struct {
+	Class, Letter  string
+	X, Y           float64 // of the glyph
+	At, Y1         float64 // foot of its leader, on the bar
+	Title          string
+	LabelX, LabelY float64
+}
+
+type tickMark struct {
+	X, Y1, Y2 float64
+	Title     string
+}
+
+// glyph is how a kind of event is drawn: a letter in a circle.
+type glyph struct {
+	kind   Kind
+	letter string
+	text   string
+}
+
+// glyphs returns the kinds that stand as letters above a lane's bar.
+func glyphs() []glyph {
+	return []glyph{
+		{KindFirstHit, "1", "first packet towards the dead link"},
+		{KindDetect, "D", "a switch detects"},
+		{KindReroute, "R", "a switch reroutes"},
+		{KindQuench, "Q", "a host gets a source quench"},
+		{KindGNMI, "G", "the controller gets a gNMI notification"},
+		{KindWrite, "W", "a switch applies new tables"},
+		{KindPush, "P", "an agent gets the controller's update"},
+		{KindTimeout, "T", "a retransmission timer expires"},
+		{KindNAK, "N", "a sender gets a NAK"},
+		{KindRestore, "↑", "a link comes back"},
+	}
+}
+
+// Geometry of a timeline, in SVG units.
+const (
+	laneWidth  = 1000
+	laneLeft   = 190
+	laneRight  = 118
+	laneHeight = 58
+	glyphStep  = 15.0 // least distance of two glyphs
+)
+
+// timelinePanels returns a panel for each failure case and collective in which
+// something was cut; of several seeds it shows the first.
+func timelinePanels(rs []*Result) []timelinePanel {
+	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
+	var out []timelinePanel
+	for _, s := range sections(rs) {
+		var shown []*Result
+		for _, w := range s.rows {
+			if _, ok := firstCut(w.results[0]); ok {
+				shown = append(shown, w.results[0])
+			}
+		}
+		if len(shown) == 0 {
+			continue
+		}
+		// Rows of one scheme together: what differs then is the notifier.
+		slices.SortStableFunc(shown, func(a, b *Result) int {
+			return slices.Index(schemes, a.Scheme) - slices.Index(schemes, b.Scheme)
+		})
+		out = append(out, newTimeline(s, shown, schemes))
+	}
+	return out
+}
+
+// firstCut returns when the first link died.
+func firstCut(r *Result) (float64, bool) {
+	for _, e := range r.Timeline {
+		if e.Kind == KindCut {
+			return e.Time, true
+		}
+	}
+	return 0, false
+}
+
+func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
+	scale := logarithmic{min: math.Inf(1), max: 1, from: laneLeft, to: laneWidth - laneRight}
+	for _, r := range shown {
+		cut, _ := firstCut(r)
+		see := func(t float64) {
+			if t -= cut; t > 0 {
+				scale.min, scale.max = min(scale.min, t), max(scale.max, t)
+			}
+		}
+		for _, e := range r.Timeline {
+			see(e.Time)
+		}
+		for _, e := range r.FlipRecords {
+			see(e.Time)
+		}
+		if r.CCT != nil {
+			see(*r.CCT)
+		}
+	}
+	// Whole decades below, never finer than 100 ns: what is earlier stands at the
+	// cut. A little room above.
+	scale.min = max(0.1, math.Pow(10, math.Floor(math.Log10(min(scale.min, scale.max/10)))))
+	scale.max *= 1.05
+	p := timelinePanel{
+		Title: s.failure, Sub: s.operation, W: laneWidth, Top: 34, Left: laneLeft, Right: laneWidth - laneRight,
+		Ticks: scale.ticks(),
+	}
+	if len(p.Ticks) > 0 {
+		p.Ticks[0].Label = "" // "cut" stands there
+	}
+	y := p.Top
+	for _, r := range shown {
+		p.Lanes = append(p.Lanes, newLane(r, scale, y, slices.Index(schemes, r.Scheme)))
+		y += laneHeight
+	}
+	p.Bottom, p.H = y, y+6
+	return p
+}
+
+func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
+	cut, _ := firstCut(r)
+	l := lane{
+		Label: r.Notifier, Scheme: r.Scheme, Class: schemeClass(scheme),
+		Y: y, Line: y, TextY: y + 24, NoteY: y + 40, BarY: y + 27, BarH: 10,
+	}
+	l.Note = fmt.Sprintf("%d lost, %d sent again", r.LostToFailure, r.Retransmissions)
+
+	end, label := scale.max, "did not finish"
+	class := "clean"
+	if r.CCT != nil {
+		end, label = *r.CCT-cut, "CCT "+number(*r.CCT)+" µs"
+	}
+	l.DNF, l.End, l.EndX, l.EndY = r.CCT == nil, label, scale.at(end)+9, l.BarY+9
+	if end <= 0 {
+		l.Spans = append(l.Spans, span{"clean", scale.from, 3, "it was done before the cut"})
+		return l
+	}
+	// Until the last flip some queue pair was on a dead path.
+	exposed := 0.0
+	for _, f := range r.FlipRecords {
+		if t := f.Time - cut; t > 0 && t <= end {
+			exposed = max(exposed, t)
+		}
+	}
+	stop := scale.at(end)
+	turn := scale.at(exposed)
+	if exposed > 0 {
+		l.Spans = append(l.Spans,
+			span{"exposed", scale.from, turn - scale.from, fmt.Sprintf("cut to last flip: %s µs", number(exposed))})
+	} else {
+		turn, class = scale.from, "plain"
+	}
+	if l.DNF {
+		class = "lost"
+	}
+	l.Spans = append(l.Spans, span{class, turn, max(stop-turn, 2), fmt.Sprintf("%s to the end: %s µs",
+		map[bool]string{true: "last flip", false: "cut"}[exposed > 0], number(end-exposed))})
+
+	l.Marks = laneMarks(r, scale, cut, &l)
+	l.Flips = bucket(scale, cut, l.BarY+l.BarH+2, l.BarY+l.BarH+13, flipTimes(r), "flips")
+	l.Sends = bucket(scale, cut, l.BarY+l.BarH+15, l.BarY+l.BarH+19, r.times(KindRetransmit), "retransmissions")
+	return l
+}
+
+// laneMarks places one glyph for the first event of each kind, in order of
+// time, pushed right where two would overlap.
+func laneMarks(r *Result, scale logarithmic, cut float64, l *lane) []mark {
+	var out []mark
+	for _, g := range glyphs() {
+		times := r.times(g.kind)
+		if len(times) == 0 {
+			continue
+		}
+		title := fmt.Sprintf("%s: %s µs after the cut", g.text, number(times[0]-cut))
+		if n := len(times); n > 1 {
+			title = fmt.Sprintf("%s: %d times, %s to %s µs after the cut", g.text, n, number(times[0]-cut), number(times[n-1]-cut))
+		}
+		out = append(out, mark{
+			Class: "k-" + string(g.kind), Letter: g.letter, At: scale.at(times[0] - cut), Y: l.Y + 12, Y1: l.BarY, Title: title,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b mark) int {
+		switch {
+		case a.At < b.At:
+			return -1
+		case a.At > b.At:
+			return 1
+		}
+		return 0
+	})
+	last := math.Inf(-1)
+	for i := range out {
+		out[i].X = max(out[i].At, last+glyphStep)
+		last = out[i].X
+	}
+	return out
+}
+
+// times returns when events of a kind happened.
+func (r *Result) times(k Kind) []float64 {
+	var out []float64
+	for _, e := range r.Timeline {
+		if e.Kind == k {
+			out = append(out, e.Time)
+		}
+	}
+	return out
+}
+
+func flipTimes(r *Result) []float64 {
+	out := make([]float64, len(r.FlipRecords))
+	for i, f := range r.FlipRecords {
+		out[i] = f.Time
+	}
+	return out
+}
+
+// bucket draws a tick for every half unit of width in which something happened.
+func bucket(scale logarithmic, cut, y1, y2 float64, times []float64, what string) []tickMark {
+	var out []tickMark
+	first, n := 0.0, 0
+	flush := func() {
+		if n > 0 {
+			out[len(out)-1].Title = fmt.Sprintf("%d %s at %s µs after the cut", n, what, number(first))
+		}
+	}
+	for _, t := range times {
+		x := math.Round(scale.at(t-cut)*2) / 2
+		if len(out) == 0 || out[len(out)-1].X != x {
+			flush()
+			out = append(out, tickMark{X: x, Y1: y1, Y2: y2})
+			first, n = t-cut, 0
+		}
+		n++
+	}
+	flush()
+	return out
+}
