@@ -44,7 +44,7 @@ func newDevice(t *testing.T, change func(*Config)) *device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{DeviceID: testDevice, Ports: ports, Now: func() int64 { return d.now }, CPUPort: 510}
+	cfg := Config{DeviceID: testDevice, Ports: ports, Now: func() int64 { return d.now }, CPUPort: cpuPort, Load: loadOnce}
 	if change != nil {
 		change(&cfg)
 	}

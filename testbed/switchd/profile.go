@@ -53,6 +53,7 @@ type profileState struct {
 	members  map[uint32]*member
 	groups   map[uint32]*group
 	oneShots int                                   // entries programmed in one shot
+	shared   map[string]*sharedMember              // members of one-shots
 	watched  map[uint32]map[bmv2.MemberID]struct{} // by port
 	touched  bool                                  // saved for undo in this batch
 }
@@ -60,7 +61,7 @@ type profileState struct {
 func newProfileState(ps *profileSchema) *profileState {
 	return &profileState{
 		profileSchema: ps, members: map[uint32]*member{}, groups: map[uint32]*group{},
-		watched: map[uint32]map[bmv2.MemberID]struct{}{},
+		shared: map[string]*sharedMember{}, watched: map[uint32]map[bmv2.MemberID]struct{}{},
 	}
 }
 

@@ -1,6 +1,7 @@
 package switchd
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -55,8 +56,9 @@ func newTableState(ts *tableSchema) *tableState {
 func (p *pipeline) loadInitialEntries() error {
 	sc := &p.core.scratch
 	for _, t := range p.tableStates {
+		priority := p.initialPriorities(t)
 		for h, be := range p.sw.Entries(t.tid) {
-			e := &entry{handle: h, priority: be.Priority, isConst: be.Const, index: len(t.list)}
+			e := &entry{handle: h, priority: priority(be.Priority), isConst: be.Const, index: len(t.list)}
 			for _, f := range t.fields {
 				if m := f.fromProgram(be.Match[f.pos]); m != nil {
 					e.match = append(e.match, m)
@@ -76,6 +78,24 @@ func (p *pipeline) loadInitialEntries() error {
 		}
 	}
 	return nil
+}
+
+// initialPriorities maps the switch's priorities of a constant table to
+// P4Runtime's: of N entries the first has N, the next N-1, and so on. In other
+// tables entries may be added between the initial ones, so priorities are the
+// switch's own.
+func (p *pipeline) initialPriorities(t *tableState) func(int32) int32 {
+	if !t.constTable || !t.needsPriority {
+		return func(prio int32) int32 { return prio }
+	}
+	var all []int32
+	for _, be := range p.sw.Entries(t.tid) {
+		all = append(all, be.Priority)
+	}
+	n := int32(len(all))
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Compare(b, a) })
+	all = slices.Compact(all)
+	return func(prio int32) int32 { return n - int32(slices.Index(all, prio)) }
 }
 
 // table finds the table that a request names.
@@ -227,9 +247,14 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 		p.unaim(t, e)
 		return fromSwitch(err)
 	}
+	if err := p.initDirect(t, e, te); err != nil {
+		p.sw.Delete(t.tid, e.handle) //nolint:errcheck // it was just inserted
+		p.unaim(t, e)
+		return err
+	}
 	t.add(p, e)
 	p.armIdle(t, e)
-	return p.initDirect(t, e, te)
+	return nil
 }
 
 func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {

@@ -1,6 +1,8 @@
 package switchd
 
 import (
+	"encoding/binary"
+
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
 
@@ -8,10 +10,33 @@ import (
 )
 
 // actionSet is a selector group that an entry was programmed with in one
-// shot: a group and members of the switch that only this entry uses.
+// shot. The group is the entry's own; members are shared with the one-shots
+// that have the same action and watch port, because the switch bounds the
+// number of members, and P4Runtime the size of groups.
 type actionSet struct {
 	gid     bmv2.GroupID
-	members []variant
+	members []string // keys of profileState.shared
+}
+
+// sharedMember is a member of the switch that one-shots use.
+type sharedMember struct {
+	mid   bmv2.MemberID
+	watch watch
+	refs  int
+}
+
+// sharedKey names what makes one-shot members the same.
+func sharedKey(call bmv2.ActionCall, w watch) string {
+	key := binary.BigEndian.AppendUint32(nil, uint32(call.Action))
+	for _, arg := range call.Args {
+		arg = canonical(arg)
+		key = binary.BigEndian.AppendUint32(key, uint32(len(arg)))
+		key = append(key, arg...)
+	}
+	if w.on {
+		key = binary.BigEndian.AppendUint32(key, w.port)
+	}
+	return string(key)
 }
 
 // aim checks what an entry is to do and readies the switch for it: it takes
@@ -173,16 +198,12 @@ func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, wat
 			p.dropSet(ps, out)
 			return nil, err
 		}
-		mid, err := p.sw.AddMember(ps.pid, call)
+		mid, key, err := p.share(ps, call, watches[i])
 		if err != nil {
-			p.dropSet(ps, out)
-			return nil, fromSwitch(err)
-		}
-		out.members = append(out.members, variant{mid: mid, watch: watches[i]})
-		if err := p.rewatch(ps, mid, watch{}, watches[i]); err != nil {
 			p.dropSet(ps, out)
 			return nil, err
 		}
+		out.members = append(out.members, key)
 		for range max(a.GetWeight(), 1) {
 			slots = append(slots, mid)
 		}
@@ -194,10 +215,38 @@ func (p *pipeline) makeSet(ps *profileState, set *p4.ActionProfileActionSet, wat
 	return out, nil
 }
 
-// dropSet removes a one-shot's group and members from the switch.
+// share finds or makes the member for one action of a one-shot.
+func (p *pipeline) share(ps *profileState, call bmv2.ActionCall, w watch) (bmv2.MemberID, string, error) {
+	key := sharedKey(call, w)
+	m := ps.shared[key]
+	if m == nil {
+		mid, err := p.sw.AddMember(ps.pid, call)
+		if err != nil {
+			return 0, "", fromSwitch(err)
+		}
+		m = &sharedMember{mid: mid, watch: w}
+		ps.shared[key] = m
+		p.onUndo(func() { delete(ps.shared, key) })
+		if err := p.rewatch(ps, mid, watch{}, w); err != nil {
+			return 0, "", err
+		}
+	}
+	m.refs++
+	p.onUndo(func() { m.refs-- })
+	return m.mid, key, nil
+}
+
+// dropSet removes a one-shot's group, and its members if they were the last.
 func (p *pipeline) dropSet(ps *profileState, set *actionSet) {
 	p.sw.DeleteGroup(ps.pid, set.gid) //nolint:errcheck // no entry points at it any more
-	for _, v := range set.members {
-		p.dropMember(ps, v.mid, v.watch) //nolint:errcheck // its group is gone
+	for _, key := range set.members {
+		m := ps.shared[key]
+		m.refs--
+		p.onUndo(func() { m.refs++ })
+		if m.refs == 0 {
+			p.dropMember(ps, m.mid, m.watch) //nolint:errcheck // its last group is gone
+			delete(ps.shared, key)
+			p.onUndo(func() { ps.shared[key] = m })
+		}
 	}
 }

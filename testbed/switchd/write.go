@@ -21,6 +21,7 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 	if p == nil {
 		return rpcError(errNoPipeline())
 	}
+	p.sw.SetTime(c.dataplaneNow())
 	switch a := req.GetAtomicity(); a {
 	case p4.WriteRequest_CONTINUE_ON_ERROR:
 		var errs []error // made when the first update fails
