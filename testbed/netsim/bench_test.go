@@ -107,14 +107,18 @@ func BenchmarkHops(b *testing.B) {
 			start := n.Progress()
 			b.ReportAllocs()
 			b.ResetTimer()
+			cpu := cpuSeconds()
 			for n.Progress().Hops-start.Hops < int64(b.N) {
 				run(n.Now() + fabric.Microsecond)
 			}
 			p := n.Progress()
-			seconds := b.Elapsed().Seconds()
-			b.ReportMetric(float64(p.Hops-start.Hops)/seconds/1e6, "Mhops/s")
-			b.ReportMetric(float64(p.Events-start.Events)/seconds/1e6, "Mevents/s")
-			b.ReportMetric(float64(p.Events-start.Events)/float64(p.Hops-start.Hops), "events/hop")
+			hops, events := float64(p.Hops-start.Hops), float64(p.Events-start.Events)
+			b.ReportMetric(hops/b.Elapsed().Seconds()/1e6, "Mhops/s")
+			if cpu = cpuSeconds() - cpu; cpu > 0 {
+				b.ReportMetric(hops/cpu/1e6, "Mhops/cpu-s")
+				b.ReportMetric(events/cpu/1e6, "Mevents/cpu-s")
+			}
+			b.ReportMetric(events/hops, "events/hop")
 		})
 	}
 }
