@@ -150,6 +150,7 @@ func (c *compiler) lvalue(e *jVal) (lvalue, error) {
 			return lvalue{f: f, dynamic: true, hid: h.slot}, nil
 		}
 		hd := &c.headers[h.id]
+		c.write(hd, f)
 		return lvalue{f: f, slot: hd.base + f.off, h: hd}, nil
 	case e.Op != "":
 	case e.Type == "field":
@@ -161,6 +162,7 @@ func (c *compiler) lvalue(e *jVal) (lvalue, error) {
 		if err != nil {
 			return lvalue{}, err
 		}
+		c.write(r.h, r.f)
 		return lvalue{f: r.f, slot: r.slot(), h: r.h}, nil
 	case e.Type == "stack_field":
 		hid, t, fn, err := c.lastOf(e)

@@ -1,7 +1,9 @@
 package bmv2
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // calc is a calculation: a hash over fields, constants, headers and perhaps
@@ -93,6 +95,7 @@ func (c *compiler) calculation(algo string, input []jVal) (calc, error) {
 			if !ok {
 				return ca, fmt.Errorf("input %d: there is no header %q", i, s)
 			}
+			c.whole(h)
 			ca.steps = append(ca.steps, emitStep{kind: emitHeader, hdr: h, guard: slotOne})
 		case "payload":
 			ca.payload = true
@@ -137,7 +140,7 @@ func (w *bitWriter) put(v uint64, width uint) {
 	}
 	rest := width - free
 	a := w.acc<<free | v>>rest
-	w.buf = append(w.buf, byte(a>>56), byte(a>>48), byte(a>>40), byte(a>>32), byte(a>>24), byte(a>>16), byte(a>>8), byte(a))
+	w.buf = binary.BigEndian.AppendUint64(w.buf, a)
 	w.acc, w.n = v&(1<<rest-1), rest
 }
 
@@ -166,6 +169,26 @@ func (w *bitWriter) flush() {
 		}
 	}
 	w.acc, w.n = 0, 0
+}
+
+// patch appends b with the runs of ps replaced. The writer is at a whole byte.
+func (w *bitWriter) patch(b []byte, v []uint64, ps []part) {
+	at := len(w.buf)
+	w.buf = append(w.buf, b...)
+	if len(ps) == 0 {
+		return
+	}
+	if cap(w.buf)-len(w.buf) < 8 {
+		w.buf = slices.Grow(w.buf, 64)
+	}
+	d := w.buf[at : len(w.buf)+8]
+	for i := range ps {
+		f := &ps[i]
+		x := d[f.byte:]
+		o := binary.BigEndian.Uint64(x)
+		n := v[f.slot] >> (f.right & 63) & f.mask
+		binary.BigEndian.PutUint64(x, o&^(f.mask<<(f.shift&63))|n<<(f.shift&63))
+	}
 }
 
 // emit runs steps.
@@ -245,6 +268,7 @@ func (c *compiler) compileChecksums() error {
 			return fmt.Errorf("checksum %q: there is no calculation %q", jc.Name, jc.Calculation)
 		}
 		k.calc = ci
+		c.write(k.field.h, k.field.f)
 		if jc.IfCond != nil && !jc.IfCond.isNull() {
 			at := len(c.code)
 			if k.slot, err = c.truth(jc.IfCond); err != nil {

@@ -13,6 +13,7 @@ type compiler struct {
 	types            map[string]*headerType
 	headers          []header
 	headerByName     map[string]int
+	usage            []headerUse
 	unions           []union
 	unionByName      map[string]int
 	stacks           []stack
@@ -203,6 +204,7 @@ func (c *compiler) arrays() error {
 			if err != nil {
 				return fmt.Errorf("direct meter %q: %w", m.Name, err)
 			}
+			c.write(r.h, r.f)
 			to = lvalue{f: r.f, slot: r.slot(), h: r.h}
 		}
 		c.meterByName[m.Name] = len(c.meters)
@@ -245,6 +247,9 @@ func (c *compiler) lists() error {
 		r, err := refs(l)
 		if err != nil {
 			return fmt.Errorf("field_lists: %w", err)
+		}
+		for _, x := range r {
+			c.write(x.h, x.f)
 		}
 		c.fieldLists[uint64(l.ID)] = r
 	}

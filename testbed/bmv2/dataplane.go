@@ -362,7 +362,14 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 	v := p.v
 	for _, id := range s.p.deparse {
 		h := &s.p.headers[id]
-		if h.meta || v[h.validSlot()] != 0 {
+		if !h.meta && v[h.validSlot()] == 0 {
+			continue
+		}
+		if e := &s.p.extracts[id]; e.raw != 0 && v[e.raw] != 0 {
+			w.flush()
+			at := int(v[e.raw]) - 1
+			w.patch(p.buf.b[at:at+e.bytes], v, e.patches)
+		} else {
 			s.emit(w, v, s.p.emits[id])
 		}
 	}

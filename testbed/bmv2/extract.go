@@ -2,20 +2,14 @@ package bmv2
 
 import "encoding/binary"
 
-// extraction is how one header leaves the packet's bytes.
+// extraction is how one header leaves the packet's bytes, and how it returns.
 type extraction struct {
-	bytes  int // without a varbit
-	fast   []fastField
-	slow   []slowField // in order, when the header has a varbit; else those that fast cannot read
-	varbit bool
-}
-
-// fastField is a field within eight bytes of its first.
-type fastField struct {
-	slot  uint32
-	byte  uint16
-	shift uint8
-	mask  uint64
+	bytes   int // without a varbit
+	fields  []part
+	slow    []slowField // in order, when the header has a varbit
+	varbit  bool
+	raw     uint32 // slot of the header's place in the bytes, 0: it is not kept there
+	patches []part // what deparsing puts into the bytes, of a header that is
 }
 
 type slowField struct {
@@ -29,16 +23,26 @@ type slowField struct {
 // slack is how many bytes after a packet's end may be read.
 const slack = 16
 
-func newExtraction(h *header) extraction {
+func (c *compiler) newExtraction(id int) extraction {
+	h := &c.headers[id]
 	e := extraction{bytes: h.typ.fixed / 8, varbit: h.typ.vl >= 0}
+	lazy := c.lazy(id) && e.bytes < 1<<15
+	u := c.useOf(id)
+	if lazy {
+		e.raw = h.base + h.typ.raw
+	}
 	off := 0
 	for i := range h.typ.fields {
 		f := &h.typ.fields[i]
-		first := off / 8
-		if !e.varbit && f.words == 1 && off%8+f.width <= 64 && first < 1<<16 {
-			e.fast = append(e.fast, fastField{h.base + f.off, uint16(first), uint8(64 - off%8 - f.width), maskOf(f.width)})
-		} else {
+		switch {
+		case e.varbit:
 			e.slow = append(e.slow, slowField{h.base + f.off, f.words, off, f.width, f.varbit})
+		case !lazy || u.used[i]:
+			p := parts(h.base+f.off, off, f.width)
+			e.fields = append(e.fields, p...)
+			if lazy && u.written[i] {
+				e.patches = append(e.patches, p...)
+			}
 		}
 		if !f.varbit {
 			off += f.width
@@ -85,13 +89,16 @@ func (s *Switch) extract(p *Packet, hid int, varBits, maxLen int) uint64 {
 	}
 	if !e.varbit {
 		b := p.buf.b[at : at+e.bytes+slack]
-		for i := range e.fast {
-			f := &e.fast[i]
-			v[f.slot] = binary.BigEndian.Uint64(b[f.byte:]) >> (f.shift & 63) & f.mask
+		for i := range e.fields {
+			f := &e.fields[i]
+			x := binary.BigEndian.Uint64(b[f.byte:]) >> (f.shift & 63) & f.mask
+			if f.right != 0 || f.more {
+				x = x<<(f.right&63) | v[f.slot]&^(f.mask<<(f.right&63))
+			}
+			v[f.slot] = x
 		}
-		for i := range e.slow {
-			f := &e.slow[i]
-			readWords(v[f.slot:f.slot+uint32(f.words)], b, f.off, f.width)
+		if e.raw != 0 {
+			v[e.raw] = uint64(at) + 1
 		}
 		p.pos += e.bytes
 		s.setValid(v, hid)

@@ -41,6 +41,7 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 		if k := ix.konst; k != nil && k.IsInt64() && k.Int64() >= 0 && k.Int64() < int64(len(s.headers)) {
 			return hdrOperand{id: s.headers[k.Int64()], typ: s.typ}, nil
 		}
+		c.wholeAll(s.headers)
 		t := c.temp(1)
 		c.emit(inst{op: opHdrID, dst: t, a: ix.slot, imm: uint64(si)})
 		return hdrOperand{dynamic: true, slot: t, typ: s.typ}, nil
@@ -74,6 +75,7 @@ func (c *compiler) headerSlot(e *jVal) (uint32, error) {
 	if h.dynamic {
 		return h.slot, nil
 	}
+	c.whole(h.id)
 	return c.constant(uint64(h.id)), nil
 }
 
@@ -152,6 +154,7 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 		if !ok {
 			return 0, fmt.Errorf("there is no header union %q", n)
 		}
+		c.wholeUnions([]int{i})
 		return c.constant(uint64(i)), nil
 	case e.Op == "dereference_union_stack":
 		si, err := c.unionStackOperand(e.Left)
@@ -162,6 +165,7 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 		if err != nil {
 			return 0, err
 		}
+		c.wholeUnions(c.unionStacks[si].unions)
 		t := c.temp(1)
 		c.emit(inst{op: opUnionID, dst: t, a: ix.slot, imm: uint64(si)})
 		return t, nil
@@ -202,6 +206,9 @@ func (c *compiler) accessField(e *jVal, need int) (operand, error) {
 		if f.name == "$valid$" && hd.meta {
 			return c.constOperand(bigOne)
 		}
+		if k, ok := hd.typ.byName[f.name]; ok {
+			c.use(h.id, k)
+		}
 		return c.loadField(f, hd.base+f.off, need), nil
 	}
 	return c.loadDynamic(f, h.slot, need), nil
@@ -235,6 +242,7 @@ func (c *compiler) lastOf(e *jVal) (hid uint32, t *headerType, fn string, err er
 	if !ok {
 		return 0, nil, "", fmt.Errorf("there is no header stack %q", s[0])
 	}
+	c.wholeAll(c.stacks[i].headers)
 	hid = c.temp(1)
 	c.emit(inst{op: opLast, dst: hid, imm: uint64(i)})
 	return hid, c.stacks[i].typ, s[1], nil

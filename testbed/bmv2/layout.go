@@ -21,7 +21,7 @@ import (
 //
 // A field of up to 64 bits is one slot, a wider one several, least
 // significant first. After a header's fields come the length in bits of its
-// varbit field, if it has one, and its validity.
+// varbit field, if it has one, its validity, and where its bytes are.
 
 const (
 	slotZero = 0
@@ -47,6 +47,7 @@ type headerType struct {
 	byName   map[string]int
 	size     int // slots
 	valid    uint32
+	raw      uint32 // slot offset of where the header is in the packet's bytes, plus 1; 0: only in slots
 	varLen   uint32 // slot offset of the varbit's length, if vl >= 0
 	vl       int    // index of the varbit field, or -1
 	fixed    int    // bits without the varbit
@@ -121,7 +122,8 @@ func (c *compiler) layoutTypes() error {
 			t.size++
 		}
 		t.valid = uint32(t.size)
-		t.size++
+		t.raw = t.valid + 1
+		t.size += 2
 		c.types[jt.Name] = t
 	}
 	return nil
@@ -198,6 +200,7 @@ func (c *compiler) layoutHeaders() error {
 			h.base, h.placed = c.alloc(h.typ.size), true
 		}
 	}
+	c.usage = make([]headerUse, len(c.headers))
 	c.phvLo = c.slots
 	for i := range c.headers {
 		if c.headers[i].meta {
@@ -323,6 +326,7 @@ func (c *compiler) fieldRef(hn, fn string) (ref, error) {
 	if !ok {
 		return ref{}, fmt.Errorf("header %q of type %q has no field %q", hn, h.typ.name, fn)
 	}
+	c.use(i, k)
 	return ref{h, &h.typ.fields[k]}, nil
 }
 

@@ -462,6 +462,7 @@ func (c *compiler) lastUnionField(e *jVal) (slot uint32, width int, err error) {
 			break
 		}
 		f := &t.fields[k]
+		c.wholeUnions(us.unions)
 		ix, u, h := c.temp(1), c.temp(1), c.temp(1)
 		c.emit(inst{op: opSub, dst: ix, a: us.next, b: slotOne, imm: ^uint64(0)})
 		c.emit(inst{op: opUnionID, dst: u, a: ix, imm: uint64(i)})

@@ -255,6 +255,7 @@ func (c *compiler) headerPrimitive(op string, e *jVal) error {
 		return err
 	}
 	if op == "add_header_fast" && !h.dynamic {
+		c.whole(h.id)
 		c.emit(inst{op: opSetValid, imm: uint64(h.id)})
 		return nil
 	}
@@ -285,6 +286,7 @@ func (c *compiler) headerCopy(dst, src *jVal) error {
 		if h.dynamic {
 			return h.slot
 		}
+		c.whole(h.id)
 		return c.constant(uint64(h.id))
 	}
 	return c.call(call{kind: callAssignHeader, a: slot(d), b: slot(s)})
@@ -304,6 +306,14 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 	if err != nil {
 		return err
 	}
+	mark := func(id int) {
+		if isUnion {
+			c.wholeUnions(c.unionStacks[id].unions)
+		} else {
+			c.wholeAll(c.stacks[id].headers)
+		}
+	}
+	mark(id)
 	if op == "push" || op == "pop" {
 		o, err := c.count(b)
 		if err != nil {
@@ -319,6 +329,7 @@ func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
 	if err != nil {
 		return err
 	}
+	mark(id2)
 	if isUnion {
 		if len(c.unionStacks[id].unions) != len(c.unionStacks[id2].unions) {
 			return fmt.Errorf("assignment between stacks of different sizes")

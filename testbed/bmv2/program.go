@@ -88,7 +88,7 @@ func (c *compiler) finish(p *Program) {
 	}
 	for i := range p.headers {
 		h := &p.headers[i]
-		p.extracts = append(p.extracts, newExtraction(h))
+		p.extracts = append(p.extracts, c.newExtraction(i))
 		var steps []emitStep
 		for k := range h.typ.fields {
 			st := c.emitOf(ref{h, &h.typ.fields[k]})
