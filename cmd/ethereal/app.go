@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Runner executes one run. When ctx ends it returns what it knows by then along
+// with the context's error. It is called from several goroutines at once.
+type Runner func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
+
+// app is what the commands share. It is made once, in main or in a test.
+type app struct {
+	stdout, stderr io.Writer
+	run            Runner
+	version        string
+	live           bool // stderr is a terminal: redraw a progress line
+	log            *slog.Logger
+}
+
+// errRun is wrapped by errors that are not about the input.
+var errRun = errors.New("run failed")
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitRun   = 1
+	exitInput = 2
+)
+
+// execute runs the command line and returns the exit code.
+func (a *app) execute(ctx context.Context, args []string) int {
+	a.log = slog.New(slog.DiscardHandler)
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, scenario.ErrScenario): // says file, line, key and remedy itself
+		fmt.Fprintln(a.stderr, err)
+		return exitInput
+	case errors.Is(err, errRun):
+		fmt.Fprintf(a.stderr, "ethereal: %v\n", err)
+		return exitRun
+	}
+	fmt.Fprintf(a.stderr, "ethereal: %v\n", err)
+	return exitInput
+}
+
+func (a *app) root() *cobra.Command {
+	var verbose int
+	root := &cobra.Command{
+		Use:   "ethereal",
+		Short: "Collectives on P4 fabrics whose hosts choose the paths",
+		Long: "ethereal runs collectives on Clos fabrics of P4 switches in virtual time, under Ethereal and other load balancers,\n" +
+			"healthy and while links fail, and shows what it cost.",
+		Version:       a.version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			if verbose > 0 {
+				level := slog.LevelInfo
+				if verbose > 1 {
+					level = slog.LevelDebug
+				}
+				a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			}
+		},
+	}
+	root.SetVersionTemplate("ethereal {{.Version}}\n")
+	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log to standard error; twice for more")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
+	root.AddCommand(a.runCommand(), a.topoCommand())
+	return root
+}
+
+// version says what this program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				v += " " + s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				v += " modified"
+			}
+		}
+	}
+	return v + " " + info.GoVersion
+}

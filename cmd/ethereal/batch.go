@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// batch executes runs in parallel and hands on their results in order.
+type batch struct {
+	run      Runner
+	runs     []scenario.Run
+	parallel int
+	events   string // file of the event log; "" for none
+	captures []capture
+	progress *progress
+	log      *slog.Logger
+	done     func(*report.Result) error // called in the order of runs
+
+	mu       sync.Mutex
+	outcomes []outcome
+	next     int // first run that has not been handed on
+	err      error
+}
+
+type outcome struct {
+	ended  bool
+	result *report.Result
+	err    error
+	took   time.Duration
+}
+
+// capture is a link to capture and the file it goes to.
+type capture struct {
+	link fabric.LinkID
+	path string
+}
+
+// parseCaptures reads --pcap arguments.
+func parseCaptures(args []string, runs []scenario.Run) ([]capture, error) {
+	var out []capture
+	for _, arg := range args {
+		link, path, ok := strings.Cut(arg, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("--pcap: %q is not LINK=FILE; write for example tor0-agg0=uplink.pcap", arg)
+		}
+		id, err := runs[0].Fabric.LinkByName(link)
+		if err != nil {
+			return nil, fmt.Errorf("--pcap: %s; `ethereal topo` lists the links", strings.TrimPrefix(err.Error(), "fabric: "))
+		}
+		for _, c := range out {
+			if c.path == path {
+				return nil, fmt.Errorf("--pcap: %s is named twice; give each link a file of its own", path)
+			}
+		}
+		out = append(out, capture{id, path})
+	}
+	return out, nil
+}
+
+// execute returns the results there are, in the order of the runs, and the
+// errors of all runs. When ctx ends, runs that go on stop early and the others
+// do not begin.
+func (b *batch) execute(ctx context.Context) ([]*report.Result, error) {
+	b.outcomes = make([]outcome, len(b.runs))
+	paint, stop := context.WithCancel(context.Background())
+	var painter errgroup.Group
+	painter.Go(func() error { b.progress.paint(paint); return nil })
+
+	var workers errgroup.Group
+	workers.SetLimit(b.parallel)
+	for i := range b.runs {
+		if ctx.Err() != nil {
+			break
+		}
+		workers.Go(func() error {
+			if ctx.Err() == nil {
+				b.one(ctx, i)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait() // errors are kept per run
+	stop()
+	_ = painter.Wait()
+
+	var results []*report.Result
+	ended := 0
+	for _, o := range b.outcomes {
+		if o.result != nil {
+			results = append(results, o.result)
+		}
+		if o.ended && !errors.Is(o.err, context.Canceled) {
+			ended++
+		}
+	}
+	err := b.err
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("interrupted: %d of %d runs are complete", ended, len(b.runs)))
+	}
+	return results, err
+}
+
+// one executes run i.
+func (b *batch) one(ctx context.Context, i int) {
+	run := b.runs[i]
+	b.progress.begin(run)
+	b.log.Info("run begins", "run", i+1, "name", run.String())
+	start := time.Now()
+	result, err := b.observed(ctx, run)
+	took := time.Since(start)
+	b.log.Info("run ends", "run", i+1, "name", run.String(), "took", took, "err", err)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outcomes[i] = outcome{true, result, err, took}
+	b.progress.end(run)
+	for ; b.next < len(b.runs) && b.outcomes[b.next].ended; b.next++ {
+		b.handOn(b.runs[b.next], b.outcomes[b.next])
+	}
+}
+
+// handOn reports an outcome. b.mu is held.
+func (b *batch) handOn(run scenario.Run, o outcome) {
+	b.progress.line(run, o)
+	if o.err != nil && !errors.Is(o.err, context.Canceled) {
+		b.err = errors.Join(b.err, fmt.Errorf("run %d, %s: %w", run.Index+1, run, o.err))
+	}
+	if o.result != nil {
+		if err := b.done(o.result); err != nil {
+			b.err = errors.Join(b.err, err)
+		}
+	}
+}
+
+// observed executes a run with its files open.
+func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Result, err error) {
+	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1)}
+	if b.events != "" {
+		file, err := os.Create(b.path(b.events, run))
+		if err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+		defer closeFile(file, &err)
+		obs.Events = file
+	}
+	for _, c := range b.captures {
+		file, err := os.Create(b.path(c.path, run))
+		if err != nil {
+			return nil, fmt.Errorf("--pcap: %w", err)
+		}
+		defer closeFile(file, &err)
+		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.link, W: file})
+	}
+	return b.run(ctx, run, obs)
+}
+
+// path returns a run's own file: name itself when there is one run only, else
+// with the run's slug before the extension.
+func (b *batch) path(name string, run scenario.Run) string {
+	if len(b.runs) == 1 {
+		return name
+	}
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + "." + run.Slug() + ext
+}

@@ -1,0 +1,39 @@
+// Command ethereal runs experiments on Clos fabrics of P4 switches: what
+// happens to collectives when hosts choose the paths, and when links fail.
+//
+//	ethereal run SCENARIO    runs a scenario; shows a table, writes a report
+//	ethereal topo            prints a fabric as YAML, JSON or Graphviz
+//
+// It exits with 0 when all runs ran (a collective that does not finish within
+// the scenario's deadline is a result, not a failure), with 1 when a run failed
+// or was interrupted or a result could not be written, and with 2 on bad input.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Once interrupted, the next signal ends the program at once.
+	context.AfterFunc(ctx, stop)
+	a := &app{
+		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr),
+	}
+	os.Exit(a.execute(ctx, os.Args[1:]))
+}
+
+// isTerminal reports whether f is a terminal that can redraw a line.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// progress shows how a batch goes: a line for each run that ended and, on a
+// terminal, one below them that is redrawn. It is safe for concurrent use.
+type progress struct {
+	w           io.Writer
+	total       int
+	live, quiet bool
+
+	mu     sync.Mutex
+	ended  int
+	hops   uint64 // of runs that ended
+	active []*watched
+	drawn  bool
+	last   struct {
+		at   time.Time
+		hops uint64
+	}
+	rate float64 // packet hops per second of wall time, smoothed
+}
+
+// watched is a run that goes on.
+type watched struct {
+	run scenario.Run
+	now scenario.Progress
+}
+
+// repaint is how often the live line is redrawn.
+const repaint = 100 * time.Millisecond
+
+func newProgress(w io.Writer, total int, live, quiet bool) *progress {
+	return &progress{w: w, total: total, live: live && !quiet, quiet: quiet}
+}
+
+// paint redraws the live line until ctx ends.
+func (p *progress) paint(ctx context.Context) {
+	if !p.live {
+		return
+	}
+	t := time.NewTicker(repaint)
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			p.mu.Lock()
+			p.measure(now)
+			p.draw()
+			p.mu.Unlock()
+		case <-ctx.Done():
+			p.mu.Lock()
+			p.erase()
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// measure updates the rate.
+func (p *progress) measure(now time.Time) {
+	hops := p.hops
+	for _, w := range p.active {
+		hops += w.now.Hops
+	}
+	if s := now.Sub(p.last.at).Seconds(); !p.last.at.IsZero() && s > 0 && hops >= p.last.hops {
+		p.rate += 0.3 * (float64(hops-p.last.hops)/s - p.rate)
+	}
+	p.last.at, p.last.hops = now, hops
+}
+
+func (p *progress) begin(run scenario.Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active = append(p.active, &watched{run: run})
+}
+
+// watch returns the callback through which a run tells how far it is.
+func (p *progress) watch(run scenario.Run) func(scenario.Progress) {
+	if !p.live {
+		return nil
+	}
+	return func(now scenario.Progress) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, w := range p.active {
+			if w.run.Index == run.Index {
+				w.now = now
+			}
+		}
+	}
+}
+
+func (p *progress) end(run scenario.Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended++
+	for i, w := range p.active {
+		if w.run.Index == run.Index {
+			p.hops += w.now.Hops
+			p.active = append(p.active[:i], p.active[i+1:]...)
+			break
+		}
+	}
+}
+
+// line shows how a run ended.
+func (p *progress) line(run scenario.Run, o outcome) {
+	if p.quiet {
+		return
+	}
+	var what string
+	switch r := o.result; {
+	case o.err != nil && r == nil:
+		what = o.err.Error()
+	case r.CCT == nil:
+		what = fmt.Sprintf("did not finish (%s)", r.End)
+	default:
+		what = fmt.Sprintf("CCT %.1f us", *r.CCT)
+		if s, ok := r.Slowdown(); ok {
+			what += fmt.Sprintf(", %.3f x the bound", s)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)\n", len(fmt.Sprint(p.total)), run.Index+1, p.total, run, what, o.took.Seconds())
+	p.draw()
+}
+
+// draw shows the live line. p.mu is held.
+func (p *progress) draw() {
+	if !p.live || len(p.active) == 0 {
+		return
+	}
+	first := p.active[0]
+	for _, w := range p.active {
+		if w.run.Index < first.run.Index {
+			first = w
+		}
+	}
+	parts := []string{
+		fmt.Sprintf("%d of %d done, %d running", p.ended, p.total, len(p.active)),
+		fmt.Sprintf("%s at %.3f ms", first.run, first.now.Now.Micros()/1000),
+	}
+	if p.rate > 0 {
+		parts = append(parts, fmt.Sprintf("%.2f M packet hops/s", p.rate/1e6))
+	}
+	text := []rune(strings.Join(parts, " | "))
+	const widest = 119 // more would wrap, and a wrapped line cannot be redrawn
+	if len(text) > widest {
+		text = text[:widest]
+	}
+	p.drawn = true
+	fmt.Fprintf(p.w, "\r\033[K%s", string(text))
+}
+
+// erase removes the live line. p.mu is held.
+func (p *progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\033[K")
+		p.drawn = false
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// runFlags are the flags of `ethereal run`.
+type runFlags struct {
+	json, report, events string
+	pcap                 []string
+	seeds                string
+	schemes, notifiers   []string
+	parallel             int
+	quiet                bool
+	cpuProfile           string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var flags runFlags
+	c := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Run a scenario in virtual time",
+		Long: `Runs everything a scenario file asks for: each failure case with each collective, notifier, scheme and seed is one
+run. Runs are independent and use all cores. A table goes to standard output, progress to standard error.
+
+Where a file is written per run (--events, --pcap) and there is more than one run, the run's number and name go
+before the file's extension. Nothing is overwritten but the files named.`,
+		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
+  ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seed 1..10 --json ecmp.jsonl
+  ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("run takes one scenario file, not %d; as in ethereal run testbed/scenarios/demo.yaml", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.runScenario(c.Context(), args[0], flags) },
+	}
+	f := c.Flags()
+	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table goes to standard error")
+	f.StringVar(&flags.report, "report", "", "write the report, a self-contained HTML page, to `FILE`")
+	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
+	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be repeated")
+	f.StringVar(&flags.seeds, "seed", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
+	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
+	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
+	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
+	// The only errors are of flags that do not exist.
+	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err error) {
+	runs, err := plan(path, flags)
+	if err != nil {
+		return err
+	}
+	if flags.parallel < 1 {
+		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
+	}
+	captures, err := parseCaptures(flags.pcap, runs)
+	if err != nil {
+		return err
+	}
+
+	// Files are opened before anything runs, so that a bad path costs no time.
+	var lines, page io.Writer = io.Discard, nil
+	table := a.stdout
+	if flags.json == "-" {
+		lines, table = a.stdout, a.stderr
+	} else if flags.json != "" {
+		file, err := create("--json", flags.json)
+		if err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
+		lines = file
+	}
+	if flags.report != "" {
+		file, err := create("--report", flags.report)
+		if err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
+		page = file
+	}
+	if flags.cpuProfile != "" {
+		file, err := create("--cpuprofile", flags.cpuProfile)
+		if err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("%w: --cpuprofile: %w", errRun, err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+
+	b := &batch{
+		run: a.run, runs: runs, parallel: flags.parallel, events: flags.events, captures: captures, log: a.log,
+		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
+		done:     func(r *report.Result) error { return report.Encode(lines, r) },
+	}
+	results, failed := b.execute(ctx)
+	if len(results) > 0 {
+		if err := report.Table(table, results); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if page != nil {
+		if err := report.HTML(page, results, report.Page{Version: a.version}); err != nil {
+			failed = errors.Join(failed, err)
+		} else if !flags.quiet {
+			fmt.Fprintf(a.stderr, "report: %s\n", flags.report)
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("%w: %w", errRun, failed)
+	}
+	return nil
+}
+
+// plan reads the scenario, applies the flags and expands it.
+func plan(path string, flags runFlags) ([]scenario.Run, error) {
+	s, err := scenario.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	over := scenario.Override{Schemes: flags.schemes}
+	if flags.seeds != "" {
+		if over.Seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
+			return nil, fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
+		}
+	}
+	for _, n := range flags.notifiers {
+		over.Notifiers = append(over.Notifiers, scenario.Notifier(n))
+	}
+	if s, err = s.Override(over); err != nil {
+		return nil, fromFlags(err)
+	}
+	return s.Expand()
+}
+
+// fromFlags words errors about a valid scenario that flags have made invalid.
+func fromFlags(err error) error {
+	var es scenario.Errors
+	if !errors.As(err, &es) {
+		return err
+	}
+	var out []error
+	seen := map[string]bool{}
+	for _, e := range es {
+		flag := "--notifiers"
+		switch {
+		case strings.HasPrefix(e.Key, "schemes"):
+			flag = "--schemes"
+		case strings.HasPrefix(e.Key, "seeds"):
+			flag = "--seed"
+		}
+		// Each failure case has the same notifiers.
+		text := fmt.Sprintf("%s: %s; %s", flag, e.Problem, e.Remedy)
+		if !seen[text] {
+			seen[text] = true
+			out = append(out, errors.New(text))
+		}
+	}
+	return errors.Join(out...)
+}
+
+func create(flag, path string) (*os.File, error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; name a file in a folder that exists and can be written", flag, err)
+	}
+	return file, nil
+}
+
+// closeFile closes a file that was written, and reports in err, when there is
+// no error yet, that it could not be.
+func closeFile(f *os.File, err *error) {
+	if e := f.Close(); e != nil && *err == nil {
+		*err = fmt.Errorf("%w: %w", errRun, e)
+	}
+}

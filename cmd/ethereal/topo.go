@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// topoFlags are the flags of `ethereal topo`.
+type topoFlags struct {
+	format, file, scenario string
+	spec                   fabric.Spec
+	rate, delay            string
+}
+
+// Formats of `ethereal topo`.
+var topoFormats = []string{"yaml", "json", "dot"}
+
+func (a *app) topoCommand() *cobra.Command {
+	var flags topoFlags
+	c := &cobra.Command{
+		Use:   "topo",
+		Short: "Print a fabric as YAML, JSON or Graphviz",
+		Long: `Prints a fabric: as the YAML that scenarios and --fabric read, with what was left out filled in; as JSON with all
+nodes, ports, links and addresses, for other programs; or as a Graphviz graph. The fabric comes from a fabric file, from
+a scenario, or from flags; without any of these it is the fat-tree with k=4.`,
+		Example: `  ethereal topo --kind fat-tree --k 8 > fabric.yaml
+  ethereal topo --scenario testbed/scenarios/demo.yaml --format json
+  ethereal topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 --format dot | dot -Tsvg > fabric.svg`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("topo takes no arguments; name a fabric file with --fabric %s", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			shaped := false
+			for _, name := range shapeFlags {
+				shaped = shaped || c.Flags().Changed(name)
+			}
+			return a.topo(flags, shaped)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&flags.format, "format", "yaml", "`FORMAT`: "+strings.Join(topoFormats, ", "))
+	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`")
+	f.StringVar(&flags.scenario, "scenario", "", "take the fabric of the scenario in `FILE`")
+	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "fat-tree or leaf-spine")
+	f.IntVar(&flags.spec.K, "k", 0, "fat-tree: switch radix; counts not given follow from it")
+	f.IntVar(&flags.spec.Pods, "pods", 0, "fat-tree: pods")
+	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree: ToRs of a pod")
+	f.IntVar(&flags.spec.AggsPerPod, "aggs-per-pod", 0, "fat-tree: aggregation switches of a pod")
+	f.IntVar(&flags.spec.Cores, "cores", 0, "fat-tree: core switches, a multiple of --aggs-per-pod")
+	f.IntVar(&flags.spec.ToRs, "tors", 0, "leaf-spine: ToRs")
+	f.IntVar(&flags.spec.Spines, "spines", 0, "leaf-spine: spines")
+	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "hosts of a ToR")
+	f.StringVar(&flags.rate, "rate", "", "rate of all links, as in 400Gb/s")
+	f.StringVar(&flags.delay, "delay", "", "propagation delay of all links, one way, as in 0.5us")
+	// The only errors are of flags that do not exist.
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(topoFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// shapeFlags are the flags that say what the fabric is.
+var shapeFlags = []string{"kind", "k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor", "rate", "delay"}
+
+func (a *app) topo(flags topoFlags, shaped bool) error {
+	if !slices.Contains(topoFormats, flags.format) {
+		return fmt.Errorf("--format: %q is unknown; write one of %s", flags.format, strings.Join(topoFormats, ", "))
+	}
+	spec, err := flags.read(shaped)
+	if err != nil {
+		return err
+	}
+	f, err := fabric.New(spec)
+	if err != nil {
+		return err
+	}
+	var out []byte
+	switch flags.format {
+	case "yaml":
+		out, err = topoYAML(f)
+	case "json":
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetIndent("", " ")
+		err = enc.Encode(newTopology(f))
+		out = b.Bytes()
+	case "dot":
+		out = topoDOT(f)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: topo: %w", errRun, err)
+	}
+	if _, err := a.stdout.Write(out); err != nil {
+		return fmt.Errorf("%w: topo: %w", errRun, err)
+	}
+	return nil
+}
+
+// read returns the fabric that the flags ask for.
+func (flags topoFlags) read(shaped bool) (fabric.Spec, error) {
+	sources := 0
+	for _, given := range []bool{flags.file != "", flags.scenario != "", shaped} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return fabric.Spec{}, fmt.Errorf("--fabric, --scenario and flags that shape a fabric exclude each other; keep one")
+	case flags.file != "":
+		return scenario.LoadFabric(flags.file)
+	case flags.scenario != "":
+		s, err := scenario.Load(flags.scenario)
+		if err != nil {
+			return fabric.Spec{}, err
+		}
+		return s.Fabric, nil
+	}
+	spec := flags.spec
+	if !shaped || spec == (fabric.Spec{Kind: fabric.KindFatTree}) {
+		spec.K = 4
+	}
+	var link fabric.LinkSpec
+	if flags.rate != "" {
+		if err := link.Rate.UnmarshalText([]byte(flags.rate)); err != nil {
+			return spec, fmt.Errorf("--rate: %w", err)
+		}
+	}
+	if flags.delay != "" {
+		if err := link.Delay.UnmarshalText([]byte(flags.delay)); err != nil {
+			return spec, fmt.Errorf("--delay: %w", err)
+		}
+	}
+	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
+	return spec, nil
+}
+
+// topoYAML returns a fabric file that gives f again.
+func topoYAML(f *fabric.Fabric) ([]byte, error) {
+	s := f.Spec()
+	if !f.ThreeTier() {
+		// Derived counts that a leaf-spine does not take.
+		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores, s.AggUplink = 0, 0, 0, 0, fabric.LinkSpec{}
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %d hosts, %d ToRs, %d aggregation switches, %d cores or spines, %d links\n",
+		f.Hosts(), f.ToRs(), f.Aggs(), f.Cores(), f.Links())
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(s); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// topoDOT returns the fabric as a Graphviz graph, tier over tier.
+func topoDOT(f *fabric.Fabric) []byte {
+	var b bytes.Buffer
+	b.WriteString("graph fabric {\n  rankdir=BT; ranksep=1.2; splines=false;\n  node [shape=box, style=filled, fontname=\"sans-serif\"];\n")
+	colour := map[fabric.Tier]string{fabric.Host: "#e5e7eb", fabric.ToR: "#bfdbfe", fabric.Aggregation: "#bbf7d0", fabric.Core: "#fde68a"}
+	tier := fabric.Tier(255)
+	for i := range f.Nodes() {
+		n := f.Node(fabric.NodeID(i))
+		if n.Tier != tier {
+			if tier != 255 {
+				b.WriteString("  }\n")
+			}
+			tier = n.Tier
+			fmt.Fprintf(&b, "  { rank=same; node [fillcolor=%q];\n", colour[tier])
+		}
+		if n.Tier == fabric.Host {
+			fmt.Fprintf(&b, "    %s [tooltip=\"%s %s\"];\n", f.Name(n.ID), f.HostAddr4(n.ID), f.HostAddr6(n.ID))
+		} else {
+			fmt.Fprintf(&b, "    %s;\n", f.Name(n.ID))
+		}
+	}
+	b.WriteString("  }\n")
+	for i := range f.Links() {
+		l := f.Link(fabric.LinkID(i))
+		fmt.Fprintf(&b, "  %s -- %s [tooltip=\"%s, %v\"];\n", f.Name(l.A.Node), f.Name(l.B.Node), l.Rate, l.Delay)
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}
