@@ -260,6 +260,26 @@ func udpSum(f *Frame) uint16 {
 	return uint16(sum)
 }
 
+// TestSetSourcePortKeepsChecksum goes through every port, so that the checksum
+// meets 0, which would mean that there is none.
+func TestSetSourcePortKeepsChecksum(t *testing.T) {
+	s := Stack{Src: netip.MustParseAddr("fd00::2"), Dst: netip.MustParseAddr("fd00::3"), BTH: BTHFields{Opcode: Acknowledge}}
+	b := build(t, &s, 0)
+	f := mustParse(t, b)
+	binary.BigEndian.PutUint16(b[f.udp+6:], ^udpSum(&f))
+	met := false
+	for port := range 1 << 16 {
+		f.SetSourcePort(uint16(port))
+		met = met || binary.BigEndian.Uint16(b[f.udp+6:]) == 0xffff
+		if binary.BigEndian.Uint16(b[f.udp+6:]) == 0 || udpSum(&f) != 0xffff {
+			t.Fatalf("port %#04x: UDP checksum %x adds up to %#04x", port, b[f.udp+6:f.udp+8], udpSum(&f))
+		}
+	}
+	if !met {
+		t.Error("no port made the checksum 0xffff: the test shows nothing")
+	}
+}
+
 // TestSetSourcePortOddICRC has the ICRC begin at an odd byte of the datagram.
 func TestSetSourcePortOddICRC(t *testing.T) {
 	s := Stack{Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.3"), BTH: BTHFields{Opcode: SendMiddle}, PayloadLen: 8}
