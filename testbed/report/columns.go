@@ -70,11 +70,11 @@ func columns() []column {
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
 			func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) }},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false, func(r *Result) string { return megabytes(r.UplinkBytesMean) }},
-		{"QPs", "/host", "Queue pairs opened by the host that opened most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
+		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
 		{"drops", "pkt", "Packets dropped in switches, but for those lost to the failure.", false, count(func(r *Result) int64 { return r.Drops })},
 		{"retx", "pkt", "Data packets sent again.", false, count(func(r *Result) int64 { return r.Retransmissions })},
 		{"lost", "pkt", "Packets lost to the failure: in flight on the dead link, or sent into it.", false, count(func(r *Result) int64 { return r.LostToFailure })},
-		{"last flip", "us", "From the cut to the last change of a queue pair's path.", false,
+		{"last flip", "us", "From the cut to the last change of a queue pair's path, returns not counted.", false,
 			func(r *Result) string { return micros(r.LastFlip) }},
 	}
 }

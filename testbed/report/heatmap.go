@@ -89,7 +89,7 @@ func heatPanels(rs []*Result) []heatPanel {
 			}
 			for _, w := range s.rows {
 				r := w.results[0]
-				f, err := fabric.New(r.Fabric)
+				f, err := r.build()
 				if err != nil || len(r.Links) == 0 {
 					continue
 				}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 //go:embed page
@@ -158,7 +156,7 @@ func newView(rs []*Result, p Page) view {
 func facts(rs []*Result) []string {
 	var out []string
 	for _, r := range rs {
-		f, err := fabric.New(r.Fabric)
+		f, err := r.build()
 		if err != nil {
 			continue
 		}

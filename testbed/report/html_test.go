@@ -145,7 +145,13 @@ func TestLargeFabricIsMatrix(t *testing.T) {
 }
 
 func TestTwoTiers(t *testing.T) {
-	got := structure(t, render(t, made(spineFabric)[:2], Page{}))
+	rs := made(spineFabric)[:2]
+	f, err := fabric.New(spineFabric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs[0].Fabric = f.Spec() // with derived counts: no less good
+	got := structure(t, render(t, rs, Page{}))
 	if got["line.load"] != 2*2*32 {
 		t.Errorf("%d link lines, want %d", got["line.load"], 2*2*32)
 	}

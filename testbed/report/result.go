@@ -25,7 +25,8 @@ type Result struct {
 	// of the switches have them.
 	UplinkBytesMax  int64   `json:"uplink_bytes_max"`
 	UplinkBytesMean float64 `json:"uplink_bytes_mean"`
-	// QPsPerHostMax is the largest number of queue pairs that a host opened.
+	// QPsPerHostMax is the largest number of queue pairs that a host had open at
+	// once.
 	QPsPerHostMax int `json:"qps_per_host_max"`
 	// Drops are packets lost in switches for want of buffer or of a route, not
 	// those lost to the failure.
@@ -36,7 +37,8 @@ type Result struct {
 	// link, or dropped because every way on was dead.
 	LostToFailure int64 `json:"lost_to_failure"`
 	// LastFlip is the time from the first cut to the last change of a queue
-	// pair's path, in microseconds. nil when no queue pair changed its path.
+	// pair's path, in microseconds, returns to a restored path not counted. nil
+	// when no queue pair changed its path.
 	LastFlip *float64 `json:"last_flip_us"`
 	// EventsSHA256 is the hash of the run's event log. Equal inputs give equal
 	// hashes.
@@ -61,7 +63,8 @@ type Result struct {
 	SimEvents  uint64  `json:"sim_events"`  // simulation events
 	WallMS     float64 `json:"wall_ms"`     // real time the run took; the one number that varies
 
-	// Fabric is what the run's fabric was built from, as the scenario has it.
+	// Fabric is what the run's fabric was built from. Derived counts may be
+	// filled in.
 	Fabric      fabric.Spec `json:"fabric"`
 	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
 	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
@@ -147,4 +150,14 @@ func (r *Result) Slowdown() (ratio float64, ok bool) {
 // operation returns the collective with its size.
 func (r *Result) operation() string {
 	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
+}
+
+// build returns the run's fabric.
+func (r *Result) build() (*fabric.Fabric, error) {
+	s := r.Fabric
+	if s.Kind == fabric.KindLeafSpine {
+		// Counts that fabric.Spec derives, and does not take.
+		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores = 0, 0, 0, 0
+	}
+	return fabric.New(s)
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"io"
+	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -19,6 +20,9 @@ type Observer struct {
 
 	// Captures are links to capture.
 	Captures []Capture
+
+	// Log, when not nil, takes what a person debugging the run wants to know.
+	Log *slog.Logger
 }
 
 // Progress is how far a run is.
