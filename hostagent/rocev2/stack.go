@@ -31,9 +31,8 @@ type Stack struct {
 // MaxHeaders is the most bytes [Stack.Encode] writes.
 const MaxHeaders = ethernetSize + vlanSize + ipv6Size + udpSize + BTHSize + atomicSize + RETHSize + ImmSize
 
-// MaxPayload is the most bytes a payload can have: what fits an IPv4 total
-// length with every header.
-const MaxPayload = 65535 - ipv4Size - udpSize - BTHSize - RETHSize - ImmSize - ICRCSize - 3
+// maxPacket is the most bytes an IPv4 packet can have.
+const maxPacket = 65535
 
 // HeaderLen returns how many bytes [Stack.Encode] writes.
 func (s *Stack) HeaderLen() int {
@@ -55,7 +54,8 @@ func pad(payload int) int { return -payload & 3 }
 
 // Encode writes the headers into b and returns how many bytes they are: the
 // payload goes behind them, then the pad, then the ICRC ([Frame.SetICRC]). The
-// UDP checksum is 0, as RNICs send it over either IP version; the IPv4 header checksum is set.
+// UDP checksum is 0, as RNICs send it over either IP version; the IPv4 header
+// checksum is set.
 func (s *Stack) Encode(b []byte) (int, error) {
 	n := s.HeaderLen()
 	switch {
@@ -63,8 +63,9 @@ func (s *Stack) Encode(b []byte) (int, error) {
 		return 0, fmt.Errorf("rocev2: encode: the headers are %d bytes, the buffer has %d", n, len(b))
 	case !s.Src.IsValid() || s.Src.BitLen() != s.Dst.BitLen():
 		return 0, fmt.Errorf("rocev2: encode: addresses %v and %v are not of one IP version", s.Src, s.Dst)
-	case s.PayloadLen < 0 || s.PayloadLen > MaxPayload:
-		return 0, fmt.Errorf("rocev2: encode: a payload of %d bytes; the most is %d", s.PayloadLen, MaxPayload)
+	case s.PayloadLen < 0 || s.PayloadLen > maxPacket || s.FrameLen()-ethernetSize > maxPacket:
+		return 0, fmt.Errorf("rocev2: encode: a payload of %d bytes; an IP packet has room for %d at most", s.PayloadLen,
+			maxPacket-(n-ethernetSize)-ICRCSize)
 	}
 	b = b[:n]
 	copy(b, s.DstMAC[:])

@@ -110,28 +110,28 @@ func TestVectorFields(t *testing.T) {
 	for _, v := range vectors(t) {
 		f := mustParse(t, v.frame)
 		op := f.BTH().Opcode()
-		switch name := v.name[strings.LastIndex(v.name, "v4")+1:]; {
-		case strings.HasSuffix(name, "-ack"):
+		switch {
+		case strings.HasSuffix(v.name, "-ack"):
 			if a := f.AETH(); a == nil || !a.Syndrome().IsACK() || a.MSN() != 77 || op != Acknowledge {
 				t.Errorf("%s: AETH %x of %v, want an ACK with MSN 77", v.name, a, op)
 			}
-		case strings.HasSuffix(name, "-nak"):
+		case strings.HasSuffix(v.name, "-nak"):
 			if a := f.AETH(); a.Syndrome() != NAKSequenceError || !a.Syndrome().IsNAK() || a.MSN() != 1 {
 				t.Errorf("%s: AETH %x, want a sequence-error NAK with MSN 1", v.name, a)
 			}
-		case strings.HasSuffix(name, "cnp"):
+		case strings.HasSuffix(v.name, "cnp"):
 			if !f.BTH().BECN() || op != CNP || !op.Control() || f.PayloadLen() != 0 {
 				t.Errorf("%s: %v, payload %d; want a CNP with BECN and no payload", v.name, op, f.PayloadLen())
 			}
-		case strings.HasSuffix(name, "-write-only"):
+		case strings.HasSuffix(v.name, "-write-only"):
 			if r := f.RETH(); r == nil || r.Length() != 64 || f.PayloadLen() != 64 || !f.BTH().AckRequest() {
 				t.Errorf("%s: RETH %x, payload %d; want 64 bytes, acknowledge requested", v.name, r, f.PayloadLen())
 			}
-		case strings.HasSuffix(name, "-last-pad3"):
+		case strings.HasSuffix(v.name, "-last-pad3"):
 			if f.PayloadLen() != 4093 || f.BTH().Pad() != 3 || len(f.Payload()) != 4093 {
 				t.Errorf("%s: payload %d pad %d, want 4093 and 3", v.name, f.PayloadLen(), f.BTH().Pad())
 			}
-		case strings.HasSuffix(name, "-immediate"):
+		case strings.HasSuffix(v.name, "-immediate"):
 			if _, ok := f.Immediate(); !ok || f.PayloadLen() != 16 {
 				t.Errorf("%s: immediate %v, payload %d; want it and 16", v.name, ok, f.PayloadLen())
 			}
