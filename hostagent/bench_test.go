@@ -83,6 +83,6 @@ func BenchmarkResponderLabel(b *testing.B) {
 	f := mustFabric(b, specs[2])
 	c := mustCore(b, Config{Fabric: f})
 	for b.Loop() {
-		c.ResponderLabel(0, 500, 5)
+		c.ResponderLabel(0, 500, 5, false)
 	}
 }

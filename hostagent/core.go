@@ -297,9 +297,12 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 
 // ResponderLabel returns the label for an ACK, NAK or CNP to peer: that of the
 // packet it answers, whose exact reverse path it names, unless that path is
-// known here to be dead. Then it is one of the good paths, always the same for
-// the same label as long as the set of good paths is.
-func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label {
+// known here to be dead, or the packet came rerouted: then a switch met a dead
+// uplink on it, and what would go back over the same link would be lost. A
+// receiver asks for what is missing once, so that NAK must arrive. The label is
+// then that of one of the good paths, by another ToR uplink if there is one,
+// always the same for the same label as long as the set of good paths is.
+func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
 	if peer < 0 || int(peer) >= c.fabric.Hosts() || c.fabric.ToROf(peer) == c.tor {
 		return mirrored
@@ -309,12 +312,33 @@ func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabr
 	if !ok {
 		return mirrored // not one of ours: switches will send it by ECMP
 	}
-	if d.isGood(path) {
+	good := d.isGood(path)
+	if good && !rerouted {
 		d.used.set(path)
 		return mirrored
 	}
 	c.paths = d.good(c.paths[:0])
+	if good {
+		c.paths = c.elsewhere(d, c.paths, mirrored)
+	}
 	path = c.paths[c.order(d, path)%uint64(len(c.paths))]
 	d.used.set(path)
 	return c.label(d, path)
+}
+
+// elsewhere keeps of some paths those that leave by another ToR uplink than the
+// one l names. It keeps all if there are none.
+func (c *Core) elsewhere(d *destination, paths []int, l fabric.Label) []int {
+	uplink, _, _ := c.fabric.SplitLabel(l)
+	kept := 0
+	for i, p := range paths {
+		if u, _, _ := c.fabric.SplitLabel(c.label(d, p)); u != uplink {
+			paths[kept], paths[i] = paths[i], paths[kept]
+			kept++
+		}
+	}
+	if kept == 0 {
+		return paths
+	}
+	return paths[:kept]
 }

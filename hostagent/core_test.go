@@ -170,7 +170,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 		return event{kind, func(c *Core) any { c.Update(now, u); return nil }}
 	case "respond":
 		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
-		return event{kind, func(c *Core) any { return c.ResponderLabel(now, peer, l) }}
+		return event{kind, func(c *Core) any { return c.ResponderLabel(now, peer, l, false) }}
 	}
 	return event{"tick", func(c *Core) any { c.Tick(now); return nil }}
 }

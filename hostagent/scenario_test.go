@@ -23,7 +23,7 @@ import (
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down EPOCH
-//	tick at= / paths dst=h8 / respond at= peer=h8 label=3 / load / stats
+//	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := new(scenario)
@@ -63,7 +63,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "paths":
 		return fmt.Sprintln(s.c.GoodPaths(s.node(t, d, "dst")))
 	case "respond":
-		return fmt.Sprintln(s.c.ResponderLabel(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label"))))
+		return fmt.Sprintln(s.c.ResponderLabel(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")), d.HasArg("rerouted")))
 	case "load":
 		return s.load()
 	case "stats":

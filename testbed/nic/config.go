@@ -67,9 +67,10 @@ type Config struct {
 	GainShift    uint        // alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
 	// AckLabel chooses the label of a control packet to peer, given that of the
-	// data packet that caused it. nil keeps that. It is not asked about labels
-	// of no path.
-	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label
+	// data packet that caused it, and whether a switch sent that packet round a
+	// dead uplink, as its DSCP says. nil keeps the label. It is not asked about
+	// labels of no path.
+	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
 	// ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32

@@ -318,7 +318,7 @@ func TestQuench(t *testing.T) {
 func TestAckLabel(t *testing.T) {
 	asked := 0
 	w := newWorld(t, 2, func(c *Config) {
-		c.AckLabel = func(_ fabric.Time, peer fabric.NodeID, l fabric.Label) fabric.Label {
+		c.AckLabel = func(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) fabric.Label {
 			asked++
 			return l ^ 1
 		}

@@ -48,6 +48,10 @@ const (
 	ecnCE   = 3
 )
 
+// dscpRerouted are the DSCP bits that a switch sets on a packet it sends round a
+// dead uplink.
+const dscpRerouted = 3
+
 // stack is the layout of one endpoint's packets: where the parts begin, and how
 // to fill in what changes from packet to packet.
 type stack struct {

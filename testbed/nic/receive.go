@@ -18,13 +18,15 @@ type packet struct {
 	opcode rocev2.Opcode
 	label  fabric.Label
 	ce     bool
-	becn   bool
-	ackReq bool
-	pad    int
-	qpn    uint32
-	psn    uint32
-	rest   []byte // after BTH
-	tail   int
+	// rerouted: a switch sent it round a dead uplink
+	rerouted bool
+	becn     bool
+	ackReq   bool
+	pad      int
+	qpn      uint32
+	psn      uint32
+	rest     []byte // after BTH
+	tail     int
 }
 
 // Receive takes a packet from the wire: its header bytes, valid during the
@@ -76,17 +78,18 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	}
 	bth := rocev2.BTH(hdr[st.bth:st.len])
 	p := packet{
-		src:    src,
-		opcode: bth.Opcode(),
-		label:  fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask,
-		ce:     class&ecnMask == ecnCE,
-		becn:   bth.BECN(),
-		ackReq: bth.AckRequest(),
-		pad:    bth.Pad(),
-		qpn:    bth.DestQP(),
-		psn:    bth.PSN(),
-		rest:   hdr[st.len:],
-		tail:   tail,
+		src:      src,
+		opcode:   bth.Opcode(),
+		label:    fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask,
+		ce:       class&ecnMask == ecnCE,
+		rerouted: class>>2&dscpRerouted == dscpRerouted,
+		becn:     bth.BECN(),
+		ackReq:   bth.AckRequest(),
+		pad:      bth.Pad(),
+		qpn:      bth.DestQP(),
+		psn:      bth.PSN(),
+		rest:     hdr[st.len:],
+		tail:     tail,
 	}
 	if st.flowLabel {
 		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask

@@ -138,7 +138,7 @@ func (e *Endpoint) reply(now fabric.Time, c *context, p *packet, syndrome rocev2
 	}
 	label := p.label
 	if e.cfg.AckLabel != nil && label < e.ack.span {
-		label = e.cfg.AckLabel(now, p.src, label)
+		label = e.cfg.AckLabel(now, p.src, label, p.rerouted)
 	}
 	e.queue.push(control{dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: label, syndrome: syndrome, becn: becn})
 }

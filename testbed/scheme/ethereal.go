@@ -16,6 +16,6 @@ func newEthereal(c hostagent.Config) (Host, error) {
 	return ethereal{core}, nil
 }
 
-func (e ethereal) AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label {
-	return e.ResponderLabel(now, peer, mirrored)
+func (e ethereal) AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
+	return e.ResponderLabel(now, peer, mirrored, rerouted)
 }

@@ -77,7 +77,7 @@ func (h *hashed) Ready() hostagent.Ready {
 }
 
 // AckLabel mirrors, so that ACKs are hashed by the same port.
-func (h *hashed) AckLabel(_ fabric.Time, _ fabric.NodeID, mirrored fabric.Label) fabric.Label {
+func (h *hashed) AckLabel(_ fabric.Time, _ fabric.NodeID, mirrored fabric.Label, _ bool) fabric.Label {
 	return mirrored
 }
 

@@ -37,8 +37,9 @@ type Host interface {
 	Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict
 	Update(now fabric.Time, u *statepb.Update)
 	// AckLabel chooses the label of a control packet to peer, given that of the
-	// data packet that caused it.
-	AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label) fabric.Label
+	// data packet that caused it, and whether a switch sent that packet round a
+	// dead uplink.
+	AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Tick does what is due; Deadline returns when it is to be called next, ok
 	// false if not at all.
 	Tick(now fabric.Time)

@@ -129,7 +129,7 @@ func TestHashed(t *testing.T) {
 			t.Errorf("%+v: error %v", f, err)
 		}
 	}
-	if l := h.AckLabel(0, 1, 77); l != 77 {
+	if l := h.AckLabel(0, 1, 77, false); l != 77 {
 		t.Errorf("ACK by %d", l)
 	}
 }
@@ -145,7 +145,7 @@ func TestEthereal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := h.Ready().Open[0]
-	if l := h.AckLabel(0, p.Dst, p.Label); l != p.Label {
+	if l := h.AckLabel(0, p.Dst, p.Label, false); l != p.Label {
 		t.Errorf("ACK by %d, want %d", l, p.Label)
 	}
 	now := fabric.Millisecond
@@ -154,7 +154,7 @@ func TestEthereal(t *testing.T) {
 	if len(r.Flip) == 0 || r.Flip[0].QP != p.QP || r.Flip[0].From != p.Label || r.Flip[0].Reason != hostagent.ByTimeout {
 		t.Fatalf("%+v", r.Flip)
 	}
-	if l := h.AckLabel(now, p.Dst, p.Label); l == p.Label {
+	if l := h.AckLabel(now, p.Dst, p.Label, false); l == p.Label {
 		t.Errorf("ACK by dead label %d", l)
 	}
 	if _, ok := h.Deadline(); !ok {
