@@ -12,6 +12,7 @@ type heatPanel struct {
 	Title  string
 	Max    string // what the last colour stands for
 	Half   string
+	Over   bool // there may be more than that: runs that did not finish
 	Maps   []heatMap
 	Steps  []int
 	Matrix bool // drawn as matrices: the fabric is large
@@ -82,7 +83,9 @@ func heatPanels(rs []*Result) []heatPanel {
 	for _, op := range distinct(rs, (*Result).operation) {
 		var shown []*Result
 		var fabrics []*fabric.Fabric
-		most := 0.0
+		// A run that did not finish resends for as long as it is let, and would
+		// make all others look idle: the scale is that of runs that finished.
+		var most, mostOfAll float64
 		for _, s := range sections(rs) {
 			if s.operation != op {
 				continue
@@ -96,7 +99,11 @@ func heatPanels(rs []*Result) []heatPanel {
 				shown, fabrics = append(shown, r), append(fabrics, f)
 				for _, l := range r.Links {
 					if id, err := f.LinkByName(l.Link); err == nil {
-						most = max(most, busy(l, f.Link(id).Rate))
+						b := busy(l, f.Link(id).Rate)
+						mostOfAll = max(mostOfAll, b)
+						if r.CCT != nil {
+							most = max(most, b)
+						}
 					}
 				}
 			}
@@ -104,7 +111,10 @@ func heatPanels(rs []*Result) []heatPanel {
 		if len(shown) == 0 {
 			continue
 		}
-		p := heatPanel{Title: op, Max: number(most), Half: number(most / 2)}
+		if most == 0 {
+			most = mostOfAll
+		}
+		p := heatPanel{Title: op, Max: number(most), Half: number(most / 2), Over: mostOfAll > most}
 		for i := range heatSteps {
 			p.Steps = append(p.Steps, i)
 		}

@@ -15,9 +15,12 @@ var ErrResult = errors.New("report: bad result")
 // maxLine bounds a line of JSON: a run on the largest fabric stays well below.
 const maxLine = 1 << 28
 
-// Encode writes a result as one line of JSON.
+// Encode writes a result as one line of JSON. Lists without items are written
+// as such, never as null.
 func Encode(w io.Writer, r *Result) error {
-	line, err := json.Marshal(r)
+	out := *r
+	out.Links, out.FlipRecords, out.Timeline = orEmpty(r.Links), orEmpty(r.FlipRecords), orEmpty(r.Timeline)
+	line, err := json.Marshal(out)
 	if err != nil {
 		return fmt.Errorf("report: result of %s %s: %w", r.Scheme, r.Collective, err)
 	}
@@ -25,6 +28,13 @@ func Encode(w io.Writer, r *Result) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // Decode reads what [Encode] wrote, one result a line, empty lines skipped.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -17,11 +18,14 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if strings.Contains(b.String(), "null,\"timeline") || !strings.Contains(b.String(), `"flip_records":[]`) {
+		t.Error("a list without items is not written as a list")
+	}
 	got, err := Decode(&b, "memory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -140,7 +140,7 @@ func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
 	}
 	// Whole decades below, never finer than 100 ns: what is earlier stands at the
 	// cut. A little room above.
-	scale.min = max(0.1, math.Pow(10, math.Floor(math.Log10(min(scale.min, scale.max/10)))))
+	scale.min = max(0.1, math.Pow(10, math.Floor(math.Log10(min(scale.min/2, scale.max/10)))))
 	scale.max *= 1.05
 	p := timelinePanel{
 		Title: s.failure, Sub: s.operation, W: laneWidth, Top: 34, Left: laneLeft, Right: laneWidth - laneRight,
@@ -157,6 +157,9 @@ func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
 	p.Bottom, p.H = y, y+6
 	return p
 }
+
+// reasonReturn is the reason of a flip back to a restored path.
+const reasonReturn = "return"
 
 func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
 	cut, _ := firstCut(r)
@@ -179,7 +182,7 @@ func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
 	// Until the last flip some queue pair was on a dead path.
 	exposed := 0.0
 	for _, f := range r.FlipRecords {
-		if t := f.Time - cut; t > 0 && t <= end {
+		if t := f.Time - cut; t > 0 && t <= end && f.Reason != reasonReturn {
 			exposed = max(exposed, t)
 		}
 	}
