@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+func TestRunDemo(t *testing.T) {
+	dir := t.TempDir()
+	lines, page := filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "x.html")
+	code, stdout, stderr := call(t, &fake{}, "run", demo, "--json", lines, "--report", page, "--parallel", "7")
+	if code != exitOK {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	file, err := os.Open(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	results, err := report.Decode(file, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In the order of the scenario, whatever the order of completion.
+	for i, r := range results {
+		if *r.CCT != 300+float64(i) {
+			t.Errorf("line %d has the result of run %v", i+1, *r.CCT-300)
+		}
+	}
+	if len(results) != 16 {
+		t.Errorf("%d results, want 16", len(results))
+	}
+	var table strings.Builder
+	if err := report.Table(&table, results); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(table.String(), stdout); d != "" {
+		t.Errorf("stdout is not the table (-want +got):\n%s", d)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "<title>demo") {
+		t.Errorf("report: %v, %d bytes", err, len(html))
+	}
+	progress := strings.Split(strings.TrimSpace(stderr), "\n")
+	if len(progress) != 17 || !strings.HasPrefix(progress[0], "[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 300.0 us, 1.034 x the bound (") ||
+		!strings.HasPrefix(progress[16], "report: ") {
+		t.Errorf("progress:\n%s", stderr)
+	}
+}
+
+func TestRunFlags(t *testing.T) {
+	f := &fake{}
+	code, _, stderr := call(t, f, "run", demo, "--seed", "3..4", "--schemes", "ecmp", "--notifiers", "all", "--quiet")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	n := 0
+	f.seen.Range(func(_, v any) bool {
+		n++
+		r := v.(scenario.Run)
+		if r.Scheme.Name != "ecmp" || r.Seed < 3 || r.Seed > 4 || r.Notifier != scenario.NotifyAll && r.Notifier != scenario.NotifyNone {
+			t.Errorf("run %v", r)
+		}
+		return true
+	})
+	if n != 8 {
+		t.Errorf("%d runs, want 8", n)
+	}
+}
+
+func TestJSONToStdout(t *testing.T) {
+	code, stdout, stderr := call(t, &fake{}, "run", demo, "--json", "-", "--quiet")
+	results, err := report.Decode(strings.NewReader(stdout), "stdout")
+	if code != exitOK || err != nil || len(results) != 16 || !strings.Contains(stderr, "CCT/bound") {
+		t.Errorf("code %d, %d results, %v; stderr %q", code, len(results), err, stderr)
+	}
+}
+
+// TestFailedRun keeps what the other runs gave.
+func TestFailedRun(t *testing.T) {
+	code, stdout, stderr := call(t, &fake{fail: map[int]error{2: errBroken}}, "run", demo)
+	if code != exitRun || !strings.Contains(stderr, "ethereal: run failed: run 3, healthy, all-reduce/recursive-doubling 16MB, ethereal, seed 1: the engine broke") {
+		t.Errorf("code %d, stderr %q", code, stderr)
+	}
+	if n := strings.Count(stdout, "ethereal") + strings.Count(stdout, "ecmp"); n != 15 {
+		t.Errorf("%d rows, want 15:\n%s", n, stdout)
+	}
+}
+
+// TestInterrupt cancels while one run is done and one goes on: what is known is
+// shown, and no other run begins.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fake{hold: make(chan struct{})}
+	runner := func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		if run.Index == 1 {
+			cancel() // the user's Ctrl-C, while this run goes on
+		}
+		return f.run(ctx, run, obs)
+	}
+	var out, errs strings.Builder
+	app := &app{stdout: &out, stderr: &errs, run: runner, version: "test"}
+	code := app.execute(ctx, []string{"run", demo, "--parallel", "1"})
+	if code != exitRun || !strings.Contains(errs.String(), "interrupted: 1 of 16 runs are complete") {
+		t.Errorf("code %d, stderr %q", code, errs.String())
+	}
+	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "DNF: ecmp, none, seed 1: interrupted at 7.000 us") {
+		t.Errorf("stdout %q", s)
+	}
+	if _, ran := f.seen.Load(2); ran {
+		t.Error("a run began after the interrupt")
+	}
+}
+
+func TestFilesPerRun(t *testing.T) {
+	dir := t.TempDir()
+	code, _, stderr := call(t, &fake{}, "run", demo, "--quiet", "--schemes", "ethereal", "--notifiers", "quench",
+		"--events", filepath.Join(dir, "events.log"), "--pcap", "agg0-tor0="+filepath.Join(dir, "up.pcap"))
+	if code != exitOK {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	if got := len(inDir(dir, "events.*.log")); got != 4 {
+		t.Errorf("%d event logs, want 4", got)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "up.003-tor0-agg0-cut-all-to-all-16MB-quench-ethereal-seed-1.pcap"))
+	if err != nil || string(data) != "tor0-agg0\n" {
+		t.Errorf("capture %q: %v; there are %v", data, err, inDir(dir, "*"))
+	}
+
+	// One run only: the files are the ones named.
+	one := filepath.Join(dir, "one.yaml")
+	text := "name: one\nfabric: {kind: fat-tree, k: 4}\ncollectives: [{kind: all-to-all, bytes: 1MB}]\nschemes: [ethereal]\n"
+	if err := os.WriteFile(one, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = call(t, &fake{}, "run", one, "--quiet", "--events", filepath.Join(dir, "only.log"))
+	if data, err := os.ReadFile(filepath.Join(dir, "only.log")); code != exitOK || err != nil || !strings.HasPrefix(string(data), "healthy") {
+		t.Errorf("code %d, %s: %q %v", code, stderr, data, err)
+	}
+	code, _, stderr = call(t, &fake{}, "run", one, "--quiet", "--events", filepath.Join(dir, "no", "such.log"))
+	if code != exitRun || !strings.Contains(stderr, "--events: open") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// TestLiveProgress draws the line of a terminal.
+func TestLiveProgress(t *testing.T) {
+	var w strings.Builder
+	s, err := scenario.Load(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProgress(&w, len(runs), true, false)
+	p.begin(runs[0])
+	p.begin(runs[1])
+	p.watch(runs[0])(scenario.Progress{Now: 123456789, Hops: 10})
+	p.draw()
+	want := "\r\033[K0 of 16 done, 2 running | healthy, all-to-all 16MB, ethereal, seed 1 at 0.123 ms"
+	if w.String() != want {
+		t.Errorf("%q, want %q", w.String(), want)
+	}
+	w.Reset()
+	p.end(runs[0])
+	cct := 310.0
+	p.line(runs[0], outcome{true, &report.Result{CCT: &cct}, nil, 0})
+	want = "\r\033[K[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 310.0 us (0.0 s)\n" +
+		"\r\033[K1 of 16 done, 1 running | healthy, all-to-all 16MB, ecmp, seed 1 at 0.000 ms"
+	if w.String() != want {
+		t.Errorf("%q, want %q", w.String(), want)
+	}
+}
