@@ -1,0 +1,62 @@
+package p4rt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// Held is what a switch was found to hold.
+type Held struct {
+	Entries []controller.Entry // sorted by controller.Key.Compare
+	// Stray are entities in the controller's tables that none of its updates
+	// leads to. They have to be deleted before anything is inserted.
+	Stray []*p4.Entity
+	// Why says of each stray entity what is wrong with it.
+	Why []error
+}
+
+// Fetch reads the tables of a switch. It needs no stream: whoever asks may read.
+func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Held, error) {
+	stream, err := client.Read(ctx, schema.ReadAll(device, ""))
+	if err != nil {
+		return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
+	}
+	var h Held
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
+		}
+		for _, e := range r.GetEntities() {
+			h.add(schema, e)
+		}
+	}
+	slices.SortFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
+	return h, nil
+}
+
+func (h *Held) add(s *Schema, e *p4.Entity) {
+	entry, err := s.Decode(e)
+	switch {
+	case errors.Is(err, ErrForeign):
+	case err != nil:
+		if e.GetTableEntry().GetIsDefaultAction() {
+			return // it is written over
+		}
+		h.Stray, h.Why = append(h.Stray, e), append(h.Why, err)
+	case entry.Table.Layout().Match == controller.Keyless && entry.Action == controller.NoAction:
+		// A default action that nobody has set.
+	default:
+		h.Entries = append(h.Entries, entry)
+	}
+}

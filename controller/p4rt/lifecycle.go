@@ -1,0 +1,178 @@
+package p4rt
+
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+)
+
+// Phase is how far a session has come.
+type Phase uint8
+
+// The phases. From Checking on the session is primary.
+const (
+	Waiting  Phase = iota // not connected, until the back-off is over
+	Opening               // connecting; the bid is not answered yet
+	Backup                // another controller is primary
+	Bidding               // nobody is primary; a higher bid is not answered yet
+	Checking              // asking which pipeline the switch runs
+	Pushing               // sending it ours
+	Reading               // reading the tables back
+	Serving               // the tables are known; updates go out as they come
+	Pausing               // an update was refused; the tables are read again after a while
+)
+
+func (p Phase) String() string {
+	return [...]string{"waiting", "opening", "backup", "bidding", "checking", "pushing", "reading", "serving", "pausing"}[p]
+}
+
+// Primary reports whether the switch has made the session primary.
+func (p Phase) Primary() bool { return p >= Checking }
+
+// MarshalText prints the phase's name.
+func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// Step is what a session has to do next.
+type Step uint8
+
+// The steps.
+const (
+	Idle  Step = iota // wait for what comes: messages, updates, Due
+	Open              // open the stream and send the bid
+	Bid               // send the bid on the open stream
+	Check             // ask for the pipeline
+	Push              // send the pipeline
+	Read              // read the tables
+)
+
+// Lifecycle decides what a session does next. It has no goroutine, socket or
+// clock; chance gives numbers from 0 to below 1 for jitter. It is not safe for
+// concurrent use.
+type Lifecycle struct {
+	policy   backoff.Policy
+	chance   func() float64
+	own      uint64
+	bid      ElectionID
+	phase    Phase
+	failures int
+	due      time.Time // of Waiting and Pausing
+}
+
+// NewLifecycle returns the lifecycle of a session that is due to open. own is
+// the controller's own number, above 0.
+func NewLifecycle(own uint64, policy backoff.Policy, chance func() float64) *Lifecycle {
+	return &Lifecycle{policy: policy, chance: chance, own: own, bid: ElectionID{Low: own}}
+}
+
+// Phase returns the present phase.
+func (l *Lifecycle) Phase() Phase { return l.phase }
+
+// Bid returns the election id to send.
+func (l *Lifecycle) Bid() ElectionID { return l.bid }
+
+// Due returns when [Lifecycle.Tick] has something to do. ok is false when it has
+// not.
+func (l *Lifecycle) Due() (_ time.Time, ok bool) {
+	return l.due, l.phase == Waiting || l.phase == Pausing
+}
+
+// Tick ends a wait that is over.
+func (l *Lifecycle) Tick(now time.Time) Step {
+	switch {
+	case now.Before(l.due):
+	case l.phase == Waiting:
+		l.phase = Opening
+		return Open
+	case l.phase == Pausing:
+		l.phase = Reading
+		return Read
+	}
+	return Idle
+}
+
+// Arbitrated takes the switch's word on who is primary: the code of an
+// arbitration update's status, and the highest election id it names.
+func (l *Lifecycle) Arbitrated(code codes.Code, highest ElectionID) Step {
+	switch code {
+	case codes.OK:
+		if l.phase.Primary() {
+			return l.resume()
+		}
+		l.phase = Checking
+		return Check
+	case codes.NotFound:
+		// The primary is gone. Some targets promote the next one by themselves,
+		// the others wait for a bid that is not below the highest there was.
+		if b := above(highest, l.own); l.bid.Compare(b) < 0 {
+			l.bid = b
+		}
+		l.phase = Bidding
+		return Bid
+	}
+	l.phase = Backup
+	return Idle
+}
+
+// resume returns the step of the present phase, which an arbitration update
+// that changed nothing interrupted.
+func (l *Lifecycle) resume() Step {
+	switch l.phase {
+	case Checking:
+		return Check
+	case Pushing:
+		return Push
+	case Reading:
+		return Read
+	}
+	return Idle
+}
+
+// Checked takes whether the switch runs our pipeline.
+func (l *Lifecycle) Checked(same bool) Step {
+	if same {
+		l.phase = Reading
+		return Read
+	}
+	l.phase = Pushing
+	return Push
+}
+
+// Pushed notes that the switch took the pipeline.
+func (l *Lifecycle) Pushed() Step {
+	l.phase = Reading
+	return Read
+}
+
+// TablesRead notes that the tables are known.
+func (l *Lifecycle) TablesRead() { l.phase = Serving }
+
+// Written notes that updates were carried out, all of them.
+func (l *Lifecycle) Written() { l.failures = 0 }
+
+// Refused notes that the switch refused an update: the tables are no longer
+// known.
+func (l *Lifecycle) Refused(now time.Time) {
+	l.phase = Pausing
+	l.wait(now)
+}
+
+// Failed notes the end of the stream, and why.
+func (l *Lifecycle) Failed(now time.Time, code codes.Code) {
+	if code == codes.InvalidArgument && (l.phase == Opening || l.phase == Bidding) {
+		// The bid belongs to a live controller: to an earlier stream of ours of
+		// whose end the switch has not heard yet, or to one with our number.
+		l.bid = above(l.bid, l.own)
+	}
+	if l.phase == Backup || l.phase == Serving {
+		l.failures = 0
+	}
+	l.phase = Waiting
+	l.wait(now)
+}
+
+func (l *Lifecycle) wait(now time.Time) {
+	l.failures++
+	l.due = now.Add(l.policy.Wait(l.failures, l.chance()))
+}

@@ -1,0 +1,115 @@
+package p4rt
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Pipeline is a program for switches. It is immutable and safe for concurrent
+// use.
+type Pipeline struct {
+	config *p4.ForwardingPipelineConfig
+	schema *Schema
+}
+
+// NewPipeline returns the pipeline of a P4Info and what the target takes as its
+// program. Its cookie is made from both. It returns an error that wraps
+// [ErrSchema] if the P4Info does not fit the controller.
+func NewPipeline(info *p4config.P4Info, deviceConfig []byte) (*Pipeline, error) {
+	schema, err := NewSchema(info)
+	if err != nil {
+		return nil, err
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(info)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSchema, err)
+	}
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+	h.Write(text)
+	h.Write(deviceConfig)
+	cookie := binary.BigEndian.Uint64(h.Sum(nil))
+	return &Pipeline{
+		schema: schema,
+		config: &p4.ForwardingPipelineConfig{
+			P4Info: proto.CloneOf(info), P4DeviceConfig: deviceConfig,
+			Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie},
+		},
+	}, nil
+}
+
+// Schema returns the numbers by which the program knows the tables.
+func (p *Pipeline) Schema() *Schema { return p.schema }
+
+// Cookie returns the number that stands for the pipeline's content.
+func (p *Pipeline) Cookie() uint64 { return p.config.GetCookie().GetCookie() }
+
+// runs reports whether a switch that answered so runs p. What the switch did not
+// say is held to be right if the cookie is.
+func (p *Pipeline) runs(have *p4.ForwardingPipelineConfig) bool {
+	switch {
+	case have.GetCookie() == nil || have.GetCookie().GetCookie() != p.Cookie():
+		return false
+	case have.GetP4Info() != nil && !proto.Equal(have.GetP4Info(), p.config.GetP4Info()):
+		return false
+	case len(have.GetP4DeviceConfig()) > 0 && !bytes.Equal(have.GetP4DeviceConfig(), p.config.GetP4DeviceConfig()):
+		return false
+	}
+	return true
+}
+
+// ask returns what a switch runs; nil when it runs nothing yet.
+func ask(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*p4.ForwardingPipelineConfig, error) {
+	for _, t := range []p4.GetForwardingPipelineConfigRequest_ResponseType{
+		p4.GetForwardingPipelineConfigRequest_ALL, p4.GetForwardingPipelineConfigRequest_COOKIE_ONLY,
+	} {
+		r, err := client.GetForwardingPipelineConfig(ctx, &p4.GetForwardingPipelineConfigRequest{DeviceId: device, ResponseType: t})
+		switch status.Code(err) {
+		case codes.OK:
+			return r.GetConfig(), nil
+		case codes.FailedPrecondition, codes.NotFound:
+			return nil, nil
+		case codes.Unimplemented, codes.InvalidArgument, codes.ResourceExhausted:
+			continue // ask for less
+		}
+		return nil, fmt.Errorf("p4rt: asking for the pipeline: %w", err)
+	}
+	return nil, errors.New("p4rt: the switch neither says what pipeline it runs nor gives its cookie")
+}
+
+// push sends the pipeline. A switch that runs something is asked to keep its
+// entries, if it can.
+func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer, installed bool) error {
+	actions := []p4.SetForwardingPipelineConfigRequest_Action{
+		p4.SetForwardingPipelineConfigRequest_RECONCILE_AND_COMMIT, p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+	}
+	if !installed {
+		actions = actions[1:]
+	}
+	var err error
+	for _, a := range actions {
+		_, err = client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
+			DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID, Action: a, Config: p.config,
+		})
+		// Targets say in many ways that they cannot keep entries; if it is the
+		// program that is wrong, the second action says so too.
+		switch status.Code(err) {
+		case codes.OK:
+			return nil
+		case codes.Unimplemented, codes.InvalidArgument, codes.FailedPrecondition, codes.Unknown, codes.Internal:
+			continue
+		}
+		break
+	}
+	return fmt.Errorf("p4rt: pushing the pipeline: %w", err)
+}

@@ -1,0 +1,273 @@
+package p4rt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errUnanswered is why a stream is given up whose bid got no answer.
+var errUnanswered = status.Error(codes.DeadlineExceeded, "the bid is not answered")
+
+// serve opens a stream and does what the lifecycle wants, until the stream ends.
+func (s *Session) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c, ok := s.conn.(*grpc.ClientConn); ok {
+		c.ResetConnectBackoff() // the back-off is ours
+	}
+	unanswered := time.AfterFunc(s.cfg.OpenTimeout, func() { cancel(errUnanswered) })
+	defer unanswered.Stop()
+	stream, err := s.client.StreamChannel(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return fmt.Errorf("p4rt: opening the stream: %w", causeOf(ctx, err))
+	}
+	if err := s.bid(stream); err != nil {
+		return causeOf(ctx, err)
+	}
+
+	arbitrations := make(chan *p4.MasterArbitrationUpdate)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				err = status.Error(codes.Unavailable, "the switch closed the stream")
+			}
+			if err != nil {
+				return fmt.Errorf("p4rt: stream: %w", err)
+			}
+			a := m.GetArbitration()
+			if a == nil {
+				if e := m.GetError(); e != nil {
+					s.cfg.Log.Warn("stream error", "code", codes.Code(e.GetCanonicalCode()), "message", e.GetMessage())
+				}
+				continue
+			}
+			unanswered.Stop()
+			s.heard(codes.Code(a.GetStatus().GetCode()) == codes.OK)
+			select {
+			case arbitrations <- a:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	g.Go(func() error { return s.keepAlive(ctx) })
+	g.Go(func() error {
+		defer cancel(nil) // ends the stream, for the receiver
+		return s.act(ctx, stream, arbitrations)
+	})
+	return causeOf(ctx, g.Wait())
+}
+
+// causeOf prefers the reason for which a context was ended to the error that it
+// led to.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errUnanswered) {
+		return cause
+	}
+	return err
+}
+
+func (s *Session) bid(stream p4.P4Runtime_StreamChannelClient) error {
+	err := stream.Send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: s.cfg.DeviceID, ElectionId: s.life.Bid().Proto()},
+	}})
+	if errors.Is(err, io.EOF) {
+		_, err = stream.Recv() // why the stream ended
+	}
+	if err != nil {
+		return fmt.Errorf("p4rt: bidding: %w", err)
+	}
+	return nil
+}
+
+// keepAlive asks for a sign of life now and then. It does so by a call of its
+// own, since servers end connections that send more HTTP/2 pings than they like.
+func (s *Session) keepAlive(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.KeepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		call, cancel := context.WithTimeout(ctx, s.cfg.KeepAlive)
+		_, err := s.client.Capabilities(call, &p4.CapabilitiesRequest{})
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case status.Code(err) == codes.DeadlineExceeded, status.Code(err) == codes.Unavailable:
+			return fmt.Errorf("p4rt: no sign of life: %w", err)
+		}
+	}
+}
+
+// act is the session while its stream lives.
+func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClient, arbitrations <-chan *p4.MasterArbitrationUpdate) error {
+	installed := false
+	step, phase := Idle, s.life.Phase()
+	for {
+		select { // who is primary comes before all else
+		case a := <-arbitrations:
+			step = s.arbitrated(a)
+		default:
+		}
+		if p := s.life.Phase(); p != phase {
+			phase = p
+			s.report(nil)
+		}
+		var err error
+		switch step {
+		case Idle:
+			step, err = s.await(ctx, arbitrations)
+		case Bid:
+			step, err = Idle, s.bid(stream)
+		case Check:
+			err = s.call(ctx, func(ctx context.Context) error {
+				have, err := ask(ctx, s.client, s.cfg.DeviceID)
+				if err != nil {
+					return err
+				}
+				installed = have.GetP4Info() != nil || have.GetCookie() != nil || len(have.GetP4DeviceConfig()) > 0
+				step = s.life.Checked(s.cfg.Pipeline.runs(have))
+				return nil
+			})
+		case Push:
+			err = s.call(ctx, func(ctx context.Context) error {
+				return s.cfg.Pipeline.push(ctx, s.client, s.writer(), installed)
+			})
+			if err == nil {
+				s.cfg.Log.Info("pipeline pushed", "cookie", s.cfg.Pipeline.Cookie(), "over_another", installed)
+				step = s.life.Pushed()
+			}
+		case Read:
+			step, err = Idle, s.read(ctx)
+		}
+		if errors.Is(err, errDemoted) {
+			step, err = Idle, nil // the arbitration update that says so is on its way here
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Session) arbitrated(a *p4.MasterArbitrationUpdate) Step {
+	code, highest := codes.Code(a.GetStatus().GetCode()), electionOf(a.GetElectionId())
+	was := s.life.Phase().Primary()
+	step := s.life.Arbitrated(code, highest)
+	if is := s.life.Phase().Primary(); is != was {
+		s.cfg.Log.Info("role", "primary", is, "highest", highest.String(), "bid", s.life.Bid().String())
+		if !is {
+			s.turnAway()
+		}
+	}
+	return step
+}
+
+// await waits for something to do.
+func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate) (Step, error) {
+	var due <-chan time.Time
+	if at, ok := s.life.Due(); ok {
+		t := time.NewTimer(time.Until(at))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return Idle, context.Cause(ctx)
+	case a := <-arbitrations:
+		return s.arbitrated(a), nil
+	case <-due:
+		return s.life.Tick(time.Now()), nil
+	case <-s.wake:
+		return Idle, s.work(ctx)
+	}
+}
+
+// read reads the tables and begins to serve.
+func (s *Session) read(ctx context.Context) error {
+	var h Held
+	err := s.call(ctx, func(ctx context.Context) (err error) {
+		h, err = Fetch(ctx, s.client, s.cfg.Pipeline.schema, s.cfg.DeviceID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if !s.primary {
+		s.mu.Unlock()
+		return errDemoted
+	}
+	s.tenure++
+	s.serving = true
+	tenure := s.tenure
+	s.mu.Unlock()
+	s.life.TablesRead()
+	if s.cfg.OnTables != nil {
+		s.cfg.OnTables(tenure, h)
+	}
+	return nil
+}
+
+// work carries out the first task that waits. An error means that the stream has
+// to end.
+func (s *Session) work(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.serving || len(s.queue) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	t := s.queue[0]
+	s.queue = s.queue[1:]
+	more := len(s.queue) > 0
+	s.mu.Unlock()
+	if more {
+		s.kick()
+	}
+	err := s.write(ctx, t)
+	if err == nil {
+		s.life.Written()
+		t.done(nil)
+		return nil
+	}
+	// Whatever failed, the tables are not what they are thought to be.
+	s.mu.Lock()
+	s.serving = false
+	s.mu.Unlock()
+	t.done(err)
+	s.turnAway()
+	switch {
+	case errors.Is(err, errDemoted):
+		return err
+	case lost(err):
+		return err
+	}
+	s.cfg.Log.Error("write refused", "err", err)
+	s.life.Refused(time.Now())
+	return nil
+}
+
+// turnAway refuses the tasks that wait.
+func (s *Session) turnAway() {
+	s.mu.Lock()
+	queue := s.queue
+	s.queue = nil
+	s.mu.Unlock()
+	for _, t := range queue {
+		t.done(ErrNotServing)
+	}
+}

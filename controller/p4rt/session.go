@@ -1,0 +1,286 @@
+package p4rt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+)
+
+// MaxMessage is the largest answer, in bytes, that a connection for sessions
+// must accept: a switch may send all its tables in one.
+const MaxMessage = 64 << 20
+
+// SessionConfig sets up a [Session].
+type SessionConfig struct {
+	DeviceID uint64
+	// Own is the controller's own number, above 0, which no other controller of
+	// the switch has. Of those that start together the highest is primary.
+	Own      uint64
+	Pipeline *Pipeline
+	// BatchSize is how many updates one request carries at most. 0: 500.
+	BatchSize int
+	// OpenTimeout bounds connecting until the bid is answered. 0: 5 s.
+	OpenTimeout time.Duration
+	// CallTimeout bounds every other call. 0: 10 s.
+	CallTimeout time.Duration
+	// KeepAlive is how often the switch is asked for a sign of life, and how
+	// long it may take to give one. 0: 5 s.
+	KeepAlive time.Duration
+	Backoff   backoff.Policy
+	// Chance gives numbers from 0 to below 1 for jitter. Nil: the machine's.
+	Chance func() float64
+	Log    *slog.Logger // nil: silent
+
+	// OnPhase is told of every change of phase, and of the error that led to it.
+	// OnTables is told what the switch holds, each time the session begins to
+	// serve; tenure is what [Session.Write] wants to know. Both are called on the
+	// session's goroutine and must not block.
+	OnPhase  func(Phase, error)
+	OnTables func(tenure uint64, h Held)
+}
+
+func (c SessionConfig) withDefaults() SessionConfig {
+	setDefault := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	setDefault(&c.OpenTimeout, 5*time.Second)
+	setDefault(&c.CallTimeout, 10*time.Second)
+	setDefault(&c.KeepAlive, 5*time.Second)
+	if c.BatchSize == 0 {
+		c.BatchSize = 500
+	}
+	if c.Chance == nil {
+		c.Chance = rand.Float64
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Session is the controller's side of one switch. Run does the work; the other
+// methods are safe for concurrent use.
+type Session struct {
+	cfg    SessionConfig
+	conn   grpc.ClientConnInterface
+	client p4.P4RuntimeClient
+	life   *Lifecycle // of Run
+
+	mu       sync.Mutex
+	queue    []task
+	tenure   uint64             // counts read-backs
+	serving  bool               // tasks of the tenure are taken
+	primary  bool               // as of the last arbitration update
+	stopCall context.CancelFunc // of the call under way; nil: none
+	wake     chan struct{}      // a task came
+}
+
+type task struct {
+	tenure  uint64
+	updates []controller.Update
+	stray   []*p4.Entity
+	done    func(error)
+}
+
+// NewSession returns a session over a connection, which may be shared and which
+// the session does not close.
+func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, error) {
+	cfg = cfg.withDefaults()
+	switch {
+	case cfg.Own == 0:
+		return nil, errors.New("p4rt: session: Own: the election id must be above 0")
+	case cfg.Pipeline == nil:
+		return nil, errors.New("p4rt: session: Pipeline: missing")
+	}
+	if err := cfg.Backoff.Validate(); err != nil {
+		return nil, err
+	}
+	return &Session{
+		cfg: cfg, conn: conn, client: p4.NewP4RuntimeClient(conn),
+		life: NewLifecycle(cfg.Own, cfg.Backoff, cfg.Chance), wake: make(chan struct{}, 1),
+	}, nil
+}
+
+// Write queues updates, after those queued before, and has done called when the
+// switch has carried them out, or with why not. Stray entities are deleted
+// first. Nothing is written, and done hears of [ErrNotServing], if the session
+// no longer serves the tenure, now or when the updates' turn comes. done is
+// called once, without a lock held, possibly before Write returns.
+func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.Entity, done func(error)) {
+	s.mu.Lock()
+	ok := s.serving && tenure == s.tenure
+	if ok {
+		s.queue = append(s.queue, task{tenure, updates, stray, done})
+	}
+	s.mu.Unlock()
+	if !ok {
+		done(ErrNotServing)
+		return
+	}
+	s.kick()
+}
+
+func (s *Session) kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the session alive until ctx ends, and returns ctx's error. The
+// switch goes on forwarding as it is.
+func (s *Session) Run(ctx context.Context) error {
+	defer s.leave()
+	for {
+		if err := s.sleep(ctx); err != nil {
+			return err
+		}
+		if s.life.Tick(time.Now()) != Open {
+			continue
+		}
+		s.report(nil)
+		err := s.serve(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.life.Failed(time.Now(), status.Code(rootStatus(err)))
+		s.leave()
+		due, _ := s.life.Due()
+		s.cfg.Log.Warn("session lost", "err", err, "retry_in", time.Until(due).Round(time.Millisecond))
+		s.report(err)
+	}
+}
+
+// rootStatus finds the gRPC status inside an error.
+func rootStatus(err error) error {
+	var st interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &st) {
+		return st.GRPCStatus().Err()
+	}
+	return err
+}
+
+func (s *Session) sleep(ctx context.Context) error {
+	due, _ := s.life.Due()
+	t := time.NewTimer(time.Until(due))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (s *Session) report(err error) {
+	if s.cfg.OnPhase != nil {
+		s.cfg.OnPhase(s.life.Phase(), err)
+	}
+}
+
+// leave stops serving and turns away what waits.
+func (s *Session) leave() {
+	s.mu.Lock()
+	s.serving, s.primary = false, false
+	s.mu.Unlock()
+	s.turnAway()
+}
+
+// heard notes who is primary, as soon as the stream says it: a call under way
+// that only a primary may make is broken off.
+func (s *Session) heard(primary bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.primary = primary
+	if !primary {
+		s.serving = false
+		if s.stopCall != nil {
+			s.stopCall()
+		}
+	}
+}
+
+// call makes a call that only a primary may make.
+func (s *Session) call(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	s.mu.Lock()
+	if !s.primary {
+		s.mu.Unlock()
+		return errDemoted
+	}
+	s.stopCall = cancel
+	s.mu.Unlock()
+	err := f(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopCall = nil
+	if err != nil && !s.primary {
+		return fmt.Errorf("%w: %w", errDemoted, err)
+	}
+	return err
+}
+
+// errDemoted is how a call ends that was broken off because another controller
+// became primary: the stream lives on.
+var errDemoted = errors.New("p4rt: no longer primary")
+
+func (s *Session) writer() Writer {
+	return Writer{DeviceID: s.cfg.DeviceID, ElectionID: s.life.Bid().Proto(), BatchSize: s.cfg.BatchSize}
+}
+
+// write carries out a task.
+func (s *Session) write(ctx context.Context, t task) error {
+	w := s.writer()
+	if len(t.stray) > 0 {
+		req := &p4.WriteRequest{DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID}
+		for _, e := range t.stray {
+			req.Updates = append(req.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
+		}
+		err := s.call(ctx, func(ctx context.Context) error {
+			_, err := s.client.Write(ctx, req)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("p4rt: deleting stray entities: %w", err)
+		}
+	}
+	batches, err := s.cfg.Pipeline.schema.WriteRequests(w, t.updates)
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		err := s.call(ctx, func(ctx context.Context) error {
+			_, err := s.client.Write(ctx, b.Request)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("p4rt: writing: %w", attribute(err, b.Updates))
+		}
+	}
+	return nil
+}
+
+// lost reports whether an error of a call means that the stream has to be
+// opened anew, rather than that the switch refused what it was sent.
+func lost(err error) bool {
+	switch status.Code(rootStatus(err)) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	}
+	return false
+}
