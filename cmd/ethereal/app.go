@@ -27,8 +27,11 @@ type app struct {
 	log            *slog.Logger
 }
 
-// errRun is wrapped by errors that are not about the input.
-var errRun = errors.New("run failed")
+// Wrapped by errors that are not about the input.
+var (
+	errRun         = errors.New("run failed")
+	errInterrupted = errors.New("interrupted")
+)
 
 // Exit codes.
 const (
@@ -51,7 +54,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case errors.Is(err, scenario.ErrScenario): // says file, line, key and remedy itself
 		fmt.Fprintln(a.stderr, err)
 		return exitInput
-	case errors.Is(err, errRun):
+	case errors.Is(err, errRun), errors.Is(err, errInterrupted):
 		fmt.Fprintf(a.stderr, "ethereal: %v\n", err)
 		return exitRun
 	}

@@ -108,7 +108,7 @@ func (b *batch) execute(ctx context.Context) ([]*report.Result, error) {
 	}
 	err := b.err
 	if ctx.Err() != nil {
-		err = errors.Join(err, fmt.Errorf("interrupted: %d of %d runs are complete", ended, len(b.runs)))
+		err = errors.Join(err, fmt.Errorf("%w: %d of %d runs are complete", errInterrupted, ended, len(b.runs)))
 	}
 	return results, err
 }

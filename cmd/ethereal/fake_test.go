@@ -60,14 +60,9 @@ func (f *fake) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 // call runs a command line and returns its exit code and output.
 func call(t *testing.T, f *fake, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	return callContext(t, t.Context(), f, args...)
-}
-
-func callContext(t *testing.T, ctx context.Context, f *fake, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
 	var out, err bytes.Buffer
 	a := &app{stdout: &out, stderr: &err, run: f.run, version: "test"}
-	code = a.execute(ctx, args)
+	code = a.execute(t.Context(), args)
 	return code, out.String(), err.String()
 }
 
@@ -96,7 +91,7 @@ func TestBadInput(t *testing.T) {
 		{"topo x", "topo takes no arguments"},
 		{"topo --format xml", `--format: "xml" is unknown; write one of yaml, json, dot`},
 		{"topo --k 5", "k: 5 is not an even number of ports"},
-		{"topo --k 4 --rate 400", "--rate: fabric: rate"},
+		{"topo --k 4 --rate 400", `--rate: rate "400": the unit is missing`},
 		{"topo --k 4 --fabric x", "exclude each other"},
 		{"topo --fabric ../../testbed/scenario/testdata/bad/broken.fabric.yaml", "broken.fabric.yaml:3:1: radix: unknown key"},
 	} {

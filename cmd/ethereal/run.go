@@ -132,10 +132,10 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 			fmt.Fprintf(a.stderr, "report: %s\n", flags.report)
 		}
 	}
-	if failed != nil {
+	if failed != nil && !errors.Is(failed, errInterrupted) {
 		return fmt.Errorf("%w: %w", errRun, failed)
 	}
-	return nil
+	return failed
 }
 
 // plan reads the scenario, applies the flags and expands it.

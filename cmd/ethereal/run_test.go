@@ -109,7 +109,7 @@ func TestInterrupt(t *testing.T) {
 	var out, errs strings.Builder
 	app := &app{stdout: &out, stderr: &errs, run: runner, version: "test"}
 	code := app.execute(ctx, []string{"run", demo, "--parallel", "1"})
-	if code != exitRun || !strings.Contains(errs.String(), "interrupted: 1 of 16 runs are complete") {
+	if code != exitRun || !strings.Contains(errs.String(), "ethereal: interrupted: 1 of 16 runs are complete") {
 		t.Errorf("code %d, stderr %q", code, errs.String())
 	}
 	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "DNF: ecmp, none, seed 1: interrupted at 7.000 us") {

@@ -134,12 +134,12 @@ func (flags topoFlags) read(shaped bool) (fabric.Spec, error) {
 	var link fabric.LinkSpec
 	if flags.rate != "" {
 		if err := link.Rate.UnmarshalText([]byte(flags.rate)); err != nil {
-			return spec, fmt.Errorf("--rate: %w", err)
+			return spec, fmt.Errorf("--rate: %s", strings.TrimPrefix(err.Error(), "fabric: "))
 		}
 	}
 	if flags.delay != "" {
 		if err := link.Delay.UnmarshalText([]byte(flags.delay)); err != nil {
-			return spec, fmt.Errorf("--delay: %w", err)
+			return spec, fmt.Errorf("--delay: %s", strings.TrimPrefix(err.Error(), "fabric: "))
 		}
 	}
 	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link

@@ -91,5 +91,4 @@ func known(get func(*Result) *float64) func(*Result) (float64, bool) {
 var (
 	cct      = known(func(r *Result) *float64 { return r.CCT })
 	bound    = known(func(r *Result) *float64 { return r.Bound })
-	lastFlip = known(func(r *Result) *float64 { return r.LastFlip })
 )

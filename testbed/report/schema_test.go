@@ -57,8 +57,7 @@ func walk(t *testing.T, s *schema, typ reflect.Type, path string) {
 		t.Errorf("%s: the schema lets unknown keys through", path)
 	}
 	var keys []string
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		key := f.Tag.Get("json")
 		keys = append(keys, key)
 		p := s.Properties[key]

@@ -79,15 +79,15 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // as if the key were absent
 	}
-	if c, ok := v.Addr().Interface().(nodeDecoder); ok {
+	if c, ok := reflect.TypeAssert[nodeDecoder](v.Addr()); ok {
 		c.decodeNode(d, n, path)
 		return
 	}
-	if spec, ok := v.Addr().Interface().(*fabric.Spec); ok && n.Kind == yaml.ScalarNode {
+	if spec, ok := reflect.TypeAssert[*fabric.Spec](v.Addr()); ok && n.Kind == yaml.ScalarNode {
 		d.fabricFile(n, spec, path)
 		return
 	}
-	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if t, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		if d.scalar(n, path, "a quantity") {
 			if err := t.UnmarshalText([]byte(n.Value)); err != nil {
 				d.fail(d.at(n), path, strings.TrimPrefix(err.Error(), "fabric: "), "")
