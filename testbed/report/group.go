@@ -89,6 +89,6 @@ func known(get func(*Result) *float64) func(*Result) (float64, bool) {
 }
 
 var (
-	cct      = known(func(r *Result) *float64 { return r.CCT })
-	bound    = known(func(r *Result) *float64 { return r.Bound })
+	cct   = known(func(r *Result) *float64 { return r.CCT })
+	bound = known(func(r *Result) *float64 { return r.Bound })
 )
