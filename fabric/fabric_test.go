@@ -52,6 +52,17 @@ func TestLargestFabric(t *testing.T) {
 	}
 }
 
+// TestSpecBuildsItself: what Spec returns builds the same fabric.
+func TestSpecBuildsItself(t *testing.T) {
+	for _, s := range []Spec{{Kind: KindFatTree, K: 4}, reference, {Kind: KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2}} {
+		f := mustNew(t, s)
+		again := mustNew(t, f.Spec())
+		if d := cmp.Diff(f.Spec(), again.Spec()); d != "" || again.Links() != f.Links() {
+			t.Errorf("%+v: built from its own spec: %d links, want %d\n%s", s, again.Links(), f.Links(), d)
+		}
+	}
+}
+
 // TestReferenceWiring checks what the reference evaluation says of its wiring:
 // aggregation switch a of every pod connects to cores 4a to 4a+3.
 func TestReferenceWiring(t *testing.T) {

@@ -55,10 +55,10 @@ func (f *Fabric) UplinkMatches(id NodeID) []Match {
 	ms := make([]Match, 0, n.Uplinks())
 	for i := range n.Uplinks() {
 		low := Label(1<<f.coreBits - 1)
-		switch {
-		case n.Tier == ToR:
+		switch n.Tier {
+		case ToR:
 			ms = append(ms, Match{Value: Label(i) << f.coreBits, Mask: all &^ low})
-		case n.Tier == Aggregation:
+		case Aggregation:
 			// A packet at this switch chose it at the ToR, or was sent round a
 			// dead uplink: the ToR's bits do not matter, those above them do.
 			own := Label(1<<(f.coreBits+f.aggBits) - 1)

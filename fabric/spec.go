@@ -98,7 +98,10 @@ func (s Spec) Validate() error {
 			return fail("tors", "tors and spines belong to kind leaf-spine; a fat-tree takes pods, tors_per_pod, aggs_per_pod and cores")
 		}
 	case KindLeafSpine:
-		if s.K != 0 || s.Pods != 0 || s.ToRsPerPod != 0 || s.AggsPerPod != 0 || s.Cores != 0 {
+		// What withDefaults derives may stand in a spec that was printed.
+		d := s.withDefaults()
+		if s.K != 0 || s.AggsPerPod != 0 || s.Pods != 0 && s.Pods != d.Pods ||
+			s.ToRsPerPod != 0 && s.ToRsPerPod != d.ToRsPerPod || s.Cores != 0 && s.Cores != d.Cores {
 			return fail("kind", "a leaf-spine takes tors, spines and hosts_per_tor only")
 		}
 	case "":

@@ -19,14 +19,14 @@ var (
 // Defaults of a [Config].
 const (
 	DefaultBuffer  fabric.Bytes = 64e6 // [ref] 64 MB
-	DefaultAlpha                = 1.0  // [ref]
-	DefaultClasses              = 2
-	DefaultCell                 = 256 // bytes
-	DefaultCPUPort              = 510
+	DefaultAlpha   float64      = 1    // [ref]
+	DefaultClasses int          = 2
+	DefaultCell    int          = 256 // bytes
+	DefaultCPUPort uint32       = 510
 
 	// EventPort is the ingress port of packets a switch makes when a port of
 	// its own changes, as Tofino's packet generator does.
-	EventPort = 508
+	EventPort uint32 = 508
 )
 
 // MaxClasses is the most queues a port can have.

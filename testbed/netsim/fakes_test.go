@@ -174,7 +174,6 @@ type station struct {
 	next   int
 	got    []receipt
 	asked  int
-	timer  fabric.Time // a time far off that it always wants to be woken at too
 }
 
 func (s *station) Next(now fabric.Time, b []byte) (Frame, fabric.Time, bool) {

@@ -388,7 +388,7 @@ func TestJSONL(t *testing.T) {
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n") {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)
 		}
