@@ -15,8 +15,9 @@ type param struct {
 type action struct {
 	info   ActionInfo
 	params []param
-	words  int // slots of all arguments
-	pc     uint32
+	words  int    // slots of all arguments
+	pc     uint32 // where its code starts
+	end    uint32 // and where its opRet is
 }
 
 func (c *compiler) compileActions() error {
@@ -52,7 +53,7 @@ func (c *compiler) compileActions() error {
 		if err := c.primitives(c.j.Actions[i].Primitives); err != nil {
 			return fmt.Errorf("action %q: %w", a.info.Name, err)
 		}
-		c.emit(inst{op: opRet})
+		a.end = uint32(c.emit(inst{op: opRet}))
 	}
 	c.params = nil
 	return nil
@@ -150,7 +151,6 @@ func (c *compiler) lvalue(e *jVal) (lvalue, error) {
 			return lvalue{f: f, dynamic: true, hid: h.slot}, nil
 		}
 		hd := &c.headers[h.id]
-		c.write(hd, f)
 		return lvalue{f: f, slot: hd.base + f.off, h: hd}, nil
 	case e.Op != "":
 	case e.Type == "field":
@@ -158,11 +158,10 @@ func (c *compiler) lvalue(e *jVal) (lvalue, error) {
 		if err != nil {
 			return lvalue{}, err
 		}
-		r, err := c.fieldRef(s[0], s[1])
+		r, err := c.resolve(s[0], s[1])
 		if err != nil {
 			return lvalue{}, err
 		}
-		c.write(r.h, r.f)
 		return lvalue{f: r.f, slot: r.slot(), h: r.h}, nil
 	case e.Type == "stack_field":
 		hid, t, fn, err := c.lastOf(e)
@@ -217,11 +216,14 @@ func (c *compiler) store(d lvalue, o operand) {
 		if k >= c.barrier && k >= 0 && c.code[k].dst == o.slot && c.isTemp(o.slot) && c.code[k].op >= opMov && c.code[k].op <= lastMasked && o.words == 1 {
 			c.code[k].dst = d.slot
 			c.code[k].imm &= maskOf(w)
-			return
+		} else {
+			c.emit(inst{op: opMov, dst: d.slot, a: o.slot, imm: maskOf(w)})
 		}
-		c.emit(inst{op: opMov, dst: d.slot, a: o.slot, imm: maskOf(w)})
 	default:
 		c.emit(inst{op: opWMask, n: uint16(n), dst: d.slot, a: c.widen(o, n), imm: uint64(w)})
+	}
+	if d.h != nil {
+		c.wrote(d.h, d.f)
 	}
 }
 

@@ -3,6 +3,7 @@ package bmv2
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -12,6 +13,8 @@ type calc struct {
 	algo    hashAlgo
 	steps   []emitStep
 	payload bool
+	refs    []ref
+	quiet   bool // not run: deparsing sums the header's bytes instead
 }
 
 // emitStep appends one thing to a bit string.
@@ -61,10 +64,11 @@ func (c *compiler) calculation(algo string, input []jVal) (calc, error) {
 			if err != nil {
 				return ca, err
 			}
-			r, err := c.fieldRef(s[0], s[1])
+			r, err := c.resolve(s[0], s[1])
 			if err != nil {
 				return ca, err
 			}
+			ca.refs = append(ca.refs, r)
 			ca.steps = append(ca.steps, c.emitOf(r))
 		case "hexstr":
 			s, err := e.str()
@@ -171,23 +175,27 @@ func (w *bitWriter) flush() {
 	w.acc, w.n = 0, 0
 }
 
-// patch appends b with the runs of ps replaced. The writer is at a whole byte.
-func (w *bitWriter) patch(b []byte, v []uint64, ps []part) {
+// patch appends b with the fields in dirty replaced by what the slots hold.
+// The writer is at a whole byte.
+func (w *bitWriter) patch(b []byte, v []uint64, ps [][]part, dirty uint64) {
 	at := len(w.buf)
 	w.buf = append(w.buf, b...)
-	if len(ps) == 0 {
+	if dirty == 0 {
 		return
 	}
 	if cap(w.buf)-len(w.buf) < 8 {
 		w.buf = slices.Grow(w.buf, 64)
 	}
 	d := w.buf[at : len(w.buf)+8]
-	for i := range ps {
-		f := &ps[i]
-		x := d[f.byte:]
-		o := binary.BigEndian.Uint64(x)
-		n := v[f.slot] >> (f.right & 63) & f.mask
-		binary.BigEndian.PutUint64(x, o&^(f.mask<<(f.shift&63))|n<<(f.shift&63))
+	for ; dirty != 0; dirty &= dirty - 1 {
+		f := ps[bits.TrailingZeros64(dirty)]
+		for i := range f {
+			f := &f[i]
+			x := d[f.byte:]
+			o := binary.BigEndian.Uint64(x)
+			n := v[f.slot] >> (f.right & 63) & f.mask
+			binary.BigEndian.PutUint64(x, o&^(f.mask<<(f.shift&63))|n<<(f.shift&63))
+		}
 	}
 }
 
@@ -244,6 +252,8 @@ type checksum struct {
 	slot   uint32
 	verify bool
 	update bool
+	bytes  bool // updated by summing the deparsed header's bytes
+	at     int  // the field's first byte, then
 }
 
 func (c *compiler) compileChecksums() error {
@@ -254,7 +264,7 @@ func (c *compiler) compileChecksums() error {
 		}
 		k := checksum{name: jc.Name, verify: jc.Verify == nil || *jc.Verify, update: jc.Update == nil || *jc.Update}
 		var err error
-		if k.field, err = c.fieldRef(jc.Target[0], jc.Target[1]); err != nil {
+		if k.field, err = c.resolve(jc.Target[0], jc.Target[1]); err != nil {
 			return fmt.Errorf("checksum %q: %w", jc.Name, err)
 		}
 		if k.field.f.words != 1 || k.field.f.varbit {
@@ -268,7 +278,7 @@ func (c *compiler) compileChecksums() error {
 			return fmt.Errorf("checksum %q: there is no calculation %q", jc.Name, jc.Calculation)
 		}
 		k.calc = ci
-		c.write(k.field.h, k.field.f)
+		c.calcUses[ci]++
 		if jc.IfCond != nil && !jc.IfCond.isNull() {
 			at := len(c.code)
 			if k.slot, err = c.truth(jc.IfCond); err != nil {
@@ -284,7 +294,56 @@ func (c *compiler) compileChecksums() error {
 		}
 		c.checks = append(c.checks, k)
 	}
+	for i := range c.checks {
+		c.sumBytes(&c.checks[i])
+	}
+	for i := range c.calcs {
+		if ca := &c.calcs[i]; !ca.quiet {
+			for _, r := range ca.refs {
+				c.use(r)
+			}
+		}
+	}
 	return nil
+}
+
+// sumBytes recognises the usual header checksum: the Internet checksum over
+// all fields of one header, in order, but for the checksum itself. Deparsing
+// then sums the bytes that it writes, and the fields need not be extracted.
+func (c *compiler) sumBytes(k *checksum) {
+	ca, h := &c.calcs[k.calc], k.field.h
+	usual := ca.algo.kind == hashCsum16 && !ca.payload && !k.verify && k.update && k.field.f.width == 16 &&
+		h.typ.vl < 0 && len(ca.steps) == len(ca.refs) && c.calcUses[k.calc] == 1 && c.deparsePC == 0
+	off, at, n := 0, 0, 0
+	for i := range h.typ.fields {
+		f := &h.typ.fields[i]
+		switch {
+		case f == k.field.f:
+			at = off
+		case !usual || n >= len(ca.refs) || ca.refs[n] != ref{h, f}:
+			usual = false
+		default:
+			n++
+		}
+		off += f.width
+	}
+	usual = usual && n == len(ca.refs) && at%16 == 0
+	for i := range c.checks { // another checksum may read this one
+		o := &c.checks[i]
+		for _, r := range c.calcs[o.calc].refs {
+			usual = usual && r != k.field
+		}
+		usual = usual && (o == k || o.field != k.field)
+	}
+	if usual {
+		ca.quiet = true
+		k.bytes, k.at = true, at/8
+		return
+	}
+	if k.update {
+		c.writtenOutside(h, k.field.f)
+	}
+	c.use(k.field)
 }
 
 func (c *compiler) compileDeparser() error {
@@ -328,7 +387,7 @@ func (s *Switch) verifyChecksums(p *Packet) bool {
 func (s *Switch) updateChecksums(p *Packet) {
 	for i := range s.p.checks {
 		k := &s.p.checks[i]
-		if k.update && s.checksumApplies(p, k) {
+		if k.update && !k.bytes && s.checksumApplies(p, k) {
 			p.v[k.field.slot()] = s.calculate(p, k.calc) & maskOf(k.field.f.width)
 		}
 	}

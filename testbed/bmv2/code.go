@@ -52,16 +52,23 @@ const (
 
 	// Control. imm is a program counter.
 	opJmp
-	opJz   // if a == 0
-	opJnz  // if a != 0
+	opJz  // if a == 0
+	opJnz // if a != 0
+	opJEq // if a == b
+	opJNe
+	opJLtU
+	opJGeU
+	opJLeU
+	opJGtU
 	opBack // a jump that may loop: counted against a limit
 	opJzBack
 	opTable      // apply table imm; goes on where the table says
 	opCallAction // run the action at a, go on at imm
-	opCheckExit
+	opCheckExit  // leave run when the packet is marked for exit
 
 	// Headers, stacks and unions.
 	opSetValid   // header imm becomes valid
+	opDirty      // the set at dst gains imm
 	opSetInvalid // header imm becomes invalid
 	opHdrID      // dst = id of element a of the stack imm, -1 when out of range
 	opUnionID    // dst = id of the union at element a of union stack imm, -1 when out of range

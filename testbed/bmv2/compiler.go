@@ -55,6 +55,7 @@ type compiler struct {
 	vsetUses       []vsetUse
 	calcs          []calc
 	calcByName     map[string]int
+	calcUses       map[int]int // how many primitives, selectors and checksums run each
 	digests        []DigestInfo
 	digestSteps    [][]ref
 	digestByID     map[uint64]int
@@ -84,7 +85,7 @@ type standardFields struct {
 func Load(data []byte) (*Program, error) {
 	c := &compiler{
 		consts: map[uint64]uint32{}, tempFree: map[int][]uint32{},
-		tableIndex: map[string]int{}, profileByName: map[string]int{}, calcByName: map[string]int{},
+		tableIndex: map[string]int{}, profileByName: map[string]int{}, calcByName: map[string]int{}, calcUses: map[int]int{},
 		fieldLists: map[uint64][]ref{}, digestByID: map[uint64]int{},
 	}
 	if err := json.Unmarshal(data, &c.j); err != nil {
@@ -105,7 +106,7 @@ func Load(data []byte) (*Program, error) {
 		c.compileActions, c.compileParsers, c.compileTables,
 		func() (err error) { p.ingress, err = c.compilePipeline("ingress"); return err },
 		func() (err error) { p.egress, err = c.compilePipeline("egress"); return err },
-		c.compileChecksums, c.compileDeparser,
+		c.compileDeparser, c.compileChecksums,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("bmv2: %w", err)
@@ -204,7 +205,7 @@ func (c *compiler) arrays() error {
 			if err != nil {
 				return fmt.Errorf("direct meter %q: %w", m.Name, err)
 			}
-			c.write(r.h, r.f)
+			c.writtenOutside(r.h, r.f)
 			to = lvalue{f: r.f, slot: r.slot(), h: r.h}
 		}
 		c.meterByName[m.Name] = len(c.meters)
@@ -249,7 +250,7 @@ func (c *compiler) lists() error {
 			return fmt.Errorf("field_lists: %w", err)
 		}
 		for _, x := range r {
-			c.write(x.h, x.f)
+			c.writtenOutside(x.h, x.f)
 		}
 		c.fieldLists[uint64(l.ID)] = r
 	}
@@ -283,6 +284,7 @@ func (c *compiler) compileTables() error {
 					return fmt.Errorf("action profile %q: selector: %w", pr.Name, err)
 				}
 				p.calc = len(c.calcs)
+				c.calcUses[p.calc]++
 				c.calcs = append(c.calcs, ca)
 			}
 			if _, dup := c.profileByName[pr.Name]; dup {
@@ -470,6 +472,7 @@ func (c *compiler) tableProfile(jt *jTable, t *table, id TableID) error {
 				return fmt.Errorf("selector: %w", err)
 			}
 			p.calc = len(c.calcs)
+			c.calcUses[p.calc]++
 			c.calcs = append(c.calcs, ca)
 		}
 		i, ok = len(c.profiles), true

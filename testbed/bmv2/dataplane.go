@@ -1,5 +1,7 @@
 package bmv2
 
+import "encoding/binary"
+
 // Values of instance_type, as simple_switch has them.
 const (
 	instanceNormal       = 0
@@ -360,17 +362,23 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 	w := &s.out
 	w.reset()
 	v := p.v
-	for _, id := range s.p.deparse {
-		h := &s.p.headers[id]
-		if !h.meta && v[h.validSlot()] == 0 {
+	for i := range s.p.deparse {
+		d := &s.p.deparse[i]
+		if v[d.valid] == 0 {
 			continue
 		}
-		if e := &s.p.extracts[id]; e.raw != 0 && v[e.raw] != 0 {
+		if v[d.raw] != 0 { // never of a header that lives in slots: the slot is 0 then
 			w.flush()
-			at := int(v[e.raw]) - 1
-			w.patch(p.buf.b[at:at+e.bytes], v, e.patches)
+			at := int(v[d.raw]) - 1
+			w.patch(p.buf.b[at:at+d.bytes], v, d.patches, v[d.dirty])
 		} else {
-			s.emit(w, v, s.p.emits[id])
+			s.emit(w, v, s.p.emits[d.id])
+		}
+		if k := d.sum; k != nil && s.checksumApplies(p, k) {
+			w.flush()
+			b := w.buf[len(w.buf)-d.bytes:]
+			b[k.at], b[k.at+1] = 0, 0
+			binary.BigEndian.PutUint16(b[k.at:], uint16(csum16(b)))
 		}
 	}
 	w.flush()

@@ -8,8 +8,20 @@ type extraction struct {
 	fields  []part
 	slow    []slowField // in order, when the header has a varbit
 	varbit  bool
-	raw     uint32 // slot of the header's place in the bytes, 0: it is not kept there
-	patches []part // what deparsing puts into the bytes, of a header that is
+	union   bool     // valid makes others invalid
+	valid   uint32   // slot
+	raw     uint32   // slot of the header's place in the bytes, 0: it is not kept there
+	dirty   uint32   // slot of the fields that differ from the bytes
+	patches [][]part // by field, of a header that is kept there
+}
+
+// deparseStep is one header in the order of the deparser.
+type deparseStep struct {
+	id                int
+	valid, raw, dirty uint32 // slots
+	bytes             int
+	patches           [][]part
+	sum               *checksum // over the header's bytes, or nil
 }
 
 type slowField struct {
@@ -25,11 +37,12 @@ const slack = 16
 
 func (c *compiler) newExtraction(id int) extraction {
 	h := &c.headers[id]
-	e := extraction{bytes: h.typ.fixed / 8, varbit: h.typ.vl >= 0}
+	e := extraction{bytes: h.typ.fixed / 8, varbit: h.typ.vl >= 0, union: h.union >= 0, valid: h.valid}
 	lazy := c.lazy(id) && e.bytes < 1<<15
 	u := c.useOf(id)
 	if lazy {
-		e.raw = h.base + h.typ.raw
+		e.raw, e.dirty = h.base+h.typ.raw, h.base+h.typ.dirty
+		e.patches = make([][]part, len(h.typ.fields))
 	}
 	off := 0
 	for i := range h.typ.fields {
@@ -37,11 +50,13 @@ func (c *compiler) newExtraction(id int) extraction {
 		switch {
 		case e.varbit:
 			e.slow = append(e.slow, slowField{h.base + f.off, f.words, off, f.width, f.varbit})
-		case !lazy || u.used[i]:
+		default:
 			p := parts(h.base+f.off, off, f.width)
-			e.fields = append(e.fields, p...)
+			if !lazy || u.used[i] {
+				e.fields = append(e.fields, p...)
+			}
 			if lazy && u.written[i] {
-				e.patches = append(e.patches, p...)
+				e.patches[i] = p
 			}
 		}
 		if !f.varbit {
@@ -98,10 +113,14 @@ func (s *Switch) extract(p *Packet, hid int, varBits, maxLen int) uint64 {
 			v[f.slot] = x
 		}
 		if e.raw != 0 {
-			v[e.raw] = uint64(at) + 1
+			v[e.raw], v[e.dirty] = uint64(at)+1, 0
 		}
 		p.pos += e.bytes
-		s.setValid(v, hid)
+		if e.union {
+			s.setValid(v, hid)
+		} else {
+			v[e.valid] = 1
+		}
 		return s.p.errs.none
 	}
 	h := &s.p.headers[hid]
@@ -159,12 +178,32 @@ func (s *Switch) parse(p *Packet) (code uint64, ok bool) {
 		}
 		state := &pr.states[st]
 		for i := range state.ops {
-			if code := s.parseOp(p, &state.ops[i]); code != none {
+			op := &state.ops[i]
+			var code uint64
+			if op.kind == parseExtract && !op.sized {
+				code = s.extract(p, op.id, -1, op.maxLen)
+			} else {
+				code = s.parseOp(p, op)
+			}
+			if code != none {
 				return code, true
 			}
 		}
 		if state.words == 0 {
 			st = state.next
+			continue
+		}
+		if len(state.key) == 1 && state.plain {
+			// One field and no value sets: the usual select.
+			k := &state.key[0]
+			x := p.v[k.slot]
+			st = state.next
+			for i := range state.cases {
+				if c := &state.cases[i]; x&c.mask1 == c.val1 {
+					st = c.next
+					break
+				}
+			}
 			continue
 		}
 		var code uint64
@@ -233,7 +272,7 @@ func (s *Switch) parseOp(p *Packet, op *parseOp) uint64 {
 
 // varLen is the length of the varbit that op extracts, at most what cannot fit.
 func (s *Switch) varLen(v []uint64, op *parseOp) int {
-	if op.pc == 0 {
+	if !op.sized {
 		return -1
 	}
 	return int(min(v[op.slot], 1<<24))

@@ -206,9 +206,7 @@ func (c *compiler) accessField(e *jVal, need int) (operand, error) {
 		if f.name == "$valid$" && hd.meta {
 			return c.constOperand(bigOne)
 		}
-		if k, ok := hd.typ.byName[f.name]; ok {
-			c.use(h.id, k)
-		}
+		c.use(ref{hd, f})
 		return c.loadField(f, hd.base+f.off, need), nil
 	}
 	return c.loadDynamic(f, h.slot, need), nil

@@ -48,6 +48,7 @@ type headerType struct {
 	size     int // slots
 	valid    uint32
 	raw      uint32 // slot offset of where the header is in the packet's bytes, plus 1; 0: only in slots
+	dirty    uint32 // slot offset of the set of fields that differ from those bytes
 	varLen   uint32 // slot offset of the varbit's length, if vl >= 0
 	vl       int    // index of the varbit field, or -1
 	fixed    int    // bits without the varbit
@@ -59,14 +60,16 @@ type header struct {
 	name    string
 	typ     *headerType
 	base    uint32
+	valid   uint32 // slot of its validity
 	meta    bool
+	index   int // into headers
 	union   int // index into unions, or -1
 	placed  bool
 	lenPC   uint32 // code that computes the varbit's length into lenSlot, of headers that say it themselves
 	lenSlot uint32
 }
 
-func (h *header) validSlot() uint32 { return h.base + h.typ.valid }
+func (h *header) validSlot() uint32 { return h.valid }
 
 type stack struct {
 	name    string
@@ -122,8 +125,8 @@ func (c *compiler) layoutTypes() error {
 			t.size++
 		}
 		t.valid = uint32(t.size)
-		t.raw = t.valid + 1
-		t.size += 2
+		t.raw, t.dirty = t.valid+1, t.valid+2
+		t.size += 3
 		c.types[jt.Name] = t
 	}
 	return nil
@@ -152,7 +155,11 @@ func (t *headerType) addField(jf []jRaw) error {
 	}
 	for i, p := range []*bool{&f.signed, &f.sat} {
 		if len(jf) > 2+i {
-			if err := json.Unmarshal(jf[2+i], p); err != nil {
+			switch string(jf[2+i]) {
+			case "true", "1":
+				*p = true
+			case "false", "0", "null":
+			default:
 				return fmt.Errorf("field %q: %.20s is not a boolean", f.name, jf[2+i])
 			}
 		}
@@ -189,7 +196,7 @@ func (c *compiler) layoutHeaders() error {
 		}
 		byID[jh.ID] = len(c.headers)
 		c.headerByName[jh.Name] = len(c.headers)
-		c.headers = append(c.headers, header{name: jh.Name, typ: t, meta: jh.Metadata, union: -1})
+		c.headers = append(c.headers, header{name: jh.Name, typ: t, meta: jh.Metadata, union: -1, index: len(c.headers)})
 		if total += t.size; total > maxSlots {
 			return fmt.Errorf("%w: headers and metadata of more than %d words", ErrUnsupported, maxSlots)
 		}
@@ -198,6 +205,7 @@ func (c *compiler) layoutHeaders() error {
 		h := &c.headers[i]
 		if !h.placed {
 			h.base, h.placed = c.alloc(h.typ.size), true
+			h.valid = h.base + h.typ.valid
 		}
 	}
 	c.usage = make([]headerUse, len(c.headers))
@@ -312,8 +320,18 @@ func (r ref) guard() uint32 {
 	return r.h.validSlot()
 }
 
-// fieldRef resolves [header, field]; "$valid$" is the header's validity.
+// fieldRef resolves [header, field]; "$valid$" is the header's validity. The
+// program is taken to read the field.
 func (c *compiler) fieldRef(hn, fn string) (ref, error) {
+	r, err := c.resolve(hn, fn)
+	if err == nil {
+		c.use(r)
+	}
+	return r, err
+}
+
+// resolve is fieldRef for a field that is not read.
+func (c *compiler) resolve(hn, fn string) (ref, error) {
 	i, ok := c.headerByName[hn]
 	if !ok {
 		return ref{}, fmt.Errorf("there is no header %q (field %q)", hn, fn)
@@ -326,7 +344,6 @@ func (c *compiler) fieldRef(hn, fn string) (ref, error) {
 	if !ok {
 		return ref{}, fmt.Errorf("header %q of type %q has no field %q", hn, h.typ.name, fn)
 	}
-	c.use(i, k)
 	return ref{h, &h.typ.fields[k]}, nil
 }
 

@@ -18,6 +18,7 @@ type parseState struct {
 	words int    // of the key; 0: no select
 	keyPC uint32 // code to run before the key is read; 0: none
 	cases []parseCase
+	plain bool  // a key of one field, one word, no code, cases without value sets
 	next  int32 // when no case matches
 }
 
@@ -31,7 +32,8 @@ type parseOp struct {
 	off    int // lookahead, bits
 	width  int // lookahead, bits
 	dst    lvalue
-	maxLen int // bytes of a header with a varbit; 0: unstated
+	sized  bool // the length of a varbit is in slot
+	maxLen int  // bytes of a header with a varbit; 0: unstated
 }
 
 type parseOpKind uint8
@@ -59,10 +61,12 @@ type keyPiece struct {
 }
 
 type parseCase struct {
-	val  []uint64
-	mask []uint64
-	next int32
-	vset int // use of a value set, or -1
+	val   []uint64
+	mask  []uint64
+	next  int32
+	val1  uint64 // val and mask of a plain select
+	mask1 uint64
+	vset  int // use of a value set, or -1
 }
 
 // pack lays pieces of the given widths into words; it returns the number of words.
@@ -192,6 +196,15 @@ func (c *compiler) compileParser(jp *jParser) error {
 				return fmt.Errorf("state %q: transition %d: %w", js.Name, k, err)
 			}
 		}
+		st.plain = st.words == 1 && len(st.key) == 1 && st.keyPC == 0 && !st.key[0].lookahead
+		for k := range st.cases {
+			pc := &st.cases[k]
+			if pc.vset >= 0 {
+				st.plain = false
+			} else {
+				pc.val1, pc.mask1 = pc.val[0], pc.mask[0]
+			}
+		}
 		c.parser.states = append(c.parser.states, st)
 	}
 	return nil
@@ -278,6 +291,9 @@ func (c *compiler) setOp(vals []jVal) (parseOp, error) {
 		if err != nil {
 			return parseOp{}, err
 		}
+		if d.h != nil {
+			c.writtenOutside(d.h, d.f)
+		}
 		if d.h == nil || d.f.varbit {
 			return parseOp{}, fmt.Errorf("%w: lookahead into something that is not a plain field", ErrUnsupported)
 		}
@@ -352,6 +368,7 @@ func (c *compiler) extractOp(name string, vals []jVal) (parseOp, error) {
 		return op, fmt.Errorf("extract_VL of header type %q, which has no varbit", typ.name)
 	}
 	var err error
+	op.sized = true
 	op.pc, err = c.snippet(func() error {
 		op.slot, err = c.u64(&vals[1])
 		return err

@@ -100,24 +100,33 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 		follows := func(t *string) bool { return t != nil && k+1 < len(order) && order[k+1] == *t }
 		switch {
 		case n.cond != nil:
-			s, err := c.truth(&n.cond.Expression)
+			t, f := n.cond.TrueNext, n.cond.FalseNext
+			sense := follows(f)
+			away, stay := f, t
+			if sense {
+				away, stay = t, f
+			}
+			jumps, err := c.jumpIf(&n.cond.Expression, sense)
 			if err != nil {
 				return 0, fmt.Errorf("conditional %q: %w", name, err)
 			}
 			c.freeTemps()
-			t, f := n.cond.TrueNext, n.cond.FalseNext
-			switch {
-			case follows(t):
-				fixes = append(fixes, fix{pc: c.emit(inst{op: opJz, a: s}), target: f})
-			case follows(f):
-				fixes = append(fixes, fix{pc: c.emit(inst{op: opJnz, a: s}), target: t})
-			default:
-				fixes = append(fixes, fix{pc: c.emit(inst{op: opJz, a: s}), target: f})
-				fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: t})
+			for _, j := range jumps {
+				fixes = append(fixes, fix{pc: j, target: away})
+			}
+			if !follows(stay) {
+				fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: stay})
 			}
 		case n.table != nil:
-			c.emit(inst{op: opTable, imm: uint64(n.id)})
 			t := &c.tables[n.id]
+			if next, ok := c.inlineTable(n.table, t); ok {
+				if !follows(next) {
+					fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: next})
+				}
+				t.missPC = -1
+				continue
+			}
+			c.emit(inst{op: opTable, imm: uint64(n.id)})
 			hit, hasHit := n.table.NextTables["__HIT__"]
 			miss := n.table.NextTables["__MISS__"]
 			t.nextHit = make([]int32, len(t.info.Actions))
@@ -171,6 +180,22 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 		return uint32(end), nil
 	}
 	return uint32(start), nil
+}
+
+// inlineTable puts a table that can only ever run one action, as the compiler
+// makes them for statements, into the code.
+func (c *compiler) inlineTable(jt *jTable, t *table) (next *string, ok bool) {
+	if len(t.key) > 0 || t.defAct < 0 || !t.info.ConstDefault || t.info.Profile >= 0 {
+		return nil, false
+	}
+	a := t.info.Actions[t.defAct]
+	next, ok = jt.NextTables["__MISS__"]
+	if !ok {
+		if next, ok = jt.NextTables[a.Name]; !ok {
+			return nil, false
+		}
+	}
+	return next, c.inlineAction(a.ID, t.defArgs)
 }
 
 type node struct {

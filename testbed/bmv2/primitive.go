@@ -146,6 +146,7 @@ func (c *compiler) primitive(p *jPrimitive) error {
 		if err != nil {
 			return err
 		}
+		c.calcUses[id]++
 		size, err := c.u64(at(3))
 		if err != nil {
 			return err
@@ -372,6 +373,10 @@ func (c *compiler) registerPrimitive(p *jPrimitive) error {
 	}
 	if d.f != nil && !d.dynamic && d.f.words == n && !d.f.sat {
 		c.emit(inst{op: opRegRead, n: uint16(n), dst: d.slot, a: ix.slot, b: uint32(min(w, d.f.width)), imm: uint64(id)})
+		if d.h != nil {
+			c.use(ref{d.h, d.f}) // an index out of range leaves it as it is
+			c.wrote(d.h, d.f)
+		}
 		return nil
 	}
 	old, err := c.data(&p.Parameters[0], c.width(d))

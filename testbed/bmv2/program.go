@@ -28,7 +28,7 @@ type Program struct {
 
 	parser     parser
 	errs       parseErrors
-	deparse    []int
+	deparse    []deparseStep
 	deparsePC  uint32
 	checks     []checksum
 	calcs      []calc
@@ -55,7 +55,7 @@ func (c *compiler) finish(p *Program) {
 	p.headers, p.unions, p.stacks, p.unionStacks = c.headers, c.unions, c.stacks, c.unionStacks
 	p.slots, p.phvLo, p.metaHi, p.phvHi, p.args = int(c.slots), c.phvLo, c.metaHi, c.phvHi, c.args
 	p.consts, p.std = c.constList, c.std
-	p.parser, p.errs, p.deparse, p.deparsePC = c.parser, c.err, c.deparse, c.deparsePC
+	p.parser, p.errs, p.deparsePC = c.parser, c.err, c.deparsePC
 	p.checks, p.calcs, p.fieldLists = c.checks, c.calcs, c.fieldLists
 	p.digestByID, p.digestRefs, p.vsetUses, p.rrs = c.digestByID, c.digestSteps, c.vsetUses, c.roundRobins
 	p.actions, p.tables, p.profiles = c.actions, c.tables, c.profiles
@@ -96,6 +96,19 @@ func (c *compiler) finish(p *Program) {
 			steps = append(steps, st)
 		}
 		p.emits = append(p.emits, steps)
+	}
+	for _, id := range c.deparse {
+		e := &p.extracts[id]
+		d := deparseStep{id: id, valid: e.valid, raw: e.raw, dirty: e.dirty, bytes: e.bytes, patches: e.patches}
+		if p.headers[id].meta {
+			d.valid = slotOne
+		}
+		for i := range p.checks {
+			if k := &p.checks[i]; k.bytes && k.field.h.index == id {
+				d.sum = k
+			}
+		}
+		p.deparse = append(p.deparse, d)
 	}
 }
 

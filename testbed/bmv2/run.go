@@ -116,6 +116,34 @@ func (s *Switch) run(p *Packet, start uint32) {
 			if v[in.a] != 0 {
 				pc = int(in.imm)
 			}
+		case opJEq:
+			if v[in.a] == v[in.b] {
+				pc = int(in.imm)
+			}
+		case opJNe:
+			if v[in.a] != v[in.b] {
+				pc = int(in.imm)
+			}
+		case opJLtU:
+			if v[in.a] < v[in.b] {
+				pc = int(in.imm)
+			}
+		case opJGeU:
+			if v[in.a] >= v[in.b] {
+				pc = int(in.imm)
+			}
+		case opJLeU:
+			if v[in.a] <= v[in.b] {
+				pc = int(in.imm)
+			}
+		case opJGtU:
+			if v[in.a] > v[in.b] {
+				pc = int(in.imm)
+			}
+		case opCheckExit:
+			if p.exit {
+				return
+			}
 		case opBack, opJzBack:
 			if in.op == opJzBack && v[in.a] != 0 {
 				break
@@ -138,6 +166,8 @@ func (s *Switch) run(p *Packet, start uint32) {
 
 		case opSetValid:
 			s.setValid(v, int(in.imm))
+		case opDirty:
+			v[in.dst] |= in.imm
 		case opSetInvalid:
 			v[s.p.headers[in.imm].validSlot()] = 0
 		case opHdrID, opUnionID, opUnionHdr, opHdrLoad, opHdrStore, opHdrValid, opLast, opUnionValid, opEqHdr, opEqUnion:

@@ -3,11 +3,11 @@ package bmv2
 // Most fields of most headers are only carried from one port to another. The
 // compiler notes what a program does with each header, so that extraction
 // reads only the fields that are used, and deparsing copies the header's
-// bytes and puts in the fields that the program may write.
+// bytes and puts in the fields that the program wrote.
 
 // headerUse is what the program does with one header instance.
 type headerUse struct {
-	used    []bool // fields read or written
+	used    []bool // fields read
 	written []bool
 	whole   bool // also copied, compared or reached by an index: all its fields live in slots
 }
@@ -21,21 +21,35 @@ func (c *compiler) useOf(h int) *headerUse {
 	return u
 }
 
-// use notes that field k of header h is read.
-func (c *compiler) use(h, k int) { c.useOf(h).used[k] = true }
+// use notes that the program reads a field.
+func (c *compiler) use(r ref) {
+	if k, ok := r.h.typ.byName[r.f.name]; ok {
+		c.useOf(r.h.index).used[k] = true
+	}
+}
 
-// write notes that field f of header h may be written.
-func (c *compiler) write(h *header, f *field) {
-	for i := range c.headers {
-		if &c.headers[i] != h {
-			continue
-		}
-		if k, ok := h.typ.byName[f.name]; ok {
-			u := c.useOf(i)
-			u.used[k], u.written[k] = true, true
-		}
+// wrote follows code that writes a field of a header known by name: when the
+// header is kept in the packet's bytes, deparsing has to know.
+func (c *compiler) wrote(h *header, f *field) {
+	k, ok := h.typ.byName[f.name]
+	if !ok || h.meta || h.typ.vl >= 0 {
 		return
 	}
+	if k >= 64 {
+		c.whole(h.index)
+		return
+	}
+	c.useOf(h.index).written[k] = true
+	c.emit(inst{op: opDirty, dst: h.base + h.typ.dirty, imm: 1 << k})
+}
+
+// writtenOutside notes that a field is written by other than code: such
+// headers are not kept in the packet's bytes.
+func (c *compiler) writtenOutside(h *header, f *field) {
+	if !h.meta {
+		c.whole(h.index)
+	}
+	c.use(ref{h, f})
 }
 
 // whole notes that header h is handled as a whole.
