@@ -1,0 +1,27 @@
+package port
+
+// InterfaceOptions set up a port on a network interface. The zero value is
+// usable.
+type InterfaceOptions struct {
+	// MaxFrame is the longest frame received, in bytes with its VLAN tags.
+	// 0: what the interface's MTU asks for.
+	MaxFrame int
+	// Slots is the size of the receive ring, in frames. 0: 2048.
+	Slots int
+	// SendBuffer bounds what waits in the interface's own queue behind a slow
+	// link, in bytes of kernel memory; one frame fits in any case. 0: 64 KiB.
+	SendBuffer int
+}
+
+func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {
+	if o.MaxFrame <= 0 {
+		o.MaxFrame = max(mtu, 1500) + 14 + 2*4
+	}
+	if o.Slots <= 0 {
+		o.Slots = 2048
+	}
+	if o.SendBuffer <= 0 {
+		o.SendBuffer = 64 << 10
+	}
+	return o
+}

@@ -1,0 +1,289 @@
+package port
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Interface is a port on a Linux network interface.
+//
+// It receives through a ring of slots that the kernel fills (TPACKET_V2, whose
+// wake-ups are per frame: the later version's are per block or per
+// millisecond), and sends with sendmmsg. A transmit ring is not used: behind
+// it a veth hands out the ring's pages while it gives the slot back at once,
+// so the next frame would overwrite one that is still on its way.
+type Interface struct {
+	name    string
+	index   int
+	rx, tx  int
+	ring    []byte
+	slots   []unsafe.Pointer // headers of the slots
+	next    int
+	poller  *Poller
+	txToken int32
+
+	hdrs [maxSend]mmsghdr
+	iovs [maxSend]unix.Iovec
+
+	inPkts, inOctets, outPkts, outOctets      atomic.Uint64
+	inTooLong, inChecksums                    atomic.Uint64
+	outDown, outTooLong, outLost, inLostTotal atomic.Uint64
+
+	closing sync.Mutex
+	closed  bool
+}
+
+// maxSend is how many frames go to the kernel in one call.
+const maxSend = 64
+
+// mmsghdr is struct mmsghdr.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	len uint32
+	_   [4]byte
+}
+
+const (
+	tpacket2HeaderLen = 32 + 20 // struct tpacket2_hdr, aligned, and struct sockaddr_ll
+	frameOffset       = 80 - 14 // of a frame in its slot, as the kernel lays it out
+	ringBlock         = 64 << 10
+	statusUser        = 0x1 // TP_STATUS_USER
+)
+
+// OpenInterface opens a network interface of the calling thread's network
+// namespace, in promiscuous mode. It needs CAP_NET_RAW.
+func OpenInterface(name string, opt InterfaceOptions) (*Interface, error) {
+	ifi, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("port: interface %s: %w", name, err)
+	}
+	opt = opt.withDefaults(ifi.MTU)
+	p := &Interface{name: name, index: ifi.Index, rx: -1, tx: -1}
+	if err := p.open(opt); err != nil {
+		p.Close() //nolint:errcheck // the first error is reported
+		return nil, fmt.Errorf("port: interface %s: %w", name, err)
+	}
+	return p, nil
+}
+
+func (p *Interface) open(opt InterfaceOptions) (err error) {
+	// Protocol 0: nothing is received before the ring is there.
+	if p.rx, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return fmt.Errorf("packet socket: %w (it takes CAP_NET_RAW)", err)
+	}
+	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
+		return fmt.Errorf("TPACKET_V2: %w", err)
+	}
+	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+		return fmt.Errorf("PACKET_IGNORE_OUTGOING: %w (it takes Linux 4.20)", err)
+	}
+	slot := (frameOffset + opt.MaxFrame + 63) &^ 63
+	block := ringBlock
+	for block < slot {
+		block *= 2
+	}
+	perBlock := block / slot
+	blocks := (opt.Slots + perBlock - 1) / perBlock
+	req := unix.TpacketReq{Block_size: uint32(block), Block_nr: uint32(blocks), Frame_size: uint32(slot), Frame_nr: uint32(blocks * perBlock)}
+	if err := unix.SetsockoptTpacketReq(p.rx, unix.SOL_PACKET, unix.PACKET_RX_RING, &req); err != nil {
+		return fmt.Errorf("receive ring of %d slots of %d bytes: %w", req.Frame_nr, slot, err)
+	}
+	if p.ring, err = unix.Mmap(p.rx, 0, block*blocks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("map the receive ring: %w", err)
+	}
+	for b := range blocks {
+		for i := range perBlock {
+			p.slots = append(p.slots, unsafe.Pointer(&p.ring[b*block+i*slot]))
+		}
+	}
+	mreq := unix.PacketMreq{Ifindex: int32(p.index), Type: unix.PACKET_MR_PROMISC}
+	if err := unix.SetsockoptPacketMreq(p.rx, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq); err != nil {
+		return fmt.Errorf("promiscuous mode: %w", err)
+	}
+	if err := unix.Bind(p.rx, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: p.index}); err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	if p.tx, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return fmt.Errorf("packet socket: %w", err)
+	}
+	// The kernel doubles the value for its own overhead.
+	if err := unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUF, opt.SendBuffer/2); err != nil {
+		return fmt.Errorf("send buffer: %w", err)
+	}
+	if err := unix.Bind(p.tx, &unix.SockaddrLinklayer{Ifindex: p.index}); err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	for i := range p.hdrs {
+		p.hdrs[i].hdr.Iov = &p.iovs[i]
+		p.hdrs[i].hdr.SetIovlen(1)
+	}
+	return nil
+}
+
+func bigEndian(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
+}
+
+// Name returns the interface's name.
+func (p *Interface) Name() string { return p.name }
+
+// Index returns the interface's index.
+func (p *Interface) Index() int { return p.index }
+
+func (p *Interface) attach(poller *Poller, id int) error {
+	clearError := func(events uint32) {
+		if events&unix.EPOLLERR != 0 { // the interface went down; reading the error clears it
+			unix.GetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_ERROR) //nolint:errcheck // nothing to do with it
+		}
+	}
+	if _, err := poller.watch(p.rx, id, unix.EPOLLIN|unix.EPOLLET, false, clearError); err != nil {
+		return err
+	}
+	token, err := poller.watch(p.tx, id, 0, true, nil)
+	if err != nil {
+		return err
+	}
+	p.poller, p.txToken = poller, token
+	return nil
+}
+
+// Receive implements [Port].
+func (p *Interface) Receive(limit int, f func([]byte)) int {
+	n := 0
+	var octets, delivered uint64
+	for n < limit {
+		at := p.slots[p.next]
+		h := (*unix.Tpacket2Hdr)(at)
+		status := atomic.LoadUint32(&h.Status)
+		if status&statusUser == 0 {
+			break
+		}
+		n++
+		if h.Len > h.Snaplen {
+			p.inTooLong.Add(1)
+		} else {
+			mac, length := int(h.Mac), int(h.Snaplen)
+			if status&unix.TP_STATUS_VLAN_VALID != 0 && length >= 12 && mac >= tpacket2HeaderLen+4 {
+				mac, length = mac-4, length+4
+				restoreTag(unsafe.Slice((*byte)(unsafe.Add(at, mac)), length), h, status)
+			}
+			frame := unsafe.Slice((*byte)(unsafe.Add(at, mac)), length)
+			if status&unix.TP_STATUS_CSUMNOTREADY != 0 && completeChecksum(frame) {
+				p.inChecksums.Add(1)
+			}
+			octets += uint64(length)
+			delivered++
+			f(frame)
+		}
+		atomic.StoreUint32(&h.Status, 0)
+		if p.next++; p.next == len(p.slots) {
+			p.next = 0
+		}
+	}
+	if n > 0 {
+		p.inPkts.Add(delivered)
+		p.inOctets.Add(octets)
+	}
+	return n
+}
+
+// restoreTag moves the addresses four bytes to the front, where frame starts,
+// and puts the VLAN tag behind them.
+func restoreTag(frame []byte, h *unix.Tpacket2Hdr, status uint32) {
+	copy(frame[:12], frame[4:16])
+	tpid := uint16(unix.ETH_P_8021Q)
+	if status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
+		tpid = h.Vlan_tpid
+	}
+	binary.BigEndian.PutUint16(frame[12:], tpid)
+	binary.BigEndian.PutUint16(frame[14:], h.Vlan_tci)
+}
+
+// Send implements [Port].
+func (p *Interface) Send(frames [][]byte) int {
+	done := 0
+	for done < len(frames) {
+		k := min(len(frames)-done, maxSend)
+		for i, f := range frames[done : done+k] {
+			p.iovs[i].Base = unsafe.SliceData(f)
+			p.iovs[i].SetLen(len(f))
+		}
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(p.tx), uintptr(unsafe.Pointer(&p.hdrs[0])),
+			uintptr(k), unix.MSG_DONTWAIT, 0, 0)
+		if errno == 0 {
+			var octets uint64
+			for _, f := range frames[done : done+int(n)] {
+				octets += uint64(len(f))
+			}
+			p.outPkts.Add(uint64(n))
+			p.outOctets.Add(octets)
+			done += int(n)
+			continue
+		}
+		switch errno {
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if p.poller != nil && p.poller.rearm(p.tx, p.txToken, unix.EPOLLOUT) == nil {
+				return done
+			}
+			p.outLost.Add(1) // nobody would tell when there is room
+			done++
+		case unix.ENETDOWN, unix.ENXIO, unix.ENODEV, unix.EBADF:
+			p.outDown.Add(uint64(len(frames) - done))
+			done = len(frames)
+		case unix.EMSGSIZE:
+			p.outTooLong.Add(1)
+			done++
+		default: // ENOBUFS: the interface's queue dropped it
+			p.outLost.Add(1)
+			done++
+		}
+	}
+	return done
+}
+
+// Counters implements [Port].
+func (p *Interface) Counters() Counters {
+	p.closing.Lock()
+	if !p.closed {
+		if st, err := unix.GetsockoptTpacketStats(p.rx, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			p.inLostTotal.Add(uint64(st.Drops)) // reading resets it
+		}
+	}
+	p.closing.Unlock()
+	return Counters{
+		InPkts: p.inPkts.Load(), InOctets: p.inOctets.Load(), OutPkts: p.outPkts.Load(), OutOctets: p.outOctets.Load(),
+		InLost: p.inLostTotal.Load(), InTooLong: p.inTooLong.Load(), InChecksums: p.inChecksums.Load(),
+		OutDown: p.outDown.Load(), OutTooLong: p.outTooLong.Load(), OutLost: p.outLost.Load(),
+	}
+}
+
+// Close implements [Port].
+func (p *Interface) Close() error {
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	var errs []error
+	if p.ring != nil {
+		errs = append(errs, unix.Munmap(p.ring))
+		p.slots = nil
+	}
+	for _, fd := range []int{p.rx, p.tx} {
+		if fd >= 0 {
+			errs = append(errs, unix.Close(fd))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package port
+
+import "fmt"
+
+// Interface is a port on a network interface; here there are none.
+type Interface struct{ Memory }
+
+// OpenInterface fails: AF_PACKET is Linux's.
+func OpenInterface(name string, _ InterfaceOptions) (*Interface, error) {
+	return nil, fmt.Errorf("port: interface %s: %w", name, ErrUnsupported)
+}
+
+// Name returns the interface's name.
+func (p *Interface) Name() string { return "" }
+
+// Index returns the interface's index.
+func (p *Interface) Index() int { return 0 }

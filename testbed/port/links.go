@@ -1,0 +1,11 @@
+package port
+
+// Link is the state of a network interface.
+type Link struct {
+	Index   int
+	Name    string
+	Up      bool // administratively up, and its lower layer has a carrier
+	Enabled bool // administratively up
+	Gone    bool // the interface was removed
+	MTU     int
+}

@@ -1,0 +1,157 @@
+package port
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Links follows and changes the state of the network interfaces of one
+// network namespace: that of the thread that opened it. It is used from the
+// poller's goroutine, but for SetUp, which is safe from anywhere.
+type Links struct {
+	fd     int
+	handle *netlink.Handle
+	buf    []byte
+}
+
+// OpenLinks subscribes to the interfaces' state.
+func OpenLinks() (*Links, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("port: netlink: %w", err)
+	}
+	l := &Links{fd: -1, handle: h, buf: make([]byte, 64<<10)}
+	l.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err == nil {
+		err = unix.Bind(l.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK})
+	}
+	if err != nil {
+		l.Close() //nolint:errcheck // the first error is reported
+		return nil, fmt.Errorf("port: netlink: %w", err)
+	}
+	return l, nil
+}
+
+// Attach makes the poller report changes, as an event In with this id.
+func (l *Links) Attach(p *Poller, id int) error {
+	_, err := p.watch(l.fd, id, unix.EPOLLIN|unix.EPOLLET, false, nil)
+	return err
+}
+
+// List returns all interfaces.
+func (l *Links) List() ([]Link, error) {
+	links, err := l.handle.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("port: netlink: list interfaces: %w", err)
+	}
+	out := make([]Link, 0, len(links))
+	for _, x := range links {
+		a := x.Attrs()
+		out = append(out, Link{
+			Index: a.Index, Name: a.Name, MTU: a.MTU,
+			Up: isUp(a.RawFlags), Enabled: a.RawFlags&unix.IFF_UP != 0,
+		})
+	}
+	return out, nil
+}
+
+func isUp(flags uint32) bool {
+	return flags&(unix.IFF_UP|unix.IFF_LOWER_UP) == unix.IFF_UP|unix.IFF_LOWER_UP
+}
+
+// Read hands the changes that have happened to f. When the kernel had to drop
+// some, f hears of all interfaces instead.
+func (l *Links) Read(f func(Link)) error {
+	for {
+		n, _, err := unix.Recvfrom(l.fd, l.buf, 0)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ENOBUFS):
+			all, err := l.List()
+			if err != nil {
+				return err
+			}
+			for _, x := range all {
+				f(x)
+			}
+			continue
+		case err != nil:
+			return fmt.Errorf("port: netlink: %w", err)
+		}
+		msgs, err := syscall.ParseNetlinkMessage(l.buf[:n])
+		if err != nil {
+			return fmt.Errorf("port: netlink: %w", err)
+		}
+		for i := range msgs {
+			if x, ok := parseLink(&msgs[i]); ok {
+				f(x)
+			}
+		}
+	}
+}
+
+// parseLink reads RTM_NEWLINK and RTM_DELLINK.
+func parseLink(m *syscall.NetlinkMessage) (Link, bool) {
+	typ := m.Header.Type
+	if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK || len(m.Data) < unix.SizeofIfInfomsg {
+		return Link{}, false
+	}
+	if m.Data[0] != unix.AF_UNSPEC { // a bridge's word on its ports is not the link's
+		return Link{}, false
+	}
+	flags := binary.NativeEndian.Uint32(m.Data[8:])
+	l := Link{
+		Index: int(int32(binary.NativeEndian.Uint32(m.Data[4:]))),
+		Up:    isUp(flags), Enabled: flags&unix.IFF_UP != 0,
+	}
+	if typ == unix.RTM_DELLINK {
+		l.Up, l.Enabled, l.Gone = false, false, true
+	}
+	attrs, err := syscall.ParseNetlinkRouteAttr(m)
+	if err != nil {
+		return Link{}, false
+	}
+	for _, a := range attrs {
+		switch a.Attr.Type {
+		case unix.IFLA_IFNAME:
+			l.Name = unix.ByteSliceToString(a.Value)
+		case unix.IFLA_MTU:
+			if len(a.Value) >= 4 {
+				l.MTU = int(binary.NativeEndian.Uint32(a.Value))
+			}
+		}
+	}
+	return l, true
+}
+
+// SetUp takes an interface up or down.
+func (l *Links) SetUp(index int, up bool) error {
+	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	set, verb := l.handle.LinkSetUp, "up"
+	if !up {
+		set, verb = l.handle.LinkSetDown, "down"
+	}
+	if err := set(link); err != nil {
+		return fmt.Errorf("port: take interface %d %s: %w", index, verb, err)
+	}
+	return nil
+}
+
+// Close frees the sockets.
+func (l *Links) Close() error {
+	l.handle.Close()
+	if l.fd < 0 {
+		return nil
+	}
+	fd := l.fd
+	l.fd = -1
+	return unix.Close(fd)
+}

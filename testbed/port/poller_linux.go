@@ -1,0 +1,152 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Poller waits for ports. It is edge-triggered: a port that was reported
+// ready is not reported again before Receive found it empty, or Send full.
+type Poller struct {
+	epoll, event int
+	buf          [64]unix.EpollEvent
+	awake        atomic.Bool // a wake-up is pending
+	noPwait2     bool
+
+	mu    sync.Mutex
+	soft  []Event // of ports without a file descriptor
+	users []user  // by token
+}
+
+// user is what a token of the epoll set stands for.
+type user struct {
+	id     int
+	event  func(events uint32) // consulted first, may be nil
+	report bool
+}
+
+const wakeToken = -1
+
+// NewPoller makes a poller without ports.
+func NewPoller() (*Poller, error) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("port: epoll: %w", err)
+	}
+	ev, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(ep) //nolint:errcheck // nothing was written
+		return nil, fmt.Errorf("port: eventfd: %w", err)
+	}
+	p := &Poller{epoll: ep, event: ev}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeToken}); err != nil {
+		p.Close() //nolint:errcheck // the first error is reported
+		return nil, fmt.Errorf("port: epoll: %w", err)
+	}
+	return p, nil
+}
+
+// Add watches a port. Its events carry id.
+func (p *Poller) Add(port Port, id int) error { return port.attach(p, id) }
+
+// watch adds a file descriptor. With oneShot it is not watched until rearm.
+func (p *Poller) watch(fd, id int, events uint32, oneShot bool, f func(uint32)) (token int32, err error) {
+	token = int32(len(p.users))
+	p.users = append(p.users, user{id: id, event: f, report: true})
+	if oneShot {
+		events = 0
+	}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: token}); err != nil {
+		return 0, fmt.Errorf("port: epoll: %w", err)
+	}
+	return token, nil
+}
+
+// rearm asks for one report of events.
+func (p *Poller) rearm(fd int, token int32, events uint32) error {
+	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: token})
+}
+
+// notify queues an event of a port without a file descriptor. It may be
+// called from any goroutine.
+func (p *Poller) notify(ev Event) {
+	p.mu.Lock()
+	p.soft = merge(p.soft, ev)
+	p.mu.Unlock()
+	p.Wake()
+}
+
+// Wake makes a Wait, the current or the next, return. It may be called from
+// any goroutine.
+func (p *Poller) Wake() {
+	if p.awake.Swap(true) {
+		return
+	}
+	one := [8]byte{1}
+	unix.Write(p.event, one[:]) //nolint:errcheck // a full counter wakes too
+}
+
+// Wait returns when a port is ready, Wake was called, or the timeout is over;
+// a negative timeout never is. The events are appended to out.
+func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
+	n, err := p.wait(timeout)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return out, fmt.Errorf("port: epoll: %w", err)
+	}
+	for i := range max(n, 0) {
+		ev := &p.buf[i]
+		if ev.Fd == wakeToken {
+			var b [8]byte
+			unix.Read(p.event, b[:]) //nolint:errcheck // empty is fine
+			p.awake.Store(false)
+			p.mu.Lock()
+			out = append(out, p.soft...)
+			p.soft = p.soft[:0]
+			p.mu.Unlock()
+			continue
+		}
+		u := &p.users[ev.Fd]
+		if u.event != nil {
+			u.event(ev.Events)
+		}
+		out = append(out, Event{ID: u.id, In: ev.Events&^unix.EPOLLOUT != 0, Out: ev.Events&(unix.EPOLLOUT|unix.EPOLLERR) != 0})
+	}
+	return out, nil
+}
+
+func (p *Poller) wait(timeout time.Duration) (int, error) {
+	if timeout > 0 && !p.noPwait2 {
+		ts := unix.NsecToTimespec(timeout.Nanoseconds())
+		n, _, e := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.buf[0])),
+			uintptr(len(p.buf)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		if e == 0 {
+			return int(n), nil
+		}
+		if e != unix.ENOSYS {
+			return 0, e
+		}
+		p.noPwait2 = true
+	}
+	ms := -1
+	if timeout >= 0 {
+		ms = int((timeout + time.Millisecond - 1) / time.Millisecond)
+	}
+	return unix.EpollWait(p.epoll, p.buf[:], ms)
+}
+
+// Close frees the poller. Its ports stay open.
+func (p *Poller) Close() error {
+	if p.epoll < 0 {
+		return os.ErrClosed
+	}
+	err := errors.Join(unix.Close(p.event), unix.Close(p.epoll))
+	p.epoll, p.event = -1, -1
+	return err
+}

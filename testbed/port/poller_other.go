@@ -1,0 +1,62 @@
+//go:build !linux
+
+package port
+
+import (
+	"sync"
+	"time"
+)
+
+// Poller waits for ports. It is edge-triggered: a port that was reported
+// ready is not reported again before Receive found it empty, or Send full.
+type Poller struct {
+	wake chan struct{}
+
+	mu   sync.Mutex
+	soft []Event
+}
+
+// NewPoller makes a poller without ports.
+func NewPoller() (*Poller, error) { return &Poller{wake: make(chan struct{}, 1)}, nil }
+
+// Add watches a port. Its events carry id.
+func (p *Poller) Add(port Port, id int) error { return port.attach(p, id) }
+
+func (p *Poller) notify(ev Event) {
+	p.mu.Lock()
+	p.soft = merge(p.soft, ev)
+	p.mu.Unlock()
+	p.Wake()
+}
+
+// Wake makes a Wait, the current or the next, return. It may be called from
+// any goroutine.
+func (p *Poller) Wake() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns when a port is ready, Wake was called, or the timeout is over;
+// a negative timeout never is. The events are appended to out.
+func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
+	var over <-chan time.Time
+	if timeout >= 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-p.wake:
+	case <-over:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out = append(out, p.soft...)
+	p.soft = p.soft[:0]
+	return out, nil
+}
+
+// Close frees the poller. Its ports stay open.
+func (p *Poller) Close() error { return nil }
