@@ -4,7 +4,10 @@
 // [Subscription.Request] makes the subscription, [Decode] reads what comes back,
 // and a [Monitor] keeps one switch's port states: it reports changes only, and
 // tells when the subscription has gone silent. None of it has a goroutine, a
-// socket or a clock; a Monitor is not safe for concurrent use.
+// socket or a clock; a Monitor is not safe for concurrent use. A [Session] is the
+// shell around them: it subscribes over gRPC, ON_CHANGE with heartbeats or, where
+// a switch does not understand that, by samples, and again after a back-off
+// whenever the subscription breaks or falls silent.
 //
 // Port p of the P4 program is interface "Ethernet<p>". Other interfaces, such as
 // a management port, are passed over.

@@ -122,7 +122,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func status(port fabric.PortNo, value string) *gnmi.SubscribeResponse {
+func operStatus(port fabric.PortNo, value string) *gnmi.SubscribeResponse {
 	return &gnmi.SubscribeResponse{Response: &gnmi.SubscribeResponse_Update{Update: &gnmi.Notification{Update: []*gnmi.Update{{
 		Path: OperStatusPath(PortName(port)), Val: &gnmi.TypedValue{Value: &gnmi.TypedValue_StringVal{StringVal: value}},
 	}}}}}
@@ -148,11 +148,11 @@ func TestMonitor(t *testing.T) {
 		}
 	}
 	m.Connected(0)
-	step(1, status(1, "UP"), Syncing, Change{1, true, 0})
-	step(2, status(2, "DOWN"), Syncing, Change{2, false, 0})
+	step(1, operStatus(1, "UP"), Syncing, Change{1, true, 0})
+	step(2, operStatus(2, "DOWN"), Syncing, Change{2, false, 0})
 	step(3, synced, Fresh)
-	step(10, status(1, "UP"), Fresh) // a heartbeat
-	step(20, status(1, "DOWN"), Fresh, Change{1, false, 0})
+	step(10, operStatus(1, "UP"), Fresh) // a heartbeat
+	step(20, operStatus(1, "DOWN"), Fresh, Change{1, false, 0})
 
 	if due, ok := m.Deadline(); !ok || due != 120 {
 		t.Errorf("deadline %d, %v, want 120", due, ok)
@@ -163,7 +163,7 @@ func TestMonitor(t *testing.T) {
 	if _, ok := m.Deadline(); ok {
 		t.Error("stale, but a deadline")
 	}
-	step(130, status(2, "UP"), Fresh, Change{2, true, 0})
+	step(130, operStatus(2, "UP"), Fresh, Change{2, true, 0})
 
 	// A new subscription that no longer names port 2.
 	m.Disconnected()
@@ -171,7 +171,7 @@ func TestMonitor(t *testing.T) {
 		t.Error("the state went with the subscription")
 	}
 	m.Connected(200)
-	step(201, status(1, "DOWN"), Syncing)
+	step(201, operStatus(1, "DOWN"), Syncing)
 	step(202, synced, Fresh, Change{2, false, 0})
 	step(203, synced, Fresh)
 

@@ -1,0 +1,255 @@
+package linkstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrStale is why a subscription is given up that has gone silent.
+var ErrStale = errors.New("linkstate: the switch is silent")
+
+// SessionConfig sets up a [Session].
+type SessionConfig struct {
+	Target string // see Subscription
+	Ports  int    // of the switch, 1 to that; for targets that take no wildcard
+	// Heartbeat is how often the switch is to repeat each state. 0: 5 s.
+	Heartbeat time.Duration
+	// StaleAfter is how long it may be silent. 0: two and a half heartbeats.
+	StaleAfter time.Duration
+	// Sample is the interval for targets that do not report on change. 0: 500 ms.
+	Sample time.Duration
+	// OpenTimeout bounds connecting until the first message. 0: 5 s.
+	OpenTimeout time.Duration
+	Backoff     backoff.Policy
+	// Chance gives numbers from 0 to below 1 for jitter. Nil: the machine's.
+	Chance func() float64
+	Log    *slog.Logger // nil: silent
+
+	// OnHealth is told of every change of health, and of the error that led to
+	// it; OnChanges of every change of ports. Both
+	// are called on the session's goroutine and must not block.
+	OnHealth  func(Health, error)
+	OnChanges func([]Change)
+}
+
+// Session is the subscription to one switch, renewed whenever it breaks.
+type Session struct {
+	cfg     SessionConfig
+	conn    grpc.ClientConnInterface
+	client  gnmi.GNMIClient
+	monitor *Monitor
+	began   time.Time
+	health  Health
+	request int // how the switch is asked; see requests
+	heard   bool
+}
+
+// requests are the ways of asking a switch, best first. The next one is tried
+// when the switch says that it does not understand.
+var requests = []struct{ sample, list bool }{{false, false}, {true, false}, {false, true}, {true, true}}
+
+// NewSession returns a session over a connection, which may be shared and which
+// the session does not close.
+func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, error) {
+	setDefault := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	setDefault(&cfg.Heartbeat, 5*time.Second)
+	setDefault(&cfg.StaleAfter, cfg.Heartbeat*5/2)
+	setDefault(&cfg.Sample, 500*time.Millisecond)
+	setDefault(&cfg.OpenTimeout, 5*time.Second)
+	if cfg.Chance == nil {
+		cfg.Chance = rand.Float64
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.StaleAfter <= cfg.Heartbeat {
+		return nil, fmt.Errorf("linkstate: session: StaleAfter: %v is not above Heartbeat (%v)", cfg.StaleAfter, cfg.Heartbeat)
+	}
+	if err := cfg.Backoff.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := NewMonitor(fabric.Time(cfg.StaleAfter.Nanoseconds()) * fabric.Nanosecond)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{cfg: cfg, conn: conn, client: gnmi.NewGNMIClient(conn), monitor: m}, nil
+}
+
+// now is the time on the monitor's clock. It wraps after 106 days, which a
+// monitor, that compares only what is near, does not mind.
+func (s *Session) now() fabric.Time {
+	return fabric.Time(time.Since(s.began).Nanoseconds()) * fabric.Nanosecond
+}
+
+// Run keeps the subscription alive until ctx ends, and returns ctx's error.
+func (s *Session) Run(ctx context.Context) error {
+	s.began = time.Now()
+	for failures := 0; ; {
+		err := s.subscribe(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.heard {
+			failures = 0
+		}
+		code := status.Code(errors.Unwrap(err))
+		next := !s.heard && (code == codes.Unimplemented || code == codes.InvalidArgument)
+		if next {
+			s.request = (s.request + 1) % len(requests)
+		}
+		if s.monitor.Health() != Stale {
+			s.monitor.Disconnected()
+		}
+		s.report(err)
+		if next && s.request != 0 {
+			s.cfg.Log.Info("asking otherwise", "sample", requests[s.request].sample, "port_by_port", requests[s.request].list, "err", err)
+			continue
+		}
+		failures++
+		wait := s.cfg.Backoff.Wait(failures, s.cfg.Chance())
+		s.cfg.Log.Warn("subscription lost", "err", err, "retry_in", wait.Round(time.Millisecond))
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// Sampling reports whether the switch is asked for samples, since it does not
+// report changes. It may be called where OnHealth is.
+func (s *Session) Sampling() bool { return requests[s.request].sample }
+
+func (s *Session) report(err error) {
+	if h := s.monitor.Health(); h != s.health {
+		s.health = h
+		if s.cfg.OnHealth != nil {
+			s.cfg.OnHealth(h, err)
+		}
+	}
+}
+
+func (s *Session) subscription() Subscription {
+	sub := Subscription{
+		Target: s.cfg.Target, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond, Encoding: gnmi.Encoding_JSON_IETF,
+	}
+	r := requests[s.request]
+	if r.sample {
+		sub.Sample = fabric.Time(s.cfg.Sample.Nanoseconds()) * fabric.Nanosecond
+	}
+	for p := 1; r.list && p <= s.cfg.Ports; p++ {
+		sub.Ports = append(sub.Ports, fabric.PortNo(p))
+	}
+	return sub
+}
+
+// errUnanswered is why a subscription is given up that brings nothing.
+var errUnanswered = status.Error(codes.DeadlineExceeded, "no answer to the subscription")
+
+// subscribe is one subscription's life.
+func (s *Session) subscribe(ctx context.Context) error {
+	s.heard = false
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c, ok := s.conn.(*grpc.ClientConn); ok {
+		c.ResetConnectBackoff() // the back-off is ours
+	}
+	unanswered := time.AfterFunc(s.cfg.OpenTimeout, func() { cancel(errUnanswered) })
+	defer unanswered.Stop()
+	fail := func(what string, err error) error {
+		if errors.Is(context.Cause(ctx), errUnanswered) {
+			err = errUnanswered
+		}
+		return fmt.Errorf("linkstate: %s: %w", what, err)
+	}
+	request, err := s.subscription().Request()
+	if err != nil {
+		return err
+	}
+	stream, err := s.client.Subscribe(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return fail("subscribing", err)
+	}
+	if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) {
+		return fail("subscribing", err)
+	}
+	messages := make(chan *gnmi.SubscribeResponse)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				err = status.Error(codes.Unavailable, "the switch closed the stream")
+			}
+			if err != nil {
+				return fail("subscription", err)
+			}
+			unanswered.Stop()
+			select {
+			case messages <- m:
+			case <-gctx.Done():
+				return nil
+			}
+		}
+	})
+	g.Go(func() error {
+		defer cancel(nil) // ends the stream, for the receiver
+		return s.listen(gctx, messages)
+	})
+	return g.Wait()
+}
+
+// listen feeds the monitor.
+func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeResponse) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	connected := false
+	for {
+		if due, ok := s.monitor.Deadline(); connected && ok {
+			timer.Reset(max(time.Duration((due-s.now())/fabric.Nanosecond), time.Millisecond))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			if !connected || !s.monitor.Tick(s.now()) {
+				continue
+			}
+			return fmt.Errorf("%w: nothing heard for %v", ErrStale, s.cfg.StaleAfter)
+		case m := <-messages:
+			if !connected {
+				connected, s.heard = true, true
+				s.monitor.Connected(s.now())
+				s.report(nil)
+			}
+			changes, err := s.monitor.Receive(s.now(), m)
+			if err != nil {
+				s.cfg.Log.Warn("notification not understood", "err", err)
+			}
+			if len(changes) > 0 && s.cfg.OnChanges != nil {
+				s.cfg.OnChanges(changes)
+			}
+			s.report(nil)
+		}
+	}
+}

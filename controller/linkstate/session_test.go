@@ -1,0 +1,263 @@
+package linkstate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/openconfig/gnmi/proto/gnmi"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// target is a switch's gNMI server, that can be faulted.
+type target struct {
+	t     *testing.T
+	mu    sync.Mutex
+	ports *switchd.Ports
+	gn    *switchd.GNMI
+	srv   *grpc.Server
+	lis   *bufconn.Listener
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+
+	// refuse answers a subscription with an error; nil: none.
+	refuse func(*gnmi.SubscribeRequest) error
+	mute   bool // nothing is sent
+}
+
+type wrapped struct {
+	grpc.ServerStream
+	tg *target
+}
+
+func (w wrapped) RecvMsg(m any) error {
+	err := w.ServerStream.RecvMsg(m)
+	if r, ok := m.(*gnmi.SubscribeRequest); ok && err == nil && w.tg.refuse != nil {
+		err = w.tg.refuse(r)
+	}
+	return err
+}
+
+func (w wrapped) SendMsg(m any) error {
+	w.tg.mu.Lock()
+	mute := w.tg.mute
+	w.tg.mu.Unlock()
+	if mute {
+		return nil
+	}
+	return w.ServerStream.SendMsg(m)
+}
+
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	ports, err := switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg := &target{t: t, ports: ports}
+	now := func() int64 { return time.Now().UnixNano() }
+	if tg.gn, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: ports, Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	tg.up()
+	return tg
+}
+
+func (tg *target) up() {
+	core, err := switchd.New(switchd.Config{DeviceID: 1, Now: func() int64 { return time.Now().UnixNano() }})
+	if err != nil {
+		tg.t.Fatal(err)
+	}
+	tg.lis = bufconn.Listen(1 << 16)
+	tg.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, wrapped{ss, tg})
+	}))
+	shell := switchd.NewServer(&tg.mu, core, tg.gn)
+	shell.Register(tg.srv)
+	ctx, cancel := context.WithCancel(context.Background())
+	tg.stop = cancel
+	srv, lis := tg.srv, tg.lis
+	tg.done.Go(func() { shell.Run(ctx) })
+	tg.done.Go(func() { srv.Serve(lis) })
+}
+
+func (tg *target) down() {
+	tg.srv.Stop()
+	tg.stop()
+	tg.done.Wait()
+}
+
+func (tg *target) set(port uint32, up bool) {
+	tg.mu.Lock()
+	defer tg.mu.Unlock()
+	if err := tg.ports.SetOper(port, up, time.Now().UnixNano()); err != nil {
+		tg.t.Fatal(err)
+	}
+}
+
+// listener is a session and what it said.
+type listener struct {
+	*Session
+	conn   *grpc.ClientConn
+	cancel context.CancelFunc
+	done   chan struct{}
+	mu     sync.Mutex
+	health []Health
+	events []Change
+}
+
+func (tg *target) listen() *listener {
+	conn, err := grpc.NewClient("passthrough:switch", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.DialContext(ctx) }))
+	if err != nil {
+		tg.t.Fatal(err)
+	}
+	l := &listener{conn: conn, done: make(chan struct{})}
+	l.Session, err = NewSession(SessionConfig{
+		Ports: 2, Backoff: backoff.Policy{First: time.Second, Most: 4 * time.Second, Factor: 2},
+		OnHealth: func(h Health, _ error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.health = append(l.health, h)
+		},
+		OnChanges: func(cs []Change) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, c := range cs {
+				c.TimeNs = 0
+				l.events = append(l.events, c)
+			}
+		},
+	}, conn)
+	if err != nil {
+		tg.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	go func() {
+		defer close(l.done)
+		if err := l.Run(ctx); !errors.Is(err, context.Canceled) {
+			tg.t.Errorf("Run: %v", err)
+		}
+	}()
+	return l
+}
+
+func (l *listener) close() {
+	l.cancel()
+	<-l.done
+	l.conn.Close()
+}
+
+// expect compares what was said since the last call.
+func (l *listener) expect(t *testing.T, health []Health, events ...Change) {
+	t.Helper()
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(l.health, health) {
+		t.Errorf("healths %v, want %v", l.health, health)
+	}
+	if diff := cmp.Diff(events, l.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	l.health, l.events = nil, nil
+}
+
+func TestSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget(t)
+		tg.set(2, false)
+		l := tg.listen()
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2})
+		tg.set(1, false)
+		tg.set(2, true)
+		l.expect(t, nil, Change{Port: 1}, Change{Port: 2, Up: true})
+		time.Sleep(5 * time.Minute) // heartbeats alone keep it fresh
+		l.expect(t, nil)
+
+		// The connection breaks; a port changes meanwhile.
+		tg.down()
+		l.expect(t, []Health{Disconnected})
+		tg.set(1, true)
+		tg.up()
+		time.Sleep(10 * time.Second)
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true})
+
+		// The switch falls silent.
+		tg.mu.Lock()
+		tg.mute = true
+		tg.mu.Unlock()
+		time.Sleep(13 * time.Second)
+		l.expect(t, []Health{Stale})
+		tg.mu.Lock()
+		tg.mute = false
+		tg.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		l.expect(t, []Health{Syncing, Fresh})
+		l.close()
+		tg.down()
+	})
+}
+
+// TestSample has a switch that knows no ON_CHANGE.
+func TestSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget(t)
+		tg.refuse = func(r *gnmi.SubscribeRequest) error {
+			for _, s := range r.GetSubscribe().GetSubscription() {
+				if s.GetMode() == gnmi.SubscriptionMode_ON_CHANGE {
+					return status.Error(codes.Unimplemented, "no ON_CHANGE")
+				}
+			}
+			return nil
+		}
+		l := tg.listen()
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2, Up: true})
+		if !l.Sampling() {
+			t.Error("not sampling")
+		}
+		tg.set(1, false)
+		time.Sleep(time.Second)
+		l.expect(t, nil, Change{Port: 1})
+		l.close()
+		tg.down()
+	})
+}
+
+// TestDeaf has a switch that understands no way of asking: it is asked again
+// only after a back-off.
+func TestDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget(t)
+		asked := 0
+		tg.refuse = func(*gnmi.SubscribeRequest) error {
+			asked++
+			return status.Error(codes.InvalidArgument, "what?")
+		}
+		l := tg.listen()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if most := len(requests) * 11; asked < len(requests) || asked > most {
+			t.Errorf("asked %d times in 30 s, want %d to %d", asked, len(requests), most)
+		}
+		l.close()
+		tg.down()
+	})
+}
