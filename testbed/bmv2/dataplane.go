@@ -12,17 +12,45 @@ const (
 	instanceResubmit     = 6
 )
 
-func (r ref) set(v []uint64, x uint64) {
-	if r.h != nil {
-		v[r.slot()] = x & maskOf(r.f.width)
-	}
+// stdSlot is a field of standard metadata. One that the program has not got
+// is a slot that nobody reads.
+type stdSlot struct {
+	slot uint32
+	has  bool
+	mask uint64
 }
 
-func (r ref) get(v []uint64) uint64 {
-	if r.h == nil {
+func (r stdSlot) set(v []uint64, x uint64) { v[r.slot] = x & r.mask }
+
+func (r stdSlot) get(v []uint64) uint64 {
+	if !r.has {
 		return 0
 	}
-	return v[r.slot()]
+	return v[r.slot]
+}
+
+// standardSlots is standardFields as the data plane uses it.
+type standardSlots struct {
+	ingressPort, packetLength, instanceType, egressSpec, egressPort stdSlot
+	ingressTS, egressTS, mcast, rid, priority                       stdSlot
+	enqTS, enqDepth, deqDelta, deqDepth, qid                        stdSlot
+	parserError, checksumError                                      stdSlot
+}
+
+func (f *standardFields) slots(c *compiler) standardSlots {
+	spare := c.alloc(1)
+	s := func(r ref) stdSlot {
+		if r.h == nil {
+			return stdSlot{slot: spare}
+		}
+		return stdSlot{r.slot(), true, maskOf(r.f.width)}
+	}
+	return standardSlots{
+		s(f.ingressPort), s(f.packetLength), s(f.instanceType), s(f.egressSpec), s(f.egressPort),
+		s(f.ingressTS), s(f.egressTS), s(f.mcast), s(f.rid), s(f.priority),
+		s(f.enqTS), s(f.enqDepth), s(f.deqDelta), s(f.deqDepth), s(f.qid),
+		s(f.parserError), s(f.checksumError),
+	}
 }
 
 // Ingress takes a packet from a port through the parser, the checksum
@@ -88,10 +116,10 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 			return
 		}
 		std.parserError.set(v, code)
-		if len(s.p.checks) > 0 {
+		if s.p.verifies {
 			std.checksumError.set(v, b2u(!s.verifyChecksums(p)))
 		}
-		if code != s.p.errs.none && std.parserError.h == nil {
+		if code != s.p.errs.none && !std.parserError.has {
 			s.drop(p, DropParser)
 			return
 		}
@@ -293,7 +321,9 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 		s.drop(p, DropEgress)
 		return Output{}, false
 	}
-	s.updateChecksums(p)
+	if s.p.updates {
+		s.updateChecksums(p)
+	}
 	if p.recirculate != 0 {
 		s.doRecirculate(p, out)
 		return Output{}, false

@@ -291,14 +291,17 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 			s.directMeter(p, ts, hit)
 		}
 		if e.kind == ByAction {
-			a := &s.p.actions[t.info.Actions[e.target].ID]
+			a := &t.acts[e.target]
 			if a.words > 0 {
-				copy(p.v[s.p.args:s.p.args+uint32(a.words)], ts.args[int(hit)*t.argMax:])
+				to, from := p.v[s.p.args:], ts.args[int(hit)*t.argMax:]
+				for i := range int(a.words) {
+					to[i] = from[i]
+				}
 			}
-			return a.pc, t.nextHit[e.target]
+			return a.pc, a.hit
 		}
 		if m := s.member(p, t, e.kind, e.target); m != nil {
-			return s.enter(p, m.act, m.args), t.nextHit[t.local[m.act]]
+			return s.enter(p, m.act, m.args), t.acts[t.local[m.act]].hit
 		}
 	}
 	d := &ts.def
@@ -306,10 +309,12 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 		return 0, t.missPC
 	}
 	if d.kind == ByAction {
-		return s.enter(p, t.info.Actions[d.target].ID, d.args), t.nextDef[d.target]
+		a := &t.acts[d.target]
+		copy(p.v[s.p.args:], d.args)
+		return a.pc, a.def
 	}
 	if m := s.member(p, t, d.kind, d.target); m != nil {
-		return s.enter(p, m.act, m.args), t.nextDef[t.local[m.act]]
+		return s.enter(p, m.act, m.args), t.acts[t.local[m.act]].def
 	}
 	return 0, t.missPC
 }

@@ -25,8 +25,9 @@ type table struct {
 	consts  []constEntry
 	meterTo lvalue // of the direct meter's colour
 	timeout bool
-	big     []uint64 // the static masks as a mask of the packed key, nil: none
-	local   []int32  // index into info.Actions by ActionID, -1: not the table's
+	big     []uint64      // the static masks as a mask of the packed key, nil: none
+	acts    []tableAction // by index into info.Actions
+	local   []int32       // index into info.Actions by ActionID, -1: not the table's
 }
 
 type constEntry struct {
@@ -34,6 +35,14 @@ type constEntry struct {
 	prio  int32
 	act   ActionID
 	args  []uint64
+}
+
+// tableAction is what applying a table needs of one of its actions.
+type tableAction struct {
+	pc    uint32 // where the code starts
+	words int32  // slots of the arguments
+	hit   int32  // where the pipeline goes on after a hit
+	def   int32  // and after a miss
 }
 
 // profile is a compiled action profile.

@@ -24,13 +24,15 @@ type Program struct {
 	phvLo, metaHi, phvHi uint32
 	args                 uint32
 	consts               []constSlot
-	std                  standardFields
+	std                  standardSlots
 
 	parser     parser
 	errs       parseErrors
 	deparse    []deparseStep
 	deparsePC  uint32
 	checks     []checksum
+	verifies   bool // some checksum is verified
+	updates    bool // some is updated otherwise than over its header's bytes
 	calcs      []calc
 	fieldLists map[uint64][]ref
 	digestByID map[uint64]int
@@ -53,8 +55,9 @@ type Program struct {
 func (c *compiler) finish(p *Program) {
 	p.code, p.calls = c.code, c.calls
 	p.headers, p.unions, p.stacks, p.unionStacks = c.headers, c.unions, c.stacks, c.unionStacks
+	p.std = c.std.slots(c)
 	p.slots, p.phvLo, p.metaHi, p.phvHi, p.args = int(c.slots), c.phvLo, c.metaHi, c.phvHi, c.args
-	p.consts, p.std = c.constList, c.std
+	p.consts = c.constList
 	p.parser, p.errs, p.deparsePC = c.parser, c.err, c.deparsePC
 	p.checks, p.calcs, p.fieldLists = c.checks, c.calcs, c.fieldLists
 	p.digestByID, p.digestRefs, p.vsetUses, p.rrs = c.digestByID, c.digestSteps, c.vsetUses, c.roundRobins
@@ -64,6 +67,13 @@ func (c *compiler) finish(p *Program) {
 	p.meterIndex, p.registerIndex, p.vsetIndex = c.meterByName, c.registerByName, c.vsetByName
 	for i := range p.tables {
 		t := &p.tables[i]
+		for k, a := range t.info.Actions {
+			x := tableAction{pc: p.actions[a.ID].pc, words: int32(p.actions[a.ID].words)}
+			if t.nextHit != nil {
+				x.hit, x.def = t.nextHit[k], t.nextDef[k]
+			}
+			t.acts = append(t.acts, x)
+		}
 		t.local = make([]int32, len(p.actions))
 		for k := range t.local {
 			t.local[k] = -1
@@ -85,6 +95,10 @@ func (c *compiler) finish(p *Program) {
 			}
 			t.key[k].place(t.big, m)
 		}
+	}
+	for i := range p.checks {
+		p.verifies = p.verifies || p.checks[i].verify
+		p.updates = p.updates || p.checks[i].update && !p.checks[i].bytes
 	}
 	for i := range p.headers {
 		h := &p.headers[i]

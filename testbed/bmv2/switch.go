@@ -69,7 +69,7 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 		cfg.MaxPasses = 256
 	}
 	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed}
-	s.dropSpec = uint64(cfg.DropPort) & maskOf(p.std.egressSpec.f.width)
+	s.dropSpec = uint64(cfg.DropPort) & p.std.egressSpec.mask
 	s.tables = make([]tableState, len(p.tables))
 	for i := range s.tables {
 		s.tables[i].init(s, &p.tables[i])
