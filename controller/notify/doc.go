@@ -7,6 +7,8 @@
 // was overwritten it gets a snapshot. An agent that reconnects says what it had
 // and goes on from there.
 //
-// There is no goroutine, socket or clock here, and nothing is safe for
-// concurrent use: the shell that owns the streams serialises the calls.
+// Hub and Watcher have no goroutine, socket or clock, and are not safe for
+// concurrent use. A [Service] is the shell around them, which serves them over
+// gRPC, and is: an agent that does not read holds up its own stream only. What
+// has been sent and not read stays within gRPC's flow control for that stream.
 package notify

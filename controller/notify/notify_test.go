@@ -11,15 +11,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// agent is a receiver: what it knows survives its stream.
-type agent struct {
+// listener is a receiver: what it knows survives its stream.
+type listener struct {
 	instance string
 	epoch    uint64
 	links    map[uint32]*statepb.LinkState
 	w        *Watcher
 }
 
-func (a *agent) hello() *statepb.Hello {
+func (a *listener) hello() *statepb.Hello {
 	return &statepb.Hello{Instance: a.instance, LastEpoch: a.epoch}
 }
 
@@ -34,11 +34,11 @@ func TestAgentsConverge(t *testing.T) {
 			t.Fatal(err)
 		}
 		truth := map[uint32]*statepb.LinkState{9: {Link: 9, Epoch: 3}}
-		agents := make([]agent, 3)
+		agents := make([]listener, 3)
 		for i := range agents {
-			agents[i] = agent{links: map[uint32]*statepb.LinkState{}, w: h.Watch(&statepb.Hello{})}
+			agents[i] = listener{links: map[uint32]*statepb.LinkState{}, w: h.Watch(&statepb.Hello{})}
 		}
-		read := func(a *agent) bool {
+		read := func(a *listener) bool {
 			behind, known := a.w.Behind(), a.instance != ""
 			u, ok := a.w.Next()
 			if !ok {
@@ -57,7 +57,7 @@ func TestAgentsConverge(t *testing.T) {
 			return true
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			a := &agents[rapid.IntRange(0, len(agents)-1).Draw(t, "agent")]
+			a := &agents[rapid.IntRange(0, len(agents)-1).Draw(t, "listener")]
 			switch rapid.SampledFrom([]string{"change", "change", "read", "reconnect"}).Draw(t, "step") {
 			case "change":
 				l := rapid.Uint32Range(0, 4).Draw(t, "link")
@@ -77,7 +77,7 @@ func TestAgentsConverge(t *testing.T) {
 			for read(&agents[i]) {
 			}
 			if diff := cmp.Diff(truth, agents[i].links, protocmp.Transform()); diff != "" || agents[i].epoch != h.Epoch() {
-				t.Fatalf("agent %d at epoch %d of %d (-truth +agent):\n%s", i, agents[i].epoch, h.Epoch(), diff)
+				t.Fatalf("listener %d at epoch %d of %d (-truth +listener):\n%s", i, agents[i].epoch, h.Epoch(), diff)
 			}
 		}
 	})
@@ -96,7 +96,7 @@ func TestWatchStrangers(t *testing.T) {
 		}
 	}
 	if u, ok := h.Watch(&statepb.Hello{Instance: "b", LastEpoch: 5}).Next(); ok {
-		t.Errorf("an agent that has everything gets %v", u)
+		t.Errorf("an listener that has everything gets %v", u)
 	}
 	if hb := h.Heartbeat(); hb.GetEpoch() != 5 || !hb.GetHeartbeat() || hb.GetInstance() != "b" {
 		t.Errorf("heartbeat %v", hb)

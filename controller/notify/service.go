@@ -1,0 +1,275 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// ServiceConfig sets up a [Service].
+type ServiceConfig struct {
+	Hosts int // of the fabric; agents name one below it
+	// Heartbeat is how long an agent hears nothing before it is told that the
+	// controller lives. 0: 1 s.
+	Heartbeat time.Duration
+	// HelloTimeout bounds the wait for an agent's Hello. 0: 5 s.
+	HelloTimeout time.Duration
+	Log          *slog.Logger // nil: silent
+	// OnReport is told what an agent suspects. It must not block. Nil: nobody is.
+	OnReport func(host uint32, r *statepb.Report)
+}
+
+// Service serves FabricState over gRPC. It is safe for concurrent use. What it
+// keeps of an agent is its place among the updates; what a stalled agent does not
+// read waits in its own stream's flow control, and nowhere else.
+type Service struct {
+	statepb.UnimplementedFabricStateServer
+	cfg ServiceConfig
+
+	mu      sync.Mutex
+	hub     *Hub          // nil until Start
+	changed chan struct{} // closed and replaced at every update
+	agents  map[uint32]*agent
+	streams sync.WaitGroup
+}
+
+// agent is one open stream.
+type agent struct {
+	host    uint32
+	addr    string
+	since   time.Time
+	watcher *Watcher
+	end     context.CancelCauseFunc
+	reports uint64
+}
+
+// NewService returns a service whose agents wait until [Service.Start].
+func NewService(cfg ServiceConfig) *Service {
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = time.Second
+	}
+	if cfg.HelloTimeout == 0 {
+		cfg.HelloTimeout = 5 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}}
+}
+
+// Start gives the service its first state. Before it, agents are told nothing: a
+// controller that has not heard of the links yet knows less than they do.
+func (s *Service) Start(hub *Hub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hub = hub
+	s.wake()
+}
+
+// Publish hands the core's next update to all agents; see [Hub.Publish]. It does
+// not wait for any.
+func (s *Service) Publish(u *statepb.Update) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hub == nil {
+		return errors.New("notify: not started")
+	}
+	if err := s.hub.Publish(u); err != nil {
+		return err
+	}
+	s.wake()
+	return nil
+}
+
+// wake is called with the lock held.
+func (s *Service) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Wait returns when no stream is open and nothing of one is left. The gRPC server
+// has to be stopped for that.
+func (s *Service) Wait() { s.streams.Wait() }
+
+// Agent is what is known of a connected agent.
+type Agent struct {
+	Host    uint32    `json:"host"`
+	Addr    string    `json:"addr"`
+	Since   time.Time `json:"since"`
+	Behind  uint64    `json:"behind"` // updates not handed to its stream yet
+	Reports uint64    `json:"reports"`
+}
+
+// Agents returns the connected agents, by host.
+func (s *Service) Agents() []Agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Agent, 0, len(s.agents))
+	for _, a := range s.agents {
+		x := Agent{Host: a.host, Addr: a.addr, Since: a.since, Reports: a.reports}
+		if a.watcher != nil {
+			x.Behind = a.watcher.Behind()
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b Agent) int { return int(int64(a.Host) - int64(b.Host)) })
+	return out
+}
+
+// hello waits for an agent's first message.
+func (s *Service) hello(messages <-chan *statepb.AgentMessage, ended <-chan error) (*statepb.Hello, error) {
+	t := time.NewTimer(s.cfg.HelloTimeout)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil, status.Errorf(codes.DeadlineExceeded, "notify: no Hello within %v of opening the stream", s.cfg.HelloTimeout)
+	case err := <-ended:
+		return nil, err
+	case m := <-messages:
+		h := m.GetHello()
+		if h == nil {
+			return nil, status.Error(codes.InvalidArgument, "notify: the first message of a stream must be a Hello")
+		}
+		if uint64(h.GetHost()) >= uint64(s.cfg.Hosts) {
+			return nil, status.Errorf(codes.InvalidArgument, "notify: no host %d; hosts are 0 to %d", h.GetHost(), s.cfg.Hosts-1)
+		}
+		return h, nil
+	}
+}
+
+// errReplaced ends a stream whose agent opened another one.
+var errReplaced = status.Error(codes.Aborted, "notify: the host's agent opened another stream")
+
+// Watch implements statepb.FabricStateServer.
+func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, statepb.Update]) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	messages, ended := make(chan *statepb.AgentMessage), make(chan error, 1)
+	// Receiving and sending each block on the network, and neither may hold up
+	// the end of the stream: both goroutines end with the stream's context, which
+	// ends when Watch returns.
+	s.streams.Go(func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case messages <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	hello, err := s.hello(messages, ended)
+	if err != nil {
+		return err
+	}
+	a := &agent{host: hello.GetHost(), since: time.Now(), end: cancel}
+	if p, ok := peer.FromContext(ctx); ok {
+		a.addr = p.Addr.String()
+	}
+	s.join(a)
+	defer s.part(a)
+	sent := make(chan error, 1)
+	s.streams.Go(func() { sent <- s.send(ctx, a, hello, stream) })
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-sent:
+			return err
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				ended = nil // the agent has no more to say and goes on listening
+				continue
+			}
+			return err
+		case m := <-messages:
+			r := m.GetReport()
+			if r == nil {
+				return status.Error(codes.InvalidArgument, "notify: only reports may follow the Hello")
+			}
+			s.mu.Lock()
+			a.reports++
+			s.mu.Unlock()
+			if s.cfg.OnReport != nil {
+				s.cfg.OnReport(a.host, r)
+			}
+		}
+	}
+}
+
+func (s *Service) join(a *agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.agents[a.host]; old != nil {
+		old.end(errReplaced)
+	}
+	s.agents[a.host] = a
+	s.cfg.Log.Info("agent joined", "host", a.host, "addr", a.addr)
+}
+
+func (s *Service) part(a *agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agents[a.host] == a {
+		delete(s.agents, a.host)
+	}
+	s.cfg.Log.Info("agent left", "host", a.host, "addr", a.addr)
+}
+
+// next returns the agent's next update, a heartbeat if there is none and one is
+// wanted, or what to wait on for one.
+func (s *Service) next(a *agent, hello *statepb.Hello, beat bool) (*statepb.Update, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hub == nil {
+		return nil, s.changed
+	}
+	if a.watcher == nil {
+		a.watcher = s.hub.Watch(hello)
+	}
+	u, ok := a.watcher.Next()
+	if !ok && beat {
+		u = s.hub.Heartbeat()
+	}
+	return u, s.changed
+}
+
+// send hands the agent all updates, one at a time, as fast as it takes them.
+func (s *Service) send(ctx context.Context, a *agent, hello *statepb.Hello, stream grpc.BidiStreamingServer[statepb.AgentMessage, statepb.Update]) error {
+	timer := time.NewTimer(s.cfg.Heartbeat)
+	defer timer.Stop()
+	for beat := false; ; {
+		u, changed := s.next(a, hello, beat)
+		if u == nil {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-changed:
+			case <-timer.C:
+				beat = true
+				timer.Reset(s.cfg.Heartbeat)
+			}
+			continue
+		}
+		if err := stream.Send(u); err != nil {
+			return err
+		}
+		beat = false
+		timer.Reset(s.cfg.Heartbeat)
+	}
+}
