@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/testbed/device"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// bmv2JSONVersion is the newest BMv2 JSON that testbed/bmv2 reads.
+const bmv2JSONVersion = "2.23"
+
+// switchInvocation recognises the program being started under the name of
+// simple_switch_grpc, as scripts do that have it in that place, and returns
+// the arguments that mean the same to ethereal.
+func switchInvocation(argv []string) (args []string, ok bool) {
+	if len(argv) == 0 {
+		return nil, false
+	}
+	switch filepath.Base(argv[0]) {
+	case "simple_switch_grpc", "simple_switch":
+		return append([]string{"switch"}, argv[1:]...), true
+	}
+	return nil, false
+}
+
+// newSwitchCommand makes `ethereal switch`.
+func newSwitchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "switch [options] [JSON]",
+		Short: "Run a P4 switch on network interfaces, with simple_switch_grpc's options",
+		Long: `Runs a P4 (v1model) switch on Linux network interfaces, with P4Runtime and gNMI on one gRPC port. The options are
+simple_switch_grpc's, so that scripts made for it run unchanged when this program is in its place; what has no meaning
+here is accepted and said so once. It needs CAP_NET_RAW, and CAP_NET_ADMIN to set interfaces up and down by gNMI.`,
+		Example: `  ethereal switch -i 1@veth1 -i 2@veth2 program.json
+  ethereal switch --no-p4 --device-id 1 -i 1@s1-eth1 -i 2@s1-eth2 -- --cpu-port 255 --grpc-server-addr 127.0.0.1:50051`,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := parseSwitchOptions(args)
+			if err != nil {
+				return err
+			}
+			out := c.OutOrStdout()
+			switch {
+			case o.help:
+				return printSwitchHelp(c, out)
+			case o.version:
+				_, err := fmt.Fprintf(out, "ethereal %s\n", version())
+				return err
+			case o.jsonVersion:
+				_, err := fmt.Fprintln(out, bmv2JSONVersion)
+				return err
+			}
+			if err := runSwitch(c.Context(), o, out, c.ErrOrStderr()); err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			return nil
+		},
+	}
+	c.AddCommand(newSwitchTestCommand())
+	return c
+}
+
+func printSwitchHelp(c *cobra.Command, out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  ethereal %s\n  ethereal switch test --json FILE STF...\n\nExamples:\n%s\n\nOptions:\n", c.Long, c.Use, c.Example)
+	for _, o := range switchOptionTable() {
+		name := "    --" + o.name
+		if o.short != "" {
+			name = "-" + o.short + ", --" + o.name
+		}
+		help := o.help
+		if o.ignored != "" {
+			help = "no effect: " + o.ignored
+		}
+		if help == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "  %-38s %s\n", strings.TrimSpace(name+" "+o.value), strings.ReplaceAll(help, "\n", "\n"+strings.Repeat(" ", 41)))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// runSwitch runs the switch until ctx ends.
+func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) (err error) {
+	for _, n := range o.notes {
+		fmt.Fprintf(stderr, "ethereal switch: %s\n", n)
+	}
+	log, closeLog, err := o.logger(stdout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	creds, err := o.credentials()
+	if err != nil {
+		return err
+	}
+	var json []byte
+	var info *p4config.P4Info
+	if o.json != "" {
+		if json, err = os.ReadFile(o.json); err != nil {
+			return fmt.Errorf("switch: %w", err)
+		}
+	}
+	if o.p4info != "" {
+		if info, err = readP4Info(o.p4info); err != nil {
+			return err
+		}
+	}
+	d, files, err := o.open(log, stdout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if json != nil {
+		if err := d.Install(json, info); err != nil {
+			return fmt.Errorf("switch: %s: %w", o.json, err)
+		}
+	}
+	listener, err := listenSwitch(ctx, o.grpcAddr)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	if o.thriftPort != 0 {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", o.thriftPort))
+		if err != nil {
+			return errors.Join(fmt.Errorf("switch: --thrift-port: %w", err), listener.Close())
+		}
+		g.Go(func() error { return acceptAndClose(ctx, l) })
+	}
+	fmt.Fprintf(stdout, "Server listening on %s\n", listener.Addr())
+	g.Go(func() error { return d.Serve(ctx, listener, grpc.Creds(creds)) })
+	g.Go(func() error { return d.Run(ctx) })
+	if len(files) > 0 {
+		timer := time.AfterFunc(time.Duration(o.useFiles)*time.Second, func() {
+			for _, f := range files {
+				f.Start()
+			}
+		})
+		defer timer.Stop()
+	}
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	s := d.Stats()
+	log.Info("switch stops", "received", s.Ingress, "sent", s.Sent, "tail_drops", s.TailDrops, "no_port", s.NoPort, "port_down", s.PortDown)
+	return nil
+}
+
+// open opens the ports and makes the switch.
+func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *device.Device, files []*port.Files, err error) {
+	cfg := device.Config{
+		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
+		QueueRate: o.queueRate, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+	}
+	if cfg.PortEvents, err = device.ParsePortEvents(o.portEvents); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, p := range cfg.Ports {
+			err = errors.Join(err, p.Port.Close())
+		}
+		if cfg.Links != nil {
+			err = errors.Join(err, cfg.Links.Close())
+		}
+	}()
+	if o.useFiles < 0 {
+		links, err := port.OpenLinks()
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Links = links
+	}
+	for _, i := range o.interfaces {
+		pc := device.PortConfig{Number: i.port, Name: i.name}
+		if o.ethernetName {
+			pc.Name = fmt.Sprintf("Ethernet%d", i.port)
+		}
+		fmt.Fprintf(stdout, "Adding interface %s as port %d\n", i.name, i.port)
+		if o.useFiles >= 0 {
+			f, err := port.OpenFiles(".", i.name)
+			if err != nil {
+				return nil, nil, err
+			}
+			files = append(files, f)
+			pc.Port = f
+		} else {
+			p, err := port.OpenInterface(i.name, port.InterfaceOptions{SendBuffer: o.sendBuffer})
+			if err != nil {
+				return nil, nil, err
+			}
+			pc.Port, pc.Index = p, p.Index()
+		}
+		if o.pcap != "" {
+			captured, err := port.Capture(pc.Port, o.pcap, i.name)
+			if err != nil {
+				return nil, nil, errors.Join(err, pc.Port.Close())
+			}
+			pc.Port = captured
+		}
+		if o.dumpBytes > 0 && log.Enabled(context.Background(), slog.LevelInfo) {
+			number := i.port
+			pc.Port = port.Dump(pc.Port, func(sent bool, frame []byte) {
+				what := "received packet"
+				if sent {
+					what = "sending packet"
+				}
+				log.Info(what, "port", number, "length", len(frame), "data", hex.EncodeToString(frame[:min(len(frame), o.dumpBytes)]))
+			})
+		}
+		cfg.Ports = append(cfg.Ports, pc)
+	}
+	d, err = device.New(cfg)
+	return d, files, err
+}
+
+// logger makes what --log-console, --log-file and --log-level ask for.
+// Without the first two only errors are logged, to standard error.
+func (o *switchOptions) logger(stdout io.Writer) (*slog.Logger, func() error, error) {
+	level := map[string]slog.Level{
+		"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
+		"warn": slog.LevelWarn, "error": slog.LevelError, "off": slog.LevelError + 100,
+	}[o.logLevel]
+	w, closeLog := stdout, func() error { return nil }
+	switch {
+	case o.logFile != "":
+		f, err := os.OpenFile(o.logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+		if err != nil {
+			return nil, nil, fmt.Errorf("switch: --log-file: %w", err)
+		}
+		w, closeLog = f, f.Close
+	case !o.logConsole:
+		return slog.New(slog.DiscardHandler), closeLog, nil
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), closeLog, nil
+}
+
+// credentials reads the certificates; without TLS they are none.
+func (o *switchOptions) credentials() (credentials.TransportCredentials, error) {
+	if !o.grpcTLS {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(o.grpcCert, o.grpcKey)
+	if err != nil {
+		return nil, fmt.Errorf("switch: --grpc-server-cert, --grpc-server-key: %w", err)
+	}
+	cfg := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	if o.grpcCA != "" {
+		pem, err := os.ReadFile(o.grpcCA)
+		if err != nil {
+			return nil, fmt.Errorf("switch: --grpc-server-cacert: %w", err)
+		}
+		cfg.ClientCAs = x509.NewCertPool()
+		if !cfg.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("switch: --grpc-server-cacert: %s holds no PEM certificate", o.grpcCA)
+		}
+	}
+	if o.grpcMutual {
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return credentials.NewTLS(cfg), nil
+}
+
+// listenSwitch listens on a gRPC address: HOST:PORT or unix:PATH.
+func listenSwitch(ctx context.Context, addr string) (net.Listener, error) {
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", strings.TrimPrefix(path, "//")
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("switch: --grpc-server-addr: %w", err)
+	}
+	return l, nil
+}
+
+// acceptAndClose answers those who look whether somebody listens.
+func acceptAndClose(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() }) //nolint:errcheck // Accept sees it
+	defer stop()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("switch: --thrift-port: %w", err)
+		}
+		c.Close() //nolint:errcheck // nothing was said
+	}
+}
+
+// readP4Info reads a P4Info, in text or binary form.
+func readP4Info(name string) (*p4config.P4Info, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("switch: --p4info: %w", err)
+	}
+	info := &p4config.P4Info{}
+	textErr := prototext.Unmarshal(b, info)
+	if textErr == nil {
+		return info, nil
+	}
+	if err := proto.Unmarshal(b, info); err != nil {
+		return nil, fmt.Errorf("switch: --p4info: %s is neither text nor binary P4Info: %w", name, textErr)
+	}
+	return info, nil
+}

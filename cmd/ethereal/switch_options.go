@@ -1,0 +1,328 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// switchInterface is a port of the switch: -i PORT@IFACE.
+type switchInterface struct {
+	port uint32
+	name string
+}
+
+// switchOptions is a command line of `ethereal switch`.
+type switchOptions struct {
+	interfaces []switchInterface
+	json       string
+	noP4       bool
+
+	deviceID     uint64
+	maxPorts     int
+	pcap         string // directory; "" : none
+	useFiles     int    // seconds; -1: no
+	dumpBytes    int
+	thriftPort   int // 0: none
+	logConsole   bool
+	logFile      string
+	logLevel     string
+	help         bool
+	version      bool
+	jsonVersion  bool
+	disableSwap  bool
+	grpcAddr     string
+	grpcTLS      bool
+	grpcCA       string
+	grpcCert     string
+	grpcKey      string
+	grpcMutual   bool
+	cpuPort      uint32
+	dropPort     uint32
+	queues       int
+	p4info       string
+	queueDepth   int
+	queueRate    int
+	sendBuffer   int
+	portEvents   string
+	ethernetName bool
+
+	notes []string // what was accepted without effect, in order
+}
+
+// optionKind says what follows an option's name.
+type optionKind uint8
+
+const (
+	noValue optionKind = iota
+	oneValue
+	maybeDirectory // =DIR, or a next word that is a directory
+)
+
+// switchOption is one option of the command line.
+type switchOption struct {
+	name, short string
+	kind        optionKind
+	value       string // placeholder
+	help        string
+	ignored     string // why it has no effect; "": it has
+	set         func(o *switchOptions, value string) error
+}
+
+// defaultGRPCAddr is where `ethereal switch` listens unless told otherwise.
+// simple_switch_grpc listens on all addresses.
+const defaultGRPCAddr = "127.0.0.1:9559"
+
+// switchOptionTable lists the options: simple_switch_grpc's own, general ones
+// first, then the target's, then ours.
+func switchOptionTable() []switchOption {
+	return []switchOption{
+		{name: "help", short: "h", help: "show this text", set: func(o *switchOptions, _ string) error { o.help = true; return nil }},
+		{name: "version", short: "v", help: "show the version", set: func(o *switchOptions, _ string) error { o.version = true; return nil }},
+		{name: "json-version", help: "show the newest BMv2 JSON version read", set: func(o *switchOptions, _ string) error { o.jsonVersion = true; return nil }},
+		{name: "interface", short: "i", kind: oneValue, value: "PORT@IFACE", help: "attach network interface IFACE as port PORT; may be given again", set: setInterface},
+		{name: "no-p4", help: "start without a program; a controller will push one", set: func(o *switchOptions, _ string) error { o.noP4 = true; return nil }},
+		{name: "device-id", kind: oneValue, value: "ID", help: "P4Runtime device id (default 0)", set: func(o *switchOptions, v string) error { return parseUint(v, 64, &o.deviceID) }},
+		{name: "max-port-count", kind: oneValue, value: "N", help: "most interfaces that may be attached (default 512)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.maxPorts) }},
+		{name: "pcap", kind: maybeDirectory, value: "DIR", help: "write what passes to DIR/IFACE_in.pcap and DIR/IFACE_out.pcap (default .)", set: func(o *switchOptions, v string) error { o.pcap = v; return nil }},
+		{name: "use-files", kind: oneValue, value: "SECONDS", help: "instead of interfaces, read IFACE_in.pcap after SECONDS and write IFACE_out.pcap", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.useFiles) }},
+		{name: "dump-packet-data", kind: oneValue, value: "BYTES", help: "log the first BYTES of every packet, at level info", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.dumpBytes) }},
+		{name: "log-console", help: "log to standard output", set: func(o *switchOptions, _ string) error { o.logConsole = true; return nil }},
+		{name: "log-file", kind: oneValue, value: "FILE", help: "log to FILE", set: func(o *switchOptions, v string) error { o.logFile = v; return nil }},
+		{name: "log-level", short: "L", kind: oneValue, value: "LEVEL", help: "trace, debug, info, warn, error or off (default trace)", set: setLogLevel},
+		{name: "log-flush", ignored: "every line is written at once"},
+		{name: "log-file-max-size", kind: oneValue, value: "BYTES", ignored: "the log is not rotated"},
+		{name: "log-file-max-files", kind: oneValue, value: "N", ignored: "the log is not rotated"},
+		{name: "thrift-port", kind: oneValue, value: "PORT", help: "accept and close connections on this loopback port, for scripts that wait for it;\nthere is no Thrift server", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.thriftPort) }},
+		{name: "nanolog", kind: oneValue, value: "ADDR", ignored: "there is no nanomsg event log"},
+		{name: "notifications-addr", kind: oneValue, value: "ADDR", ignored: "notifications go to P4Runtime streams"},
+		{name: "debugger", ignored: "there is no debugger"},
+		{name: "debugger-addr", kind: oneValue, value: "ADDR", ignored: "there is no debugger"},
+		{name: "restore-state", kind: oneValue, value: "FILE", ignored: "state is not saved or restored"},
+		{name: "packet-in", kind: oneValue, value: "ADDR", set: func(*switchOptions, string) error {
+			return fmt.Errorf("there is no nanomsg packet interface; attach interfaces with -i")
+		}},
+
+		{name: "grpc-server-addr", kind: oneValue, value: "ADDR:PORT", help: "serve P4Runtime and gNMI here (default " + defaultGRPCAddr + ": this machine only)", set: func(o *switchOptions, v string) error { o.grpcAddr = v; return nil }},
+		{name: "grpc-server-ssl", help: "serve with TLS", set: func(o *switchOptions, _ string) error { o.grpcTLS = true; return nil }},
+		{name: "grpc-server-cacert", kind: oneValue, value: "FILE", help: "CA certificates that sign clients', PEM", set: func(o *switchOptions, v string) error { o.grpcCA = v; return nil }},
+		{name: "grpc-server-cert", kind: oneValue, value: "FILE", help: "the server's certificate chain, PEM", set: func(o *switchOptions, v string) error { o.grpcCert = v; return nil }},
+		{name: "grpc-server-key", kind: oneValue, value: "FILE", help: "the server's private key, PEM", set: func(o *switchOptions, v string) error { o.grpcKey = v; return nil }},
+		{name: "grpc-server-with-client-auth", help: "require clients' certificates", set: func(o *switchOptions, _ string) error { o.grpcMutual = true; return nil }},
+		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without it there is none", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.cpuPort) }},
+		{name: "drop-port", kind: oneValue, value: "PORT", help: "egress port that means drop (default 511)", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.dropPort) }},
+		{name: "priority-queues", kind: oneValue, value: "N", help: "priority queues per port, 1 to 8 (default 1)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
+		{name: "disable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
+		{name: "enable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
+		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT", ignored: "packets come from interfaces only"},
+		{name: "max-mc-groups", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
+		{name: "max-l1-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
+		{name: "max-l2-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
+		{name: "load-modules", kind: oneValue, value: "FILES", ignored: "modules cannot be loaded; extern functions must be built in"},
+
+		{name: "p4info", kind: oneValue, value: "FILE", help: "P4Info of the JSON, text or binary: controllers may write at once, without a push", set: func(o *switchOptions, v string) error { o.p4info = v; return nil }},
+		{name: "queue-depth", kind: oneValue, value: "PACKETS", help: "what each egress queue holds (default 64)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queueDepth) }},
+		{name: "queue-rate", kind: oneValue, value: "PPS", help: "packets per second that leave each egress queue (default: no limit)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
+		{name: "send-buffer", kind: oneValue, value: "BYTES", help: "most that waits below the switch's queue, in an interface's own (default 65536)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
+		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
+		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
+	}
+}
+
+// parseSwitchOptions reads a command line in simple_switch_grpc's dialect:
+// options by any unambiguous beginning of their name, --name=value or --name
+// value, -iVALUE or -i VALUE, "--" before the target's options, the program's
+// JSON as the only other word. All options are taken on both sides of "--".
+func parseSwitchOptions(args []string) (*switchOptions, error) {
+	o := &switchOptions{
+		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
+		queueDepth: 64, portEvents: "auto",
+	}
+	table := switchOptionTable()
+	given := map[string]bool{}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			continue
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			if o.json != "" {
+				return nil, fmt.Errorf("switch: %q and %q: there can be one program only", o.json, arg)
+			}
+			o.json = arg
+			continue
+		}
+		opt, value, has, err := findSwitchOption(table, arg)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case opt.kind == noValue && has:
+			return nil, fmt.Errorf("switch: --%s takes no value", opt.name)
+		case opt.kind == oneValue && !has:
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("switch: --%s needs a value, %s", opt.name, opt.value)
+			}
+			value = args[i]
+		case opt.kind == maybeDirectory && !has:
+			value = "."
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && isDirectory(args[i+1]) {
+				i++
+				value = args[i]
+			}
+		}
+		if given[opt.name] && opt.name != "interface" {
+			return nil, fmt.Errorf("switch: --%s is given twice", opt.name)
+		}
+		given[opt.name] = true
+		if opt.ignored != "" {
+			o.notes = append(o.notes, fmt.Sprintf("--%s has no effect: %s", opt.name, opt.ignored))
+		}
+		if opt.set != nil {
+			if err := opt.set(o, value); err != nil {
+				return nil, fmt.Errorf("switch: --%s: %w", opt.name, err)
+			}
+		}
+	}
+	return o, o.check(given)
+}
+
+// check looks at the options together.
+func (o *switchOptions) check(given map[string]bool) error {
+	if o.help || o.version || o.jsonVersion {
+		return nil
+	}
+	switch {
+	case o.json == "" && !o.noP4:
+		return fmt.Errorf("switch: name the program's JSON, or start without one by --no-p4")
+	case o.logConsole && o.logFile != "":
+		return fmt.Errorf("switch: --log-console and --log-file exclude each other")
+	case len(o.interfaces) > o.maxPorts:
+		return fmt.Errorf("switch: %d interfaces are more than --max-port-count %d", len(o.interfaces), o.maxPorts)
+	case o.grpcTLS && o.grpcCert == "":
+		return fmt.Errorf("switch: --grpc-server-ssl needs --grpc-server-cert")
+	case o.grpcTLS && o.grpcKey == "":
+		return fmt.Errorf("switch: --grpc-server-ssl needs --grpc-server-key")
+	case o.grpcTLS && o.grpcMutual && o.grpcCA == "":
+		return fmt.Errorf("switch: --grpc-server-with-client-auth needs --grpc-server-cacert")
+	case !o.grpcTLS && (o.grpcCA != "" || o.grpcCert != "" || o.grpcKey != "" || o.grpcMutual):
+		return fmt.Errorf("switch: certificates are given without --grpc-server-ssl")
+	case o.pcap != "" && !isDirectory(o.pcap):
+		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
+	}
+	ports := map[uint32]string{}
+	for _, i := range o.interfaces {
+		if other, dup := ports[i.port]; dup {
+			return fmt.Errorf("switch: port %d is both %s and %s", i.port, other, i.name)
+		}
+		ports[i.port] = i.name
+	}
+	if name, taken := ports[o.cpuPort]; taken && o.cpuPort != 0 {
+		return fmt.Errorf("switch: --cpu-port %d is port %s; choose a number that no interface has", o.cpuPort, name)
+	}
+	if o.noP4 && o.json != "" {
+		o.notes = append(o.notes, fmt.Sprintf("%s has no effect: --no-p4 is given", o.json))
+		o.json = ""
+	}
+	if o.thriftPort != 0 {
+		o.notes = append(o.notes, "--thrift-port: there is no Thrift server; connections are accepted and closed")
+	}
+	if given["p4info"] && o.json == "" {
+		return fmt.Errorf("switch: --p4info needs the program's JSON")
+	}
+	return nil
+}
+
+// findSwitchOption finds the option that arg names, and a value within arg.
+func findSwitchOption(table []switchOption, arg string) (opt *switchOption, value string, has bool, err error) {
+	if !strings.HasPrefix(arg, "--") {
+		for i := range table {
+			if t := &table[i]; t.short != "" && t.short == arg[1:2] {
+				return t, arg[2:], len(arg) > 2, nil
+			}
+		}
+		return nil, "", false, fmt.Errorf("switch: there is no option %s; see ethereal switch --help", arg)
+	}
+	name, value, has := strings.Cut(arg[2:], "=")
+	var near []string
+	for i := range table {
+		t := &table[i]
+		if t.name == name {
+			return t, value, has, nil
+		}
+		if strings.HasPrefix(t.name, name) {
+			opt = t
+			near = append(near, "--"+t.name)
+		}
+	}
+	switch len(near) {
+	case 0:
+		return nil, "", false, fmt.Errorf("switch: there is no option --%s; see ethereal switch --help", name)
+	case 1:
+		return opt, value, has, nil
+	}
+	return nil, "", false, fmt.Errorf("switch: --%s may be %s; write more of it", name, strings.Join(near, ", "))
+}
+
+func setInterface(o *switchOptions, v string) error {
+	number, name, ok := strings.Cut(v, "@")
+	var i switchInterface
+	if !ok || name == "" {
+		return fmt.Errorf("%q is not PORT@IFACE", v)
+	}
+	if err := parsePort(number, 0, &i.port); err != nil {
+		return err
+	}
+	i.name = name
+	o.interfaces = append(o.interfaces, i)
+	return nil
+}
+
+func setLogLevel(o *switchOptions, v string) error {
+	levels := []string{"trace", "debug", "info", "warn", "error", "off"}
+	if !slices.Contains(levels, v) {
+		return fmt.Errorf("%q is not one of %s", v, strings.Join(levels, ", "))
+	}
+	o.logLevel = v
+	return nil
+}
+
+func parseUint(v string, bits int, out *uint64) error {
+	n, err := strconv.ParseUint(v, 0, bits)
+	if err != nil {
+		return fmt.Errorf("%q is not a number", v)
+	}
+	*out = n
+	return nil
+}
+
+func parsePort(v string, least uint32, out *uint32) error {
+	var n uint64
+	if err := parseUint(v, 32, &n); err != nil {
+		return err
+	}
+	if uint32(n) < least {
+		return fmt.Errorf("%d is not a port number here", n)
+	}
+	*out = uint32(n)
+	return nil
+}
+
+func parseInt(v string, least int, out *int) error {
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		return fmt.Errorf("%q is not a number", v)
+	}
+	if n < least {
+		return fmt.Errorf("%d is less than %d", n, least)
+	}
+	*out = n
+	return nil
+}
+
+func isDirectory(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2/stf"
+)
+
+// newSwitchTestCommand makes `ethereal switch test`.
+func newSwitchTestCommand() *cobra.Command {
+	var json string
+	c := &cobra.Command{
+		Use:   "test --json FILE STF...",
+		Short: "Play p4c's STF tests against a compiled program",
+		Long: `Plays STF scripts (add table entries, send packets, expect packets) against a program that p4c compiled to BMv2 JSON,
+each on a fresh switch, and says what differs. It fails when a script does.`,
+		Example: "  ethereal switch test --json program.json program.stf",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSTF(json, args, c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&json, "json", "", "the program, BMv2 JSON, in `FILE`")
+	if err := c.MarkFlagRequired("json"); err != nil {
+		panic(err) // only for a flag that does not exist
+	}
+	return c
+}
+
+func runSTF(json string, scripts []string, out io.Writer) error {
+	src, err := os.ReadFile(json)
+	if err != nil {
+		return fmt.Errorf("switch test: %w", err)
+	}
+	prog, err := bmv2.Load(src)
+	if err != nil {
+		return fmt.Errorf("switch test: %s: %w", json, err)
+	}
+	failed := 0
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("switch test: %w", err)
+		}
+		script, err := stf.Parse(name, text)
+		if err != nil {
+			return err
+		}
+		report, err := script.Run(prog)
+		if err != nil {
+			return err
+		}
+		verdict := "pass"
+		if !report.Passed() {
+			verdict = "FAIL"
+			failed++
+		}
+		if _, err := fmt.Fprintf(out, "%s %s: %d sent, %d expected, %d received\n", verdict, name, report.Sent, report.Expected, report.Received); err != nil {
+			return err
+		}
+		for _, f := range report.Failures {
+			if _, err := fmt.Fprintf(out, "  %s\n", f); err != nil {
+				return err
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%w: %d of %d scripts", errRun, failed, len(scripts))
+	}
+	return nil
+}
