@@ -1,0 +1,150 @@
+package differential
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+)
+
+// Pair is two devices that ought to do the same: ours and the reference.
+type Pair struct {
+	Ours, Reference Device
+	// Lag is how many packets the reference holds back: it handles a packet
+	// when that many more have come.
+	Lag int
+
+	waiting []Packet
+	Packets int // handled so far
+	Outputs int // compared so far
+	Writes  int // that both accepted
+}
+
+// Difference is what the two devices did differently.
+type Difference struct {
+	What            string
+	Ours, Reference string
+}
+
+func (d Difference) Error() string {
+	return fmt.Sprintf("%s:\n  ours:      %s\n  reference: %s", d.What, d.Ours, d.Reference)
+}
+
+// Write makes an update on both. Both must take it or refuse it; how they word
+// a refusal is their own matter.
+func (p *Pair) Write(u *p4.Update) error {
+	mine, theirs := p.Ours.Write(u), p.Reference.Write(u)
+	for _, err := range []error{mine, theirs} {
+		if c := status.Code(err); c == codes.Unavailable || c == codes.DeadlineExceeded {
+			return err
+		}
+	}
+	if (mine == nil) != (theirs == nil) {
+		return Difference{"write " + prototext.MarshalOptions{}.Format(u), fmt.Sprint(mine), fmt.Sprint(theirs)}
+	}
+	if mine == nil {
+		p.Writes++
+	}
+	return nil
+}
+
+// Run sends packets to both and compares what comes out.
+func (p *Pair) Run(in []Packet) error {
+	all := append(p.waiting, in...)
+	ready := max(0, len(all)-p.Lag)
+	mine, err := p.Ours.Run(all[:ready], 0)
+	if err != nil {
+		return err
+	}
+	want := 0
+	for _, out := range mine {
+		want += len(out)
+	}
+	theirs, err := p.Reference.Run(in, want)
+	if err != nil {
+		return err
+	}
+	for _, port := range slices.Sorted(maps.Keys(union(mine, theirs))) {
+		a, b := mine[port], theirs[port]
+		for i := range max(len(a), len(b)) {
+			switch {
+			case i >= len(a):
+				return Difference{fmt.Sprintf("port %d, packet %d of this batch", port, i), "nothing", hex.EncodeToString(b[i])}
+			case i >= len(b):
+				return Difference{fmt.Sprintf("port %d, packet %d of this batch", port, i), hex.EncodeToString(a[i]), "nothing"}
+			case !bytes.Equal(a[i], b[i]):
+				return Difference{fmt.Sprintf("port %d, packet %d of this batch", port, i), hex.EncodeToString(a[i]), hex.EncodeToString(b[i])}
+			}
+		}
+	}
+	p.Packets += ready
+	p.Outputs += want
+	p.waiting = slices.Clone(all[ready:])
+	return nil
+}
+
+func union(a, b map[uint32][][]byte) map[uint32]bool {
+	keys := map[uint32]bool{}
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
+}
+
+// Compare reads entities from both and compares them, in whatever order they
+// come.
+func (p *Pair) Compare(what string, e *p4.Entity) error {
+	mine, err := p.Ours.Read(e)
+	if err != nil {
+		return fmt.Errorf("differential: read %s from ours: %w", what, err)
+	}
+	theirs, err := p.Reference.Read(e)
+	if err != nil {
+		return fmt.Errorf("differential: read %s from the reference: %w", what, err)
+	}
+	a, b := canonical(mine), canonical(theirs)
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a):
+			return Difference{what, "nothing more", b[i]}
+		case i >= len(b):
+			return Difference{what, a[i], "nothing more"}
+		case a[i] != b[i]:
+			return Difference{what, a[i], b[i]}
+		}
+	}
+	return nil
+}
+
+// canonical prints entities, sorted. A counter cell of zero is left out: devices
+// differ in whether they return those of a wildcard read.
+func canonical(entities []*p4.Entity) []string {
+	var out []string
+	for _, e := range entities {
+		if c := e.GetCounterEntry(); c != nil && c.GetData().GetPacketCount() == 0 && c.GetData().GetByteCount() == 0 {
+			continue
+		}
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(e)
+		if err != nil {
+			continue
+		}
+		out = append(out, hex.EncodeToString(b)+" "+prototext.MarshalOptions{}.Format(e))
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Compare(a[:min(len(a), 2000)], b[:min(len(b), 2000)]) })
+	for i, s := range out {
+		_, text, _ := bytes.Cut([]byte(s), []byte(" "))
+		out[i] = string(bytes.Join(bytes.Fields(text), []byte(" ")))
+	}
+	return out
+}

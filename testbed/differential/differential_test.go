@@ -1,0 +1,235 @@
+package differential
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+)
+
+// reference finds BMv2, or skips the test.
+func reference(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv("BMV2")
+	if name == "" {
+		name = "simple_switch_grpc"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip("BMv2 is not here: set BMV2 to a simple_switch_grpc")
+	}
+	return path
+}
+
+// count returns how many packets a test sends: DIFFERENTIAL_PACKETS, or few.
+func count(t *testing.T, few int) int {
+	t.Helper()
+	text := os.Getenv("DIFFERENTIAL_PACKETS")
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("DIFFERENTIAL_PACKETS: %v", err)
+	}
+	return n
+}
+
+func newPair(t *testing.T, p Program, ports []uint32) *Pair {
+	t.Helper()
+	binary := reference(t)
+	mine, err := NewOurs(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "differential") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	theirs, err := NewBMv2(t.Context(), binary, dir, p, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := theirs.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return &Pair{Ours: mine, Reference: theirs, Lag: len(ports)}
+}
+
+// batch returns n packets, by the ports in turn.
+func batch(ports []uint32, n int, frame func(port uint32) []byte) []Packet {
+	var ps []Packet
+	for len(ps) < n {
+		for _, port := range ports {
+			ps = append(ps, Packet{Port: port, Data: frame(port)})
+		}
+	}
+	return ps
+}
+
+// TestEthereal compares our own program: the tables a controller gives an
+// aggregation switch and a ToR, labelled and other traffic, random frames, ports
+// that die and come back in the data plane.
+func TestEthereal(t *testing.T) {
+	program := Program{JSON: p4src.V1ModelJSON(), P4Info: p4src.V1ModelP4Info()}
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := p4rt.NewSchema(program.P4Info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := controller.New(controller.Config{
+		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel,
+		ECN:          controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500},
+		MaxGroupSize: schema.MaxGroupSize(), // QuenchIntervalUs 0: every packet for a dead port is answered
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := []uint32{1, 2, 3, 4, p4src.PortEventPort}
+	for _, node := range []fabric.NodeID{f.ToRID(0), f.AggID(0)} {
+		t.Run(f.Name(node), func(t *testing.T) {
+			pair := newPair(t, program, ports)
+			batches, err := schema.WriteRequests(p4rt.Writer{DeviceID: deviceID, ElectionID: electionID}, controller.Diff(nil, core.Desired(node)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range batches {
+				for _, u := range b.Request.GetUpdates() {
+					if err := pair.Write(u); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			rng := rand.New(rand.NewPCG(1, uint64(node)))
+			address := func() []byte {
+				a := f.HostAddr4(fabric.NodeID(rng.IntN(f.Hosts()))).As4()
+				if rng.IntN(20) == 0 {
+					a[rng.IntN(4)] ^= byte(rng.Uint32())
+				}
+				return a[:]
+			}
+			epoch := uint32(0)
+			frame := func(port uint32) []byte {
+				if rng.IntN(40) == 0 {
+					epoch++
+					return p4src.AppendPortEvent(nil, uint16(1+rng.IntN(5)), rng.IntN(3) > 0, epoch)
+				}
+				return Frame(rng, address)
+			}
+			runAndCompare(t, pair, ports, count(t, 2000), frame)
+		})
+	}
+}
+
+// runAndCompare sends n packets in batches small enough for BMv2's queues, then
+// compares all counters.
+func runAndCompare(t *testing.T, pair *Pair, ports []uint32, n int, frame func(uint32) []byte) {
+	t.Helper()
+	for pair.Packets < n {
+		if err := pair.Run(batch(ports, 6*len(ports), frame)); err != nil {
+			t.Fatalf("after %d packets: %v", pair.Packets, err)
+		}
+	}
+	compareCounters(t, pair)
+	t.Logf("%d packets in, %d out, %d writes: no difference", pair.Packets, pair.Outputs, pair.Writes)
+}
+
+func compareCounters(t *testing.T, pair *Pair) {
+	t.Helper()
+	for _, e := range []struct {
+		what   string
+		entity *p4.Entity
+	}{
+		{"counters", &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{}}}},
+		{"direct counters", &p4.Entity{Entity: &p4.Entity_DirectCounterEntry{
+			DirectCounterEntry: &p4.DirectCounterEntry{TableEntry: &p4.TableEntry{}},
+		}}},
+	} {
+		if err := pair.Compare(e.what, e.entity); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSamples compares p4c's sample programs for v1model that have tables, with
+// random entries and frames. P4C names the compiler, P4C_SAMPLES its folder of
+// samples, DIFFERENTIAL_SAMPLES a pattern of names (default: a spread).
+func TestSamples(t *testing.T) {
+	reference(t)
+	p4c, samples := os.Getenv("P4C"), os.Getenv("P4C_SAMPLES")
+	if p4c == "" || samples == "" {
+		t.Skip("p4c is not here: set P4C and P4C_SAMPLES")
+	}
+	names := []string{
+		"basic_routing-bmv2", "flowlet_switching-bmv2", "action_profile-bmv2", "checksum1-bmv2", "header-stack-ops-bmv2",
+		"issue655-bmv2", "issue1025-bmv2", "table-entries-ser-enum-bmv2", "ternary2-bmv2", "match-on-exprs2-bmv2",
+		"arith-bmv2", "arith1-bmv2", "concat-bmv2", "equality-bmv2", "slice-def-use", "strength3", "union-bmv2",
+		"union-valid-bmv2", "v1model-digest-containing-ser-enum", "key-bmv2", "key1-bmv2", "lpm1-bmv2", "multicast-bmv2",
+	}
+	if pattern := os.Getenv("DIFFERENTIAL_SAMPLES"); pattern != "" {
+		paths, err := filepath.Glob(filepath.Join(samples, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, p := range paths {
+			names = append(names, strings.TrimSuffix(filepath.Base(p), ".p4"))
+		}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			json, info := filepath.Join(dir, "p.json"), filepath.Join(dir, "p.txtpb")
+			source := filepath.Join(samples, name+".p4")
+			if _, err := os.Stat(source); err != nil {
+				t.Skip("no such sample in this version of p4c")
+			}
+			if out, err := exec.Command(p4c, "--arch", "v1model", "--std", "p4-16", "-o", json, "--p4runtime-files", info, source).CombinedOutput(); err != nil {
+				t.Skipf("p4c does not compile it for BMv2: %.200s", out)
+			}
+			program := Program{P4Info: new(p4config.P4Info)}
+			var err error
+			if program.JSON, err = os.ReadFile(json); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(info)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := prototext.Unmarshal(text, program.P4Info); err != nil {
+				t.Fatal(err)
+			}
+			ports := []uint32{0, 1, 2, 3, 4, 5, 6, 7}
+			pair := newPair(t, program, ports)
+			rng := rand.New(rand.NewPCG(1, 2))
+			for _, u := range Entries(rng, program.P4Info, 200) {
+				if err := pair.Write(u); err != nil {
+					t.Error(err)
+				}
+			}
+			address := func() []byte {
+				return []byte{byte(rng.IntN(2) * 10), 0, byte(rng.IntN(3)), byte(rng.IntN(8))}
+			}
+			runAndCompare(t, pair, ports, count(t, 1000), func(uint32) []byte { return Frame(rng, address) })
+		})
+	}
+}
