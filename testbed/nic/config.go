@@ -71,6 +71,8 @@ type Config struct {
 	// dead uplink, as its DSCP says. nil keeps the label. It is not asked about
 	// labels of no path.
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
+	// Balancer labels the packets of balanced QPs; nil: there are none.
+	Balancer Balancer
 	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
 	// ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32

@@ -17,7 +17,7 @@
 //
 // # Sending
 //
-// A QP is opened for one message of known size and ends when the last byte is
+// A QP is opened for one message of known size, or none for a probe, and ends when the last byte is
 // acknowledged. Loss is repaired by going back to the first unacknowledged
 // packet, on a NAK or when the retransmission timer expires: one timer per QP,
 // started anew by each data packet and each ACK. A QP is on one path, named by
@@ -26,6 +26,10 @@
 // and the timer would have to expire. So the QP sends a zero-length WRITE, the
 // nudge, whose PSN shows the receiver the gap. An RNIC does that if it is given
 // a zero-byte RDMA WRITE.
+//
+// A balanced QP asks a [Balancer] for the label of every data packet instead,
+// and its ACKs tell the Balancer how the packet fared. That is what an RNIC does
+// that sprays packets, by a rule that it is given.
 //
 // # Queue pair numbers
 //

@@ -346,8 +346,9 @@ func TestRefusals(t *testing.T) {
 		m    Message
 		want string
 	}{
-		{Message{QP: 2, Dst: 1, Bytes: 0}, "0 bytes"},
-		{Message{QP: 2, Dst: 1, Bytes: MaxMessage + 1}, "carries 1 to"},
+		{Message{QP: 2, Dst: 1, Bytes: -1}, "-1 bytes"},
+		{Message{QP: 2, Dst: 1, Bytes: 1, Balanced: true}, "set Config.Balancer"},
+		{Message{QP: 2, Dst: 1, Bytes: MaxMessage + 1}, "carries 0 to"},
 		{Message{QP: 2, Dst: 0, Bytes: 1}, "host other than 0"},
 		{Message{QP: 2, Dst: 99, Bytes: 1}, "to node 99"},
 		{Message{QP: 1, Dst: 1, Bytes: 1}, "is open already"},

@@ -129,5 +129,5 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.StaleAcks++
 		return
 	}
-	e.onAck(now, q, p.psn, nak, p.becn)
+	e.onAck(now, q, p, nak)
 }

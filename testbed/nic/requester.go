@@ -15,11 +15,13 @@ type Message struct {
 	QP    QP            // not in use, in any past use either if stale events are to be told apart
 	ID    uint64        // handed over to the receiver with the message, in the RETH's address
 	Dst   fabric.NodeID // another host
-	Bytes int64         // of payload, 1 to MaxMessage
+	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which nobody is told of but its sender
 	// Label goes into the source port (and the flow label). Traffic that is not
 	// to be source-routed takes one at or above the fabric's LabelSpan.
 	Label fabric.Label
 	Start fabric.Time // nothing is sent before
+	// Balanced asks Config.Balancer for the label of every data packet.
+	Balanced bool
 }
 
 // requester is the sending half of an endpoint.
@@ -63,16 +65,17 @@ type qp struct {
 	hdr   [stackLen]byte // headers up to BTH, all but length, opcode, flags and PSN
 	ipSum uint32
 
-	id      QP
-	live    bool
-	where   place
-	timed   bool // is in requester.expiring
-	pos     int32
-	peer    int32
-	qpn     uint32
-	next    *qp // in turn
-	message uint64
-	bytes   int64
+	id       QP
+	live     bool
+	where    place
+	timed    bool // is in requester.expiring
+	balanced bool // Config.Balancer labels its packets
+	pos      int32
+	peer     int32
+	qpn      uint32
+	next     *qp // in turn
+	message  uint64
+	bytes    int64
 
 	firstPSN  uint32
 	data      int32 // packets of the message
@@ -85,6 +88,7 @@ type qp struct {
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
 	rate     rate
+	timing   timing // of balanced QPs
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
@@ -94,6 +98,7 @@ func (q *qp) total() int32 { return q.data + q.nudges }
 func (q *qp) goBack() {
 	q.nextOut = q.unacked
 	q.nudges = 0
+	q.timing.packet = 0 // its ACK could be for either copy
 }
 
 // payload returns the bytes of data in packets from up to below to.
@@ -111,16 +116,19 @@ func (q *qp) payload(from, to int32, mtu int64) int64 {
 
 // Open makes a QP that sends m. The error wraps [ErrMessage].
 func (e *Endpoint) Open(now fabric.Time, m Message) error {
-	if m.Bytes < 1 || m.Bytes > MaxMessage {
-		return fmt.Errorf("%w: %d bytes; a queue pair carries 1 to %d", ErrMessage, m.Bytes, MaxMessage)
+	if m.Bytes < 0 || m.Bytes > MaxMessage {
+		return fmt.Errorf("%w: %d bytes; a queue pair carries 0 to %d", ErrMessage, m.Bytes, MaxMessage)
 	}
 	mtu := int64(e.cfg.MTU)
-	packets := (m.Bytes + mtu - 1) / mtu
+	packets := max(1, (m.Bytes+mtu-1)/mtu)
 	if packets > maxPackets {
 		return fmt.Errorf("%w: %d packets; use an MTU above %d", ErrMessage, packets, m.Bytes/maxPackets)
 	}
 	if m.Dst < 0 || int(m.Dst) >= e.cfg.Fabric.Hosts() || m.Dst == e.cfg.Host {
 		return fmt.Errorf("%w: to node %d; use a host other than %d", ErrMessage, m.Dst, e.cfg.Host)
+	}
+	if m.Balanced && e.cfg.Balancer == nil {
+		return fmt.Errorf("%w: it is to be balanced by nobody; set Config.Balancer", ErrMessage)
 	}
 	if e.byID.get(uint64(m.QP)) >= 0 {
 		return fmt.Errorf("%w: queue pair %d is open already", ErrMessage, m.QP)
@@ -137,7 +145,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	}
 	q := e.newQP()
 	e.peers[p].slots[s].qp = q
-	q.id, q.live, q.peer = m.QP, true, p
+	q.id, q.live, q.peer, q.balanced = m.QP, true, p, m.Balanced
 	q.qpn = qpNumber(uint32(s), e.peers[p].slots[s].generation)
 	q.message, q.bytes = m.ID, m.Bytes
 	q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
@@ -146,6 +154,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.nudges, q.unacked, q.nextOut, q.sent = 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
 	q.rate = newRate(e)
+	q.timing = timing{}
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
@@ -280,8 +289,14 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 			continue
 		}
 		f := e.buildData(q, dst)
+		if q.balanced {
+			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
+		}
 		q.nextOut++
 		if q.nextOut > q.sent {
+			if q.balanced {
+				q.timing.sent(now, q.sent)
+			}
 			q.sent = q.nextOut
 		} else {
 			e.stats.Retransmissions++
@@ -337,14 +352,17 @@ func (e *Endpoint) buildData(q *qp, dst []byte) Frame {
 }
 
 // onAck handles an acknowledgement, positive or negative.
-func (e *Endpoint) onAck(now fabric.Time, q *qp, psn uint32, nak, becn bool) {
-	upTo := q.unacked + psnDiff(psn, q.firstPSN+uint32(q.unacked))
+func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
 	if !nak {
 		upTo++
 	}
 	if upTo > q.sent {
 		e.stats.Malformed++
 		return
+	}
+	if q.balanced && !nak {
+		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.timing.acked(now, q.unacked, upTo)})
 	}
 	if upTo < q.unacked || !nak && upTo == q.unacked {
 		e.stats.StaleAcks++
@@ -354,11 +372,11 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, psn uint32, nak, becn bool) {
 	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
 	q.unacked = upTo
 	q.nextOut = max(q.nextOut, upTo)
-	if becn {
+	if p.becn {
 		e.stats.Marked++
 	}
 	if newly > 0 {
-		q.rate.acked(e, q, newly, becn)
+		q.rate.acked(e, q, newly, p.becn)
 	}
 	if nak {
 		e.stats.NaksTaken++
