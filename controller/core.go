@@ -34,12 +34,13 @@ type Core struct {
 // link is what is known of one link.
 type link struct {
 	downA, downB bool // what the ends said last
+	drained      bool // taken out of use by an operator
 	pending      bool // in Core.changed
 	epoch        uint64
 	at           fabric.Time
 }
 
-func (l *link) up() bool { return !l.downA && !l.downB }
+func (l *link) up() bool { return !l.downA && !l.downB && !l.drained }
 
 // New returns a core that holds every link to be up, or what [Config.Validate]
 // reports.
@@ -79,8 +80,15 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	} else {
 		l.downB = !up
 	}
+	c.linkChanged(now, id, was)
+	return nil
+}
+
+// linkChanged follows up on what was said of a link that was up or not.
+func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, was bool) {
+	l := &c.links[id]
 	if l.up() == was {
-		return nil
+		return
 	}
 	l.epoch++
 	l.at = now
@@ -93,7 +101,6 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	c.notices = append(c.notices, &statepb.Update{
 		Epoch: c.epoch, Instance: c.cfg.Instance, Links: []*statepb.LinkState{c.linkState(id)},
 	})
-	return nil
 }
 
 func (c *Core) unknownPort(node fabric.NodeID, port fabric.PortNo) error {
@@ -171,6 +178,24 @@ type SwitchDelta struct {
 type Ready struct {
 	Writes  []SwitchDelta     // a switch may appear in several stages
 	Notices []*statepb.Update // for the agents; one per change of a link, in order
+}
+
+// Written returns the full tables of a switch that carried out everything
+// [Core.Ready] ever returned, sorted by [Key.Compare]: what the next deltas build
+// on, where [Core.Desired] is what they lead to. It returns nil for a host.
+func (c *Core) Written(node fabric.NodeID) []Entry {
+	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host {
+		return nil
+	}
+	return c.appendDesired(nil, c.written, node)
+}
+
+// Notices returns the notices of the next [Ready] and takes them out of it, for
+// an owner that cannot write to switches now but can talk to agents.
+func (c *Core) Notices() []*statepb.Update {
+	ns := c.notices
+	c.notices = nil
+	return ns
 }
 
 // Ready returns what came up since the last call. The caller must carry it out

@@ -34,6 +34,13 @@
 // failure itself did not make, and no packet is sent towards a switch that is
 // not ready for it.
 //
+// # Drains
+//
+// [Core.Drain] takes a link out of use while it still carries packets: tables and
+// agents are told as if it were down, in the same order, so that nothing is sent
+// over it any more once the writes are acknowledged and the agents have flipped.
+// [Core.Severed] tells beforehand whom that would cut off.
+//
 // # Traps
 //
 // A group's weights may have to be approximated to fit the target's group size;

@@ -180,12 +180,12 @@ func TestStalled(t *testing.T) {
 	serve(t, ServiceConfig{}, func(t *testing.T, s *served) {
 		s.start(64)
 		stalled := s.dial(hello(0, "", 0))
-		live := make([]*client, 8)
+		live := make([]*client, 4)
 		for i := range live {
 			live[i] = s.dial(hello(uint32(i+1), "", 0))
 			live[i].expect(t, "a 0 snapshot=true heartbeat=false links=0")
 		}
-		const changes = 20_000
+		const changes = 10_000
 		for range changes {
 			s.change(uint32(s.epoch % 10))
 			for _, c := range live {
