@@ -23,6 +23,10 @@ const (
 	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip
 	DefaultMinRate      = 100 * fabric.Mbps
 	DefaultGainShift    = 4 // [ref] g = 1/16
+
+	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several
+	// round trips at 400 Gb/s.
+	DefaultReorderWindow = 256
 )
 
 // MaxMessage is the longest message of a QP in bytes: RC's limit.
@@ -60,6 +64,16 @@ type Config struct {
 	// NakPerPath lets a responder repeat a NAK for a packet that comes by another
 	// path than the one that showed the gap. An RNIC sends one NAK per gap.
 	NakPerPath bool
+
+	// Receiver is what the responders of all hosts do with packets that come
+	// before their turn; senders repeat accordingly.
+	Receiver Receiver
+	// ReorderWindow is how many packets from the first one missing a responder
+	// of SelectiveRepeat can keep, and the sender has on the way at most; 0:
+	// DefaultReorderWindow. A packet of a balanced QP is taken for lost when
+	// one half a window later has arrived. A QP with a path of its own has no
+	// reason to be reordered: any later packet tells.
+	ReorderWindow int
 
 	Control      Control
 	AdditiveRate fabric.Rate // per round trip without a mark; 0: DefaultAdditiveRate
@@ -100,6 +114,9 @@ func (c Config) withDefaults() Config {
 	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
 		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
 	}
+	if c.ReorderWindow == 0 {
+		c.ReorderWindow = DefaultReorderWindow
+	}
 	if c.InitialPSN == nil {
 		c.InitialPSN = hashedPSN
 	}
@@ -129,10 +146,26 @@ func (c Config) Validate() error {
 		return bad("line rate is %v; use at most 8Tb/s", c.LineRate)
 	case c.GainShift > 16:
 		return bad("gain is 1/2^%d; use a shift of 1 to 16", c.GainShift)
+	case c.Receiver > Ideal:
+		return bad("receiver %d is unknown", c.Receiver)
+	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
+		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
 	case c.Control > NoControl:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil
+}
+
+// threshold returns how much later a packet must have been sent that is
+// acknowledged, for one before it to be taken for lost.
+func (e *Endpoint) threshold(q *qp) int32 {
+	switch {
+	case !q.balanced:
+		return 1
+	case e.cfg.Receiver == Ideal:
+		return unlimited
+	}
+	return int32(e.cfg.ReorderWindow) / 2
 }
 
 // hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.

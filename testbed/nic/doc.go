@@ -13,7 +13,8 @@
 // a packet and gets one or none; [Endpoint.NextWake] then says when to ask again
 // unless [Endpoint.Receive] or [Endpoint.Open] comes first. Control packets (ACK,
 // NAK) go before data; data QPs take turns, one packet each, at their own pace.
-// There is no window.
+// There is no window,
+// but see below for receivers that reorder.
 //
 // # Sending
 //
@@ -30,6 +31,17 @@
 // A balanced QP asks a [Balancer] for the label of every data packet instead,
 // and its ACKs tell the Balancer how the packet fared. That is what an RNIC does
 // that sprays packets, by a rule that it is given.
+//
+// # Receivers
+//
+// With [GoBackN], the default, the above is all. With [SelectiveRepeat] and
+// [Ideal] the responder keeps packets that come before their turn and there are
+// no NAKs: every packet is acknowledged by its own PSN, in the AETH's MSN field
+// for want of another, and all packets before the expected one with it. (The
+// idea is IRN's, SIGCOMM 2018, whose NAKs carry both.) The sender repeats what is
+// lost and no more; see [Config].ReorderWindow for when that is. Its timer
+// starts anew only when the first unacknowledged packet changes, so that packets
+// on paths that work do not hide one that does not.
 //
 // # Queue pair numbers
 //
@@ -51,7 +63,9 @@
 // # Congestion
 //
 // Data is sent as ECT(0). A data packet that arrives with CE has its ACK carry
-// BECN; the sender reacts as DCTCP does, with a rate in place of a window.
+// BECN. With [DCTCP] the sender reacts to those, with a rate in place of a
+// window. With [DCQCN] the responder sends CNPs as well, and the sender reacts to
+// them alone.
 //
 // # Events
 //

@@ -46,10 +46,11 @@ type Stats struct {
 	Marked                uint64 // acknowledgements that carried BECN
 	RateCuts              uint64
 	DataReceived          uint64
-	BytesDelivered        uint64 // payload of packets taken in order
+	BytesDelivered        uint64 // payload of packets taken
 	Delivered             uint64 // messages
 	Duplicates            uint64 // data packets below the expected PSN
 	OutOfOrder            uint64 // data packets above it
+	BeyondWindow          uint64 // data packets beyond the reorder window
 	StaleData             uint64 // data packets of a QP that was closed
 	StaleAcks             uint64 // ACKs that say nothing new, or of a QP that was closed
 	CongestionMarks       uint64 // data packets that came with CE
@@ -70,6 +71,7 @@ type Endpoint struct {
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
 	fullGap fabric.Time // their transmission time at line rate
+	span    int32       // packets a responder can be sent from the first it misses
 	stats   Stats
 	requester
 	responder
@@ -83,6 +85,10 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	e := &Endpoint{cfg: c.withDefaults(), handler: h}
 	e.stack = newStack(&e.cfg)
+	e.span = unlimited
+	if e.cfg.Receiver == SelectiveRepeat {
+		e.span = int32(e.cfg.ReorderWindow)
+	}
 	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {

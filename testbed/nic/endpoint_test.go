@@ -22,10 +22,15 @@ func TestExactlyOnce(t *testing.T) {
 		every := rapid.IntRange(1, 5).Draw(rt, "ack every")
 		byAck := rapid.Bool().Draw(rt, "timer by ack")
 		perPath := rapid.Bool().Draw(rt, "nak per path")
+		receiver := Receiver(rapid.IntRange(0, int(Ideal)).Draw(rt, "receiver"))
+		window := rapid.SampledFrom([]int{2, 3, 20, 300}).Draw(rt, "reorder window")
+		balanced := rapid.Bool().Draw(rt, "balanced")
 		w := newWorld(t, n, func(c *Config) {
 			c.IPv6, c.FlowLabel = ipv6, ipv6
 			c.MTU = mtu
 			c.AckEvery, c.RTOByAck, c.NakPerPath = every, byAck, perPath
+			c.Receiver, c.ReorderWindow = receiver, window
+			c.Balancer = &turns{labels: 4}
 			// Close to the wrap-around more often than not.
 			c.InitialPSN = func(_, _ fabric.NodeID, qpn uint32) uint32 {
 				return uint32(-int32(base%64)) + qpn
@@ -53,6 +58,7 @@ func TestExactlyOnce(t *testing.T) {
 			w.open(src, Message{
 				QP: next, ID: id, Dst: fabric.NodeID(dst), Bytes: bytes,
 				Label: fabric.Label(rng.IntN(4)), Start: w.now + fabric.Time(rng.IntN(50_000)),
+				Balanced: balanced,
 			})
 			next++
 		}
@@ -95,7 +101,7 @@ func TestExactlyOnce(t *testing.T) {
 		}
 		for _, h := range w.hosts {
 			s := h.e.Stats()
-			if s.ActiveQPs != 0 || s.QPsOpened != s.QPsDone || s.Malformed != 0 || s.Foreign != 0 {
+			if s.ActiveQPs != 0 || s.QPsOpened != s.QPsDone || s.Malformed != 0 || s.Foreign != 0 || s.BeyondWindow != 0 {
 				rt.Fatalf("host %d: %+v", h.me, s)
 			}
 			if len(h.e.free) != len(h.e.qps) || h.e.byID.used != 0 {
@@ -372,6 +378,8 @@ func TestRefusals(t *testing.T) {
 		{Config{Fabric: f, RTO: -1}, "negative"},
 		{Config{Fabric: f, MinRate: fabric.Tbps}, "least rate"},
 		{Config{Fabric: f, Control: 9}, "control 9"},
+		{Config{Fabric: f, Receiver: 9}, "receiver 9"},
+		{Config{Fabric: f, ReorderWindow: 1}, "reorder window is 1"},
 	} {
 		if _, err := New(c.c, w.hosts[0]); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)

@@ -129,5 +129,13 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.StaleAcks++
 		return
 	}
-	e.onAck(now, q, p, nak)
+	if q.selective == nil {
+		e.onAck(now, q, p, nak)
+		return
+	}
+	if nak { // whoever sends it is no receiver of this kind
+		e.stats.Malformed++
+		return
+	}
+	e.onSelectiveAck(now, q, p)
 }

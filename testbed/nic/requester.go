@@ -89,6 +89,8 @@ type qp struct {
 	expireAt fabric.Time // retransmission deadline
 	rate     rate
 	timing   timing // of balanced QPs
+
+	selective *selective // nil: go-back-N
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
@@ -155,6 +157,12 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.sendAt, q.expireAt = m.Start, never
 	q.rate = newRate(e)
 	q.timing = timing{}
+	if e.cfg.Receiver != GoBackN {
+		if q.selective == nil {
+			q.selective = &selective{}
+		}
+		q.selective.begin(e.threshold(q))
+	}
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
@@ -255,7 +263,10 @@ func (e *Endpoint) release(q *qp) {
 
 // activate queues a QP that has something to send.
 func (e *Endpoint) activate(q *qp) {
-	if q.where == nowhere && q.nextOut < q.total() {
+	if q.where != nowhere {
+		return
+	}
+	if _, ok := e.pick(q); ok {
 		e.enqueue(q)
 	}
 }
@@ -277,36 +288,42 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		q := e.head
 		e.head = q.next
 		q.where = nowhere
-		switch {
-		case !q.live:
+		if !q.live {
 			e.free = append(e.free, q.pos)
 			continue
-		case q.nextOut == q.total():
+		}
+		i, ok := e.pick(q)
+		switch {
+		case !ok:
 			continue
 		case q.sendAt > now:
 			q.where = inPaced
 			e.paced.push(q.sendAt, q)
 			continue
 		}
-		f := e.buildData(q, dst)
+		f := e.buildData(q, i, dst)
 		if q.balanced {
 			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
 		}
-		q.nextOut++
-		if q.nextOut > q.sent {
+		if i == q.sent {
 			if q.balanced {
-				q.timing.sent(now, q.sent)
+				q.timing.sent(now, i)
 			}
-			q.sent = q.nextOut
+			q.sent++
 		} else {
 			e.stats.Retransmissions++
 		}
+		if i == q.nextOut {
+			q.nextOut++
+		} else {
+			q.selective.repeated(q, i)
+		}
 		e.stats.DataSent++
 		q.sendAt = now + e.gap(q, f.Len+f.Tail)
-		if !e.cfg.RTOByAck || q.expireAt == never {
+		if !e.cfg.RTOByAck && q.selective == nil || q.expireAt == never {
 			e.restart(now, q)
 		}
-		if q.nextOut < q.total() {
+		if _, ok := e.pick(q); ok {
 			e.enqueue(q)
 		}
 		return f, true
@@ -314,9 +331,9 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 	return Frame{}, false
 }
 
-// buildData writes the headers of the QP's next packet.
-func (e *Endpoint) buildData(q *qp, dst []byte) Frame {
-	i, st := q.nextOut, &e.stack
+// buildData writes the headers of the QP's packet i.
+func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
+	st := &e.stack
 	payload, last := e.cfg.MTU, i == q.data-1
 	opcode := rocev2.WriteMiddle
 	switch {
@@ -388,6 +405,12 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 	} else {
 		q.expireAt = never
 	}
+	e.settle(now, q, bytes)
+}
+
+// settle reports newly acknowledged bytes, and the end of a QP that has come to
+// it.
+func (e *Endpoint) settle(now fabric.Time, q *qp, bytes int64) {
 	id, done := q.id, q.unacked >= q.data
 	if done {
 		e.release(q)
@@ -405,6 +428,9 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 // restart starts the QP's retransmission timer anew.
 func (e *Endpoint) restart(now fabric.Time, q *qp) {
 	q.expireAt = now + e.cfg.RTO
+	if q.selective != nil {
+		q.selective.old = q.sent
+	}
 	if !q.timed {
 		q.timed = true
 		e.expiring.push(q.expireAt, q)
@@ -416,11 +442,10 @@ func (e *Endpoint) expire(now fabric.Time) {
 	for len(e.paced) > 0 && e.paced[0].at <= now {
 		q := e.paced.pop()
 		q.where = nowhere
-		switch {
-		case !q.live:
+		if q.live {
+			e.activate(q)
+		} else {
 			e.free = append(e.free, q.pos)
-		case q.nextOut < q.total():
-			e.enqueue(q)
 		}
 	}
 	for {
@@ -431,7 +456,12 @@ func (e *Endpoint) expire(now fabric.Time) {
 		q := e.expiring.pop()
 		q.timed = false
 		q.expireAt = never
-		q.goBack()
+		if q.selective != nil {
+			q.selective.expired(q)
+			q.timing.packet = 0
+		} else {
+			q.goBack()
+		}
 		e.stats.Timeouts++
 		e.activate(q)
 		e.handler.Timeout(now, q.id)

@@ -27,6 +27,7 @@ type context struct {
 	message uint64
 	length  int64
 	got     int64
+	reorder *reorder // nil: go-back-N
 }
 
 // receiveData handles a data packet.
@@ -40,6 +41,10 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	if p.ce {
 		e.stats.CongestionMarks++
 		c.ce = true
+	}
+	if c.reorder != nil {
+		e.receiveReordered(now, c, p)
+		return
 	}
 	switch ahead := psnDiff(p.psn, c.next); {
 	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
@@ -98,7 +103,13 @@ func (e *Endpoint) contextOf(p *packet) *context {
 		e.known.put(key, at)
 	}
 	c := &e.contexts[at]
-	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask}
+	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask, reorder: c.reorder}
+	if e.cfg.Receiver != GoBackN {
+		if c.reorder == nil {
+			c.reorder = &reorder{}
+		}
+		c.reorder.begin()
+	}
 	return c
 }
 
@@ -136,11 +147,17 @@ func (e *Endpoint) reply(now fabric.Time, c *context, p *packet, syndrome rocev2
 	if syndrome == rocev2.ACK {
 		psn, becn, c.ce = psn-1, c.ce, false
 	}
-	label := p.label
-	if e.cfg.AckLabel != nil && label < e.ack.span {
-		label = e.cfg.AckLabel(now, p.src, label, p.rerouted)
+	e.queue.push(control{
+		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: e.ackLabel(now, p), syndrome: syndrome, becn: becn,
+	})
+}
+
+// ackLabel returns the label of a control packet that a data packet causes.
+func (e *Endpoint) ackLabel(now fabric.Time, p *packet) fabric.Label {
+	if e.cfg.AckLabel != nil && p.label < e.ack.span {
+		return e.cfg.AckLabel(now, p.src, p.label, p.rerouted)
 	}
-	e.queue.push(control{dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: label, syndrome: syndrome, becn: becn})
+	return p.label
 }
 
 // control is a control packet to be sent.
