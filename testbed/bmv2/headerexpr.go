@@ -145,7 +145,7 @@ func (c *compiler) unionOperand(e *jVal) (uint32, error) {
 		return 0, err
 	}
 	switch {
-	case e.Op == "" && e.Type == "header_union":
+	case e.Op == "" && (e.Type == "header_union" || e.Type == "header"): // p4c writes header for a union in a stack
 		n, err := e.str()
 		if err != nil {
 			return 0, err
