@@ -207,20 +207,33 @@ func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.server.Run(ctx) })
 	g.Go(func() error {
-		stop := context.AfterFunc(ctx, d.poller.Wake)
-		defer stop()
+		defer whenDone(ctx, d.poller.Wake)()
 		return d.forward(ctx)
 	})
 	return g.Wait()
 }
 
+// whenDone calls f when ctx ends. The function it returns takes that back, or
+// waits until f has returned.
+func whenDone(ctx context.Context, f func()) (stop func()) {
+	called := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(called)
+		f()
+	})
+	return func() {
+		if !cancel() {
+			<-called
+		}
+	}
+}
+
 // Serve answers P4Runtime and gNMI requests that reach the listener, which it
 // closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	s := grpc.NewServer(append(switchd.ServerOptions(), opts...)...)
+	s := grpc.NewServer(append(append(switchd.ServerOptions(), grpc.WaitForHandlers(true)), opts...)...)
 	d.server.Register(s)
-	stop := context.AfterFunc(ctx, s.Stop)
-	defer stop()
+	defer whenDone(ctx, s.Stop)()
 	if err := s.Serve(l); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("device: serve: %w", err)
 	}
