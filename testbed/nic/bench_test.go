@@ -14,12 +14,14 @@ type ignore struct {
 	dst   fabric.NodeID
 	bytes int64
 	next  QP
+
+	balanced bool
 }
 
 func (h *ignore) Acked(fabric.Time, QP, int64) {}
 func (h *ignore) Done(now fabric.Time, _ QP) {
 	h.next++
-	if err := h.e.Open(now, Message{QP: h.next, Dst: h.dst, Bytes: h.bytes}); err != nil {
+	if err := h.e.Open(now, Message{QP: h.next, Dst: h.dst, Bytes: h.bytes, Balanced: h.balanced}); err != nil {
 		panic(err)
 	}
 }
@@ -28,7 +30,7 @@ func (h *ignore) Delivered(fabric.Time, fabric.NodeID, uint64, int64) {}
 func (h *ignore) Quench(fabric.Time, []byte, netip.Addr)              {}
 
 // pair is a sender with n QPs to a receiver, joined by no network at all.
-func pair(tb testing.TB, n int, bytes int64, ipv6 bool) (exchange func()) {
+func pair(tb testing.TB, n int, bytes int64, c Config) (exchange func()) {
 	tb.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
@@ -36,8 +38,9 @@ func pair(tb testing.TB, n int, bytes int64, ipv6 bool) (exchange func()) {
 	}
 	var ends [2]*Endpoint
 	for i := range ends {
-		h := &ignore{dst: 9, bytes: bytes}
-		if ends[i], err = New(Config{Fabric: f, Host: fabric.NodeID(9 * i), IPv6: ipv6}, h); err != nil {
+		h := &ignore{dst: 9, bytes: bytes, balanced: c.Balancer != nil}
+		c.Fabric, c.Host = f, fabric.NodeID(9*i)
+		if ends[i], err = New(c, h); err != nil {
 			tb.Fatal(err)
 		}
 		h.e = ends[i]
@@ -73,7 +76,7 @@ func BenchmarkExchange(b *testing.B) {
 		ipv6  bool
 	}{{1, 1 << 30, false}, {512, 1 << 30, false}, {8192, 1 << 30, false}, {512, 1 << 30, true}, {512, 100, false}} {
 		b.Run(fmt.Sprintf("qps=%d/bytes=%d/ipv6=%v", c.qps, c.bytes, c.ipv6), func(b *testing.B) {
-			exchange := pair(b, c.qps, c.bytes, c.ipv6)
+			exchange := pair(b, c.qps, c.bytes, Config{IPv6: c.ipv6})
 			for range 2 * c.qps {
 				exchange()
 			}
@@ -120,15 +123,42 @@ func BenchmarkPaced(b *testing.B) {
 	}
 }
 
+// still is a balancer that does nothing.
+type still struct{}
+
+func (still) Label(fabric.Time, QP) fabric.Label { return 1 }
+func (still) Echo(fabric.Time, QP, Echo)         {}
+
+// BenchmarkSpray is BenchmarkExchange with a label per packet and receivers that
+// reorder.
+func BenchmarkSpray(b *testing.B) {
+	for _, r := range []Receiver{SelectiveRepeat, Ideal} {
+		b.Run(r.String(), func(b *testing.B) {
+			exchange := pair(b, 512, 1<<30, Config{Balancer: still{}, Receiver: r})
+			for range 1024 {
+				exchange()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				exchange()
+			}
+		})
+	}
+}
+
 // Nothing is allocated per packet, nor per message once QPs are recycled.
 func TestAllocations(t *testing.T) {
-	for _, bytes := range []int64{100, 100_000} {
-		exchange := pair(t, 64, bytes, false)
-		for range 5000 {
-			exchange()
-		}
-		if n := testing.AllocsPerRun(5000, exchange); n != 0 {
-			t.Errorf("messages of %d bytes: %v allocations per packet", bytes, n)
+	for _, c := range []Config{
+		{}, {Balancer: still{}, Receiver: SelectiveRepeat}, {Balancer: still{}, Receiver: Ideal, Control: DCQCN},
+	} {
+		for _, bytes := range []int64{100, 100_000} {
+			exchange := pair(t, 64, bytes, c)
+			for range 5000 {
+				exchange()
+			}
+			if n := testing.AllocsPerRun(5000, exchange); n != 0 {
+				t.Errorf("%v, %v, messages of %d bytes: %v allocations per packet", c.Receiver, c.Control, bytes, n)
+			}
 		}
 	}
 }

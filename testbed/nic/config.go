@@ -14,7 +14,21 @@ type Control uint8
 const (
 	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
 	NoControl                // line rate, always
+	DCQCN                    // CNPs; see dcqcn.go for its constants
 )
+
+var controlNames = [...]string{"dctcp", "none", "dcqcn"}
+
+func (c Control) String() string {
+	if int(c) < len(controlNames) {
+		return controlNames[c]
+	}
+	return "unknown"
+}
+
+// ControlNames returns the congestion controls' names, in the order of their
+// values.
+func ControlNames() []string { return controlNames[:] }
 
 // Defaults of a [Config]: the reference evaluation's.
 const (
@@ -76,9 +90,10 @@ type Config struct {
 	ReorderWindow int
 
 	Control      Control
-	AdditiveRate fabric.Rate // per round trip without a mark; 0: DefaultAdditiveRate
+	AdditiveRate fabric.Rate // DCTCP: per round trip without a mark; DCQCN: per step; 0: what the control's authors have
 	MinRate      fabric.Rate // 0: DefaultMinRate
-	GainShift    uint        // alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
+	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
+	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
 	// AckLabel chooses the label of a control packet to peer, given that of the
 	// data packet that caused it, and whether a switch sent that packet round a
@@ -104,6 +119,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AdditiveRate == 0 {
 		c.AdditiveRate = DefaultAdditiveRate
+		if c.Control == DCQCN {
+			c.AdditiveRate = dcqcnAdditiveRate
+		}
+	}
+	if c.CNPInterval == 0 {
+		c.CNPInterval = DefaultCNPInterval
 	}
 	if c.MinRate == 0 {
 		c.MinRate = DefaultMinRate
@@ -138,8 +159,8 @@ func (c Config) Validate() error {
 		return bad("labels in the flow label need IPv6")
 	case c.MTU < 256 || c.MTU > 65000:
 		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
-	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0:
-		return bad("RTO, AckEvery or AdditiveRate is negative; use 0 for the default")
+	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0 || c.CNPInterval < 0:
+		return bad("RTO, AckEvery, AdditiveRate or CNPInterval is negative; use 0 for the default")
 	case c.MinRate < 0 || c.MinRate > c.LineRate:
 		return bad("least rate is %v; use one up to the line's, %v", c.MinRate, c.LineRate)
 	case c.LineRate > 8*fabric.Tbps:
@@ -150,7 +171,7 @@ func (c Config) Validate() error {
 		return bad("receiver %d is unknown", c.Receiver)
 	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
-	case c.Control > NoControl:
+	case c.Control > DCQCN:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil

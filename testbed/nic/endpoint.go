@@ -54,7 +54,7 @@ type Stats struct {
 	StaleData             uint64 // data packets of a QP that was closed
 	StaleAcks             uint64 // ACKs that say nothing new, or of a QP that was closed
 	CongestionMarks       uint64 // data packets that came with CE
-	CNPs                  uint64 // congestion notification packets taken, without effect
+	CNPsSent, CNPsTaken   uint64 // congestion notification packets; without effect where the control is another
 	Quenches              uint64
 	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
 	Malformed             uint64 // packets that contradict themselves or the protocol

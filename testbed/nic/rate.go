@@ -8,7 +8,7 @@ import (
 // alphaOne is an alpha of 1: integers, so that every machine computes the same.
 const alphaOne = 1 << 20
 
-// rate is a QP's congestion control, after DCTCP: alpha follows the share of
+// rate is a QP's congestion control. After DCTCP, alpha follows the share of
 // marked packets per round trip; a round trip with marks cuts the rate by
 // alpha/2, once; one without adds a constant. A round trip ends when the packet
 // that was next to be sent at its beginning is acknowledged.
@@ -20,43 +20,62 @@ type rate struct {
 	roundEnd      int32 // packet that ends the round trip
 	cutEnd        int32 // packet up to which a cut has been made
 	acks, markers int32 // packets acknowledged in the round trip, and of those marked
+
+	dcqcn *dcqcn // nil unless it is the control
 }
 
-// newRate begins at line rate with alpha 1, so that the first mark halves it.
-func newRate(e *Endpoint) rate {
-	return rate{now: e.cfg.LineRate, gap: e.fullGap, alpha: alphaOne}
+// begin begins at line rate with alpha 1, so that the first mark halves it.
+func (r *rate) begin(e *Endpoint) {
+	*r = rate{now: e.cfg.LineRate, gap: e.fullGap, alpha: alphaOne, dcqcn: r.dcqcn}
+	if e.cfg.Control != DCQCN {
+		return
+	}
+	if r.dcqcn == nil {
+		r.dcqcn = &dcqcn{}
+	}
+	*r.dcqcn = dcqcn{}
+}
+
+// less returns the rate less alpha/2 of it.
+func (r *rate) less(e *Endpoint) fabric.Rate {
+	cut := int64(r.now) >> 10 * int64(r.alpha) >> 11 // up to 8 Tb/s fit
+	return max(r.now-fabric.Rate(cut), e.cfg.MinRate)
+}
+
+func (r *rate) set(e *Endpoint, to fabric.Rate) {
+	if r.now != to {
+		r.now = to
+		r.gap = to.TimeFor(int64(e.full))
+	}
 }
 
 // acked takes the word that packets were acknowledged, up to below q.unacked.
 func (r *rate) acked(e *Endpoint, q *qp, packets int32, marked bool) {
-	if e.cfg.Control == NoControl {
+	if e.cfg.Control != DCTCP {
 		return
 	}
 	r.acks += packets
 	if marked {
 		r.markers += packets
 	}
-	before := r.now
+	to := r.now
 	if q.unacked > r.roundEnd {
 		if r.roundEnd > 0 { // else it is the first ACK, which ends no round trip
 			share := int64(r.markers) * alphaOne / int64(r.acks)
 			r.alpha = uint32(int64(r.alpha) + (share-int64(r.alpha))>>e.cfg.GainShift)
 			if r.markers == 0 {
-				r.now = min(r.now+e.cfg.AdditiveRate, e.cfg.LineRate)
+				to = min(to+e.cfg.AdditiveRate, e.cfg.LineRate)
 			}
 			r.acks, r.markers = 0, 0
 		}
 		r.roundEnd = q.sent
 	}
 	if marked && q.unacked > r.cutEnd {
-		cut := int64(r.now) >> 10 * int64(r.alpha) >> 11 // rate * alpha/2; up to 8 Tb/s fit
-		r.now = max(r.now-fabric.Rate(cut), e.cfg.MinRate)
+		to = r.less(e)
 		r.cutEnd = q.sent
 		e.stats.RateCuts++
 	}
-	if r.now != before {
-		r.gap = r.now.TimeFor(int64(e.full))
-	}
+	r.set(e, to)
 }
 
 // gap returns how long after a packet of that many bytes the next may follow.

@@ -19,7 +19,8 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{rate: newRate(e)}
+	q := &qp{}
+	q.rate.begin(e)
 	q.sent = int32(packets)
 	var rates []int64
 	for r := range rounds {

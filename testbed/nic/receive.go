@@ -100,7 +100,10 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly:
 		e.receiveData(now, &p)
 	case rocev2.CNP:
-		e.stats.CNPs++
+		e.stats.CNPsTaken++
+		if q := e.lookup(p.src, p.qpn); q != nil && q.rate.dcqcn != nil {
+			q.rate.cnp(e, now)
+		}
 	default:
 		e.stats.Malformed++
 	}

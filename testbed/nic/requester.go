@@ -155,7 +155,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.unacked, q.nextOut, q.sent = 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
-	q.rate = newRate(e)
+	q.rate.begin(e)
 	q.timing = timing{}
 	if e.cfg.Receiver != GoBackN {
 		if q.selective == nil {
@@ -319,6 +319,9 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 			q.selective.repeated(q, i)
 		}
 		e.stats.DataSent++
+		if q.rate.dcqcn != nil {
+			q.rate.sent(e, now, int64(f.Len+f.Tail))
+		}
 		q.sendAt = now + e.gap(q, f.Len+f.Tail)
 		if !e.cfg.RTOByAck && q.selective == nil || q.expireAt == never {
 			e.restart(now, q)

@@ -27,7 +27,8 @@ type context struct {
 	message uint64
 	length  int64
 	got     int64
-	reorder *reorder // nil: go-back-N
+	cnpAt   fabric.Time // no CNP before
+	reorder *reorder    // nil: go-back-N
 }
 
 // receiveData handles a data packet.
@@ -41,6 +42,11 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	if p.ce {
 		e.stats.CongestionMarks++
 		c.ce = true
+		if e.cfg.Control == DCQCN && now >= c.cnpAt {
+			c.cnpAt = now + e.cfg.CNPInterval
+			e.stats.CNPsSent++
+			e.queue.push(control{dst: p.src, qpn: p.qpn, label: e.ackLabel(now, p), becn: true, cnp: true})
+		}
 	}
 	if c.reorder != nil {
 		e.receiveReordered(now, c, p)
@@ -169,7 +175,11 @@ type control struct {
 	label    fabric.Label
 	syndrome rocev2.Syndrome
 	becn     bool
+	cnp      bool
 }
+
+// cnpReserved is how many zero bytes follow a CNP's BTH.
+const cnpReserved = 16
 
 // ackTemplate is an ACK's header bytes to be completed, to the host itself.
 type ackTemplate struct {
@@ -195,18 +205,25 @@ func (e *Endpoint) buildAck(dst []byte) Frame {
 	k := e.queue.pop()
 	st := &e.stack
 	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
+	if k.cnp {
+		n = st.len + cnpReserved
+		dst[st.bth] = byte(rocev2.CNP)
+		clear(dst[st.len:n])
+	}
 	st.setDst(dst, e.cfg.Fabric, k.dst)
 	st.setLabel(dst, k.label)
 	sum := e.ack.ipSum
 	if !st.ipv6 {
 		sum += uint32(binary.BigEndian.Uint16(dst[etherLen+16:])) + uint32(binary.BigEndian.Uint16(dst[etherLen+18:]))
 	}
-	st.setLength(dst, rocev2.BTHSize+rocev2.AETHSize+rocev2.ICRCSize, sum)
+	st.setLength(dst, n-st.bth+rocev2.ICRCSize, sum)
 	b := rocev2.BTH(dst[st.bth:st.len])
 	b.SetBECN(k.becn)
 	putUint24(b[bthDestQP:], k.qpn)
 	b.SetPSN(k.psn)
-	rocev2.AETH(dst[st.len:n]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
+	if !k.cnp {
+		rocev2.AETH(dst[st.len:n]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
+	}
 	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
 }
 
