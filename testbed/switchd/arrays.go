@@ -18,7 +18,7 @@ func modifyOnly(kind string, typ p4.Update_Type) error {
 func (s *schema) counter(r *role, id uint32) (*counterSchema, error) {
 	c := s.counters[id]
 	if c == nil {
-		return nil, invalidf("no counter has id %#x in the P4Info", id)
+		return nil, s.unknown("counter", id)
 	}
 	return c, r.checkOwner("counter", c.object)
 }
@@ -86,7 +86,7 @@ func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error
 func (s *schema) meter(r *role, id uint32) (*meterSchema, error) {
 	m := s.meters[id]
 	if m == nil {
-		return nil, invalidf("no meter has id %#x in the P4Info", id)
+		return nil, s.unknown("meter", id)
 	}
 	return m, r.checkOwner("meter", m.object)
 }
@@ -167,7 +167,7 @@ func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
 func (s *schema) register(r *role, id uint32) (*registerSchema, error) {
 	g := s.registers[id]
 	if g == nil {
-		return nil, invalidf("no register has id %#x in the P4Info", id)
+		return nil, s.unknown("register", id)
 	}
 	return g, r.checkOwner("register", g.object)
 }

@@ -1,9 +1,11 @@
 package switchd
 
 import (
+	"slices"
 	"strings"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	"google.golang.org/grpc/codes"
 
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
 )
@@ -27,6 +29,7 @@ func bind(info *p4config.P4Info, prog *bmv2.Program) (*schema, error) {
 			profiles: map[uint32]*profileSchema{}, counters: map[uint32]*counterSchema{},
 			meters: map[uint32]*meterSchema{}, registers: map[uint32]*registerSchema{},
 			valueSets: map[uint32]*valueSetSchema{}, digests: map[uint32]*digestSchema{},
+			absent: map[uint32]string{},
 		},
 		seen: map[uint32]string{},
 	}
@@ -37,6 +40,9 @@ func bind(info *p4config.P4Info, prog *bmv2.Program) (*schema, error) {
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.Tables(), func(t bmv2.TableInfo) bool { return !t.Hidden }) {
+		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	return b.schema, nil
 }
@@ -78,7 +84,17 @@ func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) 
 }
 
 func missing(kind, name string) error {
-	return invalidf("p4info: %s %s is not in the BMv2 JSON; the P4Info and the JSON must come from one run of the compiler", kind, name)
+	return invalidf("p4info: %s %s is in the BMv2 JSON; the P4Info and the JSON must come from one run of the compiler", kind, name)
+}
+
+// unknown is the error for an id that names no object of a kind. The compiler
+// leaves objects out of the JSON that packets never reach; P4Info lists them
+// nevertheless.
+func (s *schema) unknown(kind string, id uint32) error {
+	if name, ok := s.absent[id]; ok {
+		return errorf(codes.Unimplemented, "%s is not in the compiled program: packets never reach it", name)
+	}
+	return invalidf("no %s has id %#x in the P4Info", kind, id)
 }
 
 func (b *binder) bindActions() error {
@@ -112,7 +128,8 @@ func (b *binder) bindProfiles() error {
 		}
 		pid, ok := b.prog.ProfileByName(o.name)
 		if !ok {
-			return missing("action profile", o.name)
+			b.absent[o.id] = "action profile " + o.name
+			continue
 		}
 		ps := &profileSchema{
 			object: o, index: len(b.profileList), pid: pid, selector: p.GetWithSelector(), size: p.GetSize(), maxGroupSize: p.GetMaxGroupSize(),
@@ -133,7 +150,8 @@ func (b *binder) bindMeters() error {
 		}
 		mid, ok := b.prog.MeterByName(o.name)
 		if !ok {
-			return missing("meter", o.name)
+			b.absent[o.id] = "meter " + o.name
+			continue
 		}
 		ms := &meterSchema{object: o, mid: mid, size: b.prog.Meters()[mid].Size, kind: m.GetSpec().GetType()}
 		b.meters[o.id] = ms
@@ -166,7 +184,8 @@ func (b *binder) bindTables() error {
 		}
 		tid, ok := b.prog.TableByName(o.name)
 		if !ok {
-			return missing("table", o.name)
+			b.absent[o.id] = "table " + o.name
+			continue
 		}
 		ti := &b.prog.Tables()[tid]
 		ts := &tableSchema{
@@ -189,7 +208,7 @@ func (b *binder) bindTables() error {
 				return invalidf("p4info: table %s: implementation %#x is no action profile", o.name, id)
 			}
 			if ti.Profile < 0 {
-				return missing("action profile of table", o.name)
+				return missing("no action profile of table", o.name)
 			}
 			ts.profile.tables = append(ts.profile.tables, ts)
 		}
@@ -200,12 +219,12 @@ func (b *binder) bindTables() error {
 			switch m := directMeters[id]; {
 			case m != nil:
 				if m.mid = ti.DirectMeter; ti.DirectMeter < 0 {
-					return missing("direct meter", m.name)
+					return missing("no direct meter", m.name)
 				}
 				ts.directMeter = m
 			case directCounters[id]:
 				if !ti.HasDirectCounter {
-					return missing("direct counter of table", o.name)
+					return missing("no direct counter of table", o.name)
 				}
 				ts.directCounter = id
 			}
@@ -224,7 +243,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 		}
 		aid, ok := b.prog.ActionByName(ts.tid, as.name)
 		if !ok {
-			return missing("action "+as.name+" of table", ts.name)
+			return missing("no action "+as.name+" of table", ts.name)
 		}
 		ar := &actionRef{actionSchema: as, aid: aid, scope: ref.GetScope()}
 		for _, ai := range b.prog.Tables()[ts.tid].Actions {
@@ -314,7 +333,8 @@ func (b *binder) bindCounters() error {
 		}
 		cid, ok := b.prog.CounterByName(o.name)
 		if !ok {
-			return missing("counter", o.name)
+			b.absent[o.id] = "counter " + o.name
+			continue
 		}
 		cs := &counterSchema{object: o, cid: cid, size: b.prog.Counters()[cid].Size}
 		b.counters[o.id] = cs
@@ -331,7 +351,8 @@ func (b *binder) bindRegisters() error {
 		}
 		rid, ok := b.prog.RegisterByName(o.name)
 		if !ok {
-			return missing("register", o.name)
+			b.absent[o.id] = "register " + o.name
+			continue
 		}
 		ri := b.prog.Registers()[rid]
 		if w, err := b.flatWidth(r.GetTypeSpec(), 0); err != nil {
@@ -354,7 +375,8 @@ func (b *binder) bindValueSets() error {
 		}
 		vid, ok := b.prog.ValueSetByName(o.name)
 		if !ok {
-			return missing("value set", o.name)
+			b.absent[o.id] = "value set " + o.name
+			continue
 		}
 		widths := b.prog.ValueSets()[vid].Widths
 		vs := &valueSetSchema{object: o, vid: vid, size: int(v.GetSize()), fieldByID: map[uint32]int{}}
@@ -392,7 +414,8 @@ func (b *binder) bindDigests() error {
 		}
 		did, ok := b.prog.DigestByName(o.name)
 		if !ok {
-			return missing("digest", o.name)
+			b.absent[o.id] = "digest " + o.name
+			continue
 		}
 		ds := &digestSchema{object: o, did: did, spec: d.GetTypeSpec()}
 		b.digests[o.id] = ds

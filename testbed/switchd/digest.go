@@ -38,7 +38,7 @@ type sentList struct {
 func (p *pipeline) writeDigest(r *role, typ p4.Update_Type, de *p4.DigestEntry) error {
 	ds := p.digests[de.GetDigestId()]
 	if ds == nil {
-		return invalidf("no digest has id %#x in the P4Info", de.GetDigestId())
+		return p.unknown("digest", de.GetDigestId())
 	}
 	if err := r.checkOwner("digest", ds.object); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit emitter) error {
 	if id := q.GetDigestId(); id != 0 {
 		ds := p.digests[id]
 		if ds == nil {
-			return invalidf("no digest has id %#x in the P4Info", id)
+			return p.unknown("digest", id)
 		}
 		list = []*digestSchema{ds}
 	}
@@ -169,8 +169,11 @@ func (st *digestState) expire(now int64) {
 
 // digestAck handles an acknowledgement from a controller.
 func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
-	if c.live == nil || c.live.digests[ack.GetDigestId()] == nil {
-		return invalidf("no digest has id %#x in the P4Info", ack.GetDigestId())
+	if c.live == nil {
+		return errNoPipeline()
+	}
+	if c.live.digests[ack.GetDigestId()] == nil {
+		return c.live.unknown("digest", ack.GetDigestId())
 	}
 	if !s.Primary() {
 		return nil // only the primary's word counts

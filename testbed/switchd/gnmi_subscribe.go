@@ -274,14 +274,14 @@ func (s *Subscription) Drain() {
 // changed queues those of the changed leaves that are subscribed ON_CHANGE.
 func (s *Subscription) changed(refs []ref, now int64) {
 	rd := &reader{g: s.g}
-	any := false
+	queued := false
 	for _, r := range refs {
 		if s.onChange[r] {
 			s.queue(r, rd.read(r), now)
-			any = true
+			queued = true
 		}
 	}
-	if any {
+	if queued {
 		s.Drain()
 	}
 }
@@ -309,7 +309,7 @@ func (s *Subscription) next() (int64, bool) {
 // advance queues the samples and heartbeats due at now.
 func (s *Subscription) advance(now int64) {
 	rd := &reader{g: s.g}
-	any := false
+	queued := false
 	for _, st := range s.streams {
 		if st.heartbeat > 0 && now >= st.beatAt {
 			st.beatAt += (now - st.beatAt + st.heartbeat) / st.heartbeat * st.heartbeat
@@ -317,7 +317,7 @@ func (s *Subscription) advance(now int64) {
 				v := rd.read(r)
 				s.queue(r, v, now)
 				st.last[r] = v
-				any = true
+				queued = true
 			}
 		}
 		if st.interval > 0 && now >= st.sampleAt {
@@ -329,11 +329,11 @@ func (s *Subscription) advance(now int64) {
 				}
 				st.last[r] = v
 				s.queue(r, v, now)
-				any = true
+				queued = true
 			}
 		}
 	}
-	if any {
+	if queued {
 		s.Drain()
 	}
 }

@@ -57,7 +57,16 @@ func TestPipelineErrors(t *testing.T) {
 			{"no device config", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4DeviceConfig = nil })), codes.InvalidArgument},
 			{"broken JSON", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4DeviceConfig = []byte(`{"pipelines":`) })), codes.InvalidArgument},
 			{"no JSON", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4DeviceConfig = []byte("\x00\x01tofino.bin") })), codes.InvalidArgument},
-			{"table not in the JSON", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4Info.Tables[0].Preamble.Name = "Ingress.nothing" })), codes.InvalidArgument},
+			{"another program's JSON", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) {
+				for _, x := range c.P4Info.Tables {
+					x.Preamble.Name += "x"
+				}
+			})), codes.InvalidArgument},
+			{"action not in the JSON", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) {
+				for _, x := range c.P4Info.Actions {
+					x.Preamble.Name += "x"
+				}
+			})), codes.InvalidArgument},
 			{"id twice", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4Info.Tables[0].Preamble.Id = c.P4Info.Tables[1].Preamble.Id })), codes.InvalidArgument},
 			{"id zero", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) { c.P4Info.Actions[0].Preamble.Id = 0 })), codes.InvalidArgument},
 			{"match kinds differ", push(saveAndGo, other(func(c *p4.ForwardingPipelineConfig) {
@@ -126,6 +135,27 @@ func TestVerifyAndCommitClears(t *testing.T) {
 			t.Errorf("entries outlived the push: %v", got)
 		}
 	})
+}
+
+// The compiler leaves out of the JSON what packets never reach, and keeps it
+// in P4Info: such a table takes no entries, and the rest works.
+func TestCompiledAwayTable(t *testing.T) {
+	d := newDevice(t, nil)
+	d.primary()
+	c := config(t)
+	for _, x := range c.GetP4Info().GetTables() {
+		if x.GetPreamble().GetAlias() == "smac" {
+			x.Preamble.Name = "In.unreachable"
+		}
+	}
+	if err := d.setPipeline(push(saveAndGo, c)); err != nil {
+		t.Fatal(err)
+	}
+	wantCodes(t, d.write(batch(insert(t, `table_entry { table_id: $smac match { field_id: 1 exact { value: "\x01" } } action { action { action_id: $learn } } }`), insert(t, macEntry))),
+		codes.Unimplemented, codes.OK)
+	if got := d.mustRead(`table_entry {}`); len(got) != 3 {
+		t.Errorf("%d entries, want 3", len(got))
+	}
 }
 
 // Between VERIFY_AND_SAVE and COMMIT, writes refer to the saved pipeline and

@@ -90,7 +90,7 @@ func (p *pipeline) profile(r *role, id uint32) (*profileState, error) {
 	}
 	s := p.profiles[id]
 	if s == nil {
-		return nil, invalidf("no action profile has id %#x in the P4Info", id)
+		return nil, p.unknown("action profile", id)
 	}
 	if !r.may(s.object) {
 		return nil, errorf(codes.PermissionDenied, "action profile %s does not belong to role %q", s.name, r.key.name)

@@ -31,6 +31,8 @@ type schema struct {
 	valueSetList []*valueSetSchema
 	digestList   []*digestSchema
 
+	absent map[uint32]string // by id: what P4Info lists and the program has not
+
 	packetIn, packetOut *headerLayout // nil: the program declares none
 }
 

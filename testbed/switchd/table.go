@@ -105,7 +105,7 @@ func (p *pipeline) table(id uint32) (*tableState, error) {
 	}
 	ts := p.tables[id]
 	if ts == nil {
-		return nil, invalidf("no table has id %#x in the P4Info", id)
+		return nil, p.unknown("table", id)
 	}
 	return p.tableStates[ts.index], nil
 }

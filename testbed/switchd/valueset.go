@@ -12,7 +12,7 @@ import (
 func (s *schema) valueSet(r *role, id uint32) (*valueSetSchema, error) {
 	v := s.valueSets[id]
 	if v == nil {
-		return nil, invalidf("no value set has id %#x in the P4Info", id)
+		return nil, s.unknown("value set", id)
 	}
 	return v, r.checkOwner("value set", v.object)
 }

@@ -1,0 +1,158 @@
+package switchd_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+// gnmicServer serves two ports on loopback and returns a function that makes a
+// gnmic command for it. It skips the test where gnmic is missing.
+func gnmicServer(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, gnmic func(args ...string) *exec.Cmd) {
+	t.Helper()
+	name := os.Getenv("GNMIC")
+	if name == "" {
+		name = "gnmic"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip("gnmic is not here: set GNMIC to it (go build -modfile=.ci/gnmic/go.mod github.com/openconfig/gnmic)")
+	}
+	now := func() int64 { return time.Now().UnixNano() }
+	ports, err = switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := switchd.New(switchd.Config{DeviceID: 1, Ports: ports, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gn, err := switchd.NewGNMI(switchd.GNMIConfig{Ports: ports, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu = new(sync.Mutex)
+	server := switchd.NewServer(mu, core, gn)
+	gs := grpc.NewServer(switchd.ServerOptions()...)
+	server.Register(gs)
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { _ = gs.Serve(lis) })
+	done.Go(func() { _ = server.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		gs.Stop()
+		done.Wait()
+	})
+	return ports, mu, func(args ...string) *exec.Cmd {
+		all := append([]string{"--address", lis.Addr().String(), "--insecure", "--timeout", "20s", "--log=false"}, args...)
+		return exec.CommandContext(t.Context(), path, all...)
+	}
+}
+
+const (
+	enabled = "/interfaces/interface[name=Ethernet1]/config/enabled"
+	oper    = "/interfaces/interface[name=*]/state/oper-status"
+)
+
+// TestGnmic drives the gNMI server with a client that others wrote.
+func TestGnmic(t *testing.T) {
+	ports, mu, gnmic := gnmicServer(t)
+	run := func(want string, args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		cmd := gnmic(args...)
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("gnmic %s: %v\n%s", strings.Join(args, " "), err, stderr.Bytes())
+		} else if !strings.Contains(string(out), want) {
+			t.Errorf("gnmic %s: no %q in\n%s", strings.Join(args, " "), want, out)
+		}
+	}
+	run("openconfig-interfaces", "capabilities")
+	for _, encoding := range []string{"json_ietf", "proto"} {
+		run(`"UP"`, "get", "--encoding", encoding, "--path", oper)
+	}
+	run("Ethernet2", "get", "--encoding", "json_ietf", "--path", "openconfig-interfaces:/interfaces")
+	run("UPDATE", "set", "--encoding", "json_ietf", "--update-path", enabled, "--update-value", "false")
+	mu.Lock()
+	p, _ := ports.Port(1)
+	mu.Unlock()
+	if p.Enabled || p.Oper {
+		t.Errorf("after the set: %+v", p)
+	}
+	run(`"DOWN"`, "get", "--encoding", "json_ietf", "--path", oper)
+	run("REPLACE", "set", "--encoding", "json_ietf", "--replace-path", enabled, "--replace-value", "true")
+	run(`"UP"`, "subscribe", "--encoding", "json_ietf", "--mode", "once", "--path", oper)
+	if out, err := gnmic("set", "--encoding", "json_ietf", "--update-path", "/interfaces/interface[name=Ethernet9]/config/enabled", "--update-value", "true").CombinedOutput(); err == nil {
+		t.Errorf("gnmic sets a port that does not exist:\n%s", out)
+	}
+}
+
+// TestGnmicStream: changes and heartbeats reach a streaming subscriber.
+func TestGnmicStream(t *testing.T) {
+	ports, mu, gnmic := gnmicServer(t)
+	cmd := gnmic("subscribe", "--encoding", "json_ietf", "--mode", "stream", "--stream-mode", "on_change",
+		"--heartbeat-interval", "300ms", "--path", "/interfaces/interface[name=Ethernet2]/state/oper-status", "--format", "flat")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	lines := make(chan string)
+	go func() { // ends with the process
+		defer close(lines)
+		for s := bufio.NewScanner(io.Reader(out)); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	expect := func(want string) {
+		t.Helper()
+		for timeout := time.After(20 * time.Second); ; {
+			select {
+			case line, ok := <-lines:
+				if !ok {
+					t.Fatalf("gnmic ended before it printed %q", want)
+				}
+				if strings.Contains(line, "oper-status") && strings.Contains(line, want) {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("gnmic did not print %q", want)
+			}
+		}
+	}
+	expect("UP")
+	expect("UP") // a heartbeat
+	mu.Lock()
+	err = ports.SetOper(2, false, time.Now().UnixNano())
+	mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect("DOWN")
+	expect("DOWN")
+}
