@@ -6,7 +6,22 @@ import (
 	"sort"
 )
 
-func (ts *tableState) init(s *Switch, t *table) {
+// init makes the state of table t as the program has it. Constant entries are
+// the program's own, shared by all its switches: nothing of them changes but
+// counts and times.
+func (ts *tableState) init(t *table) {
+	if t.template == nil {
+		ts.build(t)
+		return
+	}
+	*ts = *t.template
+	ts.counts = slices.Clone(ts.counts)
+	if t.timeout {
+		ts.entries = slices.Clone(ts.entries)
+	}
+}
+
+func (ts *tableState) build(t *table) {
 	ts.t = t
 	for _, f := range t.ranges {
 		ts.rwords += 2 * int(t.key[f].words)

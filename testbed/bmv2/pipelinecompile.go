@@ -8,26 +8,27 @@ import (
 
 // table is a compiled table.
 type table struct {
-	info    TableInfo
-	key     []keyPiece
-	masks   []*big.Int // static masks of the key fields, nil: none
-	words   int
-	kind    MatchKind // Exact, LPM, Ternary or Range: how it is matched
-	lpm     int       // index of the LPM field, or -1
-	ranges  []int     // indices of the range fields
-	nextHit []int32   // program counters by index into info.Actions
-	nextDef []int32   // the same after a miss
-	missPC  int32     // after a miss without a default action
-	argMax  int       // slots of the longest argument list
-	defAct  int       // index into info.Actions, or -1
-	defArgs []uint64
-	byID    map[ActionID]int
-	consts  []constEntry
-	meterTo lvalue // of the direct meter's colour
-	timeout bool
-	big     []uint64      // the static masks as a mask of the packed key, nil: none
-	acts    []tableAction // by index into info.Actions
-	local   []int32       // index into info.Actions by ActionID, -1: not the table's
+	info     TableInfo
+	key      []keyPiece
+	masks    []*big.Int // static masks of the key fields, nil: none
+	words    int
+	kind     MatchKind // Exact, LPM, Ternary or Range: how it is matched
+	lpm      int       // index of the LPM field, or -1
+	ranges   []int     // indices of the range fields
+	nextHit  []int32   // program counters by index into info.Actions
+	nextDef  []int32   // the same after a miss
+	missPC   int32     // after a miss without a default action
+	argMax   int       // slots of the longest argument list
+	defAct   int       // index into info.Actions, or -1
+	defArgs  []uint64
+	byID     map[ActionID]int
+	consts   []constEntry
+	meterTo  lvalue // of the direct meter's colour
+	timeout  bool
+	big      []uint64      // the static masks as a mask of the packed key, nil: none
+	template *tableState   // of a table with constant entries
+	acts     []tableAction // by index into info.Actions
+	local    []int32       // index into info.Actions by ActionID, -1: not the table's
 }
 
 type constEntry struct {

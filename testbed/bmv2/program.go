@@ -96,6 +96,13 @@ func (c *compiler) finish(p *Program) {
 			t.key[k].place(t.big, m)
 		}
 	}
+	for i := range p.tables {
+		if t := &p.tables[i]; len(t.consts) > 0 {
+			ts := &tableState{}
+			ts.build(t)
+			t.template = ts
+		}
+	}
 	for i := range p.checks {
 		p.verifies = p.verifies || p.checks[i].verify
 		p.updates = p.updates || p.checks[i].update && !p.checks[i].bytes

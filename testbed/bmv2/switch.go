@@ -72,7 +72,7 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 	s.dropSpec = uint64(cfg.DropPort) & p.std.egressSpec.mask
 	s.tables = make([]tableState, len(p.tables))
 	for i := range s.tables {
-		s.tables[i].init(s, &p.tables[i])
+		s.tables[i].init(&p.tables[i])
 	}
 	s.profiles = make([]profileState, len(p.profiles))
 	s.counters = make([]counterArray, len(p.counters))

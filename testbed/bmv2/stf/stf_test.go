@@ -38,7 +38,7 @@ packet 0 0900 0102 00000000 00000000 00000000 00000000 00000000
 expect 5 0900 0000 00000000 00000000 00 00 4009 0900 0102 **
 packet 0 0100 0000 00000007 20010db8 00000000 00000000 00000001
 expect 6 01** **** ******** 00000007
-check_counter In.ops(1) packets == 1
+check_counter In.ops(1) packets == 2
 check_counter ops(1) bytes > 100
 expect 0
 register_write sums 2 0x10
@@ -60,7 +60,7 @@ remove all
 		t.Fatal(err)
 	}
 	want := []string{
-		"line 13: counter ops(1): bytes is 24, expected > 100",
+		"line 12: counter ops(1): bytes is 48, expected > 100",
 		"port 0: expected some packet, got none",
 	}
 	if d := cmp.Diff(want, rep.Failures); d != "" {
@@ -115,7 +115,7 @@ func TestErrors(t *testing.T) {
 		"register_read sums 99":                     "index 99",
 		strings.TrimSpace(tables):                   "name members or groups",
 		"mc_node_associate 1 7":                     "there is no node 7",
-		"meter_set_rates In.rate 0 1:2":                "1 rates",
+		"meter_set_rates In.rate 0 1:2":             "1 rates",
 		"check_counter ops(1) packets === 2":        "is not NAME(INDEX)",
 		"add exact_t op:0x1ff b:1 forward(port:99)": "at most 8 fit",
 	} {
