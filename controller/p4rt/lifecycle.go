@@ -145,6 +145,12 @@ func (l *Lifecycle) Pushed() Step {
 	return Read
 }
 
+// Reread asks for the tables to be read again.
+func (l *Lifecycle) Reread() Step {
+	l.phase = Reading
+	return Read
+}
+
 // TablesRead notes that the tables are known.
 func (l *Lifecycle) TablesRead() { l.phase = Serving }
 

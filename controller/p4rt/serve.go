@@ -193,7 +193,7 @@ func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbit
 	case <-due:
 		return s.life.Tick(time.Now()), nil
 	case <-s.wake:
-		return Idle, s.work(ctx)
+		return s.work(ctx)
 	}
 }
 
@@ -225,16 +225,23 @@ func (s *Session) read(ctx context.Context) error {
 
 // work carries out the first task that waits. An error means that the stream has
 // to end.
-func (s *Session) work(ctx context.Context) error {
+func (s *Session) work(ctx context.Context) (Step, error) {
 	s.mu.Lock()
 	if !s.serving || len(s.queue) == 0 {
 		s.mu.Unlock()
-		return nil
+		return Idle, nil
 	}
 	t := s.queue[0]
 	s.queue = s.queue[1:]
 	more := len(s.queue) > 0
+	if t.reread {
+		s.serving = false // what is computed for the tables of before is turned away
+	}
 	s.mu.Unlock()
+	if t.reread {
+		s.turnAway()
+		return s.life.Reread(), nil
+	}
 	if more {
 		s.kick()
 	}
@@ -242,7 +249,7 @@ func (s *Session) work(ctx context.Context) error {
 	if err == nil {
 		s.life.Written()
 		t.done(nil)
-		return nil
+		return Idle, nil
 	}
 	// Whatever failed, the tables are not what they are thought to be.
 	s.mu.Lock()
@@ -252,13 +259,13 @@ func (s *Session) work(ctx context.Context) error {
 	s.turnAway()
 	switch {
 	case errors.Is(err, errDemoted):
-		return err
+		return Idle, err
 	case lost(err):
-		return err
+		return Idle, err
 	}
 	s.cfg.Log.Error("write refused", "err", err)
 	s.life.Refused(time.Now())
-	return nil
+	return Idle, nil
 }
 
 // turnAway refuses the tasks that wait.

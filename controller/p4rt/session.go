@@ -93,6 +93,7 @@ type task struct {
 	tenure  uint64
 	updates []controller.Update
 	stray   []*p4.Entity
+	reread  bool // instead of writing
 	done    func(error)
 }
 
@@ -124,13 +125,24 @@ func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.
 	s.mu.Lock()
 	ok := s.serving && tenure == s.tenure
 	if ok {
-		s.queue = append(s.queue, task{tenure, updates, stray, done})
+		s.queue = append(s.queue, task{tenure: tenure, updates: updates, stray: stray, done: done})
 	}
 	s.mu.Unlock()
 	if !ok {
 		done(ErrNotServing)
 		return
 	}
+	s.kick()
+}
+
+// Reread has the tables read back, after the updates that wait: a new tenure
+// begins.
+func (s *Session) Reread() {
+	s.mu.Lock()
+	if s.serving {
+		s.queue = append(s.queue, task{tenure: s.tenure, reread: true, done: func(error) {}})
+	}
+	s.mu.Unlock()
 	s.kick()
 }
 

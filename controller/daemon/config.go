@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrConfig is wrapped by the errors of [New] and of [ReadFile].
+var ErrConfig = errors.New("daemon: bad config")
+
+// Target is how a switch is reached.
+type Target struct {
+	P4Runtime string // host:port
+	// GNMI is host:port of the gNMI server, which may be the same. Empty: the
+	// switch has none, and its links are as their other ends say.
+	GNMI       string
+	GNMITarget string // names the switch to a gNMI server that serves several
+	DeviceID   uint64 // P4Runtime device id
+}
+
+// Config sets up a [Daemon].
+type Config struct {
+	Core     controller.Config
+	Pipeline *p4rt.Pipeline
+	Targets  map[fabric.NodeID]Target // of every switch of the fabric
+	// Own is the controller's own number; see p4rt.SessionConfig.
+	Own uint64
+	// Dial makes a connection, which must not block. It is made once per address.
+	Dial func(addr string) (*grpc.ClientConn, error)
+
+	// Settle bounds the wait for port states at the start. 0: 5 s.
+	Settle time.Duration
+	// StageTimeout bounds the wait for one stage's acknowledgements. 0: 1 s.
+	StageTimeout time.Duration
+	// Heartbeat is of gNMI subscriptions. 0: 5 s.
+	Heartbeat time.Duration
+	// KeepAlive is of P4Runtime sessions. 0: 5 s.
+	KeepAlive time.Duration
+	// Audit is how often the tables of a switch are read back although nothing
+	// seems wrong. 0: never.
+	Audit     time.Duration
+	BatchSize int // updates in one request; 0: 500
+	History   int // updates kept for agents that resume; 0: 4096
+	Backoff   backoff.Policy
+	Damping   damping.Config
+	// StateFile keeps what is drained. Empty: a restart forgets it.
+	StateFile string
+
+	Log    *slog.Logger // nil: silent
+	Events *EventLog    // nil: none
+}
+
+func (c Config) withDefaults() Config {
+	setDefault := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	setDefault(&c.Settle, 5*time.Second)
+	setDefault(&c.StageTimeout, time.Second)
+	if c.History == 0 {
+		c.History = 4096
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports the first thing wrong with c.
+func (c Config) Validate() error {
+	if err := c.Core.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	switch {
+	case c.Pipeline == nil:
+		return fmt.Errorf("%w: Pipeline: missing", ErrConfig)
+	case c.Dial == nil:
+		return fmt.Errorf("%w: Dial: missing", ErrConfig)
+	case c.Own == 0:
+		return fmt.Errorf("%w: the election id must be above 0", ErrConfig)
+	}
+	if limit := c.Pipeline.Schema().MaxGroupSize(); limit > 0 && c.Core.MaxGroupSize > limit {
+		return fmt.Errorf("%w: MaxGroupSize: %d; the program allows %d", ErrConfig, c.Core.MaxGroupSize, limit)
+	}
+	return checkTargets(c.Core.Fabric, c.Targets)
+}
+
+// checkTargets reports a switch that has no target, and a target of no switch.
+func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target) error {
+	for i := range f.Switches() {
+		id := fabric.NodeID(f.Hosts() + i)
+		t, ok := targets[id]
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: targets: %s is missing", ErrConfig, f.Name(id))
+		case t.P4Runtime == "":
+			return fmt.Errorf("%w: targets: %s: p4runtime: missing; write host:port", ErrConfig, f.Name(id))
+		}
+	}
+	if len(targets) > f.Switches() {
+		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(targets), f.Switches())
+	}
+	return nil
+}

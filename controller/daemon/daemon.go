@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/notify"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Daemon is a controller at work; see the package comment.
+type Daemon struct {
+	cfg     Config
+	f       *fabric.Fabric
+	conns   map[string]*grpc.ClientConn
+	service *notify.Service
+	inbox   *inbox
+	began   time.Time
+
+	// What follows belongs to the goroutine of loop.
+	core      *controller.Core
+	damper    *damping.Damper
+	switches  []*device // by NodeID - Hosts
+	conductor conductor
+	stageDue  time.Time // of the present stage
+	settled   bool
+	trigger   time.Time // of the first event that is not written yet
+	last      Convergence
+	changes   uint64
+	refusals  uint64
+	repairs   uint64
+}
+
+// device is what is known of one switch.
+type device struct {
+	id      fabric.NodeID
+	name    string
+	target  Target
+	session *p4rt.Session
+	ports   *linkstate.Session // nil: no gNMI
+
+	phase    p4rt.Phase
+	phaseErr string
+	health   linkstate.Health
+	healthEr string
+	told     bool // its ports, once
+	sampling bool
+	tenure   uint64
+	held     *p4rt.Held // read before the daemon settled
+	synced   bool       // deltas may be written
+	audit    time.Time  // when the tables are to be read back
+	verdict  Verdict
+	entries  int // read back last
+}
+
+// New returns a daemon, or what [Config.Validate] reports.
+func New(cfg Config) (*Daemon, error) {
+	if cfg.Core.MaxGroupSize == 0 && cfg.Pipeline != nil {
+		cfg.Core.MaxGroupSize = cfg.Pipeline.Schema().MaxGroupSize()
+	}
+	if cfg.Core.Instance == "" {
+		cfg.Core.Instance = newInstance()
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	core, err := controller.New(cfg.Core)
+	if err != nil {
+		return nil, err
+	}
+	damper, err := damping.New(cfg.Damping)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, began: time.Now(),
+		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
+	}
+	d.service = notify.NewService(notify.ServiceConfig{Hosts: d.f.Hosts(), Log: cfg.Log})
+	if err := d.readDrained(); err != nil {
+		return nil, err
+	}
+	for i := range d.f.Switches() {
+		dev, err := d.newDevice(fabric.NodeID(d.f.Hosts() + i))
+		if err != nil {
+			return nil, errors.Join(err, d.closeConns())
+		}
+		d.switches = append(d.switches, dev)
+	}
+	return d, nil
+}
+
+// newInstance names a run so that no other has its name.
+func newInstance() string {
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // never returns an error
+	return hex.EncodeToString(b[:])
+}
+
+// Service returns what agents watch, to be registered with a gRPC server.
+func (d *Daemon) Service() *notify.Service { return d.service }
+
+func (d *Daemon) conn(addr string) (*grpc.ClientConn, error) {
+	if c, ok := d.conns[addr]; ok {
+		return c, nil
+	}
+	c, err := d.cfg.Dial(addr)
+	if err != nil {
+		return nil, fmt.Errorf("daemon: %s: %w", addr, err)
+	}
+	d.conns[addr] = c
+	return c, nil
+}
+
+func (d *Daemon) closeConns() error {
+	var errs []error
+	for _, c := range d.conns {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
+	t := d.cfg.Targets[id]
+	dev := &device{id: id, name: d.f.Name(id), target: t}
+	conn, err := d.conn(t.P4Runtime)
+	if err != nil {
+		return nil, err
+	}
+	log := d.cfg.Log.With("switch", dev.name)
+	dev.session, err = p4rt.NewSession(p4rt.SessionConfig{
+		DeviceID: t.DeviceID, Own: d.cfg.Own, Pipeline: d.cfg.Pipeline, BatchSize: d.cfg.BatchSize,
+		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
+		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
+		OnTables: func(tenure uint64, h p4rt.Held) { d.inbox.put(func() { d.tablesRead(dev, tenure, h) }) },
+	}, conn)
+	if err != nil || t.GNMI == "" {
+		return dev, err
+	}
+	if conn, err = d.conn(t.GNMI); err != nil {
+		return nil, err
+	}
+	dev.ports, err = linkstate.NewSession(linkstate.SessionConfig{
+		Target: t.GNMITarget, Ports: d.f.Node(id).Ports(), Heartbeat: d.cfg.Heartbeat, Backoff: d.cfg.Backoff, Log: log,
+		OnHealth: func(h linkstate.Health, err error) {
+			sampling := dev.ports.Sampling()
+			d.inbox.put(func() { d.healthChanged(dev, h, sampling, err) })
+		},
+		OnChanges: func(cs []linkstate.Change) { d.inbox.put(func() { d.portsChanged(dev, cs) }) },
+	}, conn)
+	return dev, err
+}
+
+// Run works until ctx ends, and returns ctx's error. A daemon runs once.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.cfg.Events.add(Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.loop(ctx) })
+	for _, dev := range d.switches {
+		g.Go(func() error { return dev.session.Run(ctx) })
+		if dev.ports != nil {
+			g.Go(func() error { return dev.ports.Run(ctx) })
+		}
+	}
+	err := g.Wait()
+	d.inbox.close()
+	d.cfg.Events.add(Record{Time: time.Now(), Kind: "end"})
+	if cerr := d.closeConns(); cerr != nil {
+		d.cfg.Log.Warn("closing connections", "err", cerr)
+	}
+	return err
+}

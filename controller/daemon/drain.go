@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrSevers is wrapped when a drain would cut hosts off.
+var ErrSevers = errors.New("daemon: would cut off")
+
+// Drain takes a link or switch, by name, out of use while it still works, or,
+// with undo set, back into use. It returns the links concerned once the tables
+// are written and the agents told: nothing is sent over them any more then but
+// what is on its way. Without force it returns an error that wraps [ErrSevers],
+// and drains nothing, if hosts would lose their last path.
+func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
+	ids, err := d.named(name)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var failed error
+	err = d.ask(ctx, func() {
+		if src, dst, ok := d.core.Severed(ids); ok && !undo && !force {
+			failed = fmt.Errorf("%w: %s and %s would lose their last path without %s", ErrSevers, d.f.Name(src), d.f.Name(dst), name)
+			return
+		}
+		for _, id := range ids {
+			before := d.core.Epoch()
+			if failed = d.core.Drain(d.clock(), id, !undo); failed != nil {
+				return
+			}
+			on := undo
+			d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(id), Up: &on})
+			names = append(names, d.f.LinkName(id))
+			if d.core.Epoch() != before {
+				a := d.f.Link(id).A
+				d.linkChanged(time.Now(), a.Node, a.Port)
+			}
+		}
+		failed = d.writeDrained()
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return names, d.idle(ctx)
+}
+
+// named returns the links that a link's or switch's name stands for.
+func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
+	if id, err := d.f.LinkByName(name); err == nil {
+		return []fabric.LinkID{id}, nil
+	}
+	node, err := d.f.NodeByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("daemon: %q is neither a link, as tor0-agg1, nor a switch: %w", name, err)
+	}
+	return d.core.DrainLinks(node) // reads the fabric only
+}
+
+// idle waits until nothing is being written.
+func (d *Daemon) idle(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		busy := false
+		if err := d.ask(ctx, func() { busy = d.conductor.busy || !d.trigger.IsZero() }); err != nil {
+			return err
+		}
+		if !busy {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// drainedFile is the state file.
+type drainedFile struct {
+	Drained []string `json:"drained"` // links
+}
+
+func (d *Daemon) readDrained() error {
+	if d.cfg.StateFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(d.cfg.StateFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("daemon: state file: %w", err)
+	}
+	var file drainedFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("daemon: state file %s: %w; remove it to forget what is drained", d.cfg.StateFile, err)
+	}
+	for _, name := range file.Drained {
+		id, err := d.f.LinkByName(name)
+		if err == nil {
+			err = d.core.Drain(0, id, true)
+		}
+		if err != nil {
+			return fmt.Errorf("daemon: state file %s: %w", d.cfg.StateFile, err)
+		}
+	}
+	return nil
+}
+
+// writeDrained replaces the state file as a whole.
+func (d *Daemon) writeDrained() error {
+	if d.cfg.StateFile == "" {
+		return nil
+	}
+	file := drainedFile{Drained: []string{}}
+	for i := range d.f.Links() {
+		if id := fabric.LinkID(i); d.core.LinkReport(id).Drained {
+			file.Drained = append(file.Drained, d.f.LinkName(id))
+		}
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return fmt.Errorf("daemon: state file: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(d.cfg.StateFile), ".drained-*")
+	if err != nil {
+		return fmt.Errorf("daemon: state file: %w", err)
+	}
+	_, err = tmp.Write(append(text, '\n'))
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), d.cfg.StateFile)
+	}
+	if err != nil {
+		return fmt.Errorf("daemon: state file: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var loadProgram = sync.OnceValues(func() (*bmv2.Program, error) { return bmv2.Load(p4src.V1ModelJSON()) })
+
+var loadPipeline = sync.OnceValues(func() (*p4rt.Pipeline, error) {
+	return p4rt.NewPipeline(p4src.V1ModelP4Info(), p4src.V1ModelJSON())
+})
+
+func fatTree(t testing.TB, k int) *fabric.Fabric {
+	t.Helper()
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// lab is a fabric's switches, each behind gRPC in this process.
+type lab struct {
+	t        testing.TB
+	f        *fabric.Fabric
+	mu       sync.Mutex
+	switches map[string]*labSwitch // by address, which is the switch's name
+}
+
+type labSwitch struct {
+	lab   *lab
+	id    fabric.NodeID
+	mu    sync.Mutex // around core and ports
+	ports *switchd.Ports
+	core  *switchd.Core
+	gn    *switchd.GNMI
+
+	writes, entries, pushes int                          // RPCs, updates, pipelines
+	fault                   func(*p4.WriteRequest) error // nil: none
+
+	srv  *grpc.Server // nil: down
+	lis  *bufconn.Listener
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func newLab(t testing.TB, f *fabric.Fabric) *lab {
+	t.Helper()
+	if _, err := loadProgram(); err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, f: f, switches: map[string]*labSwitch{}}
+	for i := range f.Switches() {
+		id := fabric.NodeID(f.Hosts() + i)
+		s := &labSwitch{lab: l, id: id}
+		s.boot(nil)
+		s.up()
+		l.switches[f.Name(id)] = s
+	}
+	return l
+}
+
+// boot starts the switch with empty tables, ports as given; nil: all up.
+func (s *labSwitch) boot(down map[uint32]bool) {
+	var configs []switchd.PortConfig
+	for p := 1; p <= s.lab.f.Node(s.id).Ports(); p++ {
+		configs = append(configs, switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p), Down: down[uint32(p)]})
+	}
+	now := func() int64 { return time.Now().UnixNano() }
+	var err error
+	if s.ports, err = switchd.NewPorts(configs); err != nil {
+		s.lab.t.Fatal(err)
+	}
+	s.core, err = switchd.New(switchd.Config{
+		DeviceID: uint64(s.id) + 1, Ports: s.ports, Now: now,
+		Load: func([]byte) (*bmv2.Program, error) { return loadProgram() },
+	})
+	if err != nil {
+		s.lab.t.Fatal(err)
+	}
+	if s.gn, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: s.ports, Now: now}); err != nil {
+		s.lab.t.Fatal(err)
+	}
+}
+
+// up starts the switch's servers.
+func (s *labSwitch) up() {
+	lis := bufconn.Listen(1 << 16)
+	srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.UnaryInterceptor(
+		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			switch r := req.(type) {
+			case *p4.WriteRequest:
+				s.mu.Lock()
+				s.writes++
+				s.entries += len(r.GetUpdates())
+				fault := s.fault
+				s.mu.Unlock()
+				if fault != nil {
+					if err := fault(r); err != nil {
+						return nil, err
+					}
+				}
+			case *p4.SetForwardingPipelineConfigRequest:
+				s.mu.Lock()
+				s.pushes++
+				s.mu.Unlock()
+			}
+			return next(ctx, req)
+		}))...)
+	shell := switchd.NewServer(&s.mu, s.core, s.gn)
+	shell.Register(srv)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.lab.mu.Lock()
+	s.srv, s.lis, s.stop = srv, lis, cancel
+	s.lab.mu.Unlock()
+	s.done.Go(func() { shell.Run(ctx) })
+	s.done.Go(func() { srv.Serve(lis) })
+}
+
+// down ends the servers; the tables stay.
+func (s *labSwitch) down() {
+	if s.srv == nil {
+		return
+	}
+	s.srv.Stop()
+	s.stop()
+	s.done.Wait()
+	s.lab.mu.Lock()
+	s.srv, s.lis = nil, nil
+	s.lab.mu.Unlock()
+}
+
+func (l *lab) close() {
+	for _, s := range l.switches {
+		s.down()
+	}
+}
+
+func (l *lab) dial(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p4rt.MaxMessage)),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			l.mu.Lock()
+			lis := l.switches[addr].lis
+			l.mu.Unlock()
+			if lis == nil {
+				return nil, fmt.Errorf("%s is down", addr)
+			}
+			return lis.DialContext(ctx)
+		}))
+}
+
+// port sets the state of one end of a link, as its switch detects it.
+func (l *lab) port(e fabric.End, up bool) {
+	s, ok := l.switches[l.f.Name(e.Node)]
+	if !ok {
+		return // a host
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ports.SetOper(uint32(e.Port), up, time.Now().UnixNano()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) link(name string, up bool) fabric.LinkID {
+	l.t.Helper()
+	id, err := l.f.LinkByName(name)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.port(l.f.Link(id).A, up)
+	l.port(l.f.Link(id).B, up)
+	return id
+}
+
+func (l *lab) config() Config {
+	pipeline, err := loadPipeline()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := Config{
+		Core: controller.Config{
+			Fabric: l.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, QuenchIntervalUs: 10, ControlPriority: 7,
+		},
+		Pipeline: pipeline, Targets: map[fabric.NodeID]Target{}, Own: 1, Dial: l.dial,
+		Backoff: backoff.Policy{First: 100 * time.Millisecond, Most: time.Second, Factor: 2, Jitter: 0.5},
+	}
+	for name, s := range l.switches {
+		c.Targets[s.id] = Target{P4Runtime: name, GNMI: name, DeviceID: uint64(s.id) + 1}
+	}
+	return c
+}
+
+// running is a daemon at work.
+type running struct {
+	*Daemon
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (l *lab) run(change func(*Config)) *running {
+	l.t.Helper()
+	cfg := l.config()
+	if change != nil {
+		change(&cfg)
+	}
+	d, err := New(cfg)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Daemon: d, t: l.t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		if err := d.Run(ctx); !errors.Is(err, context.Canceled) {
+			l.t.Errorf("Run: %v", err)
+		}
+	}()
+	return r
+}
+
+func (r *running) stop() {
+	r.cancel()
+	<-r.done
+}
+
+func (r *running) state() Status {
+	r.t.Helper()
+	s, err := r.Status(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// until waits until the status is as wanted.
+func (r *running) until(what string, ok func(Status) bool) Status {
+	r.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		s := r.state()
+		if ok(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			var not []string
+			for _, x := range s.Switches {
+				if !x.Synced {
+					not = append(not, fmt.Sprintf("%s %v %q, ports %v %q", x.Name, x.Phase, x.Error, x.Ports, x.PortError))
+				}
+			}
+			r.t.Fatalf("not %s: settled %v, epoch %d, busy %v; not synced:\n%s", what, s.Settled, s.Epoch, s.Busy, strings.Join(not, "\n"))
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (r *running) untilReady() Status {
+	r.t.Helper()
+	return r.until("ready", func(s Status) bool { return s.Ready && !s.Busy })
+}
+
+// check compares all switches' tables with what the daemon desires.
+func (l *lab) check(r *running) {
+	l.t.Helper()
+	pipeline, _ := loadPipeline()
+	for name, s := range l.switches {
+		conn, err := l.dial(name)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		held, err := p4rt.Fetch(context.Background(), p4.NewP4RuntimeClient(conn), pipeline.Schema(), uint64(s.id)+1)
+		conn.Close()
+		if err != nil {
+			l.t.Fatalf("%s: %v", name, err)
+		}
+		var want []controller.Entry
+		if err := r.ask(context.Background(), func() { want = r.core.Desired(s.id) }); err != nil {
+			l.t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, held.Entries); diff != "" {
+			l.t.Fatalf("%s: tables (-desired +held):\n%s", name, diff)
+		}
+	}
+}
+
+// wrote returns and forgets how many updates and pipelines the switches took.
+func (l *lab) wrote() (updates, pushes int) {
+	for _, s := range l.switches {
+		s.mu.Lock()
+		updates, pushes = updates+s.entries, pushes+s.pushes
+		s.writes, s.entries, s.pushes = 0, 0, 0
+		s.mu.Unlock()
+	}
+	return updates, pushes
+}

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/notify"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Convergence is how long a change of links took.
+type Convergence struct {
+	Trigger  time.Time     `json:"trigger"` // when the controller heard of the first link
+	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged
+	Epoch    uint64        `json:"epoch"`
+	Switches int           `json:"switches"` // deltas sent; a switch may have several
+	Updates  int           `json:"updates"`
+}
+
+// SwitchStatus is what is known of a switch.
+type SwitchStatus struct {
+	Name      string     `json:"name"`
+	P4Runtime string     `json:"p4runtime"`
+	DeviceID  uint64     `json:"device_id"`
+	GNMI      string     `json:"gnmi,omitempty"`
+	Phase     p4rt.Phase `json:"phase"`
+	Primary   bool       `json:"primary"`
+	Synced    bool       `json:"synced"` // its tables are as desired, or the writes under way make them so
+	Error     string     `json:"error,omitempty"`
+	Ports     string     `json:"ports"` // health of the port states
+	PortError string     `json:"ports_error,omitempty"`
+	Sampling  bool       `json:"sampling,omitempty"`
+	Verdict   Verdict    `json:"verdict"`
+	Entries   int        `json:"entries"` // when its tables were read last
+}
+
+// LinkStatus is a link that is not simply up.
+type LinkStatus struct {
+	Name    string `json:"name"`
+	Up      bool   `json:"up"` // in use
+	DownA   bool   `json:"down_a,omitempty"`
+	DownB   bool   `json:"down_b,omitempty"`
+	Drained bool   `json:"drained,omitempty"`
+	Held    bool   `json:"held,omitempty"` // flaps
+	Epoch   uint64 `json:"epoch"`
+}
+
+// Status is the state of the controller.
+type Status struct {
+	Instance string         `json:"instance"`
+	Since    time.Time      `json:"since"`
+	Settled  bool           `json:"settled"`
+	Ready    bool           `json:"ready"` // settled, and every switch synced or in another controller's hands
+	Epoch    uint64         `json:"epoch"`
+	Busy     bool           `json:"busy"` // a change is being written
+	Last     Convergence    `json:"last_convergence"`
+	Changes  uint64         `json:"changes"`  // written
+	Repairs  uint64         `json:"repairs"`  // updates that read-backs asked for
+	Refusals uint64         `json:"refusals"` // writes that failed
+	Links    int            `json:"links"`
+	Switches []SwitchStatus `json:"switches"`
+	NotUp    []LinkStatus   `json:"links_not_up"`
+	Agents   []notify.Agent `json:"agents"`
+}
+
+// Status returns the present state.
+func (d *Daemon) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := d.ask(ctx, func() { s = d.status() })
+	s.Agents = d.service.Agents()
+	return s, err
+}
+
+func (d *Daemon) status() Status {
+	s := Status{
+		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.settled, Ready: d.settled, Epoch: d.core.Epoch(),
+		Busy: d.conductor.busy, Last: d.last, Changes: d.changes, Repairs: d.repairs, Refusals: d.refusals, Links: d.f.Links(),
+		NotUp: []LinkStatus{},
+	}
+	for _, dev := range d.switches {
+		x := SwitchStatus{
+			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
+			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: dev.synced, Error: dev.phaseErr,
+			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries,
+		}
+		if dev.ports == nil {
+			x.Ports = "none"
+		}
+		s.Ready = s.Ready && (dev.synced || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
+		s.Switches = append(s.Switches, x)
+	}
+	for i := range d.f.Links() {
+		id := fabric.LinkID(i)
+		r, l := d.core.LinkReport(id), d.f.Link(id)
+		held := d.damper.Held(l.A) || d.damper.Held(l.B)
+		if r.Up() && !held {
+			continue
+		}
+		s.NotUp = append(s.NotUp, LinkStatus{
+			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Held: held, Epoch: r.Epoch,
+		})
+	}
+	return s
+}
