@@ -47,37 +47,36 @@ func (s *Switch) setCell(w []uint64, packets, bytes uint64) {
 	s.onRollback(func() { w[0], w[1] = p, b })
 }
 
-func (s *Switch) direct(id TableID, h Handle) ([]uint64, error) {
+func (s *Switch) direct(id TableID, h Handle) (*tableState, int32, error) {
 	ts, err := s.table(id)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if !ts.t.info.HasDirectCounter {
-		return nil, fmt.Errorf("bmv2: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
+		return nil, 0, fmt.Errorf("bmv2: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
 	}
 	i, err := ts.entry(h)
-	if err != nil {
-		return nil, err
-	}
-	return ts.counts[2*i : 2*i+2], nil
+	return ts, i, err
 }
 
 // DirectCounter reads an entry's counter.
 func (s *Switch) DirectCounter(id TableID, h Handle) (packets, bytes uint64, err error) {
-	w, err := s.direct(id, h)
+	ts, i, err := s.direct(id, h)
 	if err != nil {
 		return 0, 0, err
 	}
-	return w[0], w[1], nil
+	return ts.counts[2*i], ts.counts[2*i+1], nil
 }
 
 // SetDirectCounter writes an entry's counter.
 func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) error {
-	w, err := s.direct(id, h)
+	ts, i, err := s.direct(id, h)
 	if err != nil {
 		return err
 	}
-	s.setCell(w, packets, bytes)
+	p, b := ts.counts[2*i], ts.counts[2*i+1]
+	ts.counts[2*i], ts.counts[2*i+1] = packets, bytes
+	s.onRollback(func() { ts.counts[2*i], ts.counts[2*i+1] = p, b }) // the slice may have moved
 	return nil
 }
 

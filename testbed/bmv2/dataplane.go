@@ -444,15 +444,25 @@ func (s *Switch) digest(p *Packet) {
 	s.cfg.Digest(rec)
 }
 
+// maxCopies bounds the packets that one packet becomes in Process.
+const maxCopies = 1 << 14
+
 // Process takes a packet through both pipelines with no queue between them.
 // emit is called for every packet that leaves; it must not call the switch.
+// A program that clones clones without end is cut off after 16384 packets.
 func (s *Switch) Process(in Input, emit func(Output)) {
 	b := &s.batch
 	b.Packets = b.Packets[:0]
 	s.Ingress(in, b)
 	q := QueueState{EnqTime: in.Now, DeqTime: in.Now}
+	done := 0
 	for i := 0; i < len(b.Packets); i++ {
 		p := b.Packets[i]
+		if done++; done > maxCopies {
+			p.queued = false
+			s.drop(p, DropPasses)
+			continue
+		}
 		if p.Stage == StageIngress {
 			s.Resume(p, in.Now, b)
 		} else if o, ok := s.Egress(p, q, b); ok {

@@ -46,7 +46,8 @@ type Batch struct {
 }
 
 // QueueState is what the traffic manager knows of a packet when it leaves the
-// queue. All zero means that there was no queue.
+// queue. DeqTime is also the time of the egress; without a queue EnqTime is
+// the same and the depths are 0.
 type QueueState struct {
 	EnqTime, DeqTime   int64  // ns since the switch started
 	EnqDepth, DeqDepth uint32 // in the traffic manager's unit; BMv2 counts packets
