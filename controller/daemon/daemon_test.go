@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fatTree(t, 4))
+		l.fake = true
 		defer l.close()
 		f(t, l)
 	})
@@ -251,13 +253,11 @@ func TestRefusals(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
 		settle(r)
-		n := 0
+		var n atomic.Int64
 		for _, s := range l.switches {
 			s.mu.Lock()
 			s.fault = func(*p4.WriteRequest) error {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if n++; n%3 == 0 {
+				if n.Add(1)%3 == 0 {
 					return status.Error(codes.ResourceExhausted, "not now")
 				}
 				return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,6 +48,7 @@ func fatTree(t testing.TB, k int) *fabric.Fabric {
 // lab is a fabric's switches, each behind gRPC in this process.
 type lab struct {
 	t        testing.TB
+	fake     bool // in a synctest bubble
 	f        *fabric.Fabric
 	mu       sync.Mutex
 	switches map[string]*labSwitch // by address, which is the switch's name
@@ -162,8 +164,7 @@ func (l *lab) close() {
 }
 
 func (l *lab) dial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p4rt.MaxMessage)),
+	return grpc.NewClient("passthrough:"+addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			l.mu.Lock()
 			lis := l.switches[addr].lis
@@ -172,7 +173,7 @@ func (l *lab) dial(addr string) (*grpc.ClientConn, error) {
 				return nil, fmt.Errorf("%s is down", addr)
 			}
 			return lis.DialContext(ctx)
-		}))
+		}))...)
 }
 
 // port sets the state of one end of a link, as its switch detects it.
@@ -221,6 +222,7 @@ func (l *lab) config() Config {
 type running struct {
 	*Daemon
 	t      testing.TB
+	fake   bool // in a synctest bubble
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -236,7 +238,7 @@ func (l *lab) run(change func(*Config)) *running {
 		l.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{Daemon: d, t: l.t, cancel: cancel, done: make(chan struct{})}
+	r := &running{Daemon: d, t: l.t, fake: l.fake, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		if err := d.Run(ctx); !errors.Is(err, context.Canceled) {
@@ -249,6 +251,9 @@ func (l *lab) run(change func(*Config)) *running {
 func (r *running) stop() {
 	r.cancel()
 	<-r.done
+	if r.fake {
+		synctest.Wait() // the switches have noticed
+	}
 }
 
 func (r *running) state() Status {

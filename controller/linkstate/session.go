@@ -49,7 +49,6 @@ type SessionConfig struct {
 // Session is the subscription to one switch, renewed whenever it breaks.
 type Session struct {
 	cfg     SessionConfig
-	conn    grpc.ClientConnInterface
 	client  gnmi.GNMIClient
 	monitor *Monitor
 	began   time.Time
@@ -90,7 +89,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 	if err != nil {
 		return nil, err
 	}
-	return &Session{cfg: cfg, conn: conn, client: gnmi.NewGNMIClient(conn), monitor: m}, nil
+	return &Session{cfg: cfg, client: gnmi.NewGNMIClient(conn), monitor: m}, nil
 }
 
 // now is the time on the monitor's clock. It wraps after 106 days, which a
@@ -171,9 +170,6 @@ func (s *Session) subscribe(ctx context.Context) error {
 	s.heard = false
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if c, ok := s.conn.(*grpc.ClientConn); ok {
-		c.ResetConnectBackoff() // the back-off is ours
-	}
 	unanswered := time.AfterFunc(s.cfg.OpenTimeout, func() { cancel(errUnanswered) })
 	defer unanswered.Stop()
 	fail := func(what string, err error) error {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ type target struct {
 	ports *switchd.Ports
 	gn    *switchd.GNMI
 	srv   *grpc.Server
-	lis   *bufconn.Listener
+	lis   atomic.Pointer[bufconn.Listener]
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 
@@ -84,7 +85,7 @@ func (tg *target) up() {
 	if err != nil {
 		tg.t.Fatal(err)
 	}
-	tg.lis = bufconn.Listen(1 << 16)
+	tg.lis.Store(bufconn.Listen(1 << 16))
 	tg.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, wrapped{ss, tg})
 	}))
@@ -92,7 +93,7 @@ func (tg *target) up() {
 	shell.Register(tg.srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	tg.stop = cancel
-	srv, lis := tg.srv, tg.lis
+	srv, lis := tg.srv, tg.lis.Load()
 	tg.done.Go(func() { shell.Run(ctx) })
 	tg.done.Go(func() { srv.Serve(lis) })
 }
@@ -124,7 +125,7 @@ type listener struct {
 
 func (tg *target) listen() *listener {
 	conn, err := grpc.NewClient("passthrough:switch", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.Load().DialContext(ctx) }))
 	if err != nil {
 		tg.t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestStalled(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, a := range s.Agents() {
-			if (a.Behind > changes/2) != (a.Host == 0) {
+			if (a.Behind > changes/10) != (a.Host == 0) {
 				t.Errorf("host %d is %d behind", a.Host, a.Behind)
 			}
 		}

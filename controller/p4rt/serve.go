@@ -21,9 +21,6 @@ var errUnanswered = status.Error(codes.DeadlineExceeded, "the bid is not answere
 func (s *Session) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if c, ok := s.conn.(*grpc.ClientConn); ok {
-		c.ResetConnectBackoff() // the back-off is ours
-	}
 	unanswered := time.AfterFunc(s.cfg.OpenTimeout, func() { cancel(errUnanswered) })
 	defer unanswered.Stop()
 	stream, err := s.client.StreamChannel(ctx, grpc.WaitForReady(true))

@@ -11,6 +11,7 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -18,9 +19,22 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 )
 
-// MaxMessage is the largest answer, in bytes, that a connection for sessions
-// must accept: a switch may send all its tables in one.
-const MaxMessage = 64 << 20
+// maxMessage is the largest answer accepted, in bytes: a switch may send all its
+// tables in one.
+const maxMessage = 64 << 20
+
+// DialOptions returns what a connection for sessions needs, beside credentials:
+// room for large answers, and a short back-off of its own, since sessions have
+// theirs.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}),
+	}
+}
 
 // SessionConfig sets up a [Session].
 type SessionConfig struct {
@@ -76,7 +90,6 @@ func (c SessionConfig) withDefaults() SessionConfig {
 // methods are safe for concurrent use.
 type Session struct {
 	cfg    SessionConfig
-	conn   grpc.ClientConnInterface
 	client p4.P4RuntimeClient
 	life   *Lifecycle // of Run
 
@@ -111,7 +124,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 		return nil, err
 	}
 	return &Session{
-		cfg: cfg, conn: conn, client: p4.NewP4RuntimeClient(conn),
+		cfg: cfg, client: p4.NewP4RuntimeClient(conn),
 		life: NewLifecycle(cfg.Own, cfg.Backoff, cfg.Chance), wake: make(chan struct{}, 1),
 	}, nil
 }

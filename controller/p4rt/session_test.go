@@ -52,7 +52,7 @@ type target struct {
 	pushes atomic.Int64
 
 	srv  *grpc.Server
-	lis  *bufconn.Listener
+	lis  atomic.Pointer[bufconn.Listener]
 	done sync.WaitGroup
 }
 
@@ -75,7 +75,7 @@ func newTarget(t *testing.T) *target {
 }
 
 func (tg *target) up() {
-	tg.lis = bufconn.Listen(1 << 16)
+	tg.lis.Store(bufconn.Listen(1 << 16))
 	tg.srv = grpc.NewServer(append(switchd.ServerOptions(), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
@@ -95,7 +95,7 @@ func (tg *target) up() {
 			return next(ctx, req)
 		}))...)
 	switchd.NewServer(&tg.mu, tg.core, nil).Register(tg.srv)
-	srv, lis := tg.srv, tg.lis
+	srv, lis := tg.srv, tg.lis.Load()
 	tg.done.Go(func() { srv.Serve(lis) })
 }
 
@@ -126,8 +126,8 @@ type player struct {
 
 func (tg *target) play(own uint64, change func(*SessionConfig)) *player {
 	tg.t.Helper()
-	conn, err := grpc.NewClient("passthrough:switch", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.DialContext(ctx) }))
+	conn, err := grpc.NewClient("passthrough:switch", append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.Load().DialContext(ctx) }))...)
 	if err != nil {
 		tg.t.Fatal(err)
 	}
@@ -175,6 +175,7 @@ func (p *player) stop() {
 	p.cancel()
 	<-p.done
 	p.conn.Close()
+	synctest.Wait() // the switch has noticed
 }
 
 // write writes and waits for the outcome.
