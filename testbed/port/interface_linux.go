@@ -26,6 +26,7 @@ type Interface struct {
 	ring    []byte
 	slots   []unsafe.Pointer // headers of the slots
 	next    int
+	stamp   int64
 	poller  *Poller
 	txToken int32
 
@@ -182,6 +183,7 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 			}
 			octets += uint64(length)
 			delivered++
+			p.stamp = int64(h.Sec)*1e9 + int64(h.Nsec)
 			f(frame)
 		}
 		atomic.StoreUint32(&h.Status, 0)
@@ -195,6 +197,10 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 	}
 	return n
 }
+
+// Stamp returns when the kernel took the frame in hand, in ns since the Unix
+// epoch. It is for the function that Receive calls.
+func (p *Interface) Stamp() int64 { return p.stamp }
 
 // restoreTag moves the addresses four bytes to the front, where frame starts,
 // and puts the VLAN tag behind them.

@@ -17,3 +17,6 @@ func (p *Interface) Name() string { return "" }
 
 // Index returns the interface's index.
 func (p *Interface) Index() int { return 0 }
+
+// Stamp returns 0.
+func (p *Interface) Stamp() int64 { return 0 }
