@@ -175,7 +175,7 @@ struct metadata_t {
 
     // The packet's place in the fabric.
     bit<1>  is_ipv6;
-    bit<1>  is_control;      // ACK, NAK, CNP, quench, anything but RoCEv2 data
+    bit<1>  is_data;         // RoCEv2 data
     bit<1>  labelled;
     bit<1>  upward;
     bit<1>  chosen;          // an output port is known

@@ -106,6 +106,21 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
     }
     @name(".discard")
     action discard() { }
+
+    // The header checksum is corrected for what changes (RFC 1624), never made
+    // anew: a header that came broken stays broken, and options need not be known.
+    action count_down_ttl() {
+        bit<17> sum = (bit<17>)hdr.ipv4.checksum + 0x100;
+        hdr.ipv4.checksum = sum[15:0] + (bit<16>)sum[16:16];
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+    action mark_rerouted_v4() {
+        bit<6> dscp = hdr.ipv4.dscp | DSCP_REROUTED;
+        bit<16> grown = (bit<16>)(dscp - hdr.ipv4.dscp) << 2;
+        bit<17> sum = (bit<17>)hdr.ipv4.checksum + (bit<17>)(~grown);
+        hdr.ipv4.checksum = sum[15:0] + (bit<16>)sum[16:16];
+        hdr.ipv4.dscp = dscp;
+    }
     @name(".route_v4")
     table route_v4 {
         key = { hdr.ipv4.dst: lpm @name("dst"); }
@@ -225,7 +240,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 refuse(DROP_TTL);
                 exit;
             }
-            hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+            count_down_ttl();
             route_v4.apply();
         } else if (hdr.ipv6.isValid()) {
             if (hdr.ipv6.hop_limit <= 1) {
@@ -240,9 +255,15 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             exit;
         }
 
-        if (!hdr.bth.isValid() || hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK ||
-            hdr.bth.opcode == BTH_CNP) {
-            meta.is_control = 1;
+        // What steers the senders goes first. Other traffic shares the queue of
+        // the data, whatever it is.
+        if (hdr.bth.isValid()) {
+            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
+                standard_metadata.priority = meta.control_priority;
+            } else {
+                meta.is_data = 1;
+            }
+        } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH) {
             standard_metadata.priority = meta.control_priority;
         }
 
@@ -297,7 +318,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                     fallback.count((bit<32>)FALLBACK_REROUTED);
                     meta.quench_rerouted = 1;
                     if (hdr.ipv4.isValid()) {
-                        hdr.ipv4.dscp = hdr.ipv4.dscp | DSCP_REROUTED;
+                        mark_rerouted_v4();
                     } else {
                         hdr.ipv6.dscp = hdr.ipv6.dscp | DSCP_REROUTED;
                     }
@@ -357,6 +378,9 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
 
     action mark() {
         // Only one of the two headers is valid; writing to the other is void.
+        bit<16> grown = (bit<16>)(ECN_CE - hdr.ipv4.ecn);
+        bit<17> sum = (bit<17>)hdr.ipv4.checksum + (bit<17>)(~grown);
+        hdr.ipv4.checksum = sum[15:0] + (bit<16>)sum[16:16];
         hdr.ipv4.ecn = ECN_CE;
         hdr.ipv6.ecn = ECN_CE;
     }
@@ -406,12 +430,19 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
         hdr.ipv6.hop_limit = 64;
         hdr.ipv6.flow_label = 0;
         hdr.ipv6.payload_length = 8 + QUENCH_BYTES;
+        // IPv6 has no header checksum, so UDP's is not optional.
+        hash(hdr.udp.checksum, HashAlgorithm.csum16, 16w0,
+             { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.length, 24w0, hdr.ipv6.next_header,
+               hdr.udp.src, hdr.udp.dst, hdr.udp.length,
+               hdr.quench.version, hdr.quench.flags, hdr.quench.labelled, hdr.quench.rerouted,
+               hdr.quench.label, hdr.quench.switch_id, hdr.quench.port, hdr.quench.reserved,
+               hdr.quench.epoch, hdr.quench.pad_qp, hdr.quench.dst_qp, hdr.quench.pad_psn, hdr.quench.psn },
+             64w0x10000);
     }
 
     apply {
         if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
             bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
-            meta.is_control = 1;
             become_quench();
             if (hdr.vlan.isValid()) { size = size + 4; }
             if (hdr.ipv4.isValid()) {
@@ -419,12 +450,13 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
                 size = size + 20;
             } else {
                 quench_v6();
+                if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xFFFF; } // 0 would mean none
                 size = size + 40;
             }
             truncate(size);
         }
 
-        if (meta.is_control == 1) {
+        if (meta.is_data == 0) {
             port_tx_control.count((bit<32>)standard_metadata.egress_port);
         } else {
             port_tx_data.count((bit<32>)standard_metadata.egress_port);
@@ -451,19 +483,12 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
 
 control EtherealCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid(),
+        // Only a quench has a header of the switch's own; see count_down_ttl.
+        update_checksum(hdr.quench.isValid() && hdr.ipv4.isValid(),
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length,
               hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol,
               hdr.ipv4.src, hdr.ipv4.dst },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
-        // IPv6 has no header checksum, so UDP's is not optional.
-        update_checksum(hdr.quench.isValid() && hdr.ipv6.isValid(),
-            { hdr.ipv6.src, hdr.ipv6.dst, 16w0, hdr.udp.length, 24w0, hdr.ipv6.next_header,
-              hdr.udp.src, hdr.udp.dst, hdr.udp.length,
-              hdr.quench.version, hdr.quench.flags, hdr.quench.labelled, hdr.quench.rerouted,
-              hdr.quench.label, hdr.quench.switch_id, hdr.quench.port, hdr.quench.reserved,
-              hdr.quench.epoch, hdr.quench.pad_qp, hdr.quench.dst_qp, hdr.quench.pad_psn, hdr.quench.psn },
-            hdr.udp.checksum, HashAlgorithm.csum16);
     }
 }
 
