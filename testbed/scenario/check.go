@@ -8,6 +8,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
 // complain takes one thing that is wrong: where, what, and the remedy.
@@ -133,8 +135,14 @@ func (h *Host) check(bad complain) {
 	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
 	}
-	if known := []string{string(DCTCP), string(NoCC)}; !slices.Contains(known, string(h.CongestionControl)) {
+	if known := nic.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
 		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), choose(string(h.CongestionControl), known))
+	}
+	if known := append([]string{string(SchemeReceiver)}, nic.ReceiverNames()...); !slices.Contains(known, string(h.Receiver)) {
+		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), choose(string(h.Receiver), known))
+	}
+	if h.ReorderWindow < 2 || h.ReorderWindow > 1<<20 {
+		bad("host.reorder_window", fmt.Sprintf("%d is outside 2 to 1048576 packets", h.ReorderWindow), "write for example 256")
 	}
 	if known := []string{string(UDPSourcePort), string(IPv6FlowLabel)}; !slices.Contains(known, string(h.Carrier)) {
 		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), choose(string(h.Carrier), known))
@@ -210,7 +218,7 @@ func (c Collective) check(path string, f *fabric.Fabric, bad complain) {
 }
 
 func (s Scheme) check(path string, bad complain) {
-	params, ok := schemeParams(s.Name)
+	params, ok := scheme.Params(s.Name)
 	if !ok {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), choose(s.Name, SchemeNames()))
 		return
@@ -222,7 +230,12 @@ func (s Scheme) check(path string, bad complain) {
 				remedy = choose(key, params)
 			}
 			bad(path+".params."+key, "unknown parameter", remedy)
+			return
 		}
+	}
+	if err := scheme.Check(s.Name, s.Params); err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), scheme.ErrScheme.Error()+": "), "; ")
+		bad(path+".params", problem, remedy)
 	}
 }
 

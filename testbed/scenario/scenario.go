@@ -7,6 +7,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
 // Scenario is an experiment. A field tagged required must be given; the others
@@ -58,8 +60,12 @@ type Host struct {
 	AckEvery          int               `yaml:"ack_every"` // packets
 	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl CongestionControl `yaml:"congestion_control"`
-	Carrier           Carrier           `yaml:"carrier"`
-	IPv6              bool              `yaml:"ipv6"`
+	Receiver          Receiver          `yaml:"receiver"`
+	// ReorderWindow is what a receiver of selective repeat can keep, from the
+	// first packet it misses.
+	ReorderWindow int     `yaml:"reorder_window"` // packets
+	Carrier       Carrier `yaml:"carrier"`
+	IPv6          bool    `yaml:"ipv6"`
 	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has
 	// nothing left to send, so that the receiver sees what is missing.
 	NudgeOnFlip bool `yaml:"nudge_on_flip"`
@@ -72,7 +78,32 @@ type CongestionControl string
 const (
 	DCTCP CongestionControl = "dctcp" // the DCTCP-like control of the reference evaluation
 	NoCC  CongestionControl = "none"  // always at line rate
+	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
 )
+
+// Control returns the control as package nic names it.
+func (c CongestionControl) Control() nic.Control {
+	return nic.Control(max(0, slices.Index(nic.ControlNames(), string(c))))
+}
+
+// Receiver names what hosts do with packets that come before their turn.
+type Receiver string
+
+// Receivers.
+const (
+	SchemeReceiver  Receiver = "scheme"           // what the scheme's authors assume
+	GoBackN         Receiver = "go-back-n"        // drop them; the sender goes back
+	SelectiveRepeat Receiver = "selective-repeat" // keep them within the reorder window
+	IdealReceiver   Receiver = "ideal"            // keep them
+)
+
+// For returns the receiver for a scheme as package nic names it.
+func (r Receiver) For(schemeName string) nic.Receiver {
+	if i := slices.Index(nic.ReceiverNames(), string(r)); i >= 0 {
+		return nic.Receiver(i)
+	}
+	return scheme.Receiver(schemeName)
+}
 
 // Carrier names the packet field that carries a path label.
 type Carrier string
@@ -133,20 +164,14 @@ type Scheme struct {
 	Params map[string]string `yaml:"params"`
 }
 
-// Names of schemes.
+// Names of schemes, of which [scheme.Names] has more.
 const (
-	Ethereal = "ethereal"
-	ECMP     = "ecmp"
+	Ethereal = scheme.Ethereal
+	ECMP     = scheme.ECMP
 )
 
 // SchemeNames returns the schemes a scenario may name.
-func SchemeNames() []string { return []string{Ethereal, ECMP} }
-
-// schemeParams returns the parameters a scheme takes; ok is false for an
-// unknown scheme.
-func schemeParams(name string) (params []string, ok bool) {
-	return nil, slices.Contains(SchemeNames(), name)
-}
+func SchemeNames() []string { return scheme.Names() }
 
 // String returns the name and the parameters in the order of their names:
 // "reps(entropies=8)".
@@ -229,6 +254,8 @@ func Default() Scenario {
 			AckEvery:          1,
 			RTO:               fabric.Millisecond,
 			CongestionControl: DCTCP,
+			Receiver:          SchemeReceiver,
+			ReorderWindow:     nic.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
 			NudgeOnFlip:       true,
 		},

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -208,7 +210,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the scenario itself changed: %+v", s)
 	}
 	_, err = s.Override(Override{Schemes: []string{"etheral"}})
-	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ethereal, ecmp)`; err == nil || err.Error() != want {
+	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ethereal, ecmp, mp-rdma, spray, reps, drb, hopper)`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -293,5 +295,25 @@ func TestAliasBomb(t *testing.T) {
 	_, err := Parse("bomb.yaml", []byte(text), nil)
 	if err == nil || !strings.Contains(err.Error(), "too much to read") {
 		t.Errorf("error %.200v, want one about size", err)
+	}
+}
+
+// The names here are those of packages nic and scheme, so that none is silently
+// taken for a default.
+func TestHostNames(t *testing.T) {
+	for c, want := range map[CongestionControl]nic.Control{DCTCP: nic.DCTCP, NoCC: nic.NoControl, DCQCN: nic.DCQCN} {
+		if got := c.Control(); got != want {
+			t.Errorf("%s is %v, want %v", c, got, want)
+		}
+	}
+	for r, want := range map[Receiver]nic.Receiver{
+		GoBackN: nic.GoBackN, SelectiveRepeat: nic.SelectiveRepeat, IdealReceiver: nic.Ideal, SchemeReceiver: nic.Ideal,
+	} {
+		if got := r.For(scheme.Spray); got != want {
+			t.Errorf("%s of spray is %v, want %v", r, got, want)
+		}
+	}
+	if got := SchemeReceiver.For(ECMP); got != nic.GoBackN {
+		t.Errorf("ecmp's is %v", got)
 	}
 }

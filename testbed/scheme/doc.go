@@ -14,6 +14,22 @@
 //     switches hash. Nothing moves, whatever fails.
 //   - mp-rdma: every flow cut into pieces of its own queue pair and random
 //     source port each, statically. Parameter ways: how many, 4 unless given.
+//   - spray: a label for every packet. Parameter mode: random or round-robin;
+//     parameter entropy: path, labels of paths, or port, source ports that the
+//     switches hash.
+//   - reps: recycled entropies. Parameters: entropies, the size of a queue
+//     pair's ring, 8; explore, how many packets draw at random first, a
+//     bandwidth-delay product unless given; freeze, for how long a time-out
+//     freezes the ring, 1ms (the paper gives no number); entropy: port or path.
+//   - drb: for every packet the next path, by a pointer per destination host.
+//   - hopper: one path per queue pair, left for a better one when its round
+//     trip grows. Parameter entropy: port or path.
+//
+// spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
+// hear from each ACK how its packet fared. Notifications of failures are not
+// part of any of them; reps and the switches' own repair react. [Receiver] says
+// which receiver a scheme's authors assume: one that takes packets in any order
+// where packets are sprayed, selective repeat for hopper, go-back-N elsewhere.
 //
 // Random source ports are those of no label ([fabric.Fabric.LabelSpan] and up),
 // so that no switch takes one for a path.

@@ -8,8 +8,8 @@ import (
 // ethereal is the agent core under the interface's names.
 type ethereal struct{ *hostagent.Core }
 
-func newEthereal(c hostagent.Config) (Host, error) {
-	core, err := hostagent.New(c)
+func newEthereal(c Config) (Host, error) {
+	core, err := hostagent.New(c.Config)
 	if err != nil {
 		return nil, err
 	}

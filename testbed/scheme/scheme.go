@@ -1,27 +1,11 @@
 package scheme
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
 )
-
-// Names of the schemes.
-const (
-	Ethereal = "ethereal"
-	ECMP     = "ecmp"
-	MPRDMA   = "mp-rdma"
-)
-
-// ErrScheme is wrapped by every error about a scheme's name or parameters.
-var ErrScheme = errors.New("scheme: bad scheme")
 
 // Host balances the flows of one host.
 type Host interface {
@@ -45,48 +29,22 @@ type Host interface {
 	Tick(now fabric.Time)
 	Deadline() (at fabric.Time, ok bool)
 	// Ready returns, once, what the calls since the last Ready ask for. The
-	// slices are valid until the next call.
+	// slices are valid until the next call. A piece of no bytes is a probe.
 	Ready() hostagent.Ready
 }
 
-// Names returns the names of all schemes.
-func Names() []string { return []string{Ethereal, ECMP, MPRDMA} }
-
-// Params returns the names of the parameters a scheme takes. ok is false for an
-// unknown scheme.
-func Params(name string) (params []string, ok bool) {
-	if name == MPRDMA {
-		return []string{"ways"}, true
-	}
-	return nil, slices.Contains(Names(), name)
+// PacketHost is a [Host] that chooses a label for every data packet: all its
+// queue pairs are balanced ones, as package nic calls them, and these two
+// methods are their [nic.Balancer]. Echo can ask for things by Ready.
+type PacketHost interface {
+	Host
+	Label(now fabric.Time, qp hostagent.QP) fabric.Label
+	Echo(now fabric.Time, qp hostagent.QP, e nic.Echo)
 }
 
-// New returns a host's balancer. Of the configuration, ecmp and mp-rdma use
-// Fabric, Host, Seed and StartJitter. Errors about name and params wrap
-// [ErrScheme], others come from the configuration.
-func New(name string, params map[string]string, c hostagent.Config) (Host, error) {
-	known, ok := Params(name)
-	if !ok {
-		return nil, fmt.Errorf("%w: %q is unknown; use one of %s", ErrScheme, name, strings.Join(Names(), ", "))
-	}
-	for _, p := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(known, p) {
-			return nil, fmt.Errorf("%w: %s takes no parameter %q; remove it", ErrScheme, name, p)
-		}
-	}
-	switch name {
-	case Ethereal:
-		return newEthereal(c)
-	case ECMP:
-		return newHashed(c, 1)
-	}
-	ways := defaultWays
-	if text, ok := params["ways"]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxWays {
-			return nil, fmt.Errorf("%w: ways of %s is %q; use 1 to %d", ErrScheme, name, text, maxWays)
-		}
-		ways = n
-	}
-	return newHashed(c, ways)
+// Config says for which host a [Host] decides. All schemes but ethereal use
+// Fabric, Host, Seed and StartJitter of the agent's configuration alone.
+type Config struct {
+	hostagent.Config
+	MTU int // bytes of payload in a full packet; 0: nic.DefaultMTU
 }

@@ -14,13 +14,13 @@ import (
 func config(t interface {
 	Helper()
 	Fatal(...any)
-}) hostagent.Config {
+}) Config {
 	t.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hostagent.Config{Fabric: f, Host: 3, Seed: 1}
+	return Config{Config: hostagent.Config{Fabric: f, Host: 3, Seed: 1}}
 }
 
 // Whatever the scheme, every flow's bytes are covered once, in new queue pairs.
@@ -33,6 +33,8 @@ func TestCoverage(t *testing.T) {
 		c := config(t)
 		s := rapid.SampledFrom([]sut{
 			{Ethereal, nil}, {ECMP, nil}, {MPRDMA, nil}, {MPRDMA, map[string]string{"ways": "7"}},
+			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
+			{DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "path"}}, {Hopper, nil},
 		}).Draw(t, "scheme")
 		h, err := New(s.name, s.params, c)
 		if err != nil {
@@ -65,7 +67,8 @@ func TestCoverage(t *testing.T) {
 				if p.Start < now || p.Start > now+hostagent.DefaultStartJitter {
 					t.Fatalf("starts at %v, posted at %v", p.Start, now)
 				}
-				if known := p.Label < c.Fabric.LabelSpan(); s.name != Ethereal && known || p.Labelled != (s.name == Ethereal && f.Dst/2 != 1) {
+				byPath := f.Dst/2 != 1 && (s.name == Ethereal || s.name == DRB || s.params["entropy"] == "path" || s.name == Spray && s.params == nil)
+				if p.Labelled != byPath || s.name != Ethereal && byPath != (p.Label < c.Fabric.LabelSpan()) {
 					t.Fatalf("%s: label %d, labelled %v", s.name, p.Label, p.Labelled)
 				}
 			}
@@ -168,17 +171,24 @@ func TestNew(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		{"reps", nil, `"reps" is unknown; use one of ethereal, ecmp, mp-rdma`},
+		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, spray, reps, drb, hopper`},
+		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
+		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
+		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},
+		{Hopper, map[string]string{"entropy": ""}, `use port or path`},
 		{ECMP, map[string]string{"ways": "2"}, `ecmp takes no parameter "ways"`},
 		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
 		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},
 	} {
+		if err := Check(c.name, c.params); !errors.Is(err, ErrScheme) {
+			t.Errorf("checked: %v", err)
+		}
 		if _, err := New(c.name, c.params, config(t)); !errors.Is(err, ErrScheme) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
 	for _, name := range Names() {
-		if _, err := New(name, nil, hostagent.Config{}); !errors.Is(err, hostagent.ErrConfig) {
+		if _, err := New(name, nil, Config{}); !errors.Is(err, hostagent.ErrConfig) {
 			t.Errorf("%s without a fabric: error %v", name, err)
 		}
 		if _, ok := Params(name); !ok {

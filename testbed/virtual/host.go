@@ -24,11 +24,14 @@ type host struct {
 	id     fabric.NodeID
 	nic    *nic.Endpoint
 	scheme scheme.Host
+	// perPacket is the scheme if it labels every packet, else nil.
+	perPacket scheme.PacketHost
 
 	batch    []hostagent.Flow // posted in the open batching window
 	open     bool             // the window's end is scheduled
 	tick     fabric.Time      // when the scheme's tick is scheduled for; 0: it is not
 	qps      map[nic.QP]collective.ID
+	probes   map[nic.QP]bool
 	sending  map[collective.ID]int64 // queue pairs not acknowledged to the end
 	arriving map[collective.ID]int64 // bytes that are still to come
 
@@ -38,30 +41,37 @@ type host struct {
 
 var (
 	_ nic.Handler     = (*host)(nil)
+	_ nic.Balancer    = (*host)(nil)
 	_ netsim.Endpoint = (*host)(nil)
 )
 
 func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	h := &host{
-		w: w, id: id, qps: map[nic.QP]collective.ID{},
+		w: w, id: id, qps: map[nic.QP]collective.ID{}, probes: map[nic.QP]bool{},
 		sending: map[collective.ID]int64{}, arriving: map[collective.ID]int64{},
 	}
 	s := w.run.Scenario
 	var err error
-	h.scheme, err = scheme.New(w.run.Scheme.Name, w.run.Scheme.Params, hostagent.Config{
-		Fabric: w.f, Host: id, Seed: w.run.Seed,
-		FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+	h.scheme, err = scheme.New(w.run.Scheme.Name, w.run.Scheme.Params, scheme.Config{
+		Config: hostagent.Config{
+			Fabric: w.f, Host: id, Seed: w.run.Seed,
+			FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+		},
+		MTU: int(s.Host.Payload),
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.perPacket, _ = h.scheme.(scheme.PacketHost)
 	c := nic.Config{
 		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
 		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, NoNudge: !s.Host.NudgeOnFlip,
 		AckLabel: h.scheme.AckLabel,
+		Control:  s.Host.CongestionControl.Control(),
+		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
 	}
-	if s.Host.CongestionControl == scenario.NoCC {
-		c.Control = nic.NoControl
+	if h.perPacket != nil {
+		c.Balancer = h
 	}
 	if h.nic, err = nic.New(c, h); err != nil {
 		return nil, err
@@ -100,10 +110,15 @@ func (h *host) act(now fabric.Time) {
 		id := collective.ID(p.Flow)
 		err := h.nic.Open(now, nic.Message{
 			QP: nic.QP(p.QP), ID: p.Flow, Dst: p.Dst, Bytes: p.Bytes, Label: p.Label, Start: p.Start,
+			Balanced: h.perPacket != nil,
 		})
 		if err != nil {
 			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 			return
+		}
+		if p.Bytes == 0 {
+			h.probes[nic.QP(p.QP)] = true
+			continue
 		}
 		h.qps[nic.QP(p.QP)] = id
 		h.sending[id]++
@@ -165,6 +180,19 @@ func (h *host) noteResending(now fabric.Time) {
 // Receive implements [netsim.Endpoint].
 func (h *host) Receive(now fabric.Time, header []byte, tail int) {
 	h.nic.Receive(now, header, tail)
+	if h.perPacket != nil {
+		h.act(now) // an echo can ask for probes
+	}
+}
+
+// Label implements [nic.Balancer].
+func (h *host) Label(now fabric.Time, qp nic.QP) fabric.Label {
+	return h.perPacket.Label(now, hostagent.QP(qp))
+}
+
+// Echo implements [nic.Balancer].
+func (h *host) Echo(now fabric.Time, qp nic.QP, e nic.Echo) {
+	h.perPacket.Echo(now, hostagent.QP(qp), e)
 }
 
 // Acked implements [nic.Handler].
@@ -175,6 +203,10 @@ func (h *host) Acked(now fabric.Time, qp nic.QP, bytes int64) {
 // Done implements [nic.Handler].
 func (h *host) Done(now fabric.Time, qp nic.QP) {
 	h.scheme.Done(now, hostagent.QP(qp))
+	if h.probes[qp] {
+		delete(h.probes, qp)
+		return
+	}
 	id, ok := h.qps[qp]
 	if !ok {
 		h.w.fail(fmt.Errorf("%s: queue pair %d completed twice", h.w.f.Name(h.id), qp))
