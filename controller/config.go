@@ -59,13 +59,13 @@ type ECN struct {
 
 // Limits of what tables can hold.
 const (
-	NeverQuench     = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
-	maxDepth        = 1<<19 - 1      // mark_between's thresholds
-	maxPriority     = 1<<3 - 1       // set_device's control_priority
-	maxProbability  = 1<<16 - 1      // mark_between's pmax
-	cloneSessions   = 512            // the session towards port p is 512+p
-	groupSizeLimit  = 1 << 10
-	defaultTruncate = 128
+	NeverQuench    = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
+	maxDepth       = 1<<19 - 1      // mark_between's thresholds
+	maxPriority    = 1<<3 - 1       // set_device's control_priority
+	maxProbability = 1<<16 - 1      // mark_between's pmax
+	cloneSessions  = 512            // the session towards port p is 512+p
+	groupSizeLimit = 1 << 10
+	minCloneBytes  = 90 // an IPv6 quench with a VLAN tag
 )
 
 // Config is everything the tables follow from beside link state.
@@ -81,24 +81,26 @@ type Config struct {
 	// QuenchIntervalUs is the least time between two quenches to one source for
 	// one port, in microseconds; NeverQuench turns them off.
 	QuenchIntervalUs uint32
-	// ControlPriority is the queue of ACKs, CNPs and all else that is not RoCEv2
-	// data: 0 (that of the data) to 7.
+	// ControlPriority is the queue of ACKs, CNPs and quenches: 0 (that of the
+	// data) to 7.
 	ControlPriority int
 	HashSeed        uint32 // of the ECMP hash, the same in all switches
 	// MaxGroupSize is how many shares the members of one ECMP group may have
 	// together; weights that need more are approximated. 0 means 64. It must
 	// hold every uplink of a switch once.
 	MaxGroupSize int
-	// CloneBytes is how much of a packet a clone keeps; 0 means 128.
+	// CloneBytes is how much of a packet a clone keeps; 0 means all. A quench is
+	// made from 90 bytes at the most, and the program cuts off the rest.
 	CloneBytes int
+	// CloneClass is the queue in which a clone, a quench to be, leaves its
+	// switch: a clone does not inherit one. BMv2 takes neither a class nor a
+	// length other than 0.
+	CloneClass int
 }
 
 func (c Config) withDefaults() Config {
 	if c.MaxGroupSize == 0 {
 		c.MaxGroupSize = fabric.MaxUplinks
-	}
-	if c.CloneBytes == 0 {
-		c.CloneBytes = defaultTruncate
 	}
 	return c
 }
@@ -119,8 +121,10 @@ func (c Config) Validate() error {
 		return fail("CarrierV6", "%d is unknown", uint8(c.CarrierV6))
 	case c.ControlPriority < 0 || c.ControlPriority > maxPriority:
 		return fail("ControlPriority", "%d is outside 0 to %d", c.ControlPriority, maxPriority)
-	case c.CloneBytes < 64:
-		return fail("CloneBytes", "%d does not hold the headers that a quench is made from; 64 does", c.CloneBytes)
+	case c.CloneBytes != 0 && c.CloneBytes < minCloneBytes:
+		return fail("CloneBytes", "%d does not hold a quench; use %d or more, or 0 for whole packets", c.CloneBytes, minCloneBytes)
+	case c.CloneClass < 0 || c.CloneClass > maxPriority:
+		return fail("CloneClass", "%d is outside 0 to %d", c.CloneClass, maxPriority)
 	}
 	most := 0
 	for _, id := range []fabric.NodeID{c.Fabric.ToRID(0), c.Fabric.ToRID(c.Fabric.ToRs())} {

@@ -107,7 +107,7 @@ var tableLayouts = [tableCount]TableLayout{
 
 var actionLayouts = [actionCount]ActionLayout{
 	NoAction:         {Name: "NoAction"},
-	CloneTo:          {Name: "clone_to", Params: []Param{{"port", 9}, {"truncate", 32}}},
+	CloneTo:          {Name: "clone_to", Params: []Param{{"port", 9}, {"truncate", 32}, {"class", 8}}},
 	SetDevice:        {Name: "set_device", Params: []Param{{"switch_id", 32}, {"hash_seed", 32}, {"hash_offset", 8}, {"uplinks", 8}, {"control_priority", 3}, {"quench_interval_us", 32}}},
 	CarrierUDPSport:  {Name: "carrier_udp_sport"},
 	CarrierFlowLabel: {Name: "carrier_flow_label"},

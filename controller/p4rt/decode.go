@@ -195,5 +195,6 @@ func decodeClone(cs *p4.CloneSessionEntry) (controller.Entry, error) {
 		e.Args[0] = v.Lo
 	}
 	e.Args[1] = uint64(uint32(cs.GetPacketLengthBytes()))
+	e.Args[2] = uint64(cs.GetClassOfService())
 	return e, nil
 }

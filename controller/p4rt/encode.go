@@ -163,14 +163,15 @@ func encodeClone(e controller.Entry, keyOnly bool) (*p4.Entity, error) {
 		if err := allowed(e); err != nil {
 			return nil, fmt.Errorf("%w: %v: %w", ErrEntry, e, err)
 		}
-		port, truncate := e.Args[0], e.Args[1]
-		if port == 0 || port >= 1<<9 || truncate >= 1<<31 {
-			return nil, fmt.Errorf("%w: %v: the port is 1 to 511, the length below 2^31", ErrEntry, e)
+		port, truncate, class := e.Args[0], e.Args[1], e.Args[2]
+		if port == 0 || port >= 1<<9 || truncate >= 1<<31 || class > 7 {
+			return nil, fmt.Errorf("%w: %v: the port is 1 to 511, the length below 2^31, the class 0 to 7", ErrEntry, e)
 		}
 		// The number, deprecated since P4Runtime 1.4, is what BMv2 and Stratum
 		// understand; a byte string is not.
 		cs.Replicas = []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: uint32(port)}, Instance: 1}}
 		cs.PacketLengthBytes = int32(truncate)
+		cs.ClassOfService = uint32(class)
 	}
 	return &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
 		PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{

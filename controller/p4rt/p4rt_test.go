@@ -301,7 +301,7 @@ func TestDecodeOddities(t *testing.T) {
 		{"equal members", `table_entry { table_id: 33574928 match { field_id: 1 exact { value: "\007" } } action { action_profile_action_set { action_profile_actions { ` + uplink3 + ` weight: 1 } action_profile_actions { ` + uplink3 + ` weight: 1 } } } }`,
 			"ecmp 7 -> take_uplink {3*2}", nil},
 		{"session port as bytes", `packet_replication_engine_entry { clone_session_entry { session_id: 514 replicas { port: "\000\002" instance: 1 } packet_length_bytes: 128 } }`,
-			"clone_session 514 -> clone_to(port=2 truncate=128)", nil},
+			"clone_session 514 -> clone_to(port=2 truncate=128 class=0)", nil},
 		{"too wide", `table_entry { table_id: 33574928 match { field_id: 1 exact { value: "\001\000\000" } } }`, "", ErrEntry},
 		{"empty value", `table_entry { table_id: 33574928 match { field_id: 1 exact { } } }`, "", ErrEntry},
 		{"group by number", `table_entry { table_id: 33574928 match { field_id: 1 exact { value: "\007" } } action { action_profile_group_id: 1 } }`, "", ErrEntry},
