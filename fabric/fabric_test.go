@@ -135,6 +135,26 @@ func checkPaths(t *testing.T, f *Fabric, src, dst NodeID) {
 	}
 }
 
+// TestLabelSpan: no switch takes a label at or above the span.
+func TestLabelSpan(t *testing.T) {
+	for _, s := range []Spec{
+		reference,
+		{Kind: KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 6, HostsPerToR: 1},
+		{Kind: KindLeafSpine, ToRs: 5, Spines: 6, HostsPerToR: 2},
+	} {
+		f := mustNew(t, s)
+		for id := range NodeID(f.Nodes()) {
+			for _, m := range f.UplinkMatches(id) {
+				for l := f.LabelSpan(); l < 1<<LabelBits; l++ {
+					if m.Matches(l) {
+						t.Fatalf("%s takes label %d by %v; the span is %d", f.Name(id), l, m, f.LabelSpan())
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	for _, s := range []Spec{reference, {Kind: KindLeafSpine, ToRs: 16, Spines: 16, HostsPerToR: 16}} {
 		f := mustNew(t, s)

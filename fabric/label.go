@@ -36,13 +36,12 @@ func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
 	return u, v, u < f.spec.AggsPerPod && v < f.aggUplinks
 }
 
-// LabelSpan returns one more than the largest label in use: RoCEv2 traffic
-// that is not to be source-routed keeps its label at or above it.
+// LabelSpan returns the least label that no switch's match takes, nor any above
+// it: RoCEv2 traffic that is not to be source-routed keeps its label at or
+// above. It is all labels that fit the layout's bits, whether or not they name
+// a path, since an aggregation switch does not look at the ToR's bits.
 func (f *Fabric) LabelSpan() Label {
-	if f.ThreeTier() {
-		return f.LabelFor(f.spec.AggsPerPod-1, f.aggUplinks-1) + 1
-	}
-	return Label(f.cores)
+	return 1 << (f.coreBits + f.aggBits)
 }
 
 // UplinkMatches returns, for each uplink of a switch in port order, the
