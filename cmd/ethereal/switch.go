@@ -175,6 +175,9 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *device.Devi
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
 		QueueRate: o.queueRate, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
+	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
+		cfg.Coalesce = -1
+	}
 	if cfg.PortEvents, err = device.ParsePortEvents(o.portEvents); err != nil {
 		return nil, nil, err
 	}

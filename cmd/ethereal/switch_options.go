@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/device"
 )
 
 // switchInterface is a port of the switch: -i PORT@IFACE.
@@ -46,6 +49,7 @@ type switchOptions struct {
 	queueDepth   int
 	queueRate    int
 	sendBuffer   int
+	coalesce     int
 	portEvents   string
 	ethernetName bool
 
@@ -126,6 +130,7 @@ func switchOptionTable() []switchOption {
 		{name: "queue-depth", kind: oneValue, value: "PACKETS", help: "what each egress queue holds (default 64)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queueDepth) }},
 		{name: "queue-rate", kind: oneValue, value: "PPS", help: "packets per second that leave each egress queue (default: no limit)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
 		{name: "send-buffer", kind: oneValue, value: "BYTES", help: "most that waits below the switch's queue, in an interface's own (default 65536)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
+		{name: "coalesce", kind: oneValue, value: "US", help: "microseconds that packets may gather before they are handled, when many come;\n0 handles each at once (default 50)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
 		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}
@@ -138,7 +143,7 @@ func switchOptionTable() []switchOption {
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
-		queueDepth: 64, portEvents: "auto",
+		queueDepth: 64, portEvents: "auto", coalesce: int(device.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
 	given := map[string]bool{}

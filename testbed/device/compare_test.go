@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestAgainstBMv2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	switches := map[string][]string{"ethereal": {buildSwitch(t), "switch"}}
+	switches := map[string][]string{"ethereal": append([]string{buildSwitch(t), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}
 	order := []string{"ethereal"}
 	if name := os.Getenv("BMV2"); name != "" {
 		path, err := exec.LookPath(name)
@@ -121,7 +122,7 @@ func measure(t *testing.T, command []string, prog string, size, load int, durati
 		t.Fatal(err)
 	}
 	defer in.Close() //nolint:errcheck // the measurement is over
-	out, err := port.OpenInterface("h2", port.InterfaceOptions{Slots: 8192})
+	out, err := port.OpenInterface("h2", port.InterfaceOptions{Slots: 2048})
 	if err != nil {
 		t.Fatal(err)
 	}

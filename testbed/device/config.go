@@ -38,6 +38,7 @@ func ParsePortEvents(s string) (PortEvents, error) {
 const (
 	DefaultQueueDepth = 64
 	DefaultDropPort   = 511
+	DefaultCoalesce   = 50 * time.Microsecond
 	maxQueues         = 8 // v1model's priority has three bits
 )
 
@@ -73,6 +74,12 @@ type Config struct {
 	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
 	QueueRate  int // packets per second that leave a queue; 0: no limit
 
+	// Coalesce is how long packets may gather before they are handled, when
+	// they arrive so fast that waking up for each costs more than the packet
+	// itself. It bounds what a packet's latency suffers by that. 0:
+	// DefaultCoalesce; negative: every packet wakes the switch.
+	Coalesce time.Duration
+
 	Seed       uint64 // of the program's random numbers
 	PortEvents PortEvents
 	// Log gets what happens to the switch, not to packets, but for the
@@ -92,6 +99,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.QueueDepth == 0 {
 		c.QueueDepth = DefaultQueueDepth
+	}
+	if c.Coalesce == 0 {
+		c.Coalesce = DefaultCoalesce
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -52,6 +52,11 @@ type Device struct {
 	ready    []*egress // Receive may have more
 	staged   []*egress // with a batch to send
 
+	blocked     int    // ports
+	rounds      uint64 // of work
+	lastWork    int64  // ns: when the data plane last ran out of work
+	lastIngress uint64 // Stats.Ingress then
+
 	pending  []frame // to be injected, oldest first
 	recirc   fifo
 	batch    bmv2.Batch

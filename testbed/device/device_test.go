@@ -290,8 +290,11 @@ func TestQueueRate(t *testing.T) {
 		t.Error(diff)
 	}
 	for i, p := range got[1:] {
-		if int(p.Delta) < (i+1)*1000-100 {
-			t.Errorf("packet %d waited %d us", p.Tag, p.Delta)
+		if gap := p.EnqAt + p.Delta - got[i].EnqAt - got[i].Delta; i > 0 && gap < 1 {
+			t.Errorf("packet %d left %d us after the one before", p.Tag, gap)
+		}
+		if left := p.EnqAt + p.Delta - got[0].EnqAt; int(left) < (i+1)*1000-2 {
+			t.Errorf("packet %d left %d us after the first came", p.Tag, left)
 		}
 	}
 }

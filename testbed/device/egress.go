@@ -100,6 +100,7 @@ func (e *egress) send() {
 		return
 	}
 	e.blocked = true
+	e.d.blocked++
 	e.limit = 1
 	e.frames = append(e.frames[:0], e.frames[k:]...)
 }
@@ -216,5 +217,14 @@ func (e *egress) flush() {
 	e.d.stats.PortDown += uint64(len(e.frames))
 	e.drops += uint64(len(e.frames))
 	e.frames, e.arena = e.frames[:0], e.arena[:0]
-	e.blocked, e.limit = false, batchFrames
+	e.unblock()
+	e.limit = batchFrames
+}
+
+// unblock notes that the port may take frames again.
+func (e *egress) unblock() {
+	if e.blocked {
+		e.blocked = false
+		e.d.blocked--
+	}
 }

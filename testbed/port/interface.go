@@ -6,7 +6,8 @@ type InterfaceOptions struct {
 	// MaxFrame is the longest frame received, in bytes with its VLAN tags.
 	// 0: what the interface's MTU asks for.
 	MaxFrame int
-	// Slots is the size of the receive ring, in frames. 0: 2048.
+	// Slots is the size of the receive ring, in frames. 0: what fits into
+	// 4 MiB, but 256 to 2048.
 	Slots int
 	// SendBuffer bounds what waits in the interface's own queue behind a slow
 	// link, in bytes of kernel memory; one frame fits in any case. 0: 64 KiB.
@@ -18,7 +19,7 @@ func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {
 		o.MaxFrame = max(mtu, 1500) + 14 + 2*4
 	}
 	if o.Slots <= 0 {
-		o.Slots = 2048
+		o.Slots = min(max(4<<20/(o.MaxFrame+64), 256), 2048)
 	}
 	if o.SendBuffer <= 0 {
 		o.SendBuffer = 64 << 10

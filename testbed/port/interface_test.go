@@ -225,11 +225,13 @@ func TestInterfaceBlocks(t *testing.T) {
 	}
 	blocks := 0
 	for start := time.Now(); len(frames) > 0; {
-		frames = frames[a.Send(frames):]
-		if len(frames) == 0 {
+		n := a.Send(frames)
+		if frames = frames[n:]; len(frames) == 0 {
 			break
 		}
-		blocks++
+		if n > 0 {
+			blocks++
+		}
 		if time.Since(start) > 5*time.Second {
 			t.Fatalf("%d frames left after five seconds", len(frames))
 		}
@@ -237,7 +239,10 @@ func TestInterfaceBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ev) == 0 || !ev[0].Out || ev[0].ID != 3 {
+		if len(ev) == 0 {
+			continue // without cause; Send says the same again
+		}
+		if !ev[0].Out || ev[0].ID != 3 {
 			t.Fatalf("events %+v", ev)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type Poller struct {
 	buf          [64]unix.EpollEvent
 	awake        atomic.Bool // a wake-up is pending
 	noPwait2     bool
+	ts           unix.Timespec
 
 	mu    sync.Mutex
 	soft  []Event // of ports without a file descriptor
@@ -94,7 +96,8 @@ func (p *Poller) Wake() {
 }
 
 // Wait returns when a port is ready, Wake was called, or the timeout is over;
-// a negative timeout never is. The events are appended to out.
+// a negative timeout never is; now and then also without a cause. The events
+// are appended to out.
 func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	n, err := p.wait(timeout)
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -121,11 +124,20 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	return out, nil
 }
 
+// wait waits. It does so without telling the Go scheduler, where the scheduler
+// has other processors to run goroutines on: a thread that comes and goes
+// thousands of times a second otherwise keeps the runtime's monitor awake,
+// which costs as much again. The runtime's signals, for a garbage collection
+// for instance, still interrupt the wait.
 func (p *Poller) wait(timeout time.Duration) (int, error) {
+	syscall6 := unix.RawSyscall6
+	if runtime.GOMAXPROCS(0) == 1 {
+		syscall6 = unix.Syscall6
+	}
 	if timeout > 0 && !p.noPwait2 {
-		ts := unix.NsecToTimespec(timeout.Nanoseconds())
-		n, _, e := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.buf[0])),
-			uintptr(len(p.buf)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		p.ts = unix.NsecToTimespec(timeout.Nanoseconds())
+		n, _, e := syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.buf[0])),
+			uintptr(len(p.buf)), uintptr(unsafe.Pointer(&p.ts)), 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -138,7 +150,41 @@ func (p *Poller) wait(timeout time.Duration) (int, error) {
 	if timeout >= 0 {
 		ms = int((timeout + time.Millisecond - 1) / time.Millisecond)
 	}
-	return unix.EpollWait(p.epoll, p.buf[:], ms)
+	n, _, e := syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.buf[0])),
+		uintptr(len(p.buf)), uintptr(ms), 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}
+
+// Pause sleeps for d whatever happens, as precisely as [LockThread] lets it.
+func (p *Poller) Pause(d time.Duration) {
+	syscall := unix.RawSyscall
+	if runtime.GOMAXPROCS(0) == 1 {
+		syscall = unix.Syscall
+	}
+	p.ts = unix.NsecToTimespec(d.Nanoseconds())
+	syscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&p.ts)), 0, 0) //nolint:errcheck // a shorter pause is one, too
+}
+
+// Pending reports whether Wake was called and Wait has not seen it.
+func (p *Poller) Pending() bool { return p.awake.Load() }
+
+// LockThread binds the calling goroutine to its thread, whose timers then are
+// precise to a few microseconds, until unlock is called.
+func LockThread() (unlock func()) {
+	runtime.LockOSThread()
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+	}
+	return func() {
+		if err == nil {
+			unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0) //nolint:errcheck // as it was set before
+		}
+		runtime.UnlockOSThread()
+	}
 }
 
 // Close frees the poller. Its ports stay open.

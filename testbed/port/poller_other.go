@@ -39,7 +39,8 @@ func (p *Poller) Wake() {
 }
 
 // Wait returns when a port is ready, Wake was called, or the timeout is over;
-// a negative timeout never is. The events are appended to out.
+// a negative timeout never is; now and then also without a cause. The events
+// are appended to out.
 func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	var over <-chan time.Time
 	if timeout >= 0 {
@@ -57,6 +58,15 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	p.soft = p.soft[:0]
 	return out, nil
 }
+
+// Pause sleeps for d whatever happens.
+func (p *Poller) Pause(d time.Duration) { time.Sleep(d) }
+
+// Pending reports whether Wake was called and Wait has not seen it.
+func (p *Poller) Pending() bool { return len(p.wake) > 0 }
+
+// LockThread does nothing.
+func LockThread() (unlock func()) { return func() {} }
 
 // Close frees the poller. Its ports stay open.
 func (p *Poller) Close() error { return nil }

@@ -26,7 +26,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         h.ethernet.dst = dmac;
         h.ipv4.ttl = h.ipv4.ttl - 1;
     }
-    @name("ipv4_lpm")
+    @name(".ipv4_lpm")
     table ipv4_lpm {
         key = { h.ipv4.dst: lpm; }
         actions = { forward; drop; }
