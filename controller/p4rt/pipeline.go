@@ -113,3 +113,9 @@ func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer
 	}
 	return fmt.Errorf("p4rt: pushing the pipeline: %w", err)
 }
+
+// Installed asks whether a switch runs the pipeline.
+func (p *Pipeline) Installed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (bool, error) {
+	have, err := ask(ctx, client, device)
+	return err == nil && p.runs(have), err
+}

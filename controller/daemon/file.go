@@ -1,0 +1,135 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// NoGNMI as the gnmi address of a switch says that it has no gNMI server.
+const NoGNMI = "none"
+
+// File is the YAML that says how switches are reached and what their tables are
+// to be, beside what follows from the fabric.
+type File struct {
+	Switches map[string]FileTarget `yaml:"switches"` // by name: tor0, agg1, core2, spine0
+	Tables   FileTables            `yaml:"tables"`
+}
+
+// FileTarget is a [Target] in YAML.
+type FileTarget struct {
+	P4Runtime  string  `yaml:"p4runtime"`   // host:port
+	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime; none: it has none
+	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
+	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
+}
+
+// FileTables is what of a controller.Config a file can set.
+type FileTables struct {
+	CarrierV4 controller.Carrier `yaml:"carrier_v4"` // none, udp-sport
+	CarrierV6 controller.Carrier `yaml:"carrier_v6"` // none, udp-sport, ipv6-flowlabel
+	ECN       FileECN            `yaml:"ecn"`
+	// QuenchInterval is the least time between two quenches to one source for one
+	// port, in whole microseconds; 0 turns quenches off.
+	QuenchInterval  fabric.Time `yaml:"quench_interval"`
+	ControlPriority int         `yaml:"control_priority"` // 0 to 7
+	HashSeed        uint32      `yaml:"hash_seed"`
+	MaxGroupSize    int         `yaml:"max_group_size"` // 0: the program's
+}
+
+// FileECN is a controller.ECN in YAML.
+type FileECN struct {
+	KMin fabric.Bytes `yaml:"kmin"`
+	KMax fabric.Bytes `yaml:"kmax"` // 0: no marking
+	PMax float64      `yaml:"pmax"`
+	// Unit is what one step of the target's queue depth stands for: the bytes of a
+	// packet on BMv2, of a cell on hardware.
+	Unit fabric.Bytes `yaml:"unit"`
+}
+
+func defaultTables() FileTables {
+	return FileTables{
+		CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
+		QuenchInterval: 10 * fabric.Microsecond, ControlPriority: 7, HashSeed: 1,
+	}
+}
+
+// ReadFile reads a [File]; see [ParseFile].
+func ReadFile(path string) (File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	f, err := ParseFile(text)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// ParseFile reads the YAML form of a [File]. Unknown keys are refused. Its errors
+// wrap [ErrConfig].
+func ParseFile(text []byte) (File, error) {
+	f := File{Tables: defaultTables()}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return File{}, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return f, nil
+}
+
+// Apply sets what the file says in a config whose Core.Fabric is set.
+func (f File) Apply(c *Config) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	c.Targets = map[fabric.NodeID]Target{}
+	for name, t := range f.Switches {
+		id, err := c.Core.Fabric.NodeByName(name)
+		if err != nil {
+			return fail("switches: %v", err)
+		}
+		if c.Core.Fabric.Node(id).Tier == fabric.Host {
+			return fail("switches: %s is a host", name)
+		}
+		x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
+		switch t.GNMI {
+		case "":
+			x.GNMI = t.P4Runtime
+		case NoGNMI:
+			x.GNMI = ""
+		}
+		if t.DeviceID != nil {
+			x.DeviceID = *t.DeviceID
+		}
+		c.Targets[id] = x
+	}
+	if err := checkTargets(c.Core.Fabric, c.Targets); err != nil {
+		return err
+	}
+	t := f.Tables
+	interval := uint32(controller.NeverQuench)
+	if t.QuenchInterval != 0 {
+		us := t.QuenchInterval / fabric.Microsecond
+		if t.QuenchInterval < 0 || us*fabric.Microsecond != t.QuenchInterval || us >= controller.NeverQuench {
+			return fail("tables: quench_interval: %v is not a whole number of microseconds below 71 minutes", t.QuenchInterval)
+		}
+		interval = uint32(us)
+	}
+	c.Core.CarrierV4, c.Core.CarrierV6 = t.CarrierV4, t.CarrierV6
+	c.Core.QuenchIntervalUs, c.Core.ControlPriority = interval, t.ControlPriority
+	c.Core.HashSeed, c.Core.MaxGroupSize = t.HashSeed, t.MaxGroupSize
+	c.Core.ECN = controller.ECN{Kmin: t.ECN.KMin, Kmax: t.ECN.KMax, Pmax: t.ECN.PMax, Unit: t.ECN.Unit}
+	if err := c.Core.Validate(); err != nil {
+		return fmt.Errorf("%w: tables: %w", ErrConfig, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Found is what a survey found at one switch.
+type Found struct {
+	Node     fabric.NodeID
+	Err      error // the switch could not be read; the rest is empty
+	Pipeline bool  // it runs our pipeline
+	Held     p4rt.Held
+	Ports    map[fabric.PortNo]bool // up; nil without gNMI
+}
+
+// Survey reads all switches, and changes nothing. It needs no role: whoever asks
+// may read.
+func Survey(ctx context.Context, cfg Config) ([]Found, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Own == 0 {
+		cfg.Own = 1 // nobody bids
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	const timeout, atOnce = 10 * time.Second, 32
+	found := make([]Found, cfg.Core.Fabric.Switches())
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i := range found {
+		id := fabric.NodeID(cfg.Core.Fabric.Hosts() + i)
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			found[i] = survey(ctx, cfg, id)
+			found[i].Node = id
+			return nil
+		})
+	}
+	return found, g.Wait()
+}
+
+func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
+	t := cfg.Targets[id]
+	with := func(addr string, do func(grpc.ClientConnInterface) error) {
+		if f.Err != nil || addr == "" {
+			return
+		}
+		conn, err := cfg.Dial(addr)
+		if err != nil {
+			f.Err = fmt.Errorf("daemon: %s: %w", addr, err)
+			return
+		}
+		defer conn.Close() //nolint:errcheck // nothing is under way
+		f.Err = do(conn)
+	}
+	with(t.P4Runtime, func(conn grpc.ClientConnInterface) (err error) {
+		client := p4.NewP4RuntimeClient(conn)
+		if f.Pipeline, err = cfg.Pipeline.Installed(ctx, client, t.DeviceID); err != nil || !f.Pipeline {
+			return err
+		}
+		f.Held, err = p4rt.Fetch(ctx, client, cfg.Pipeline.Schema(), t.DeviceID)
+		return err
+	})
+	with(t.GNMI, func(conn grpc.ClientConnInterface) (err error) {
+		f.Ports, err = linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget})
+		return err
+	})
+	return f
+}
+
+// Linked returns a core that knows what a survey heard of ports.
+func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
+	core, err := controller.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		for p, up := range f.Ports {
+			if _, ok := cfg.Fabric.LinkAt(f.Node, p); !ok {
+				continue
+			}
+			if err := core.PortState(0, f.Node, p, up); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return core, nil
+}
+
+// Plan prints what a controller that started now would write, and returns how
+// many updates that are and how many switches could not be read.
+func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, err error) {
+	found, err := Survey(ctx, cfg)
+	if err != nil {
+		return 0, 0, err
+	}
+	core, err := Linked(cfg.Core, found)
+	if err != nil {
+		return 0, 0, err
+	}
+	f := cfg.Core.Fabric
+	for i := range f.Links() {
+		if id := fabric.LinkID(i); !core.LinkUp(id) {
+			fmt.Fprintf(w, "link %s is down\n", f.LinkName(id))
+		}
+	}
+	for _, x := range found {
+		name := f.Name(x.Node)
+		if x.Err != nil {
+			unread++
+			fmt.Fprintf(w, "%s: %v\n", name, x.Err)
+			continue
+		}
+		if !x.Pipeline {
+			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, cfg.Pipeline.Cookie())
+		}
+		for _, why := range x.Held.Why {
+			fmt.Fprintf(w, "%s: delete %v\n", name, why)
+		}
+		us := controller.Diff(x.Held.Entries, core.Desired(x.Node))
+		updates += len(us) + len(x.Held.Stray)
+		for _, u := range us {
+			fmt.Fprintf(w, "%s: %v\n", name, u)
+		}
+	}
+	fmt.Fprintf(w, "%d updates of %d switches; %d could not be read\n", updates, len(found), unread)
+	return updates, unread, nil
+}

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+func TestPlan(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		plan := func() (string, int, int) {
+			t.Helper()
+			var b strings.Builder
+			updates, unread, err := Plan(context.Background(), l.config(), &b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.String(), updates, unread
+		}
+		text, updates, _ := plan()
+		if updates < 500 || !strings.Contains(text, "tor0: push pipeline") {
+			t.Errorf("%d updates for an empty fabric:\n%.500s", updates, text)
+		}
+		if n, pushes := l.wrote(); n != 0 || pushes != 0 {
+			t.Errorf("the plan wrote %d updates, %d pipelines", n, pushes)
+		}
+		r := l.run(nil)
+		settle(r)
+		r.stop()
+		if text, updates, unread := plan(); updates != 0 || unread != 0 {
+			t.Errorf("%d updates, %d unread after a controller ran:\n%s", updates, unread, text)
+		}
+		l.link("tor0-agg0", false)
+		l.switches["core3"].down()
+		text, updates, unread := plan()
+		if updates == 0 || unread != 1 || !strings.Contains(text, "link tor0-agg0 is down\n") ||
+			!strings.Contains(text, "tor0: delete source_route 0x0000/0x3ffe\n") {
+			t.Errorf("%d updates, %d unread:\n%s", updates, unread, text)
+		}
+	})
+}
+
+func TestHandler(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		r := l.run(nil)
+		settle(r)
+		h := r.Handler("secret")
+		do := func(method, path, token string) (int, string) {
+			req := httptest.NewRequest(method, path, nil)
+			if token != "" {
+				req.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			return w.Code, w.Body.String()
+		}
+		for _, path := range []string{"/healthz", "/readyz", "/status", "/metrics"} {
+			if code, body := do("GET", path, ""); code != http.StatusOK {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+		}
+		var s struct {
+			Ready    bool
+			Switches []struct{ Name, Phase, Verdict string }
+		}
+		_, body := do("GET", "/status", "")
+		if err := json.Unmarshal([]byte(body), &s); err != nil || !s.Ready || len(s.Switches) != len(l.switches) ||
+			s.Switches[0].Phase != "serving" || s.Switches[0].Verdict != "alive" {
+			t.Errorf("status: %v, %+v", err, s)
+		}
+		drain := "/drain?name=" + url.QueryEscape("tor0-agg0")
+		for _, tt := range []struct {
+			path, token string
+			want        int
+		}{
+			{drain, "", http.StatusForbidden}, {drain, "secre", http.StatusForbidden},
+			{"/drain?name=tor0", "secret", http.StatusBadRequest},
+			{drain, "secret", http.StatusOK},
+			{"/drain?name=tor0-agg1", "secret", http.StatusConflict},
+			{drain + "&undo=true", "secret", http.StatusOK},
+		} {
+			if code, body := do("POST", tt.path, tt.token); code != tt.want {
+				t.Errorf("POST %s: %d %s, want %d", tt.path, code, body, tt.want)
+			}
+		}
+		w := httptest.NewRecorder()
+		req := httptest.NewRequest("POST", drain, nil)
+		req.Header.Set("Authorization", "Bearer ")
+		if r.Handler("").ServeHTTP(w, req); w.Code != http.StatusForbidden {
+			t.Errorf("drained without any token: %d", w.Code)
+		}
+		_, body = do("GET", "/metrics", "")
+		for _, want := range []string{"ethereal_ready 1\n", `ethereal_switch_primary{switch="tor0"} 1` + "\n", "ethereal_link_changes_total 2\n"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("metrics lack %q:\n%s", want, body)
+			}
+		}
+		r.stop()
+		if code, _ := do("GET", "/healthz", ""); code != http.StatusServiceUnavailable {
+			t.Errorf("healthz of a stopped controller: %d", code)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestFile(t *testing.T) {
+	f := fatTree(t, 4)
+	var all strings.Builder
+	all.WriteString("tables: {carrier_v6: ipv6-flowlabel, quench_interval: 20us, ecn: {kmin: 1KB, kmax: 2KB, pmax: 0.5, unit: 256B}}\nswitches:\n")
+	for i := range f.Switches() {
+		fmt.Fprintf(&all, "  %s: {p4runtime: 'sw:%d'}\n", f.Name(fabric.NodeID(f.Hosts()+i)), i)
+	}
+	parse := func(text string) (Config, error) {
+		c := Config{Core: controller.Config{Fabric: f}}
+		file, err := ParseFile([]byte(text))
+		if err == nil {
+			err = file.Apply(&c)
+		}
+		return c, err
+	}
+	c, err := parse(all.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Targets[f.ToRID(1)], (Target{P4Runtime: "sw:1", GNMI: "sw:1", DeviceID: 18}); got != want {
+		t.Errorf("tor1: %+v, want %+v", got, want)
+	}
+	if c.Core.QuenchIntervalUs != 20 || c.Core.CarrierV6 != controller.FlowLabel || c.Core.ECN.Kmax != 2000 || c.Core.ControlPriority != 7 {
+		t.Errorf("tables: %+v", c.Core)
+	}
+	c, err = parse(strings.Replace(all.String(), "'sw:0'}", "'sw:0', gnmi: none, device_id: 0}", 1))
+	if got := c.Targets[f.ToRID(0)]; err != nil || got != (Target{P4Runtime: "sw:0"}) {
+		t.Errorf("tor0: %+v, %v", got, err)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"", "tor0 is missing"},
+		{"switchs: {}", "field switchs not found"},
+		{"switches: {tor99: {}}", `no node "tor99"`},
+		{"switches: {h0: {}}", "h0 is a host"},
+		{strings.Replace(all.String(), "p4runtime: 'sw:3'", "", 1), "tor3: p4runtime: missing"},
+		{strings.Replace(all.String(), "20us", "1500ns", 1), "whole number of microseconds"},
+		{strings.Replace(all.String(), "ipv6-flowlabel", "flow", 1), `carrier "flow" is unknown`},
+		{strings.Replace(all.String(), "kmin: 1KB", "kmin: 3KB", 1), "below Kmin"},
+	} {
+		if _, err := parse(tt.text); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%.40q: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}

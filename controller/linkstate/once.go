@@ -1,0 +1,53 @@
+package linkstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Once asks for the present states of a switch's ports, without subscribing.
+func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]bool, error) {
+	request, err := sub.Request()
+	if err != nil {
+		return nil, err
+	}
+	list := request.GetSubscribe()
+	list.Mode = gnmi.SubscriptionList_ONCE
+	stream, err := gnmi.NewGNMIClient(conn).Subscribe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("linkstate: %w", err)
+	}
+	if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("linkstate: %w", err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, fmt.Errorf("linkstate: %w", err)
+	}
+	states := map[fabric.PortNo]bool{}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return states, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("linkstate: %w", err)
+		}
+		if m.GetSyncResponse() {
+			return states, nil
+		}
+		events, err := Decode(m.GetUpdate())
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			states[e.Port] = e.Kind == Up
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Network is what is to be proved right.
+type Network struct {
+	Fabric *fabric.Fabric
+	Tables map[fabric.NodeID][]controller.Entry // of every switch
+	Up     func(fabric.LinkID) bool             // which links carry packets now
+	// Drained are links that carry packets but are not to be used; nil: none.
+	// Labels whose path crosses one count as not alive.
+	Drained func(fabric.LinkID) bool
+	// NoLabels says of IPv4 and of IPv6 that its packets carry none.
+	NoLabels [2]bool
+}
+
+// Options limit a check.
+type Options struct {
+	Problems   int  // stop after so many; 0: 10
+	NoFailures bool // prove the present only
+}
+
+// Report is what a check found.
+type Report struct {
+	Walks    int // followed
+	Failures int // single further failures looked at
+	Problems []Problem
+}
+
+// OK reports whether everything was proved.
+func (r Report) OK() bool { return len(r.Problems) == 0 }
+
+// Check proves what the package comment says, or finds counter-examples. It
+// returns an error if the tables of a switch are missing, or when ctx ends.
+func Check(ctx context.Context, n Network, o Options) (Report, error) {
+	if o.Problems == 0 {
+		o.Problems = 10
+	}
+	c := checker{ctx: ctx, o: o, f: n.Fabric, noLabels: n.NoLabels}
+	c.w = walker{f: n.Fabric, up: make([]bool, n.Fabric.Links()), failed: NoLink}
+	c.usable = make([]bool, n.Fabric.Links())
+	for i := range c.w.up {
+		id := fabric.LinkID(i)
+		c.w.up[i] = n.Up(id)
+		c.usable[i] = c.w.up[i] && (n.Drained == nil || !n.Drained(id))
+	}
+	for i := range n.Fabric.Switches() {
+		id := fabric.NodeID(n.Fabric.Hosts() + i)
+		es, ok := n.Tables[id]
+		if !ok {
+			return Report{}, fmt.Errorf("verify: the tables of %s are missing", n.Fabric.Name(id))
+		}
+		c.w.tables = append(c.w.tables, newTables(es))
+	}
+	c.run()
+	return c.report, ctx.Err()
+}
+
+type checker struct {
+	ctx      context.Context
+	o        Options
+	f        *fabric.Fabric
+	w        walker
+	usable   []bool // by link: up and not drained
+	noLabels [2]bool
+	report   Report
+	hops     []fabric.Hop // of the label's path
+
+	// Of the walks under way.
+	src   fabric.NodeID
+	exact bool                   // the label's path is alive: nothing but it will do
+	must  bool                   // the packet must arrive
+	used  map[fabric.LinkID]bool // links between switches that the walks took; nil: not wanted
+}
+
+// done reports whether to stop.
+func (c *checker) done() bool { return c.ctx.Err() != nil || len(c.report.Problems) >= c.o.Problems }
+
+func (c *checker) run() {
+	c.w.ended = c.ended
+	failed := map[fabric.LinkID]bool{}
+	for s := range c.f.ToRs() {
+		for d := range c.f.ToRs() {
+			first, count := c.f.HostsOf(c.f.ToRID(d))
+			for i := range count {
+				host := first + fabric.NodeID(i)
+				for _, addr := range []netip.Addr{c.f.HostAddr4(host), c.f.HostAddr6(host)} {
+					if c.done() {
+						return
+					}
+					// What differs between the hosts of a rack is their ToR's last
+					// step: the failures are looked at for one of them.
+					c.class(c.f.ToRID(s), c.f.ToRID(d), newDestination(host, addr), i == 0 && !c.o.NoFailures, failed)
+				}
+			}
+		}
+	}
+	c.report.Failures = len(failed)
+}
+
+// class proves all there is of one source and destination.
+func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, failed map[fabric.LinkID]bool) {
+	c.src = src
+	// A dead host link ends everything, and says so.
+	hostUp := c.w.up[int(d.host)]
+	labels := c.f.PathLabels(src, dst)
+	labelled := !c.noLabels[d.family]
+	any := src == dst
+	var alive []bool
+	for _, l := range labels {
+		ok := c.path(src, dst, l)
+		alive = append(alive, ok)
+		any = any || ok
+	}
+	prove := func(label int, exact bool) {
+		c.w.failed = NoLink
+		c.exact, c.must = exact && hostUp, any && hostUp && (exact || label == NoLabel)
+		c.used = nil
+		if failures {
+			c.used = map[fabric.LinkID]bool{}
+		}
+		c.w.walk(src, &d, label)
+		used := c.used
+		c.used = nil
+		// With a link of the way dead, before any controller knows: it may be lost,
+		// but never in silence nor in circles.
+		c.exact, c.must = false, false
+		for _, id := range slices.Sorted(maps.Keys(used)) {
+			if c.done() {
+				return
+			}
+			failed[id] = true
+			c.w.failed = id
+			c.w.walk(src, &d, label)
+		}
+		c.w.failed = NoLink
+	}
+	for i, l := range labels {
+		if c.hops, _ = c.f.Path(c.hops[:0], src, dst, l); labelled && !c.done() {
+			prove(int(l), alive[i])
+		}
+	}
+	if !c.done() {
+		prove(NoLabel, false)
+	}
+}
+
+// path reports whether a label's path is alive and leaves it in hops.
+func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
+	hops, ok := c.f.Path(c.hops[:0], src, dst, l)
+	c.hops = hops
+	for _, h := range hops {
+		ok = ok && c.usable[h.Link]
+	}
+	return ok
+}
+
+// ended judges the end of a walk.
+func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
+	c.report.Walks++
+	if c.used != nil {
+		for i := range w.n {
+			if s := &w.steps[i]; s.port > 0 {
+				if id, ok := c.f.LinkAt(s.node, s.port); ok && int(id) >= c.f.Hosts() {
+					c.used[id] = true
+				}
+			}
+		}
+	}
+	switch {
+	case f == looped:
+		c.problem(Loop)
+	case f == lost:
+		c.problem(BlackHole)
+	case f == silent:
+		c.problem(Silent)
+	case f == delivered && host != w.dst.host:
+		c.problem(WrongHost)
+	case f == told && c.must:
+		c.problem(BlackHole)
+	case c.exact && !c.onPath(w):
+		c.problem(WrongPath)
+	}
+	return !c.done()
+}
+
+// onPath reports whether the walk is the label's path and the last step to the
+// host.
+func (c *checker) onPath(w *walker) bool {
+	if w.n != len(c.hops)+1 {
+		return false
+	}
+	for i, h := range c.hops {
+		if w.steps[i].node != h.From || w.steps[i].port != h.Port || w.steps[i].rerouted {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) problem(k Kind) {
+	w := &c.w
+	p := Problem{Kind: k, Walk: Walk{
+		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Label: w.label, Failed: w.failed, End: w.end,
+	}}
+	for i := range w.n {
+		s := w.steps[i]
+		out := Step{Node: s.node, Port: s.port, Rerouted: s.rerouted}
+		for _, e := range s.entries {
+			if e != nil {
+				out.Entries = append(out.Entries, *e)
+			}
+		}
+		p.Walk.Steps = append(p.Walk.Steps, out)
+	}
+	c.report.Problems = append(c.report.Problems, p)
+}

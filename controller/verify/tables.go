@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// tables is a switch's tables, laid out for lookup.
+type tables struct {
+	routes  [2][]prefixes // by family; longest first
+	groups  map[uint64]*controller.Entry
+	labels  []*controller.Entry // by falling priority
+	carrier [2]controller.Action
+	uplink  map[fabric.PortNo]uint64 // uplink_of_port
+	port    map[uint64]fabric.PortNo // port_of_uplink
+	clones  map[uint64]fabric.PortNo // clone sessions
+	uplinks uint64                   // of set_device
+	quench  bool
+}
+
+// prefixes is the routes of one length.
+type prefixes struct {
+	bits   int
+	routes map[controller.Value]*controller.Entry
+}
+
+func newTables(entries []controller.Entry) *tables {
+	t := &tables{
+		groups: map[uint64]*controller.Entry{}, uplink: map[fabric.PortNo]uint64{},
+		port: map[uint64]fabric.PortNo{}, clones: map[uint64]fabric.PortNo{},
+	}
+	for i := range entries {
+		switch e := &entries[i]; e.Table {
+		case controller.RouteV4:
+			t.addRoute(0, e)
+		case controller.RouteV6:
+			t.addRoute(1, e)
+		case controller.ECMP:
+			t.groups[e.Value.Lo] = e
+		case controller.SourceRoute:
+			t.labels = append(t.labels, e)
+		case controller.LabelCarrier:
+			if e.Value.Lo < 2 {
+				t.carrier[e.Value.Lo] = e.Action
+			}
+		case controller.UplinkOfPort:
+			t.uplink[fabric.PortNo(e.Value.Lo)] = e.Args[0]
+		case controller.PortOfUplink:
+			t.port[e.Value.Lo] = fabric.PortNo(e.Args[0])
+		case controller.CloneSession:
+			t.clones[e.Value.Lo] = fabric.PortNo(e.Args[0])
+		case controller.Device:
+			t.uplinks, t.quench = e.Args[3], e.Args[5] != controller.NeverQuench
+		}
+	}
+	for f := range t.routes {
+		slices.SortFunc(t.routes[f], func(a, b prefixes) int { return cmp.Compare(b.bits, a.bits) })
+	}
+	slices.SortStableFunc(t.labels, func(a, b *controller.Entry) int { return cmp.Compare(b.Priority, a.Priority) })
+	return t
+}
+
+func (t *tables) addRoute(family int, e *controller.Entry) {
+	i := slices.IndexFunc(t.routes[family], func(p prefixes) bool { return p.bits == int(e.PrefixLen) })
+	if i < 0 {
+		i = len(t.routes[family])
+		t.routes[family] = append(t.routes[family], prefixes{int(e.PrefixLen), map[controller.Value]*controller.Entry{}})
+	}
+	t.routes[family][i].routes[e.Value] = e
+}
+
+// destination is an address as route tables see it.
+type destination struct {
+	host   fabric.NodeID
+	addr   netip.Addr
+	family int // 0 IPv4, 1 IPv6
+	value  controller.Value
+}
+
+func newDestination(host fabric.NodeID, addr netip.Addr) destination {
+	d := destination{host: host, addr: addr, value: controller.AddrValue(addr)}
+	if addr.Is6() {
+		d.family = 1
+	}
+	return d
+}
+
+// cut returns the address with all but the first bits zero.
+func (d *destination) cut(bits int) controller.Value {
+	v := d.value
+	if d.family == 0 {
+		v.Lo &= ^uint64(0) << (32 - min(bits, 32))
+		return v
+	}
+	if bits <= 64 {
+		return controller.Value{Hi: v.Hi & (^uint64(0) << (64 - bits))}
+	}
+	v.Lo &= ^uint64(0) << (128 - bits)
+	return v
+}
+
+// route returns the entry of the longest prefix; nil when there is none.
+func (t *tables) route(d *destination) *controller.Entry {
+	for _, p := range t.routes[d.family] {
+		if e, ok := p.routes[d.cut(p.bits)]; ok {
+			return e
+		}
+	}
+	return nil
+}
+
+// label returns the entry that matches a label; nil when none does.
+func (t *tables) label(l fabric.Label) *controller.Entry {
+	for _, e := range t.labels {
+		if uint64(l)&e.Mask == e.Value.Lo {
+			return e
+		}
+	}
+	return nil
+}

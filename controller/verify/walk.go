@@ -1,0 +1,265 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Kind is what is wrong with a walk.
+type Kind string
+
+// The kinds.
+const (
+	Loop      Kind = "loop"       // the packet comes back to a switch
+	BlackHole Kind = "black hole" // it is lost though a path is alive, or into a dead link
+	WrongPath Kind = "wrong path" // it leaves its label's path though that is alive
+	WrongHost Kind = "wrong host" // it is delivered elsewhere
+	Silent    Kind = "silent"     // it is dropped at a dead port that does not answer
+)
+
+// NoLabel is the label of packets without one.
+const NoLabel = -1
+
+// Walk is the way of one packet, and how it ended.
+type Walk struct {
+	Src    fabric.NodeID // the first ToR
+	Host   fabric.NodeID // the destination
+	IPv6   bool
+	Label  int // or NoLabel
+	Failed fabric.LinkID
+	Steps  []Step
+	End    string
+}
+
+// NoLink is Walk.Failed when no further link failed.
+const NoLink fabric.LinkID = -1
+
+// Step is what one switch did.
+type Step struct {
+	Node     fabric.NodeID
+	Port     fabric.PortNo // by which the packet left; 0: it did not
+	Rerouted bool          // round a dead uplink
+	Entries  []controller.Entry
+}
+
+// Problem is a counter-example.
+type Problem struct {
+	Kind Kind
+	Walk Walk
+}
+
+// Format prints a problem with its walk, a line each.
+func (p Problem) Format(f *fabric.Fabric) string {
+	var b strings.Builder
+	w := p.Walk
+	family, label := "IPv4", "no label"
+	if w.IPv6 {
+		family = "IPv6"
+	}
+	if w.Label != NoLabel {
+		label = fmt.Sprintf("label %d", w.Label)
+	}
+	fmt.Fprintf(&b, "%s: %s to %s, %s, %s", p.Kind, f.Name(w.Src), f.Name(w.Host), family, label)
+	if w.Failed != NoLink {
+		fmt.Fprintf(&b, ", with %s failed", f.LinkName(w.Failed))
+	}
+	b.WriteString("\n")
+	for _, s := range w.Steps {
+		fmt.Fprintf(&b, "  %s:", f.Name(s.Node))
+		for i, e := range s.Entries {
+			if i > 0 {
+				b.WriteString(";")
+			}
+			fmt.Fprintf(&b, " %v", e)
+		}
+		switch {
+		case s.Port == 0:
+		case s.Rerouted:
+			fmt.Fprintf(&b, "; rerouted to port %d", s.Port)
+		default:
+			fmt.Fprintf(&b, "; port %d", s.Port)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "  %s\n", w.End)
+	return b.String()
+}
+
+// maxSteps is more switches than any path without a loop has.
+const maxSteps = 8
+
+// step is a Step without what is only for people.
+type step struct {
+	node     fabric.NodeID
+	port     fabric.PortNo
+	rerouted bool
+	entries  [2]*controller.Entry
+}
+
+// fate is how a walk ends.
+type fate uint8
+
+const (
+	delivered fate = iota
+	told           // dropped at a dead port, and the source is told
+	silent         // dropped at a dead port, and nobody is told
+	looped
+	lost // no entry, or into a dead link
+)
+
+// walker follows packets. The end of each is handed to ended, which returns
+// false to stop.
+type walker struct {
+	f      *fabric.Fabric
+	tables []*tables // by NodeID - Hosts
+	up     []bool    // by link
+	failed fabric.LinkID
+	ended  func(w *walker, fate fate, host fabric.NodeID) bool
+
+	dst   *destination
+	label int
+	n     int
+	steps [maxSteps]step
+	end   string // of a lost packet
+	stop  bool
+}
+
+func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
+
+// walk follows the packets that enter at a ToR by one of its hosts' ports.
+func (w *walker) walk(src fabric.NodeID, dst *destination, label int) {
+	w.dst, w.label, w.n, w.stop = dst, label, 0, false
+	w.at(src, 1)
+}
+
+func (w *walker) finish(f fate, host fabric.NodeID, end string) {
+	w.end = end
+	if !w.stop && !w.ended(w, f, host) {
+		w.stop = true
+	}
+}
+
+// at is one switch's ingress. in is the port by which the packet came.
+func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
+	if w.stop {
+		return
+	}
+	if w.n == maxSteps {
+		w.finish(looped, 0, "more switches than any path has")
+		return
+	}
+	for i := range w.n {
+		if w.steps[i].node == node {
+			w.finish(looped, 0, "back at "+w.f.Name(node))
+			return
+		}
+	}
+	t := w.tables[int(node)-w.f.Hosts()]
+	s := &w.steps[w.n]
+	*s = step{node: node}
+	w.n++
+	defer func() { w.n-- }()
+	r := t.route(w.dst)
+	if r == nil {
+		w.finish(lost, 0, "no route")
+		return
+	}
+	s.entries[0] = r
+	switch r.Action {
+	case controller.Deliver, controller.ForwardDown:
+		w.leave(t, s, in, fabric.PortNo(r.Args[0]), false)
+	case controller.ForwardUp:
+		w.goUp(t, s, in, r.Args[0])
+	default:
+		w.finish(lost, 0, "discarded")
+	}
+}
+
+func (w *walker) goUp(t *tables, s *step, in fabric.PortNo, group uint64) {
+	if w.label != NoLabel && t.carrier[w.dst.family] != controller.NoAction {
+		if e := t.label(fabric.Label(w.label)); e != nil {
+			s.entries[1] = e
+			w.leave(t, s, in, fabric.PortNo(e.Args[0]), true)
+			return
+		}
+	}
+	g := t.groups[group]
+	if g == nil {
+		w.finish(lost, 0, fmt.Sprintf("no ECMP group %d", group))
+		return
+	}
+	s.entries[1] = g
+	for _, m := range g.Members {
+		w.leave(t, s, in, m.Port, true)
+	}
+}
+
+// leave is what the program does once a port is chosen.
+func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) {
+	link, ok := w.f.LinkAt(s.node, port)
+	switch {
+	case !ok:
+		w.finish(lost, 0, fmt.Sprintf("there is no port %d", port))
+		return
+	case w.live(link):
+		w.cross(s, port, link, false)
+		return
+	}
+	// The port's liveness register is set: the source is told, by a clone of the
+	// packet that goes back where it came from.
+	answer := t.quench && t.clones[cloneSession(in)] == in
+	found := false
+	if upward {
+		dead := w.deadUplinks(t, s.node)
+		for i := range t.uplinks {
+			p, ok := t.port[i]
+			if !ok || dead&(1<<i) != 0 {
+				continue
+			}
+			found = true
+			link, ok := w.f.LinkAt(s.node, p)
+			if !ok || !w.live(link) {
+				s.port, s.rerouted = p, true
+				w.finish(lost, 0, fmt.Sprintf("rerouted into dead port %d", p))
+				continue
+			}
+			w.cross(s, p, link, true)
+		}
+	}
+	s.port, s.rerouted = port, false
+	if !found {
+		f := told
+		if !answer {
+			f = silent
+		}
+		w.finish(f, 0, fmt.Sprintf("dropped at dead port %d of %s", port, w.f.Name(s.node)))
+	}
+}
+
+// cloneSession is the session that answers what came by a port.
+func cloneSession(in fabric.PortNo) uint64 { return 512 + uint64(in) }
+
+// deadUplinks is the register that port events keep, by uplink index.
+func (w *walker) deadUplinks(t *tables, node fabric.NodeID) (dead uint64) {
+	n := w.f.Node(node)
+	for p := n.FirstUplink(); int(p) <= n.Ports(); p++ {
+		if i, ok := t.uplink[p]; ok && i < 64 && !w.live(n.Link(p)) {
+			dead |= 1 << i
+		}
+	}
+	return dead
+}
+
+func (w *walker) cross(s *step, port fabric.PortNo, link fabric.LinkID, rerouted bool) {
+	s.port, s.rerouted = port, rerouted
+	peer := w.f.Link(link).Peer(s.node)
+	if w.f.Node(peer.Node).Tier == fabric.Host {
+		end := fmt.Sprintf("delivered to %s", w.f.Name(peer.Node))
+		w.finish(delivered, peer.Node, end)
+		return
+	}
+	w.at(peer.Node, peer.Port)
+}
