@@ -182,6 +182,8 @@ struct metadata_t {
     label_t label;
     port_t  port;
     bit<16> group;
+    bit<16> l4_src;          // UDP ports; 0 for all else
+    bit<16> l4_dst;
     bit<32> hash;
     bit<16> ecmp_key;
 

@@ -196,12 +196,12 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
 
     action hash_flow_v4() {
         hash(meta.hash, HashAlgorithm.crc32, 32w0,
-             { meta.hash_seed, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, hdr.udp.src, hdr.udp.dst },
+             { meta.hash_seed, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, meta.l4_src, meta.l4_dst },
              64w0x100000000);
     }
     action hash_flow_v6() {
         hash(meta.hash, HashAlgorithm.crc32, 32w0,
-             { meta.hash_seed, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, hdr.udp.src, hdr.udp.dst },
+             { meta.hash_seed, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, meta.l4_src, meta.l4_dst },
              64w0x100000000);
     }
 
@@ -257,13 +257,17 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
 
         // What steers the senders goes first. Other traffic shares the queue of
         // the data, whatever it is.
+        if (hdr.udp.isValid()) {
+            meta.l4_src = hdr.udp.src;
+            meta.l4_dst = hdr.udp.dst;
+        }
         if (hdr.bth.isValid()) {
             if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
                 standard_metadata.priority = meta.control_priority;
             } else {
                 meta.is_data = 1;
             }
-        } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH) {
+        } else if (meta.l4_dst == UDP_QUENCH) {
             standard_metadata.priority = meta.control_priority;
         }
 

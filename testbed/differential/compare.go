@@ -48,12 +48,21 @@ func (p *Pair) Write(u *p4.Update) error {
 		}
 	}
 	if (mine == nil) != (theirs == nil) {
-		return Difference{"write " + prototext.MarshalOptions{}.Format(u), fmt.Sprint(mine), fmt.Sprint(theirs)}
+		return Difference{"write " + prototext.MarshalOptions{}.Format(u), describe(mine), describe(theirs)}
 	}
 	if mine == nil {
 		p.Writes++
 	}
 	return nil
+}
+
+// describe prints an answer to a write with what it says of the update.
+func describe(err error) string {
+	text := fmt.Sprint(err)
+	for _, d := range status.Convert(err).Details() {
+		text += fmt.Sprintf(" [%v]", d)
+	}
+	return text
 }
 
 // Run sends packets to both and compares what comes out.

@@ -32,6 +32,14 @@ const (
 	aethBytes   = 4
 )
 
+// ipBytes returns the length of the run's IP headers.
+func (w *world) ipBytes() int64 {
+	if w.run.Scenario.Host.IPv6 {
+		return ipv6Bytes
+	}
+	return ipv4Bytes
+}
+
 // note puts an event on the timeline and into the event log.
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
@@ -119,14 +127,16 @@ func (w *world) measureLinks(r *report.Result) error {
 			DataBytes: data, ControlBytes: control, Cut: cut[l.ID],
 		}
 		if end := fabric.Time(r.EndTime * float64(fabric.Microsecond)); end > 0 {
-			load.Share = float64(l.Rate.TimeFor(w.net.Counters(d).Bytes)) / float64(end)
+			c := w.net.Counters(d)
+			wire := c.Bytes + (c.DataPackets+c.ControlPackets)*frameOverhead
+			load.Share = float64(l.Rate.TimeFor(wire)) / float64(end)
 		}
 		r.Links[d] = load
 	}
 	for h := range w.f.Hosts() {
 		d := w.net.Dir(fabric.NodeID(h), 1)
 		c := w.net.Counters(d)
-		control := c.ControlPackets * (headerBytes + ipv4Bytes + aethBytes)
+		control := c.ControlPackets * (headerBytes + w.ipBytes() + aethBytes)
 		fill(d, c.Bytes-control, control)
 	}
 	uplinks := 0
@@ -223,14 +233,10 @@ func (w *world) bound() fabric.Time {
 			})
 		}
 	}
-	ip := int64(ipv4Bytes)
-	if s.Host.IPv6 {
-		ip = ipv6Bytes
-	}
 	format := bound.Format{
 		Payload: int64(s.Host.Payload),
-		Header:  headerBytes + ip + frameOverhead,
-		Ack:     headerBytes + ip + aethBytes + frameOverhead,
+		Header:  headerBytes + w.ipBytes() + frameOverhead,
+		Ack:     headerBytes + w.ipBytes() + aethBytes + frameOverhead,
 	}
 	var outages []bound.Outage
 	for _, e := range w.run.Events {

@@ -18,8 +18,7 @@ import (
 // sequence, 8 B preamble, 12 B gap.
 const frameOverhead = 24
 
-// controlPriority is the queue of acknowledgements, quenches and the rest that
-// is not data.
+// controlPriority is the queue of acknowledgements and quenches.
 const controlPriority = 1
 
 // world is one run. It belongs to the goroutine that simulates.
@@ -170,6 +169,7 @@ func (w *world) controllerConfig() controller.Config {
 		},
 		QuenchIntervalUs: p4src.NeverQuench,
 		ControlPriority:  controlPriority,
+		CloneClass:       controlPriority,
 		HashSeed:         uint32(w.run.Seed),
 		MaxGroupSize:     w.lab.schema.MaxGroupSize(),
 	}
