@@ -20,16 +20,23 @@
 //   - reps: recycled entropies. Parameters: entropies, the size of a queue
 //     pair's ring, 8; explore, how many packets draw at random first, a
 //     bandwidth-delay product unless given; freeze, for how long a time-out
-//     freezes the ring, 1ms (the paper gives no number); entropy: port or path.
+//     freezes the ring, 1ms (the paper gives no number); entropy, as above.
 //   - drb: for every packet the next path, by a pointer per destination host.
 //   - hopper: one path per queue pair, left for a better one when its round
-//     trip grows. Parameter entropy: port or path.
+//     trip grows. Parameter entropy, as above.
 //
 // spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not
 // part of any of them; reps and the switches' own repair react. [Receiver] says
 // which receiver a scheme's authors assume: one that takes packets in any order
 // where packets are sprayed, selective repeat for hopper, go-back-N elsewhere.
+//
+// Beware of ports where paths fail. A CRC is linear: two switches of a tier with
+// seeds of their own hash a packet and its ACK, whose ports are the same, to
+// uplinks that are always equal or, for other pairs of hosts, always different.
+// When an uplink is dead without anybody knowing, the latter never get an ACK
+// for what arrives, whatever port they draw. Labels of paths lead ACKs back by
+// the same path.
 //
 // Random source ports are those of no label ([fabric.Fabric.LabelSpan] and up),
 // so that no switch takes one for a path.

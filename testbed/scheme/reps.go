@@ -49,7 +49,7 @@ func settleREPS(a *args) maker {
 	n := a.integer("entropies", defaultEntropies, 1, maxEntropies)
 	explore := a.integer("explore", 0, 0, maxExplore)
 	freeze := a.time("freeze", defaultFreeze)
-	entropy := a.choice("entropy", byPort, byPath)
+	entropy := a.choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

@@ -26,14 +26,15 @@ func (r *rotation) next() fabric.Label {
 	return l
 }
 
-// spray gives every packet a label of its own: random ones, or in turn, with
-// one pointer for all packets of the host that have the same paths to choose
-// from, over the paths in random order.
+// spray gives every packet a label of its own: random ones, or in turn, each
+// queue pair by a pointer of its own that starts at random. (One pointer for the
+// host would fall into step with the queue pairs' taking turns: with as many of
+// them as paths, or a multiple, each would stay on one path.)
 type spray struct {
 	pieces
 	robin, ports bool
-	qps          map[hostagent.QP]*rotation
-	turns        map[int]*rotation // by number of paths: within the pod, and beyond
+	qps          book[rotation]
+	choices      map[int][]fabric.Label // by number of paths: within the pod, and beyond
 }
 
 func settleSpray(a *args) maker {
@@ -45,7 +46,7 @@ func settleSpray(a *args) maker {
 		}
 		return &spray{
 			pieces: p, robin: mode == sprayRoundRobin, ports: entropy == byPort,
-			qps: map[hostagent.QP]*rotation{}, turns: map[int]*rotation{},
+			qps: newBook[rotation](), choices: map[int][]fabric.Label{},
 		}, nil
 	}
 }
@@ -53,37 +54,38 @@ func settleSpray(a *args) maker {
 // Post opens a queue pair per flow.
 func (s *spray) Post(now fabric.Time, batch []hostagent.Flow) error {
 	return s.post(now, batch, 1, func(p *hostagent.Piece) {
-		r := s.rotation(p.Dst)
-		s.qps[p.QP] = r
-		p.Label, p.Labelled = r.labels[0], r.labels[0] < s.span
+		r := s.qps.begin(p.QP)
+		r.labels = s.choice(p.Dst)
+		r.at = s.rng.IntN(len(r.labels))
+		p.Label = r.labels[r.at]
+		p.Labelled = p.Label < s.span
 	})
 }
 
-// rotation returns what packets to a host go round.
-func (s *spray) rotation(dst fabric.NodeID) *rotation {
-	paths := s.paths(dst)
-	r := s.turns[len(paths)]
-	if r != nil {
-		return r
+// choice returns what packets to a host go by, in the host's own random order.
+func (s *spray) choice(dst fabric.NodeID) []fabric.Label {
+	labels := s.paths(dst)
+	n := len(labels)
+	if known := s.choices[n]; known != nil {
+		return known
 	}
 	switch {
-	case len(paths) == 0: // switches have nothing to choose: one port will do
-		paths = []fabric.Label{s.port()}
+	case n == 0: // switches have nothing to choose: one port will do
+		labels = []fabric.Label{s.port()}
 	case s.ports:
-		paths = paths[:0]
+		labels = labels[:0]
 		for l := s.span; l < 1<<fabric.LabelBits; l++ {
-			paths = append(paths, l)
+			labels = append(labels, l)
 		}
 	}
-	r = &rotation{labels: paths}
-	s.rng.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
-	s.turns[len(s.paths(dst))] = r
-	return r
+	s.rng.Shuffle(len(labels), func(i, j int) { labels[i], labels[j] = labels[j], labels[i] })
+	s.choices[n] = labels
+	return labels
 }
 
 // Label implements [PacketHost].
 func (s *spray) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
-	r := s.qps[qp]
+	r := s.qps.open[qp]
 	if s.robin {
 		return r.next()
 	}
@@ -94,4 +96,4 @@ func (s *spray) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 func (s *spray) Echo(fabric.Time, hostagent.QP, nic.Echo) {}
 
 // Done forgets a queue pair.
-func (s *spray) Done(_ fabric.Time, qp hostagent.QP) { delete(s.qps, qp) }
+func (s *spray) Done(_ fabric.Time, qp hostagent.QP) { s.qps.end(qp) }
