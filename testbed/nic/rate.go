@@ -49,8 +49,9 @@ func (r *rate) set(e *Endpoint, to fabric.Rate) {
 	}
 }
 
-// acked takes the word that packets were acknowledged, up to below q.unacked.
-func (r *rate) acked(e *Endpoint, q *qp, packets int32, marked bool) {
+// acked takes the word that packets were acknowledged, the latest sent of them
+// being the one before `at`.
+func (r *rate) acked(e *Endpoint, q *qp, packets, at int32, marked bool) {
 	if e.cfg.Control != DCTCP {
 		return
 	}
@@ -59,7 +60,7 @@ func (r *rate) acked(e *Endpoint, q *qp, packets int32, marked bool) {
 		r.markers += packets
 	}
 	to := r.now
-	if q.unacked > r.roundEnd {
+	if at > r.roundEnd {
 		if r.roundEnd > 0 { // else it is the first ACK, which ends no round trip
 			share := int64(r.markers) * alphaOne / int64(r.acks)
 			r.alpha = uint32(int64(r.alpha) + (share-int64(r.alpha))>>e.cfg.GainShift)
@@ -70,7 +71,7 @@ func (r *rate) acked(e *Endpoint, q *qp, packets int32, marked bool) {
 		}
 		r.roundEnd = q.sent
 	}
-	if marked && q.unacked > r.cutEnd {
+	if marked && at > r.cutEnd {
 		to = r.less(e)
 		r.cutEnd = q.sent
 		e.stats.RateCuts++

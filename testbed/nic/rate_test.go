@@ -27,7 +27,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 		for i := range packets {
 			q.unacked++
 			q.sent = q.unacked + int32(packets) - 1 // a round trip is this many packets
-			q.rate.acked(e, q, 1, marked(r, i))
+			q.rate.acked(e, q, 1, q.unacked, marked(r, i))
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}

@@ -396,7 +396,7 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 		e.stats.Marked++
 	}
 	if newly > 0 {
-		q.rate.acked(e, q, newly, p.becn)
+		q.rate.acked(e, q, newly, upTo, p.becn)
 	}
 	if nak {
 		e.stats.NaksTaken++
