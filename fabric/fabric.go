@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Tier is a node's level in the Clos.
@@ -259,8 +260,25 @@ func (f *Fabric) NodeByName(name string) (NodeID, error) {
 			return base + NodeID(index), nil
 		}
 	}
-	return 0, fmt.Errorf("fabric: no node %q; nodes are %s to %s and %s to %s", name,
-		f.Name(0), f.Name(NodeID(f.hosts-1)), f.Name(f.ToRID(0)), f.Name(NodeID(len(f.nodes)-1)))
+	return 0, fmt.Errorf("fabric: no node %q; nodes are %s", name, f.nodeRanges())
+}
+
+// nodeRanges lists the nodes of each tier: "h0 to h15, tor0 to tor7".
+func (f *Fabric) nodeRanges() string {
+	var parts []string
+	for first := 0; first < len(f.nodes); {
+		last := first
+		for last+1 < len(f.nodes) && f.nodes[last+1].Tier == f.nodes[first].Tier {
+			last++
+		}
+		part := f.Name(NodeID(first))
+		if last > first {
+			part += " to " + f.Name(NodeID(last))
+		}
+		parts = append(parts, part)
+		first = last + 1
+	}
+	return strings.Join(parts, ", ")
 }
 
 // LinkName returns a link's name, the lower node first: "tor0-agg1".

@@ -218,17 +218,57 @@ func TestValidate(t *testing.T) {
 		{Spec{}, "kind: missing"},
 		{Spec{Kind: "torus"}, `kind: "torus" is unknown`},
 		{Spec{Kind: KindFatTree, K: 5}, "k: 5 is not an even number"},
-		{Spec{Kind: KindFatTree, K: 4, Spines: 3}, "leaf-spine"},
-		{Spec{Kind: KindLeafSpine, ToRs: 4}, "hosts_per_tor: 0 is outside"},
+		{Spec{Kind: KindFatTree, K: 4, Spines: 3}, "spines: belongs to kind leaf-spine"},
+		{Spec{Kind: KindLeafSpine, ToRs: 4}, "hosts_per_tor: missing; write 1 to 250"},
 		{Spec{Kind: KindLeafSpine, ToRs: 1, Spines: 1, HostsPerToR: 1}, "tors: 1 is outside"},
 		{Spec{Kind: KindLeafSpine, ToRs: 4, Spines: 65, HostsPerToR: 1}, "spines: 65 is outside"},
 		{Spec{Kind: KindFatTree, K: 4, Cores: 3}, "cores: 3 is not a multiple"},
-		{Spec{Kind: KindFatTree, K: 4, HostLink: LinkSpec{Rate: -1, Delay: 1}}, "host_link"},
+		{Spec{Kind: KindFatTree, K: 4, HostLink: LinkSpec{Rate: -1, Delay: 1}}, "host_link.rate: -1b/s is not above zero"},
+		{Spec{Kind: KindFatTree, K: 4, ToRUplink: LinkSpec{Delay: 1}}, "tor_uplink.rate: 0b/s is not above zero"},
+		{Spec{Kind: KindFatTree, K: 4, AggUplink: LinkSpec{Rate: 1, Delay: -1}}, "agg_uplink.delay: -1ps is below zero"},
+		{Spec{Kind: KindFatTree, K: 400}, "k: 400 makes pods 400, which is outside 1 to 256"},
+		{Spec{Kind: KindFatTree, K: 4, Pods: 400}, "pods: 400 is outside 1 to 256"},
+		{Spec{Kind: KindFatTree, K: 4, ToRs: 3, Spines: 3}, "tors: belongs to kind leaf-spine"},
+		{Spec{Kind: KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 1, K: 4}, "k: belongs to kind fat-tree"},
 	}
 	for _, tt := range tests {
 		_, err := New(tt.spec)
 		if !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("New(%+v): %v, want ErrSpec with %q", tt.spec, err, tt.want)
+		}
+	}
+}
+
+// TestLinkDefaults: only a link of which nothing is said has the defaults, and
+// a fabric's specification gives that fabric again.
+func TestLinkDefaults(t *testing.T) {
+	for _, s := range []Spec{
+		{Kind: KindFatTree, K: 4, HostLink: LinkSpec{Rate: 100 * Gbps}},
+		{Kind: KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 1, HostLink: LinkSpec{Rate: 100 * Gbps}},
+	} {
+		f := mustNew(t, s)
+		if got, want := f.Link(0).LinkSpec, (LinkSpec{100 * Gbps, 0}); got != want {
+			t.Errorf("host link %+v, want %+v", got, want)
+		}
+		if got, want := f.Link(LinkID(f.Hosts())).LinkSpec, (LinkSpec{DefaultRate, DefaultDelay}); got != want {
+			t.Errorf("ToR uplink %+v, want %+v", got, want)
+		}
+		if again := mustNew(t, f.Spec()); again.Spec() != f.Spec() || again.Link(0).LinkSpec != f.Link(0).LinkSpec {
+			t.Errorf("built again from %+v: %+v", f.Spec(), again.Spec())
+		}
+	}
+}
+
+func TestUnknownNode(t *testing.T) {
+	for _, tt := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{Kind: KindFatTree, K: 4}, `no node "x1"; nodes are h0 to h15, tor0 to tor7, agg0 to agg7, core0 to core3`},
+		{Spec{Kind: KindLeafSpine, ToRs: 3, Spines: 1, HostsPerToR: 2}, `no node "x1"; nodes are h0 to h5, tor0 to tor2, spine0`},
+	} {
+		if _, err := mustNew(t, tt.spec).NodeByName("x1"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
 		}
 	}
 }

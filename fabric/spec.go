@@ -11,14 +11,18 @@ const (
 	KindLeafSpine = "leaf-spine" // two tiers
 )
 
-// LinkSpec is the rate and propagation delay of the links of one tier.
+// LinkSpec is the rate and propagation delay of the links of one tier. The zero
+// value asks for the defaults; any other says it all: a Delay of zero beside a
+// Rate is a link without delay, a Rate of zero beside a Delay is an error.
 type LinkSpec struct {
 	Rate  Rate `yaml:"rate" json:"rate"`
 	Delay Time `yaml:"delay" json:"delay"` // propagation, one way
 }
 
 // Spec asks for a fabric. The zero value of a count means "derive it": a
-// fat-tree with only K set is the k-ary fat-tree of Al-Fares et al.
+// fat-tree with only K set is the k-ary fat-tree of Al-Fares et al. The zero
+// value of a [LinkSpec] means [DefaultRate] and [DefaultDelay]. What
+// [Fabric.Spec] returns gives the same fabric again.
 type Spec struct {
 	Kind string `yaml:"kind" json:"kind"`
 	K    int    `yaml:"k,omitempty" json:"k,omitempty"` // fat-tree switch radix, even
@@ -68,11 +72,8 @@ func (s Spec) withDefaults() Spec {
 		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores = 1, s.ToRs, 0, s.Spines
 	}
 	for _, l := range []*LinkSpec{&s.HostLink, &s.ToRUplink, &s.AggUplink} {
-		if l.Rate == 0 {
-			l.Rate = DefaultRate
-		}
-		if l.Delay == 0 {
-			l.Delay = DefaultDelay
+		if *l == (LinkSpec{}) {
+			*l = LinkSpec{DefaultRate, DefaultDelay}
 		}
 	}
 	return s
@@ -94,15 +95,25 @@ func (s Spec) Validate() error {
 		if s.K%2 != 0 || s.K < 0 {
 			return fail("k", "%d is not an even number of ports; write for example 4 or 8", s.K)
 		}
-		if s.ToRs != 0 || s.Spines != 0 {
-			return fail("tors", "tors and spines belong to kind leaf-spine; a fat-tree takes pods, tors_per_pod, aggs_per_pod and cores")
+		for _, c := range []struct {
+			key   string
+			value int
+		}{{"tors", s.ToRs}, {"spines", s.Spines}} {
+			if c.value != 0 {
+				return fail(c.key, "belongs to kind leaf-spine; a fat-tree takes k, or pods, tors_per_pod, aggs_per_pod, cores and hosts_per_tor")
+			}
 		}
 	case KindLeafSpine:
 		// What withDefaults derives may stand in a spec that was printed.
 		d := s.withDefaults()
-		if s.K != 0 || s.AggsPerPod != 0 || s.Pods != 0 && s.Pods != d.Pods ||
-			s.ToRsPerPod != 0 && s.ToRsPerPod != d.ToRsPerPod || s.Cores != 0 && s.Cores != d.Cores {
-			return fail("kind", "a leaf-spine takes tors, spines and hosts_per_tor only")
+		for _, c := range []struct {
+			key            string
+			value, derived int
+		}{{"k", s.K, 0}, {"pods", s.Pods, d.Pods}, {"tors_per_pod", s.ToRsPerPod, d.ToRsPerPod},
+			{"aggs_per_pod", s.AggsPerPod, 0}, {"cores", s.Cores, d.Cores}} {
+			if c.value != 0 && c.value != c.derived {
+				return fail(c.key, "belongs to kind fat-tree; a leaf-spine takes tors, spines and hosts_per_tor")
+			}
 		}
 	case "":
 		return fail("kind", "missing; write %s or %s", KindFatTree, KindLeafSpine)
@@ -127,10 +138,21 @@ func (s Spec) Validate() error {
 			bound{"aggs_per_pod", d.AggsPerPod, 1, MaxUplinks},
 			bound{"cores", d.Cores, 1, 1 << 14})
 	}
+	given := map[string]int{
+		"pods": s.Pods, "tors_per_pod": s.ToRsPerPod, "aggs_per_pod": s.AggsPerPod, "cores": s.Cores, "hosts_per_tor": s.HostsPerToR,
+	}
 	for _, b := range bounds {
-		if b.value < b.min || b.value > b.max {
-			return fail(b.key, "%d is outside %d to %d", b.value, b.min, b.max)
+		if b.value >= b.min && b.value <= b.max {
+			continue
 		}
+		if s.Kind == KindFatTree && s.K != 0 && given[b.key] == 0 {
+			return fail("k", "%d makes %s %d, which is outside %d to %d; write a smaller k, or %s beside it",
+				s.K, b.key, b.value, b.min, b.max, b.key)
+		}
+		if b.value == 0 {
+			return fail(b.key, "missing; write %d to %d", b.min, b.max)
+		}
+		return fail(b.key, "%d is outside %d to %d", b.value, b.min, b.max)
 	}
 	if s.Kind == KindFatTree {
 		if d.Cores%d.AggsPerPod != 0 {
@@ -150,8 +172,11 @@ func (s Spec) Validate() error {
 		key string
 		LinkSpec
 	}{{"host_link", d.HostLink}, {"tor_uplink", d.ToRUplink}, {"agg_uplink", d.AggUplink}} {
-		if l.Rate <= 0 || l.Delay < 0 {
-			return fail(l.key, "the rate must be above zero and the delay not below")
+		if l.Rate <= 0 {
+			return fail(l.key+".rate", "%v is not above zero; write for example 400Gb/s", l.Rate)
+		}
+		if l.Delay < 0 {
+			return fail(l.key+".delay", "%v is below zero; write for example 500ns", l.Delay)
 		}
 	}
 	return nil

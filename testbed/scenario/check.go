@@ -25,7 +25,12 @@ func (s *Scenario) Validate() error {
 	return es.err()
 }
 
-func (s *Scenario) check(bad complain) {
+func (s *Scenario) check(say complain) {
+	wrong := false
+	bad := func(path, problem, remedy string) {
+		wrong = true
+		say(path, problem, remedy)
+	}
 	if s.Name == "" {
 		bad("name", "is empty", "give the scenario a name")
 	}
@@ -33,6 +38,12 @@ func (s *Scenario) check(bad complain) {
 	s.Switch.check(bad)
 	s.Host.check(bad)
 	s.checkTimes(bad)
+	if f != nil {
+		s.checkLinks(f, bad)
+	}
+	if f != nil && !wrong {
+		s.checkParts(f, bad)
+	}
 
 	if len(s.Collectives) == 0 {
 		bad("collectives", "is empty", "list at least one, as in - {kind: all-to-all, bytes: 16MB}")
@@ -42,7 +53,7 @@ func (s *Scenario) check(bad complain) {
 		if j := slices.Index(s.Collectives[:i], c); j >= 0 {
 			bad(path, fmt.Sprintf("is the same as collectives[%d]", j), "remove one")
 		}
-		c.check(path, f, bad)
+		c.check(path, f, s.Host.Payload, bad)
 	}
 	if len(s.Schemes) == 0 {
 		bad("schemes", "is empty", "list at least one of "+strings.Join(SchemeNames(), ", "))
@@ -99,11 +110,11 @@ func checkFabric(spec fabric.Spec, path string, bad complain) *fabric.Fabric {
 }
 
 func (s *Switch) check(bad complain) {
-	if s.Buffer < 64e3 || s.Buffer > 1<<40 {
-		bad("switch.buffer", fmt.Sprintf("%v is outside 64KB to 1TiB", s.Buffer), "write for example 64MB")
+	if s.Buffer < minBuffer || s.Buffer > maxBuffer {
+		bad("switch.buffer", fmt.Sprintf("%v is outside %v to %v", s.Buffer, minBuffer, maxBuffer), "write for example 64MB")
 	}
-	if !(s.Alpha > 0 && s.Alpha <= 1024) {
-		bad("switch.alpha", fmt.Sprintf("%v is outside 0 (not included) to 1024", s.Alpha), "write for example 1")
+	if !(s.Alpha >= minAlpha && s.Alpha <= maxAlpha) {
+		bad("switch.alpha", fmt.Sprintf("%v is outside 1/256 to 1024", s.Alpha), "write for example 1")
 	}
 	if s.Cell < 1 || s.Cell > 64<<10 {
 		bad("switch.cell", fmt.Sprintf("%v is outside 1B to 64KiB", s.Cell), "write for example 256B")
@@ -119,6 +130,8 @@ func (s *Switch) check(bad complain) {
 		bad("switch.ecn.kmin", fmt.Sprintf("%v is less than one cell (%v)", e.KMin, s.Cell), "raise it, or set kmin and kmax to 0 for no marking")
 	case e.KMax > s.Buffer:
 		bad("switch.ecn.kmax", fmt.Sprintf("%v is more than the buffer (%v)", e.KMax, s.Buffer), "lower it")
+	case s.Cell > 0 && e.KMax/s.Cell > maxCells:
+		bad("switch.ecn.kmax", fmt.Sprintf("%v is more than %d cells of %v", e.KMax, maxCells, s.Cell), "lower it, or raise switch.cell")
 	}
 	if !(e.PMax > 0 && e.PMax <= 1) {
 		bad("switch.ecn.pmax", fmt.Sprintf("%v is outside 0 (not included) to 1", e.PMax), "write for example 0.2, or 1 for a step")
@@ -126,8 +139,8 @@ func (s *Switch) check(bad complain) {
 }
 
 func (h *Host) check(bad complain) {
-	if h.Payload < 64 || h.Payload > 9600 {
-		bad("host.payload", fmt.Sprintf("%v is outside 64B to 9600B", h.Payload), "write for example 9000B or 4096B")
+	if h.Payload < minPayload || h.Payload > maxPayload {
+		bad("host.payload", fmt.Sprintf("%v is outside %v to %v", h.Payload, minPayload, maxPayload), "write for example 9000B or 4096B")
 	}
 	if h.AckEvery < 1 || h.AckEvery > 1024 {
 		bad("host.ack_every", fmt.Sprintf("%d is outside 1 to 1024", h.AckEvery), "write 1 for an acknowledgement per packet")
@@ -175,7 +188,7 @@ func (s *Scenario) checkTimes(bad complain) {
 	}
 }
 
-func (c Collective) check(path string, f *fabric.Fabric, bad complain) {
+func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, bad complain) {
 	algorithms := collective.Algorithms(c.Kind)
 	if algorithms == nil {
 		known := collective.Kinds()
@@ -214,7 +227,9 @@ func (c Collective) check(path string, f *fabric.Fabric, bad complain) {
 			path, problem = path+"."+key, rest
 		}
 		bad(path, problem, remedy)
+		return
 	}
+	c.checkMessage(path, f.Hosts(), payload, bad)
 }
 
 func (s Scheme) check(path string, bad complain) {
@@ -297,7 +312,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 			}
 			problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "fabric: "), "; ")
 			if remedy == "" {
-				remedy = fmt.Sprintf("write for example %s; `ethereal topo` lists them", f.LinkName(fabric.LinkID(f.Hosts())))
+				remedy = fmt.Sprintf("write for example %s; `ethereal topo --scenario FILE --format json` lists them", f.LinkName(fabric.LinkID(f.Hosts())))
 			}
 			bad(p+key, problem, remedy)
 			continue

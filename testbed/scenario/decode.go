@@ -87,6 +87,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 		d.fabricFile(n, spec, path)
 		return
 	}
+	if l, ok := reflect.TypeAssert[*fabric.LinkSpec](v.Addr()); ok {
+		d.link(n, l, path, depth)
+		return
+	}
 	if t, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		if d.scalar(n, path, "a quantity") {
 			if err := t.UnmarshalText([]byte(n.Value)); err != nil {
@@ -134,6 +138,17 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	default:
 		panic("scenario: no way to read a " + v.Type().String()) // a field added without one; the tests read all
+	}
+}
+
+// link fills the links of a tier. What the mapping leaves out has its default,
+// and what it says holds: a delay of zero is one, not the default.
+func (d *decoder) link(n *yaml.Node, l *fabric.LinkSpec, path string, depth int) {
+	*l = fabric.LinkSpec{Rate: fabric.DefaultRate, Delay: fabric.DefaultDelay}
+	d.mapping(n, reflect.ValueOf(l).Elem(), path, depth)
+	if l.Rate == 0 {
+		p := join(path, "rate")
+		d.fail(d.locate(p), p, "a link of no rate carries nothing", "write for example 400Gb/s, or cut the link by an event of a failure case")
 	}
 }
 

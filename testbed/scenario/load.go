@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,7 +23,7 @@ import (
 func Load(path string) (*Scenario, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, err
+		return nil, advise(err, "name a scenario file, for example testbed/scenarios/demo.yaml")
 	}
 	return Parse(path, data, readFile)
 }
@@ -51,9 +52,17 @@ func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*S
 func LoadFabric(path string) (fabric.Spec, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return fabric.Spec{}, err
+		return fabric.Spec{}, advise(err, "name a fabric file; `ethereal topo > FILE` writes one")
 	}
 	return ParseFabric(path, data)
+}
+
+// advise adds a remedy to an error about a file that is not there.
+func advise(err error, remedy string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; %s", err, remedy)
+	}
+	return err
 }
 
 // ParseFabric reads a fabric file from memory. name goes into messages.
@@ -96,6 +105,10 @@ func (d *decoder) document(data []byte, what string) *yaml.Node {
 		}
 	}
 	if err != nil {
+		if tab, ok := indentTab(data); ok && strings.Contains(err.Error(), "found ") {
+			d.fail(Pos{d.file, tab.Line, tab.Column}, "", "not YAML: a tab in the indentation", "indent with spaces")
+			return nil
+		}
 		message := strings.TrimPrefix(err.Error(), "yaml: ")
 		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 			start.Line, _ = strconv.Atoi(m[1])
@@ -109,6 +122,20 @@ func (d *decoder) document(data []byte, what string) *yaml.Node {
 		return nil
 	}
 	return doc.Content[0]
+}
+
+// indentTab finds the first line that is indented with a tab. YAML readers
+// notice it on that line or on a later one.
+func indentTab(data []byte) (Pos, bool) {
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		text := bytes.TrimLeft(line, " ")
+		if len(text) > 0 && text[0] == '\t' && len(bytes.TrimSpace(text)) > 0 {
+			return Pos{Line: number, Column: len(line) - len(text) + 1}, true
+		}
+	}
+	return Pos{}, false
 }
 
 // fabricFile fills spec from the file a scenario names.

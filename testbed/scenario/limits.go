@@ -1,0 +1,121 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+)
+
+// Limits of a scenario. The parts that carry a run out have limits of their own;
+// these lie within them, which checkParts and the tests hold them to.
+const (
+	minBuffer fabric.Bytes = 64e3
+	maxBuffer fabric.Bytes = math.MaxInt32 // netsim counts in 32 bits
+
+	minAlpha = 1.0 / 256 // netsim's step
+	maxAlpha = 1024
+
+	maxCells = 1<<19 - 1 // BMv2's queue depths are 19 bits wide
+
+	minPayload fabric.Bytes = 256  // the least path MTU of InfiniBand
+	maxPayload fabric.Bytes = 9600 // fits jumbo frames with all headers
+
+	maxPackets = 1 << 22 // of a message: half of what PSNs tell apart, twice over
+
+	minHostRate = nic.DefaultMinRate
+	maxHostRate = 8 * fabric.Tbps // 1 ps a byte
+
+	maxDelay = 1000 * fabric.Second
+)
+
+// checkLinks checks what package fabric does not bound: the links' delays and
+// the rate of the hosts' links.
+func (s *Scenario) checkLinks(f *fabric.Fabric, bad complain) {
+	spec := f.Spec()
+	if r := spec.HostLink.Rate; r < minHostRate || r > maxHostRate {
+		bad("fabric.host_link.rate", fmt.Sprintf("%v is outside %v to %v", r, minHostRate, maxHostRate), "write for example 400Gb/s")
+	}
+	for _, l := range []struct {
+		key string
+		fabric.LinkSpec
+	}{{"host_link", spec.HostLink}, {"tor_uplink", spec.ToRUplink}, {"agg_uplink", spec.AggUplink}} {
+		if l.Delay > maxDelay {
+			bad("fabric."+l.key+".delay", fmt.Sprintf("%v is more than %v", l.Delay, maxDelay), "write for example 500ns")
+		}
+	}
+}
+
+// checkParts asks the parts that will carry the runs out whether they take what
+// the scenario says: what they refuse is better said before anything runs.
+func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
+	refuse := func(err, prefix error, where map[string]string, otherwise string) {
+		if err == nil {
+			return
+		}
+		text := strings.TrimPrefix(err.Error(), prefix.Error()+": ")
+		path := otherwise
+		for lead, p := range where {
+			if rest, ok := strings.CutPrefix(text, lead); ok {
+				path, text = p, strings.TrimPrefix(strings.TrimPrefix(rest, ":"), " ")
+				break
+			}
+		}
+		problem, remedy, _ := strings.Cut(text, "; ")
+		bad(path, problem, remedy)
+	}
+	err := netsim.Config{Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell)}.Validate()
+	refuse(err, netsim.ErrConfig, map[string]string{
+		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric",
+	}, "switch")
+
+	e := s.Switch.ECN
+	err = controller.Config{
+		Fabric: f, ECN: controller.ECN{Kmin: e.KMin, Kmax: e.KMax, Pmax: e.PMax, Unit: s.Switch.Cell},
+	}.Validate()
+	refuse(err, controller.ErrConfig, map[string]string{
+		"ECN.Kmax": "switch.ecn.kmax", "ECN.Pmax": "switch.ecn.pmax", "ECN.Unit": "switch.cell", "Fabric": "fabric",
+	}, "switch.ecn")
+
+	err = nic.Config{
+		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
+		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl.Control(), ReorderWindow: s.Host.ReorderWindow,
+	}.Validate()
+	refuse(err, nic.ErrConfig, map[string]string{
+		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
+		"reorder window": "host.reorder_window", "labels": "host.carrier",
+	}, "host")
+}
+
+// largest returns the bytes of the largest message among that many ranks.
+func (c Collective) largest(ranks int) int64 {
+	switch bytes := int64(c.Bytes); {
+	case c.Kind == collective.Permutation, c.Kind == collective.Incast:
+		return bytes
+	case c.Algorithm == collective.HalvingDoubling, c.Algorithm == collective.RecursiveDoubling:
+		return bytes / 2
+	case c.Algorithm == collective.DoubleBinaryTree:
+		return bytes - bytes/2
+	default:
+		return bytes / int64(ranks)
+	}
+}
+
+// checkMessage holds the largest message to what one queue pair carries: a
+// balancer may leave a message whole.
+func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad complain) {
+	message := c.largest(ranks)
+	switch {
+	case message > nic.MaxMessage:
+		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(nic.MaxMessage)),
+			"write less")
+	case payload > 0 && (message+int64(payload)-1)/int64(payload) > maxPackets:
+		bad(path+".bytes", fmt.Sprintf("%v makes messages of more than %d packets of %v", c.Bytes, maxPackets, payload),
+			"write less, or raise host.payload")
+	}
+}
