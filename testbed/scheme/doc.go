@@ -23,7 +23,7 @@
 //     freezes the ring, 1ms (the paper gives no number); entropy, as above.
 //   - drb: for every packet the next path, by a pointer per destination host.
 //   - hopper: one path per queue pair, left for a better one when its round
-//     trip grows. Parameter entropy, as above.
+//     trip grows. Parameter entropy: port, as its paper has it, or path.
 //
 // spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not

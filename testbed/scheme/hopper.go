@@ -43,7 +43,7 @@ type hopping struct {
 }
 
 func settleHopper(a *args) maker {
-	entropy := a.choice("entropy", byPath, byPort)
+	entropy := a.choice("entropy", byPort, byPath)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

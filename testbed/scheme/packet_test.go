@@ -228,7 +228,7 @@ func TestHopper(t *testing.T) {
 		{"both lost", 20 * us, []fabric.Time{0, 0}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, qp := begin(t, Hopper, nil, otherPod)
+			h, qp := begin(t, Hopper, map[string]string{"entropy": "path"}, otherPod)
 			home := h.Label(0, qp[0])
 			h.Echo(0, qp[0], nic.Echo{Label: home, RTT: c.current})
 			h.Echo(0, qp[0], nic.Echo{Label: home, RTT: c.current}) // no more probes for now
@@ -263,7 +263,7 @@ func TestHopper(t *testing.T) {
 		})
 	}
 	// Within the pod there is one other path, under the ToR none.
-	h, qp := begin(t, Hopper, nil, samePod, sameToR)
+	h, qp := begin(t, Hopper, map[string]string{"entropy": "path"}, samePod, sameToR)
 	for i, want := range []int{1, 0} {
 		h.Echo(0, qp[i], nic.Echo{RTT: 100 * us})
 		if n := len(h.Ready().Open); n != want {

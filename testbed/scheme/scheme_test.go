@@ -67,7 +67,7 @@ func TestCoverage(t *testing.T) {
 				if p.Start < now || p.Start > now+hostagent.DefaultStartJitter {
 					t.Fatalf("starts at %v, posted at %v", p.Start, now)
 				}
-				byPath := f.Dst/2 != 1 && s.name != ECMP && s.name != MPRDMA && s.params["entropy"] != "port"
+				byPath := f.Dst/2 != 1 && s.name != ECMP && s.name != MPRDMA && s.name != Hopper && s.params["entropy"] != "port"
 				if p.Labelled != byPath || s.name != Ethereal && byPath != (p.Label < c.Fabric.LabelSpan()) {
 					t.Fatalf("%s: label %d, labelled %v", s.name, p.Label, p.Labelled)
 				}
@@ -175,7 +175,7 @@ func TestNew(t *testing.T) {
 		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
 		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
 		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},
-		{Hopper, map[string]string{"entropy": ""}, `use path or port`},
+		{Hopper, map[string]string{"entropy": ""}, `use port or path`},
 		{ECMP, map[string]string{"ways": "2"}, `ecmp takes no parameter "ways"`},
 		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
 		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},
