@@ -21,6 +21,8 @@ type Pair struct {
 	// Lag is how many packets the reference holds back: it handles a packet
 	// when that many more have come.
 	Lag int
+	// Ports are those the reference has: what is sent elsewhere it drops.
+	Ports []uint32
 
 	waiting []Packet
 	Packets int // handled so far
@@ -74,7 +76,11 @@ func (p *Pair) Run(in []Packet) error {
 		return err
 	}
 	want := 0
-	for _, out := range mine {
+	for port, out := range mine {
+		if !slices.Contains(p.Ports, port) {
+			delete(mine, port)
+			continue
+		}
 		want += len(out)
 	}
 	theirs, err := p.Reference.Run(in, want)
