@@ -88,6 +88,7 @@ func (a *app) root() *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.topoCommand(), newSwitchCommand())
+	root.AddCommand(newControllerCommand(), newVerifyCommand(), newStatusCommand(), newDrainCommand())
 	return root
 }
 

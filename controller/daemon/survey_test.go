@@ -28,7 +28,7 @@ func TestPlan(t *testing.T) {
 			return b.String(), updates, unread
 		}
 		text, updates, _ := plan()
-		if updates < 500 || !strings.Contains(text, "tor0: push pipeline") {
+		if updates < 400 || !strings.Contains(text, "tor0: push pipeline") {
 			t.Errorf("%d updates for an empty fabric:\n%.500s", updates, text)
 		}
 		if n, pushes := l.wrote(); n != 0 || pushes != 0 {

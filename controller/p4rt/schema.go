@@ -41,11 +41,20 @@ type actionIDs struct {
 
 // ParseSchema reads a P4Info in protobuf's text form.
 func ParseSchema(text []byte) (*Schema, error) {
-	var info p4config.P4Info
-	if err := prototext.Unmarshal(text, &info); err != nil {
+	info, err := ParseP4Info(text)
+	if err != nil {
+		return nil, err
+	}
+	return NewSchema(info)
+}
+
+// ParseP4Info reads a P4Info in protobuf's text form.
+func ParseP4Info(text []byte) (*p4config.P4Info, error) {
+	info := new(p4config.P4Info)
+	if err := prototext.Unmarshal(text, info); err != nil {
 		return nil, fmt.Errorf("%w: not a P4Info in text form: %w", ErrSchema, err)
 	}
-	return NewSchema(&info)
+	return info, nil
 }
 
 // NewSchema returns the schema of a program, or an error that names the first

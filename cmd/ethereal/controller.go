@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// controllerFlags are the flags of `ethereal controller`.
+type controllerFlags struct {
+	switches                     switchesFlags
+	election                     uint64
+	agents, admin                string
+	tokenFile, state, events     string
+	logLevel                     string
+	settle, heartbeat, keepAlive time.Duration
+	audit, stage                 time.Duration
+	batch                        int
+	dryRun                       bool
+}
+
+// newControllerCommand makes `ethereal controller`.
+func newControllerCommand() *cobra.Command {
+	var flags controllerFlags
+	c := &cobra.Command{
+		Use:   "controller --fabric FILE --targets FILE",
+		Short: "Manage the switches of a fabric and tell its agents of links",
+		Long: `Manages switches over P4Runtime and gNMI: pushes the pipeline, keeps their tables as the fabric and the state of its
+links ask, and streams link states to host agents. Two or more controllers may run with election ids of their own: one is
+primary, per switch, the others stand by. Ended, it leaves the switches forwarding as they are.`,
+		Example: `  ethereal controller --fabric fabric.yaml --targets targets.yaml --election-id 1
+  ethereal controller --fabric fabric.yaml --targets targets.yaml --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return flags.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	flags.switches.register(c)
+	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the highest is primary")
+	f.StringVar(&flags.agents, "agents", "127.0.0.1:9559", "serve agents at `HOST:PORT`; empty: do not")
+	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT`; empty: do not")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains need; without it nothing can be drained")
+	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
+	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
+	f.StringVar(&flags.logLevel, "log-level", "info", "`LEVEL`: debug, info, warn or error")
+	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait so long for port states before anything is written")
+	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "of gNMI subscriptions")
+	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "of P4Runtime sessions")
+	f.DurationVar(&flags.audit, "audit", 0, "read all tables back so often although nothing seems wrong; 0: never")
+	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write by then")
+	f.IntVar(&flags.batch, "batch", 500, "updates in one write at most")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would be written, and end")
+	return c
+}
+
+// switchesFlags say which switches there are and how to reach them.
+type switchesFlags struct {
+	fabric, targets    string
+	tlsCA              string
+	tlsCert, tlsKey    string
+	tlsName            string
+	p4info, deviceConf string
+}
+
+func (s *switchesFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
+	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`")
+	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form, instead of the embedded program's")
+	f.StringVar(&s.deviceConf, "device-config", "", "push the target's program in `FILE` instead of the embedded BMv2 JSON")
+	f.StringVar(&s.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that others' certificates must come from; turns TLS on")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "`FILE` with our certificate")
+	f.StringVar(&s.tlsKey, "tls-key", "", "`FILE` with its key")
+	f.StringVar(&s.tlsName, "tls-server-name", "", "`NAME` that switches' certificates must have, instead of their address")
+	for _, name := range []string{"fabric", "targets"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was just defined
+		}
+	}
+}
+
+// read returns what the flags and files say.
+func (s *switchesFlags) read() (daemon.Config, *tlsFiles, error) {
+	var cfg daemon.Config
+	spec, err := scenario.LoadFabric(s.fabric)
+	if err != nil {
+		return cfg, nil, err
+	}
+	if cfg.Core.Fabric, err = fabric.New(spec); err != nil {
+		return cfg, nil, err
+	}
+	file, err := daemon.ReadFile(s.targets)
+	if err != nil {
+		return cfg, nil, err
+	}
+	if err := file.Apply(&cfg); err != nil {
+		return cfg, nil, fmt.Errorf("%s: %w", s.targets, err)
+	}
+	if cfg.Pipeline, err = s.pipeline(); err != nil {
+		return cfg, nil, err
+	}
+	files, err := readTLS(s.tlsCA, s.tlsCert, s.tlsKey)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg.Dial = func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.client(s.tlsName)))...)
+	}
+	return cfg, files, nil
+}
+
+func (s *switchesFlags) pipeline() (*p4rt.Pipeline, error) {
+	info, program := p4src.V1ModelP4Info(), p4src.V1ModelJSON()
+	if (s.p4info == "") != (s.deviceConf == "") {
+		return nil, errors.New("--p4info and --device-config go together")
+	}
+	if s.p4info != "" {
+		text, err := os.ReadFile(s.p4info)
+		if err != nil {
+			return nil, fmt.Errorf("--p4info: %w", err)
+		}
+		if info, err = p4rt.ParseP4Info(text); err != nil {
+			return nil, fmt.Errorf("--p4info: %s: %w", s.p4info, err)
+		}
+		if program, err = os.ReadFile(s.deviceConf); err != nil {
+			return nil, fmt.Errorf("--device-config: %w", err)
+		}
+	}
+	return p4rt.NewPipeline(info, program)
+}
+
+func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	cfg, files, err := f.switches.read()
+	if err != nil {
+		return err
+	}
+	cfg.Own, cfg.BatchSize, cfg.StateFile = f.election, f.batch, f.state
+	cfg.Settle, cfg.Heartbeat, cfg.KeepAlive, cfg.Audit, cfg.StageTimeout = f.settle, f.heartbeat, f.keepAlive, f.audit, f.stage
+	if f.dryRun {
+		_, unread, err := daemon.Plan(ctx, cfg, stdout)
+		if err == nil && unread > 0 {
+			err = fmt.Errorf("%w: %d switches could not be read", errRun, unread)
+		}
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return fmt.Errorf("--log-level: %q is none of debug, info, warn, error", f.logLevel)
+	}
+	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	token, err := readToken(f.tokenFile)
+	if err != nil {
+		return err
+	}
+	if f.events != "" {
+		w, err := os.OpenFile(f.events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("--event-log: %w", err)
+		}
+		cfg.Events = daemon.NewEventLog(w)
+		defer func() { err = errors.Join(err, cfg.Events.Err(), w.Close()) }()
+	}
+	d, err := daemon.New(cfg)
+	if err != nil {
+		return err
+	}
+	agents, err := listen("--agents", f.agents, files)
+	if err != nil {
+		return err
+	}
+	admin, err := listen("--admin", f.admin, files)
+	if err != nil {
+		return errors.Join(err, closeListener(agents))
+	}
+	if err := serveController(ctx, d, agents, admin, files, token, cfg.Log); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return nil
+}
+
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("--admin-token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < 16 {
+		return "", fmt.Errorf("--admin-token-file: %s: the token has fewer than 16 characters", path)
+	}
+	return token, nil
+}
+
+// listen listens for others. Beyond the loopback they have to show certificates.
+func listen(flag, addr string, files *tlsFiles) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	ip := net.ParseIP(host)
+	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !files.mutual() {
+		return nil, fmt.Errorf("%s: %s is not on the loopback; that needs --tls-ca, --tls-cert and --tls-key", flag, addr)
+	}
+	lis, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return lis, nil
+}
+
+func closeListener(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+// maxAgentMessage bounds what an agent may send, in bytes.
+const maxAgentMessage = 1 << 20
+
+// serveController runs a controller with its listeners, nil ones left out, until
+// ctx ends.
+func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *tlsFiles, token string, log *slog.Logger) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.Run(ctx) })
+	if agents != nil {
+		srv := grpc.NewServer(
+			grpc.Creds(files.server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),
+			// An agent whose machine died is noticed although nothing is sent to it.
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		)
+		statepb.RegisterFabricStateServer(srv, d.Service())
+		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.mutual())
+		g.Go(func() error { return srv.Serve(agents) })
+		g.Go(func() error {
+			<-ctx.Done()
+			srv.Stop()
+			d.Service().Wait()
+			return nil
+		})
+	}
+	if admin != nil {
+		srv := &http.Server{
+			Handler: d.Handler(token), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+			TLSConfig: files.serverConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		}
+		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)
+		g.Go(func() error {
+			serve := srv.Serve
+			if srv.TLSConfig != nil {
+				serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+			}
+			if err := serve(admin); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+		g.Go(func() error {
+			<-ctx.Done()
+			return srv.Close()
+		})
+	}
+	return g.Wait()
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+)
+
+// writeCA makes an authority and a certificate for 127.0.0.1 from it, and
+// returns the flags that name the files.
+func writeCA(t *testing.T, dir string) []string {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lab"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	must(err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	must(err)
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	must(err)
+	return []string{
+		"--tls-ca=" + write("ca.pem", "CERTIFICATE", caDER), "--tls-cert=" + write("cert.pem", "CERTIFICATE", der),
+		"--tls-key=" + write("key.pem", "EC PRIVATE KEY", keyDER),
+	}
+}
+
+// tcpLab serves a fabric's switches on the loopback and returns the files that
+// say so, and a function that sets the state of a switch's port.
+func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name string, port uint32, up bool)) {
+	t.Helper()
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := bmv2.Load(p4src.V1ModelJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var certs *tlsFiles
+	if len(tlsFlags) > 0 {
+		var values []string
+		for _, flag := range tlsFlags {
+			_, value, _ := strings.Cut(flag, "=")
+			values = append(values, value)
+		}
+		if certs, err = readTLS(values[0], values[1], values[2]); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		certs = &tlsFiles{}
+	}
+	var targets strings.Builder
+	targets.WriteString("switches:\n")
+	type state struct {
+		mu    sync.Mutex
+		ports *switchd.Ports
+	}
+	switches := map[string]*state{}
+	for i := range f.Switches() {
+		id := fabric.NodeID(f.Hosts() + i)
+		s := &state{}
+		var configs []switchd.PortConfig
+		for p := 1; p <= f.Node(id).Ports(); p++ {
+			configs = append(configs, switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p)})
+		}
+		if s.ports, err = switchd.NewPorts(configs); err != nil {
+			t.Fatal(err)
+		}
+		now := func() int64 { return time.Now().UnixNano() }
+		core, err := switchd.New(switchd.Config{
+			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*bmv2.Program, error) { return program, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gn, err := switchd.NewGNMI(switchd.GNMIConfig{Ports: s.ports, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Skipf("no TCP on the loopback: %v", err)
+		}
+		srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.Creds(certs.server()))...)
+		shell := switchd.NewServer(&s.mu, core, gn)
+		shell.Register(srv)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { shell.Run(ctx) })
+		wg.Go(func() { srv.Serve(lis) })
+		t.Cleanup(func() { cancel(); srv.Stop(); wg.Wait() })
+		fmt.Fprintf(&targets, "  %s: {p4runtime: '%s'}\n", f.Name(id), lis.Addr())
+		switches[f.Name(id)] = s
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	files = []string{
+		"--fabric=" + write("fabric.yaml", "kind: leaf-spine\ntors: 3\nspines: 2\nhosts_per_tor: 1\n"),
+		"--targets=" + write("targets.yaml", targets.String()),
+	}
+	return files, func(name string, port uint32, up bool) {
+		s := switches[name]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.ports.SetOper(port, up, time.Now().UnixNano()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ethereal runs a command line to its end.
+func etherealCommand(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs, version: "test"}
+	code = a.execute(ctx, args)
+	return code, out.String(), errs.String()
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skipf("no TCP on the loopback: %v", err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
+}
+
+// TestController programs a fabric over TCP, proves its tables, looks at it,
+// drains a switch, and ends, with mutual TLS and without.
+func TestController(t *testing.T) {
+	for _, mutual := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%v", mutual), func(t *testing.T) {
+			dir := t.TempDir()
+			var tlsFlags []string
+			if mutual {
+				tlsFlags = writeCA(t, dir)
+			}
+			files, setPort := tcpLab(t, tlsFlags)
+			files = append(files, tlsFlags...)
+			token := filepath.Join(dir, "token")
+			if err := os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			run := func(want int, args ...string) string {
+				t.Helper()
+				code, out, errs := etherealCommand(ctx, args...)
+				if code != want {
+					t.Fatalf("ethereal %v: exit code %d, want %d\n%s%s", args[0], code, want, out, errs)
+				}
+				return out + errs
+			}
+			with := func(args ...string) []string { return append(args, files...) }
+			admin := freePort(t)
+			client := append([]string{"--controller=" + admin}, tlsFlags...)
+			asks := func(args ...string) []string { return append(args, client...) }
+
+			if out := run(exitRun, with("verify")...); !strings.Contains(out, "does not run the pipeline") {
+				t.Errorf("verify before anything: %s", out)
+			}
+			if out := run(exitOK, with("controller", "--dry-run")...); !strings.Contains(out, "tor0: push pipeline") {
+				t.Errorf("dry run: %s", out)
+			}
+			run(exitRun, asks("status")...)
+
+			running, stop := context.WithCancel(ctx)
+			ended := make(chan string, 1)
+			go func() {
+				code, _, errs := etherealCommand(running, with("controller", "--admin="+admin, "--agents="+freePort(t),
+					"--admin-token-file="+token, "--event-log="+filepath.Join(dir, "events.jsonl"))...)
+				ended <- fmt.Sprintf("exit code %d\n%s", code, errs)
+			}()
+			defer func() {
+				stop()
+				if s := <-ended; !strings.HasPrefix(s, "exit code 0\n") {
+					t.Errorf("controller: %s", s)
+				}
+				run(exitOK, with("verify")...) // the switches go on as they are
+			}()
+			until := func(what string, args ...string) {
+				t.Helper()
+				deadline := time.Now().Add(30 * time.Second)
+				for {
+					code, out, errs := etherealCommand(ctx, args...)
+					if code == exitOK && strings.Contains(out, what) {
+						return
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("no %q in: %s%s", what, out, errs)
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			until(", ready, ", asks("status")...)
+			if out := run(exitOK, with("verify")...); !strings.Contains(out, "proved") {
+				t.Errorf("verify: %s", out)
+			}
+			if out := run(exitOK, with("controller", "--dry-run")...); !strings.Contains(out, "0 updates of 5 switches") {
+				t.Errorf("dry run: %s", out)
+			}
+			setPort("tor0", 2, false)
+			until("1 of 9 links not up", asks("status")...)
+			until("proved", with("verify")...)
+			setPort("tor0", 2, true)
+			until("0 of 9 links not up", asks("status")...)
+			until("proved", with("verify")...)
+
+			run(exitRun, asks("drain", "spine1")...)
+			if out := run(exitOK, asks("drain", "spine1", "--admin-token-file="+token)...); !strings.Contains(out, "tor2-spine1") {
+				t.Errorf("drain: %s", out)
+			}
+			if out := run(exitOK, asks("status")...); !strings.Contains(out, "drained") {
+				t.Errorf("status: %s", out)
+			}
+			run(exitRun, with("verify")...)
+			run(exitOK, with("verify", "--drained=tor0-spine1,tor1-spine1,tor2-spine1")...)
+			if out := run(exitRun, asks("drain", "tor0-spine0", "--admin-token-file="+token)...); !strings.Contains(out, "lose their last path") {
+				t.Errorf("drain of the last path: %s", out)
+			}
+			run(exitOK, asks("drain", "spine1", "--undo", "--admin-token-file="+token)...)
+			if text, err := os.ReadFile(filepath.Join(dir, "events.jsonl")); err != nil || !bytes.Contains(text, []byte(`"kind":"drain"`)) {
+				t.Errorf("event log: %v\n%s", err, text)
+			}
+		})
+	}
+}
+
+func TestControllerInput(t *testing.T) {
+	files, _ := tcpLab(t, nil)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"controller"}, `required flag(s) "fabric", "targets" not set`},
+		{[]string{"controller", "--fabric=nowhere.yaml", "--targets=x"}, "nowhere.yaml"},
+		{append([]string{"controller", "--election-id=0"}, files...), "must be above 0"},
+		{append([]string{"controller", "--agents=0.0.0.0:0"}, files...), "not on the loopback"},
+		{append([]string{"controller", "--admin=:0"}, files...), "not on the loopback"},
+		{append([]string{"controller", "--tls-cert=x"}, files...), "go together"},
+		{append([]string{"controller", "--p4info=x"}, files...), "go together"},
+		{append([]string{"controller", "--log-level=loud"}, files...), "none of debug"},
+		{[]string{"drain"}, "name one LINK"},
+	} {
+		code, out, errs := etherealCommand(context.Background(), tt.args...)
+		if code != exitInput || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: exit code %d, %s%s, want %q", tt.args, code, out, errs, tt.want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// tlsFiles is what --tls-ca, --tls-cert and --tls-key name. Its zero value is no
+// TLS.
+type tlsFiles struct {
+	roots *x509.CertPool
+	own   []tls.Certificate
+}
+
+func readTLS(ca, cert, key string) (*tlsFiles, error) {
+	t := &tlsFiles{}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("--tls-cert and --tls-key go together")
+	}
+	if ca == "" {
+		if cert != "" {
+			return nil, errors.New("--tls-cert needs --tls-ca, to know others by")
+		}
+		return t, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	t.roots = x509.NewCertPool()
+	if !t.roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", ca)
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		t.own = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+// mutual reports whether those who connect to us must show a certificate.
+func (t *tlsFiles) mutual() bool { return t.roots != nil && len(t.own) > 0 }
+
+func (t *tlsFiles) clientConfig(name string) *tls.Config {
+	if t.roots == nil {
+		return nil
+	}
+	return &tls.Config{RootCAs: t.roots, Certificates: t.own, ServerName: name, MinVersion: tls.VersionTLS12}
+}
+
+func (t *tlsFiles) serverConfig() *tls.Config {
+	if !t.mutual() {
+		return nil
+	}
+	return &tls.Config{
+		ClientCAs: t.roots, ClientAuth: tls.RequireAndVerifyClientCert, Certificates: t.own, MinVersion: tls.VersionTLS12,
+	}
+}
+
+func transport(c *tls.Config) credentials.TransportCredentials {
+	if c == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(c)
+}
+
+// client returns what to connect with. name, if any, replaces the address as
+// what the other's certificate must say.
+func (t *tlsFiles) client(name string) credentials.TransportCredentials {
+	return transport(t.clientConfig(name))
+}
+
+func (t *tlsFiles) server() credentials.TransportCredentials { return transport(t.serverConfig()) }

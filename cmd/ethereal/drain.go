@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+var errDrainName = errors.New("drain: name one LINK, as tor0-agg1, or SWITCH, as agg1")
+
+// newDrainCommand makes `ethereal drain`.
+func newDrainCommand() *cobra.Command {
+	var (
+		admin       adminFlags
+		undo, force bool
+	)
+	c := &cobra.Command{
+		Use:   "drain LINK|SWITCH",
+		Short: "Take a link or switch out of use, without loss, or back into it",
+		Long: `Has a controller take a link between switches, or an aggregation, core or spine switch, out of use while it still
+works: routes, labels and agents leave it in make-before-break order. Returns when the tables are written and the agents
+told. Refused where hosts would lose their last path, unless forced.`,
+		Example: `  ethereal drain tor0-agg1 --admin-token-file token
+  ethereal drain agg1 --admin-token-file token --undo`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errDrainName
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			query := url.Values{"name": {args[0]}}
+			if undo {
+				query.Set("undo", "true")
+			}
+			if force {
+				query.Set("force", "true")
+			}
+			body, err := admin.call(c.Context(), http.MethodPost, "/drain", query)
+			if err != nil {
+				return err
+			}
+			var done struct{ Links []string }
+			if err := json.Unmarshal(body, &done); err != nil {
+				return fmt.Errorf("%w: the answer is not understood: %w", errRun, err)
+			}
+			what := "drained"
+			if undo {
+				what = "back in use"
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", what, strings.Join(done.Links, ", "))
+			return err
+		},
+	}
+	admin.register(c)
+	c.Flags().StringVar(&admin.tokenFile, "admin-token-file", "", "`FILE` with the controller's token")
+	c.Flags().BoolVar(&undo, "undo", false, "take back into use")
+	c.Flags().BoolVar(&force, "force", false, "even if hosts lose their last path")
+	return c
+}

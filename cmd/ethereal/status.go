@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+)
+
+// adminFlags say how to reach a controller.
+type adminFlags struct {
+	addr, ca, cert, key, tokenFile string
+}
+
+func (a *adminFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.addr, "controller", "127.0.0.1:9560", "`HOST:PORT` of the controller's --admin")
+	f.StringVar(&a.ca, "tls-ca", "", "`FILE` with the certificates of the authorities; turns TLS on")
+	f.StringVar(&a.cert, "tls-cert", "", "`FILE` with our certificate")
+	f.StringVar(&a.key, "tls-key", "", "`FILE` with its key")
+}
+
+// maxStatus is the longest answer read, in bytes.
+const maxStatus = 64 << 20
+
+// call sends a request to the controller and returns its answer.
+func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	files, err := readTLS(a.ca, a.cert, a.key)
+	if err != nil {
+		return nil, err
+	}
+	u := url.URL{Scheme: "http", Host: a.addr, Path: path, RawQuery: query.Encode()}
+	transport := &http.Transport{TLSClientConfig: files.clientConfig("")}
+	defer transport.CloseIdleConnections()
+	if transport.TLSClientConfig != nil {
+		u.Scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("--controller: %w", err)
+	}
+	token, err := readToken(a.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRun, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRun, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: the controller says: %s", errRun, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+// newStatusCommand makes `ethereal status`.
+func newStatusCommand() *cobra.Command {
+	var (
+		admin  adminFlags
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show a controller's switches, links and agents",
+		Example: `  ethereal status
+  ethereal status --json | jq '.switches[] | select(.synced | not)'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			body, err := admin.call(c.Context(), http.MethodGet, "/status", nil)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := c.OutOrStdout().Write(body)
+				return err
+			}
+			var s statusView
+			if err := json.Unmarshal(body, &s); err != nil {
+				return fmt.Errorf("%w: the answer is not a status: %w", errRun, err)
+			}
+			return s.print(c.OutOrStdout())
+		},
+	}
+	admin.register(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the state as JSON")
+	return c
+}
+
+// statusView is what of a daemon.Status is printed.
+type statusView struct {
+	Instance string
+	Since    time.Time
+	Ready    bool
+	Settled  bool
+	Epoch    uint64
+	Last     daemon.Convergence `json:"last_convergence"`
+	Links    int
+	Switches []struct {
+		Name, Phase, Ports, Verdict, Error string
+		PortError                          string `json:"ports_error"`
+		Primary, Synced                    bool
+		Entries                            int
+	}
+	NotUp  []daemon.LinkStatus `json:"links_not_up"`
+	Agents []struct {
+		Host   uint32
+		Addr   string
+		Behind uint64
+	}
+}
+
+func (s *statusView) print(out io.Writer) error {
+	state := "ready"
+	switch {
+	case !s.Settled:
+		state = "waiting for port states"
+	case !s.Ready:
+		state = "not ready"
+	}
+	fmt.Fprintf(out, "controller %s, %s, since %s; links changed %d times\n", s.Instance, state, s.Since.Format(time.RFC3339), s.Epoch)
+	if !s.Last.Trigger.IsZero() {
+		fmt.Fprintf(out, "last change: %d updates, %v after the first word of it\n", s.Last.Updates, s.Last.Took)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SWITCH\tROLE\tPHASE\tTABLES\tENTRIES\tPORTS\tVERDICT\tERROR")
+	for _, x := range s.Switches {
+		role, tables := "standby", "unknown"
+		if x.Primary {
+			role = "primary"
+		}
+		if x.Synced {
+			tables = "synced"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", x.Name, role, x.Phase, tables, x.Entries, x.Ports, x.Verdict,
+			strings.TrimSpace(x.Error+" "+x.PortError))
+	}
+	if len(s.NotUp) > 0 {
+		fmt.Fprintln(w, "LINK\tSTATE\tEPOCH")
+	}
+	for _, l := range s.NotUp {
+		var why []string
+		for _, r := range []struct {
+			is   bool
+			name string
+		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Held, "flapping"}} {
+			if r.is {
+				why = append(why, r.name)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, strings.Join(why, ", "), l.Epoch)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	behind := 0
+	for _, a := range s.Agents {
+		if a.Behind > 0 {
+			behind++
+		}
+	}
+	_, err := fmt.Fprintf(out, "%d of %d links not up, %d agents, %d of them behind\n", len(s.NotUp), s.Links, len(s.Agents), behind)
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/verify"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// newVerifyCommand makes `ethereal verify`.
+func newVerifyCommand() *cobra.Command {
+	var (
+		switches switchesFlags
+		opts     verify.Options
+		drained  []string
+		every    time.Duration
+	)
+	c := &cobra.Command{
+		Use:   "verify --fabric FILE --targets FILE",
+		Short: "Prove from the switches' tables that packets go where they should",
+		Long: `Reads the tables back from all switches and proves, from them alone, that every label leads from every ToR to every
+host along exactly its path, that packets without a label arrive, and that nothing loops or vanishes: now, and with every
+single further link failed, before the controller has reacted. Prints the walk of a packet that shows otherwise.`,
+		Example: `  ethereal verify --fabric fabric.yaml --targets targets.yaml
+  ethereal verify --fabric fabric.yaml --targets targets.yaml --online 30s`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, _, err := switches.read()
+			if err != nil {
+				return err
+			}
+			for {
+				err := verifyOnce(c.Context(), cfg, drained, opts, c.OutOrStdout())
+				if every == 0 || c.Context().Err() != nil {
+					return err
+				}
+				if err != nil {
+					fmt.Fprintln(c.OutOrStdout(), err)
+				}
+				t := time.NewTimer(every)
+				select {
+				case <-c.Context().Done():
+					t.Stop()
+					return nil
+				case <-t.C:
+				}
+			}
+		},
+	}
+	switches.register(c)
+	c.Flags().IntVar(&opts.Problems, "problems", 3, "print so many at most")
+	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present only, without further failures")
+	c.Flags().StringSliceVar(&drained, "drained", nil, "`LINKS` that carry packets but are out of use: labels need not lead over them")
+	c.Flags().DurationVar(&every, "online", 0, "go on, and check again so often")
+	return c
+}
+
+var errNotProved = fmt.Errorf("%w: not proved", errRun)
+
+func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts verify.Options, w io.Writer) error {
+	began := time.Now()
+	found, err := daemon.Survey(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	core, err := daemon.Linked(cfg.Core, found)
+	if err != nil {
+		return err
+	}
+	f := cfg.Core.Fabric
+	n := verify.Network{
+		Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: core.LinkUp,
+		NoLabels: [2]bool{cfg.Core.CarrierV4 == controller.NoCarrier, cfg.Core.CarrierV6 == controller.NoCarrier},
+	}
+	unused := map[fabric.LinkID]bool{}
+	for _, name := range drained {
+		id, err := f.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("--drained: %w", err)
+		}
+		unused[id] = true
+	}
+	n.Drained = func(id fabric.LinkID) bool { return unused[id] }
+	var errs []error
+	entries := 0
+	for _, x := range found {
+		switch {
+		case x.Err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", f.Name(x.Node), x.Err))
+		case !x.Pipeline:
+			errs = append(errs, fmt.Errorf("%s does not run the pipeline", f.Name(x.Node)))
+		}
+		for _, why := range x.Held.Why {
+			errs = append(errs, fmt.Errorf("%s: %w", f.Name(x.Node), why))
+		}
+		n.Tables[x.Node] = x.Held.Entries
+		entries += len(x.Held.Entries)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w: %w", errNotProved, errors.Join(errs...))
+	}
+	read := time.Since(began)
+	r, err := verify.Check(ctx, n, opts)
+	if err != nil {
+		return err
+	}
+	for _, p := range r.Problems {
+		fmt.Fprint(w, p.Format(f))
+	}
+	fmt.Fprintf(w, "%d walks through %d entries of %d switches, %d further failures: ", r.Walks, entries, len(found), r.Failures)
+	if !r.OK() {
+		fmt.Fprintf(w, "%d or more problems\n", len(r.Problems))
+		return fmt.Errorf("%w: see the walks above", errNotProved)
+	}
+	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (time.Since(began) - read).Round(time.Millisecond))
+	return nil
+}
