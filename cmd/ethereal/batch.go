@@ -48,8 +48,8 @@ type capture struct {
 	path string
 }
 
-// parseCaptures reads --pcap arguments.
-func parseCaptures(args []string, runs []scenario.Run) ([]capture, error) {
+// parseCaptures reads --pcap arguments. from is the scenario's file.
+func parseCaptures(args []string, runs []scenario.Run, from string) ([]capture, error) {
 	var out []capture
 	for _, arg := range args {
 		link, path, ok := strings.Cut(arg, "=")
@@ -58,7 +58,8 @@ func parseCaptures(args []string, runs []scenario.Run) ([]capture, error) {
 		}
 		id, err := runs[0].Fabric.LinkByName(link)
 		if err != nil {
-			return nil, fmt.Errorf("--pcap: %s; `ethereal topo` lists the links", strings.TrimPrefix(err.Error(), "fabric: "))
+			return nil, fmt.Errorf("--pcap: %s; `ethereal topo --scenario %s --format json` lists the links",
+				strings.TrimPrefix(err.Error(), "fabric: "), from)
 		}
 		for _, c := range out {
 			if c.path == path {
@@ -136,7 +137,7 @@ func (b *batch) one(ctx context.Context, i int) {
 func (b *batch) handOn(run scenario.Run, o outcome) {
 	b.progress.line(run, o)
 	if o.err != nil && !errors.Is(o.err, context.Canceled) {
-		b.err = errors.Join(b.err, fmt.Errorf("run %d, %s: %w", run.Index+1, run, o.err))
+		b.err = errors.Join(b.err, &runError{run, o.err})
 	}
 	if o.result != nil {
 		if err := b.done(o.result); err != nil {
@@ -167,12 +168,33 @@ func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Resul
 	return b.run(ctx, run, obs)
 }
 
-// path returns a run's own file: name itself when there is one run only, else
+// path returns a run's own file.
+func (b *batch) path(name string, run scenario.Run) string { return perRun(name, run, len(b.runs)) }
+
+// perRun returns a run's own file: name itself when there is one run only, else
 // with the run's slug before the extension.
-func (b *batch) path(name string, run scenario.Run) string {
-	if len(b.runs) == 1 {
+func perRun(name string, run scenario.Run, runs int) string {
+	if runs == 1 {
 		return name
 	}
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + "." + run.Slug() + ext
 }
+
+// runError says which run an error is of, once.
+type runError struct {
+	run scenario.Run
+	err error
+}
+
+func (e *runError) Error() string {
+	return fmt.Sprintf("run %d, %v: %s", e.run.Index+1, e.run, e.what())
+}
+
+// what returns the error's text without the run's name, which whoever ran it
+// may have put there.
+func (e *runError) what() string {
+	return strings.Replace(e.err.Error(), e.run.String()+": ", "", 1)
+}
+
+func (e *runError) Unwrap() error { return e.err }

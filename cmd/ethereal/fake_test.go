@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -86,24 +87,55 @@ func TestBadInput(t *testing.T) {
 		{"run DEMO --pcap tor0-agg0", `--pcap: "tor0-agg0" is not LINK=FILE`},
 		{"run DEMO --pcap tor0-agg9=x", `--pcap: no node "agg9"; nodes are h0 to h15`},
 		{"run DEMO --pcap tor0-agg0=x --pcap tor0-agg1=x", "--pcap: x is named twice"},
+		{"run DEMO --pcap tor0-agg9=x", "nodes are h0 to h15, tor0 to tor7, agg0 to agg7, core0 to core3; `ethereal topo --scenario DEMO --format json` lists the links"},
+		{"run none.yaml", "name a scenario file, for example testbed/scenarios/demo.yaml"},
+		{"run DEMO --json DIR/a --report DIR/a", "--report: DIR/a is where --json is; give each a file of its own"},
+		{"run DEMO --json DIR/a --report DIR/./a", "--report: DIR/./a is where --json is"},
+		{"run DEMO --report DIR/a --cpuprofile DIR/a", "--cpuprofile: DIR/a is where --report is"},
+		{"run DEMO --json DEMO", "--json: DEMO is where the scenario is"},
+		{"run DEMO --events DIR/a --pcap tor0-agg0=DIR/a", "is where --events is"},
+		{"run DEMO --pcap tor0-agg0=DIR/no/x", "--pcap: open DIR/no/x"},
+		{"run DEMO --events DIR/no/x", "--events: open DIR/no/x"},
+		{"topo --k 0", "--k: 0; write 1 or more"},
+		{"topo --hosts-per-tor -1 --k 4", "--hosts-per-tor: -1; write 1 or more"},
+		{"topo --kind leaf-spine", "--kind leaf-spine: --tors, --spines, --hosts-per-tor missing"},
+		{"topo --kind leaf-spine --tors 4 --hosts-per-tor 4", "--kind leaf-spine: --spines missing"},
+		{"topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 --tors-per-pod 3", "--tors-per-pod: belongs to --kind fat-tree"},
+		{"topo --k 4 --spines 2", "--spines: belongs to --kind leaf-spine; a fat-tree takes --k, or --pods, --tors-per-pod"},
+		{"topo --k 400", "--k: 400 makes --pods 400, which is outside 1 to 256"},
+		{"topo --pods 2", "--hosts-per-tor: missing; write 1 to 250"},
+		{"topo --rate 0Gb/s", "--rate: a link of no rate carries nothing"},
+		{"topo --fabric none.yaml", "name a fabric file"},
 		{"run DEMO --json DIR/no/such.jsonl", "--json: open"},
 		{"run DEMO --report DIR/no/such.html", "--report: open"},
 		{"topo x", "topo takes no arguments"},
 		{"topo --format xml", `--format: "xml" is unknown; write one of yaml, json, dot`},
-		{"topo --k 5", "k: 5 is not an even number of ports"},
+		{"topo --k 5", "--k: 5 is not an even number of ports"},
 		{"topo --k 4 --rate 400", `--rate: rate "400": the unit is missing`},
 		{"topo --k 4 --fabric x", "exclude each other"},
 		{"topo --fabric ../../testbed/scenario/testdata/bad/broken.fabric.yaml", "broken.fabric.yaml:3:1: radix: unknown key"},
 	} {
-		args := strings.Fields(strings.NewReplacer("DEMO", demo, "DIR", dir).Replace(c.args))
+		names := strings.NewReplacer("DEMO", demo, "DIR", dir)
+		args, want := strings.Fields(names.Replace(c.args)), names.Replace(c.want)
 		f := &fake{}
 		code, stdout, stderr := call(t, f, args...)
-		if code != exitInput || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%s: code %d, want %d; stderr %q, want %q in it; stdout %q", c.args, code, exitInput, stderr, c.want, stdout)
+		if code != exitInput || !strings.Contains(stderr, want) || stdout != "" {
+			t.Errorf("%s: code %d, want %d; stderr %q, want %q in it; stdout %q", c.args, code, exitInput, stderr, want, stdout)
 		}
 		if _, ran := f.seen.Load(0); ran {
 			t.Errorf("%s: something ran", c.args)
 		}
+	}
+	if left := inDir(dir, "*"); len(left) > 0 {
+		t.Errorf("bad input left files: %v", left)
+	}
+}
+
+// TestDevices: one device may take several outputs.
+func TestDevices(t *testing.T) {
+	code, _, stderr := call(t, &fake{}, "run", demo, "--quiet", "--json", os.DevNull, "--report", os.DevNull)
+	if code != exitOK {
+		t.Errorf("code %d: %s", code, stderr)
 	}
 }
 

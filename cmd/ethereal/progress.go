@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -121,7 +122,9 @@ func (p *progress) line(run scenario.Run, o outcome) {
 	var what string
 	switch r := o.result; {
 	case o.err != nil && r == nil:
-		what = o.err.Error()
+		what = (&runError{run, o.err}).what()
+	case r.End == report.Interrupted:
+		what = fmt.Sprintf("interrupted at %.1f us", r.EndTime)
 	case r.CCT == nil:
 		what = fmt.Sprintf("did not finish (%s)", r.End)
 	default:

@@ -76,8 +76,11 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
 	}
-	captures, err := parseCaptures(flags.pcap, runs)
+	captures, err := parseCaptures(flags.pcap, runs, path)
 	if err != nil {
+		return err
+	}
+	if err := checkOutputs(path, flags, captures, runs); err != nil {
 		return err
 	}
 
@@ -183,14 +186,6 @@ func fromFlags(err error) error {
 		}
 	}
 	return errors.Join(out...)
-}
-
-func create(flag, path string) (*os.File, error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; name a file in a folder that exists and can be written", flag, err)
-	}
-	return file, nil
 }
 
 // closeFile closes a file that was written, and reports in err, when there is

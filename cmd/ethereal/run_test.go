@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,7 +113,7 @@ func TestInterrupt(t *testing.T) {
 	if code != exitRun || !strings.Contains(errs.String(), "ethereal: interrupted: 1 of 16 runs are complete") {
 		t.Errorf("code %d, stderr %q", code, errs.String())
 	}
-	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "DNF: ecmp, none, seed 1: interrupted at 7.000 us") {
+	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "INT: ecmp, none, seed 1: interrupted at 7.000 us") || strings.Contains(s, "DNF") {
 		t.Errorf("stdout %q", s)
 	}
 	if _, ran := f.seen.Load(2); ran {
@@ -146,8 +147,26 @@ func TestFilesPerRun(t *testing.T) {
 		t.Errorf("code %d, %s: %q %v", code, stderr, data, err)
 	}
 	code, _, stderr = call(t, &fake{}, "run", one, "--quiet", "--events", filepath.Join(dir, "no", "such.log"))
-	if code != exitRun || !strings.Contains(stderr, "--events: open") {
+	if code != exitInput || !strings.Contains(stderr, "--events: open") {
 		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// TestErrorNamesRunOnce: whoever ran it may have named the run as well.
+func TestErrorNamesRunOnce(t *testing.T) {
+	named := func(_ context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
+		return nil, fmt.Errorf("engine: %v: h0: %w", run, errBroken)
+	}
+	var out, errs strings.Builder
+	app := &app{stdout: &out, stderr: &errs, run: named, version: "test"}
+	code := app.execute(t.Context(), []string{"run", demo, "--schemes", "ecmp", "--parallel", "1"})
+	for _, want := range []string{
+		"[1/8] healthy, all-to-all 16MB, ecmp, seed 1: engine: h0: the engine broke (",
+		"run 1, healthy, all-to-all 16MB, ecmp, seed 1: engine: h0: the engine broke\n",
+	} {
+		if code != exitRun || !strings.Contains(errs.String(), want) {
+			t.Errorf("code %d, want %q in\n%s", code, want, errs.String())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ type topoFlags struct {
 	format, file, scenario string
 	spec                   fabric.Spec
 	rate, delay            string
+	given                  []string // which of the flags that shape a fabric
 }
 
 // Formats of `ethereal topo`.
@@ -31,7 +33,7 @@ func (a *app) topoCommand() *cobra.Command {
 		Short: "Print a fabric as YAML, JSON or Graphviz",
 		Long: `Prints a fabric: as the YAML that scenarios and --fabric read, with what was left out filled in; as JSON with all
 nodes, ports, links and addresses, for other programs; or as a Graphviz graph. The fabric comes from a fabric file, from
-a scenario, or from flags; without any of these it is the fat-tree with k=4.`,
+a scenario, or from flags; where no flag counts anything it is the fat-tree with k=4.`,
 		Example: `  ethereal topo --kind fat-tree --k 8 > fabric.yaml
   ethereal topo --scenario testbed/scenarios/demo.yaml --format json
   ethereal topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 --format dot | dot -Tsvg > fabric.svg`,
@@ -42,11 +44,12 @@ a scenario, or from flags; without any of these it is the fat-tree with k=4.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			shaped := false
-			for _, name := range shapeFlags {
-				shaped = shaped || c.Flags().Changed(name)
+			for _, name := range slices.Concat(countFlags, []string{"kind", "rate", "delay"}) {
+				if c.Flags().Changed(name) {
+					flags.given = append(flags.given, name)
+				}
 			}
-			return a.topo(flags, shaped)
+			return a.topo(flags)
 		},
 	}
 	f := c.Flags()
@@ -70,20 +73,21 @@ a scenario, or from flags; without any of these it is the fat-tree with k=4.`,
 	return c
 }
 
-// shapeFlags are the flags that say what the fabric is.
-var shapeFlags = []string{"kind", "k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor", "rate", "delay"}
+// countFlags are the flags that say how many of what a fabric has. Their names
+// are those of a fabric's keys, with dashes.
+var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor"}
 
-func (a *app) topo(flags topoFlags, shaped bool) error {
+func (a *app) topo(flags topoFlags) error {
 	if !slices.Contains(topoFormats, flags.format) {
 		return fmt.Errorf("--format: %q is unknown; write one of %s", flags.format, strings.Join(topoFormats, ", "))
 	}
-	spec, err := flags.read(shaped)
+	spec, err := flags.read()
 	if err != nil {
 		return err
 	}
 	f, err := fabric.New(spec)
 	if err != nil {
-		return err
+		return inFlags(err)
 	}
 	var out []byte
 	switch flags.format {
@@ -108,9 +112,9 @@ func (a *app) topo(flags topoFlags, shaped bool) error {
 }
 
 // read returns the fabric that the flags ask for.
-func (flags topoFlags) read(shaped bool) (fabric.Spec, error) {
+func (flags topoFlags) read() (fabric.Spec, error) {
 	sources := 0
-	for _, given := range []bool{flags.file != "", flags.scenario != "", shaped} {
+	for _, given := range []bool{flags.file != "", flags.scenario != "", len(flags.given) > 0} {
 		if given {
 			sources++
 		}
@@ -127,14 +131,52 @@ func (flags topoFlags) read(shaped bool) (fabric.Spec, error) {
 		}
 		return s.Fabric, nil
 	}
+	return flags.shape()
+}
+
+// shape returns the fabric that the flags which shape one ask for.
+func (flags topoFlags) shape() (fabric.Spec, error) {
 	spec := flags.spec
-	if !shaped || spec == (fabric.Spec{Kind: fabric.KindFatTree}) {
-		spec.K = 4
+	counts := map[string]int{
+		"k": spec.K, "pods": spec.Pods, "tors-per-pod": spec.ToRsPerPod, "aggs-per-pod": spec.AggsPerPod,
+		"cores": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR,
 	}
-	var link fabric.LinkSpec
+	counted := false
+	for _, name := range countFlags {
+		if slices.Contains(flags.given, name) {
+			counted = true
+			if counts[name] < 1 {
+				return spec, fmt.Errorf("--%s: %d; write 1 or more, or leave it out", name, counts[name])
+			}
+		}
+	}
+	switch spec.Kind {
+	case fabric.KindLeafSpine:
+		var missing []string
+		for _, name := range []string{"tors", "spines", "hosts-per-tor"} {
+			if counts[name] == 0 {
+				missing = append(missing, "--"+name)
+			}
+		}
+		if len(missing) > 0 {
+			return spec, fmt.Errorf("--kind leaf-spine: %s missing; write for example --tors 4 --spines 4 --hosts-per-tor 4",
+				strings.Join(missing, ", "))
+		}
+	case fabric.KindFatTree:
+		if !counted {
+			spec.K = 4
+		}
+	}
+	if flags.rate == "" && flags.delay == "" {
+		return spec, nil
+	}
+	link := fabric.LinkSpec{Rate: fabric.DefaultRate, Delay: fabric.DefaultDelay}
 	if flags.rate != "" {
 		if err := link.Rate.UnmarshalText([]byte(flags.rate)); err != nil {
 			return spec, fmt.Errorf("--rate: %s", strings.TrimPrefix(err.Error(), "fabric: "))
+		}
+		if link.Rate == 0 {
+			return spec, fmt.Errorf("--rate: a link of no rate carries nothing; write for example 400Gb/s")
 		}
 	}
 	if flags.delay != "" {
@@ -144,6 +186,22 @@ func (flags topoFlags) read(shaped bool) (fabric.Spec, error) {
 	}
 	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
 	return spec, nil
+}
+
+// fabricKey finds keys of a fabric in an error.
+var fabricKey = regexp.MustCompile(`\b(k|pods|tors_per_pod|aggs_per_pod|cores|tors|spines|hosts_per_tor|kind)\b`)
+
+// inFlags words an error about a fabric's keys for those who wrote flags.
+func inFlags(err error) error {
+	text, ok := strings.CutPrefix(err.Error(), fabric.ErrSpec.Error()+": ")
+	if !ok {
+		return err
+	}
+	lead, rest, _ := strings.Cut(text, ": ")
+	named := func(s string) string {
+		return fabricKey.ReplaceAllStringFunc(s, func(k string) string { return "--" + strings.ReplaceAll(k, "_", "-") })
+	}
+	return fmt.Errorf("%s: %s", named(lead), named(rest))
 }
 
 // topoYAML returns a fabric file that gives f again.

@@ -37,6 +37,7 @@ type bar struct {
 	ValueX     float64
 	Ratio      string
 	DNF        bool
+	Open       bool // interrupted: it is as long as the run was let
 	Whisker    bool
 	Low, High  float64
 	Title      string
@@ -111,22 +112,27 @@ func newBar(w row, scale linear, y float64, scheme int) bar {
 	b := bar{
 		Class: schemeClass(scheme), Scheme: w.scheme,
 		X: barLeft, Y: y, H: barHeight, Mid: y + barHeight - 5,
-		DNF: c.n < c.all,
+		DNF: w.failed(),
 	}
+	missing := w.incomplete()
+	b.Open = missing != "" && !b.DNF
 	what := w.scheme
 	if w.notifier != "none" {
 		what += ", " + w.notifier
 	}
 	if c.n == 0 {
 		b.W = scale.to - barLeft
-		b.Value = "did not finish"
+		if b.Open {
+			b.W = scale.at(w.results[0].EndTime) - barLeft
+		}
+		b.Value = missing
 		b.Title = fmt.Sprintf("%s: %s", what, outcome(w.results[0]))
 	} else {
 		b.W = scale.at(c.mean) - barLeft
 		b.Value = number(c.mean) + " µs"
 		b.Title = fmt.Sprintf("%s: %s µs", what, rangeText(c))
-		if c.n < c.all {
-			b.Value += fmt.Sprintf(" (%d of %d did not finish)", c.all-c.n, c.all)
+		if missing != "" {
+			b.Value += " (" + missing + ")"
 		}
 		if x := spreadOf(w.results, (*Result).Slowdown); x.n > 0 {
 			b.Ratio = ratio(x.mean)

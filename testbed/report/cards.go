@@ -1,12 +1,11 @@
 package report
 
-import "fmt"
-
 // card says in one glance how a scheme does on a collective: on the healthy
 // fabric against the bound, and under each failure against itself.
 type card struct {
 	Class, Scheme, Operation string
 	Big, BigNote             string
+	Bad                      bool // did not finish
 	Lines                    []cardLine
 }
 
@@ -48,31 +47,34 @@ func cards(rs []*Result) []card {
 }
 
 func (c *card) healthy(w row, t spread) {
-	if t.n == 0 {
-		c.Big, c.BigNote = "DNF", "did not finish on the healthy fabric"
+	missing := w.incomplete()
+	switch {
+	case t.n == 0 && w.failed():
+		c.Big, c.BigNote, c.Bad = unfinished, missing+" on the healthy fabric", true
+		return
+	case t.n == 0:
+		c.Big, c.BigNote = interrupted, missing+" on the healthy fabric"
 		return
 	}
 	c.Big, c.BigNote = number(t.mean)+" µs", "healthy"
 	if x := spreadOf(w.results, (*Result).Slowdown); x.n > 0 {
 		c.BigNote += ", " + ratio(x.mean) + " the lower bound"
 	}
-	if t.n < t.all {
-		c.BigNote += fmt.Sprintf(", %d of %d did not finish", t.all-t.n, t.all)
+	if missing != "" {
+		c.BigNote += ", " + missing
 	}
 }
 
 func failureLine(s section, w row, t, healthy spread) cardLine {
-	line := cardLine{Label: s.failure}
+	line := cardLine{Label: s.failure, Bad: w.failed()}
 	if w.notifier != "none" {
 		line.Label += ", " + w.notifier
 	}
-	switch {
-	case t.n < t.all && t.all == 1:
-		line.Value, line.Bad = "DNF", true
-	case t.n < t.all:
-		line.Value, line.Bad = fmt.Sprintf("%d of %d DNF", t.all-t.n, t.all), true
+	switch missing := w.incomplete(); {
+	case missing != "":
+		line.Value = missing
 	case healthy.n > 0 && healthy.mean > 0:
-		line.Value = ratio(t.mean / healthy.mean)
+		line.Value = ratio(t.mean/healthy.mean) + " healthy"
 	default:
 		line.Value = number(t.mean) + " µs"
 	}

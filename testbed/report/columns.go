@@ -44,10 +44,23 @@ func count[T int | int64](get func(*Result) T) func(*Result) string {
 	return func(r *Result) string { return strconv.FormatInt(int64(get(r)), 10) }
 }
 
+// Marks in place of a completion time.
+const (
+	unfinished  = "DNF" // did not finish
+	interrupted = "INT" // was interrupted before it could
+)
+
+// lostMeans is the one definition of [Result.LostToFailure], in result.schema.json as well.
+const lostMeans = "Packets that a cut link swallowed, in flight on it or sent into it, or that a switch dropped because " +
+	"every way on was dead: data and control alike, over the whole run."
+
 // completion says when the collective completed, or plainly that it did not.
 func completion(r *Result) string {
-	if r.CCT == nil {
-		return "DNF"
+	switch {
+	case r.interrupted():
+		return interrupted
+	case r.CCT == nil:
+		return unfinished
 	}
 	return strconv.FormatFloat(*r.CCT, 'f', 1, 64)
 }
@@ -59,7 +72,7 @@ func columns() []column {
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
 		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},
-		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish.", false, completion},
+		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish by the deadline, or stalled. INT: the user interrupted the run before either was known.", false, completion},
 		{"CCT/bound", "x", "CCT over a lower bound that no load balancer can beat on this fabric, with this failure.", false,
 			func(r *Result) string {
 				if s, ok := r.Slowdown(); ok {
@@ -71,9 +84,9 @@ func columns() []column {
 			func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) }},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false, func(r *Result) string { return megabytes(r.UplinkBytesMean) }},
 		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
-		{"drops", "pkt", "Packets dropped in switches, but for those lost to the failure.", false, count(func(r *Result) int64 { return r.Drops })},
+		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, count(func(r *Result) int64 { return r.Drops })},
 		{"retx", "pkt", "Data packets sent again.", false, count(func(r *Result) int64 { return r.Retransmissions })},
-		{"lost", "pkt", "Packets lost to the failure: in flight on the dead link, or sent into it.", false, count(func(r *Result) int64 { return r.LostToFailure })},
+		{"lost", "pkt", lostMeans, false, count(func(r *Result) int64 { return r.LostToFailure })},
 		{"last flip", "us", "From the cut to the last change of a queue pair's path, returns not counted.", false,
 			func(r *Result) string { return micros(r.LastFlip) }},
 	}

@@ -113,7 +113,6 @@ func madeFailure(r *Result, rng *rand.Rand, cct *float64) {
 		r.Timeouts, r.LostToFailure = 12, 8212
 	case "quench":
 		add(30, KindDetect, "tor0", "port 3 down")
-		add(30.02, KindReroute, "tor0", "")
 		for i := range 14 {
 			add(30.9+float64(i)*0.2, KindQuench, "h0", "port 3")
 		}
@@ -133,7 +132,6 @@ func madeFailure(r *Result, rng *rand.Rand, cct *float64) {
 		for i := range 14 {
 			t := flipAt + float64(i)*delay
 			r.FlipRecords = append(r.FlipRecords, FlipEvent{t, fmt.Sprintf("h%d", i%2), uint32(i + 3), 1, 2, r.Notifier})
-			add(t+2.2, KindNAK, "h0", "")
 			add(t+2.3, KindRetransmit, "h0", "")
 		}
 		last := r.FlipRecords[len(r.FlipRecords)-1].Time - 20

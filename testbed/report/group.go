@@ -2,8 +2,10 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // section is the results of one failure case and one collective.
@@ -54,6 +56,41 @@ func distinct(rs []*Result, key func(*Result) string) []string {
 		}
 	}
 	return out
+}
+
+// incomplete says how many of a row's runs have no completion time and why: "2
+// of 5 did not finish". One of one is "did not finish". It is empty when all
+// completed.
+func (w row) incomplete() string {
+	var dnf, cut int
+	for _, r := range w.results {
+		switch {
+		case r.interrupted():
+			cut++
+		case r.CCT == nil:
+			dnf++
+		}
+	}
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{dnf, "did not finish"}, {cut, "interrupted"}} {
+		switch {
+		case c.n == 0:
+		case len(w.results) == 1:
+			parts = append(parts, c.what)
+		default:
+			parts = append(parts, fmt.Sprintf("%d of %d %s", c.n, len(w.results), c.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failed reports whether a run of the row did not finish, other than by being
+// interrupted.
+func (w row) failed() bool {
+	return slices.ContainsFunc(w.results, func(r *Result) bool { return r.CCT == nil && !r.interrupted() })
 }
 
 // spread is the mean and range of a measure over seeds. n counts the seeds that

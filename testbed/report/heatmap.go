@@ -92,7 +92,7 @@ func heatPanels(rs []*Result) []heatPanel {
 			}
 			for _, w := range s.rows {
 				r := w.results[0]
-				f, err := r.build()
+				f, err := fabric.New(r.Fabric)
 				if err != nil || len(r.Links) == 0 {
 					continue
 				}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 //go:embed page
@@ -81,6 +83,7 @@ type viewCell struct {
 	Text string
 	Left bool
 	DNF  bool
+	Open bool    // interrupted
 	Bar  float64 // 0 to 100, when above 0
 }
 
@@ -132,7 +135,7 @@ func newView(rs []*Result, p Page) view {
 			row := viewRow{Class: schemeClass(slices.Index(schemes, r.Scheme))}
 			for _, c := range v.Columns {
 				cell := viewCell{Text: c.cell(r), Left: c.left}
-				cell.DNF = cell.Text == "DNF"
+				cell.DNF, cell.Open = cell.Text == unfinished, cell.Text == interrupted
 				if slow, ok := r.Slowdown(); ok && c.head == "CCT/bound" {
 					cell.Bar = 100 * slow / worst
 				}
@@ -143,7 +146,7 @@ func newView(rs []*Result, p Page) view {
 			}
 			t.Rows = append(t.Rows, row)
 			if r.CCT == nil {
-				t.Notes = append(t.Notes, fmt.Sprintf("%s, %s, seed %d: %s.", r.Scheme, r.Notifier, r.Seed,
+				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", completion(r), r.Scheme, r.Notifier, r.Seed,
 					strings.ReplaceAll(outcome(r), " us", " µs")))
 			}
 		}
@@ -156,7 +159,7 @@ func newView(rs []*Result, p Page) view {
 func facts(rs []*Result) []string {
 	var out []string
 	for _, r := range rs {
-		f, err := r.build()
+		f, err := fabric.New(r.Fabric)
 		if err != nil {
 			continue
 		}

@@ -165,6 +165,64 @@ func TestPageOfLittle(t *testing.T) {
 	structure(t, render(t, []*Result{r}, Page{}))
 }
 
+// TestInterrupted: a run that was interrupted is not one that did not finish.
+func TestInterrupted(t *testing.T) {
+	rs := made(demoFabric)
+	for i, r := range rs {
+		if i%5 == 4 || i == 0 {
+			r.CCT, r.Finished, r.End, r.EndTime = nil, false, Interrupted, 123.4
+		}
+	}
+	var dnf, cut int
+	for _, r := range rs {
+		switch completion(r) {
+		case unfinished:
+			dnf++
+		case interrupted:
+			cut++
+		}
+	}
+	page := render(t, rs, Page{})
+	got := structure(t, page)
+	for what, want := range map[string]int{"rect.dnf": dnf, "rect.open": cut, "span.badge": dnf + cut, "span.open": cut, "rect.lost": dnf + 1} {
+		if got[what] != want {
+			t.Errorf("%d of %s, want %d", got[what], what, want)
+		}
+	}
+	for _, want := range []string{">INT<", "interrupted at 123.4 µs", ">interrupted<", "INT: ethereal, none, seed 1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	// Of several seeds, each is counted for what it is.
+	seeds := made(demoFabric, 1, 2, 3)[:3]
+	seeds[0].CCT, seeds[0].End = nil, Interrupted
+	seeds[1].CCT, seeds[1].End = nil, Stalled
+	if got, want := sections(seeds)[0].rows[0].incomplete(), "1 of 3 did not finish, 1 of 3 interrupted"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCardsNameTheirUnit: multiples of the healthy time say so, as the bars
+// beside them are multiples of the bound.
+func TestCardsNameTheirUnit(t *testing.T) {
+	page := render(t, made(demoFabric), Page{})
+	cards := page[strings.Index(page, `<section class="cards">`):]
+	cards = cards[:strings.Index(cards, "</section>")]
+	values := regexp.MustCompile(`<dd[^>]*>([^<]*)</dd>`).FindAllStringSubmatch(cards, -1)
+	if len(values) != 12 {
+		t.Fatalf("%d values on the cards, want 12", len(values))
+	}
+	for _, v := range values {
+		if !strings.HasSuffix(v[1], "× healthy") && v[1] != "did not finish" {
+			t.Errorf("a card says %q", v[1])
+		}
+	}
+	if strings.Index(page, "as a multiple of") > strings.Index(page, `<section class="cards">`) {
+		t.Error("the cards are explained below them")
+	}
+}
+
 func TestPageEscapes(t *testing.T) {
 	r := made(demoFabric)[6]
 	evil := `"><script>alert(1)</script>`

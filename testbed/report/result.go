@@ -28,13 +28,14 @@ type Result struct {
 	// QPsPerHostMax is the largest number of queue pairs that a host had open at
 	// once.
 	QPsPerHostMax int `json:"qps_per_host_max"`
-	// Drops are packets lost in switches for want of buffer or of a route, not
-	// those lost to the failure.
+	// Drops are packets dropped in switches for want of buffer or of a route,
+	// without those of LostToFailure.
 	Drops int64 `json:"drops"`
 	// Retransmissions are data packets sent again.
 	Retransmissions int64 `json:"retransmissions"`
-	// LostToFailure are packets that were in flight on, or sent into, a dead
-	// link, or dropped because every way on was dead.
+	// LostToFailure are packets that a cut link swallowed, in flight on it or sent
+	// into it, or that a switch dropped because every way on was dead: data and
+	// control alike, over the whole run.
 	LostToFailure int64 `json:"lost_to_failure"`
 	// LastFlip is the time from the first cut to the last change of a queue
 	// pair's path, in microseconds, returns to a restored path not counted. nil
@@ -119,25 +120,27 @@ type Kind string
 // Kinds of event, in the order in which a failure makes them.
 const (
 	KindCut        Kind = "cut"        // a link died
-	KindFirstHit   Kind = "first_hit"  // the first packet was sent towards the dead link
-	KindDetect     Kind = "detect"     // a switch knows its port is down
-	KindReroute    Kind = "reroute"    // a switch first sent a packet round the dead link
-	KindQuench     Kind = "quench"     // a host received a source quench
+	KindFirstHit   Kind = "first_hit"  // the first packet was lost to a cut
+	KindDetect     Kind = "detect"     // the switches at the link's ends know of its change
+	KindQuench     Kind = "quench"     // a host received its first source quench
 	KindGNMI       Kind = "gnmi"       // the controller received a switch's notification
-	KindWrite      Kind = "write"      // a switch applied the controller's table changes
-	KindPush       Kind = "push"       // an agent received the controller's link update
-	KindTimeout    Kind = "timeout"    // a retransmission timer expired
-	KindNAK        Kind = "nak"        // a sender received a negative acknowledgement
-	KindRetransmit Kind = "retransmit" // a sender began to send again what was lost
+	KindWrite      Kind = "write"      // the controller has the last acknowledgement of its table writes
+	KindPush       Kind = "push"       // the agents received the controller's link update
+	KindTimeout    Kind = "timeout"    // a host's first retransmission timer expired
+	KindRetransmit Kind = "retransmit" // a host began to send again what was lost
 	KindRestore    Kind = "restore"    // a link came back
 	KindDone       Kind = "done"       // a rank finished
 )
 
 // Kinds returns all kinds of event.
 func Kinds() []Kind {
-	return []Kind{KindCut, KindFirstHit, KindDetect, KindReroute, KindQuench, KindGNMI, KindWrite, KindPush,
-		KindTimeout, KindNAK, KindRetransmit, KindRestore, KindDone}
+	return []Kind{KindCut, KindFirstHit, KindDetect, KindQuench, KindGNMI, KindWrite, KindPush,
+		KindTimeout, KindRetransmit, KindRestore, KindDone}
 }
+
+// interrupted reports whether the user ended the run: what became of the
+// collective is then not known.
+func (r *Result) interrupted() bool { return r.CCT == nil && r.End == Interrupted }
 
 // Slowdown returns CCT / Bound; ok is false when either is not known.
 func (r *Result) Slowdown() (ratio float64, ok bool) {
@@ -150,14 +153,4 @@ func (r *Result) Slowdown() (ratio float64, ok bool) {
 // operation returns the collective with its size.
 func (r *Result) operation() string {
 	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
-}
-
-// build returns the run's fabric.
-func (r *Result) build() (*fabric.Fabric, error) {
-	s := r.Fabric
-	if s.Kind == fabric.KindLeafSpine {
-		// Counts that fabric.Spec derives, and does not take.
-		s.Pods, s.ToRsPerPod, s.AggsPerPod, s.Cores = 0, 0, 0, 0
-	}
-	return fabric.New(s)
 }

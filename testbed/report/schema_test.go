@@ -44,6 +44,21 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// TestLostMeansOneThing: the schema, the table and the page define it alike.
+func TestLostMeansOneThing(t *testing.T) {
+	data, err := os.ReadFile("result.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schema
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Properties["lost_to_failure"].Description; got != lostMeans {
+		t.Errorf("the schema says %q, the page %q", got, lostMeans)
+	}
+}
+
 func texts[T ~string](values []T) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

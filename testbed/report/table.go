@@ -9,7 +9,8 @@ import (
 )
 
 // Table writes the results as text, aligned, one section for each failure case
-// and collective. Runs that did not finish show DNF, and why below the section.
+// and collective. Runs that did not finish show DNF, those that were interrupted
+// INT, and why below the section.
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
 	cols := columns()
@@ -58,7 +59,7 @@ func Table(w io.Writer, rs []*Result) error {
 		}
 		for _, r := range s.results() {
 			if r.CCT == nil {
-				fmt.Fprintf(&out, "  DNF: %s, %s, seed %d: %s\n", r.Scheme, r.Notifier, r.Seed, outcome(r))
+				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", completion(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
 			}
 		}
 	}

@@ -63,15 +63,13 @@ type glyph struct {
 // glyphs returns the kinds that stand as letters above a lane's bar.
 func glyphs() []glyph {
 	return []glyph{
-		{KindFirstHit, "1", "first packet towards the dead link"},
-		{KindDetect, "D", "a switch detects"},
-		{KindReroute, "R", "a switch reroutes"},
-		{KindQuench, "Q", "a host gets a source quench"},
+		{KindFirstHit, "1", "first packet lost to the cut"},
+		{KindDetect, "D", "the switches at the link's ends know"},
+		{KindQuench, "Q", "a host gets its first source quench"},
 		{KindGNMI, "G", "the controller gets a gNMI notification"},
-		{KindWrite, "W", "a switch applies new tables"},
-		{KindPush, "P", "an agent gets the controller's update"},
-		{KindTimeout, "T", "a retransmission timer expires"},
-		{KindNAK, "N", "a sender gets a NAK"},
+		{KindWrite, "W", "all table writes are acknowledged"},
+		{KindPush, "P", "the agents get the controller's update"},
+		{KindTimeout, "T", "a host's first retransmission timer expires"},
 		{KindRestore, "↑", "a link comes back"},
 	}
 }
@@ -136,6 +134,8 @@ func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
 		}
 		if r.CCT != nil {
 			see(*r.CCT)
+		} else if r.interrupted() {
+			see(r.EndTime)
 		}
 	}
 	// Whole decades below, never finer than 100 ns: what is earlier stands at the
@@ -171,10 +171,13 @@ func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
 
 	end, label := scale.max, "did not finish"
 	class := "clean"
-	if r.CCT != nil {
+	switch {
+	case r.CCT != nil:
 		end, label = *r.CCT-cut, "CCT "+number(*r.CCT)+" µs"
+	case r.interrupted():
+		end, label = r.EndTime-cut, "interrupted"
 	}
-	l.DNF, l.End, l.EndX, l.EndY = r.CCT == nil, label, scale.at(end)+9, l.BarY+9
+	l.DNF, l.End, l.EndX, l.EndY = r.CCT == nil && !r.interrupted(), label, scale.at(end)+9, l.BarY+9
 	if end <= 0 {
 		l.Spans = append(l.Spans, span{"clean", scale.from, 3, "it was done before the cut"})
 		return l
@@ -194,7 +197,10 @@ func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
 	} else {
 		turn, class = scale.from, "plain"
 	}
-	if l.DNF {
+	switch {
+	case r.interrupted():
+		class = "plain"
+	case l.DNF:
 		class = "lost"
 	}
 	l.Spans = append(l.Spans, span{class, turn, max(stop-turn, 2), fmt.Sprintf("%s to the end: %s µs",

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// output is a file that a flag asks for.
+type output struct{ flag, path string }
+
+// checkOutputs refuses, before anything runs or is written, files that would
+// overwrite each other or the scenario, and files of runs that cannot be made.
+func checkOutputs(from string, flags runFlags, captures []capture, runs []scenario.Run) error {
+	var single, each []output
+	for _, o := range []output{{"--json", flags.json}, {"--report", flags.report}, {"--cpuprofile", flags.cpuProfile}} {
+		if o.path != "" && o != (output{"--json", "-"}) {
+			single = append(single, o)
+		}
+	}
+	if flags.events != "" {
+		each = append(each, output{"--events", flags.events})
+	}
+	for _, c := range captures {
+		each = append(each, output{"--pcap", c.path})
+	}
+	taken := map[string]string{}
+	take := func(o output) error {
+		id, regular := identity(o.path)
+		if !regular {
+			return nil // a device or a pipe
+		}
+		if other, twice := taken[id]; twice {
+			return fmt.Errorf("%s: %s is where %s is; give each a file of its own", o.flag, o.path, other)
+		}
+		taken[id] = o.flag
+		return nil
+	}
+	if err := take(output{"the scenario", from}); err != nil {
+		return err
+	}
+	for _, o := range single {
+		if err := take(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range each {
+		for _, r := range runs {
+			if err := take(output{o.flag, perRun(o.path, r, len(runs))}); err != nil {
+				return err
+			}
+		}
+		// Files of runs are opened when the run begins, as there may be many; one
+		// is tried now.
+		if err := tryCreate(o.flag, perRun(o.path, runs[0], len(runs))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identity returns a path that two names of a file share, and whether it is, or
+// would be, a regular file.
+func identity(path string) (id string, regular bool) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return path, info.IsDir()
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path, true
+}
+
+// tryCreate reports whether a file can be written, and leaves all as it was.
+func tryCreate(flag, path string) error {
+	_, err := os.Stat(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return openError(flag, err)
+	}
+	err = file.Close()
+	if fresh {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return openError(flag, err)
+	}
+	return nil
+}
+
+func create(flag, path string) (*os.File, error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, openError(flag, err)
+	}
+	return file, nil
+}
+
+func openError(flag string, err error) error {
+	return fmt.Errorf("%s: %w; name a file in a folder that exists and can be written", flag, err)
+}
