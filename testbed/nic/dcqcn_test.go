@@ -82,7 +82,7 @@ func TestCNP(t *testing.T) {
 				return
 			}
 			at = append(at, now)
-			if b := frame.BTH(); src != 1 || !b.BECN() || b.DestQP() != 0 || frame.PayloadLen() != 0 || !f.Control {
+			if b := frame.BTH(); src != 1 || !b.BECN() || b.DestQP() != reservedQPs || frame.PayloadLen() != 0 || !f.Control {
 				t.Errorf("CNP of host %d: BECN %v, QP %d, %d bytes of payload", src, b.BECN(), b.DestQP(), frame.PayloadLen())
 			}
 		}

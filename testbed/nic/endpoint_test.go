@@ -316,7 +316,7 @@ func TestQuench(t *testing.T) {
 	if s := w.hosts[1].e.Stats(); s.Malformed != 1 || s.Quenches != 1 {
 		t.Errorf("%+v", s)
 	}
-	if qp, ok := w.hosts[0].e.ByNumber(1, 0); !ok || qp != 1 {
+	if qp, ok := w.hosts[0].e.ByNumber(1, reservedQPs); !ok || qp != 1 {
 		t.Errorf("QP %d, %v", qp, ok)
 	}
 }

@@ -39,6 +39,10 @@ type requester struct {
 	expiring   timers // retransmission timers, each no later than its QP's deadline
 }
 
+// reservedQPs is how many of the lowest queue pair numbers InfiniBand keeps for
+// management.
+const reservedQPs = 2
+
 // peer is a destination's slots, each with its generation and QP.
 type peer struct {
 	slots []slot
@@ -143,7 +147,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	}
 	s, ok := e.peers[p].take()
 	if !ok {
-		return fmt.Errorf("%w: %d queue pairs to node %d are open; wait for some to finish", ErrMessage, slotMask+1, m.Dst)
+		return fmt.Errorf("%w: %d queue pairs to node %d are open; wait for some to finish", ErrMessage, slotMask-reservedQPs, m.Dst)
 	}
 	q := e.newQP()
 	e.peers[p].slots[s].qp = q
@@ -225,7 +229,10 @@ func (p *peer) take() (s uint16, ok bool) {
 		p.free = p.free[:n-1]
 		return s, true
 	}
-	if len(p.slots) > slotMask {
+	if p.slots == nil {
+		p.slots = make([]slot, reservedQPs, 2*reservedQPs)
+	}
+	if len(p.slots) >= slotMask { // the last one is multicast's
 		return 0, false
 	}
 	p.slots = append(p.slots, slot{})

@@ -56,7 +56,10 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
 		e.stats.Duplicates++
 		if p.ackReq {
+			// The sender has heard of all this: a mark is for an ACK that is news.
+			ce := c.ce
 			e.reply(now, c, p, rocev2.ACK)
+			c.ce = ce
 		}
 		return
 	case ahead > 0:
