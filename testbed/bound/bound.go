@@ -1,29 +1,56 @@
 // Package bound computes a lower bound on a collective's completion time: what
-// no load balancer can beat on a given fabric.
+// no load balancer can beat on a given fabric, however it splits messages and
+// whichever ways it sends the pieces.
 //
 // # Derivation
 //
-// A collective is a list of phases; a rank posts its sends of phase p once it
-// has received all that phase p-1 sends it. Cut the fabric where traffic must
-// pass: a host's link out or in, a ToR's uplinks up or down, a pod's links to
-// the cores up or down. For a run of phases p..q and a cut c,
+// A collective is a list of phases. Cut the fabric where traffic must pass: a
+// host's link out or in, a ToR's uplinks up or down, a pod's links to the cores
+// up or down. For a run of phases p..q and a cut c,
 //
-//	T >= A(p) + drain(c, wire bytes of p..q over c, from A(p)) + latency(c) + Z(q)
+//	T >= drain(c, wire bytes of p..q over c, from A(p) + pre(c)) + post(c) + Z(q) + ack
 //
-// A(p), the earliest moment at which any byte of phase p can be sent, is the sum
-// over the phases before p of the least time in which any rank can receive its
-// share: its wire bytes at its link's rate plus the least path latency. Z(q) is
-// the same sum over the phases after q. drain counts the cut's live links only,
-// moment by moment, so that a link that is cut takes its capacity away from then
-// on. latency(c) is, over the transfers that cross c, the least sum of the
-// propagation of every link on the path and the transmission of the transfer's
-// smallest packet on every link outside the cut. The bound is the largest value
-// over all cuts and over the runs p..p and p..q, q being the last phase that
-// crosses the cut, plus the last acknowledgement's way back, since a message is complete when its sender has
-// that.
+// drain is the moment at which the bytes have crossed, if they begin at the
+// given one. It counts the cut's live links only, moment by moment: a link that
+// is out takes its capacity away for that time.
 //
-// Wire bytes are payload and headers, in packets of full payload; how a scheme
-// splits flows only adds to them.
+// Wire bytes are payload and headers, in as few packets as the payload fits in:
+// splitting a message can only add packets.
+//
+// pre(c) is the least time from a packet's posting until the cut's link begins
+// to send it, post(c) the least time from when that link has sent it until it
+// has arrived: the propagation of all links on the way, and the transmission on
+// every link outside the cut of the smallest packet there can be, one byte and
+// headers. No larger packet will do, since a message may be split such that the
+// one that crosses first, or last, is that small.
+//
+// A(p), the earliest moment at which any byte of phase p can be posted, is the
+// sum over the phases before p of the least time in which a rank can receive
+// its share of the phase. Z(q), the least time from when the last byte of a
+// message of phase q has arrived to the arrival of the collective's last byte,
+// is the sum over the phases after q of the least time in which a rank's share
+// of the phase can be sent and arrive: what follows from the arrival at a rank
+// is what that rank has yet to send, while what it has yet to receive may be on
+// its way already. A phase in which some host receives nothing adds nothing to
+// A, one in which some host sends nothing adds nothing to Z.
+//
+// ack is the least way back of the last acknowledgement: a message is complete
+// when its sender has that.
+//
+// The bound is the largest value over all cuts and over the runs p..p and p..q,
+// q being the last phase that crosses the cut.
+//
+// # What it takes for granted
+//
+// Switches store and forward, and all links of a tier are alike. A and Z are
+// valid if, as in the direct, ring and halving-doubling algorithms, a rank posts
+// its sends of a phase once it has received all that the phase before sends it.
+// The phases of a double binary tree are not such: the two that sum run side by
+// side, and messages of one phase wait for each other. There A and Z are zero,
+// because in every phase some rank receives nothing (a leaf that sums, the root
+// that shares) and some rank sends nothing (the root, the leaves); what is left,
+// drain, pre, post and ack, holds whatever the order of the messages. A caller
+// with phases of another kind must see to one or the other.
 package bound
 
 import (
@@ -46,7 +73,7 @@ type Format struct {
 	Ack     int64 // bytes of an acknowledgement, framing included
 }
 
-// wire returns the bytes a message occupies on a link.
+// wire returns the least bytes a message occupies on a link.
 func (p Format) wire(payload int64) int64 {
 	return payload + p.packets(payload)*p.Header
 }
@@ -55,13 +82,10 @@ func (p Format) packets(payload int64) int64 {
 	return max(1, (payload+p.Payload-1)/p.Payload)
 }
 
-// smallest returns the wire size of the smallest packet of a message that is
-// sent whole.
+// smallest returns the wire size of the smallest packet a message can have: it
+// may be split anywhere.
 func (p Format) smallest(payload int64) int64 {
-	if rest := payload % p.Payload; rest != 0 || payload == 0 {
-		return rest + p.Header
-	}
-	return p.Payload + p.Header
+	return min(1, payload) + p.Header
 }
 
 // Outage takes a link's capacity away, both ways, from From until Until.
@@ -78,50 +102,62 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 	b.measure(phases)
 	n := len(phases)
 
-	// before[p] is A(p), after[p] the sum over phases p and later.
+	// before[p] is A(p), after[p] is Z(p-1).
 	before, after := make([]fabric.Time, n+1), make([]fabric.Time, n+1)
 	for p := range n {
-		before[p+1] = before[p] + b.least[p]
+		before[p+1] = before[p] + b.receive[p]
 	}
 	for p := n - 1; p >= 0; p-- {
-		after[p] = after[p+1] + b.least[p]
+		after[p] = after[p+1] + b.send[p]
 	}
 	worst := fabric.Time(0)
 	for _, c := range b.cuts {
-		if len(c.bytes) == 0 {
+		if len(c.phases) == 0 {
 			continue
 		}
-		var tail int64       // bytes of this phase and all later ones
+		var tail crossing    // this phase and all later ones
 		var rest fabric.Time // Z of the last phase that crosses the cut
-		latency := fabric.Time(math.MaxInt64)
 		for p := n - 1; p >= 0; p-- {
-			if c.bytes[p] == 0 {
+			phase := c.phases[p]
+			if phase.bytes == 0 {
 				continue
 			}
-			if tail == 0 {
+			if tail.bytes == 0 {
 				rest = after[p+1]
 			}
-			tail += c.bytes[p]
-			latency = min(latency, c.latency[p])
+			tail.add(phase)
 			for _, run := range []struct {
-				bytes      int64
-				latency, z fabric.Time
-			}{{c.bytes[p], c.latency[p], after[p+1]}, {tail, latency, rest}} {
-				drained := b.drain(c.links, run.bytes, before[p])
+				crossing
+				z fabric.Time
+			}{{phase, after[p+1]}, {tail, rest}} {
+				drained := b.drain(c.links, run.bytes, before[p]+run.pre)
 				if drained == math.MaxInt64 {
 					return drained
 				}
-				worst = max(worst, drained+run.latency+run.z)
+				worst = max(worst, drained+run.post+run.z)
 			}
 		}
 	}
 	return worst + b.ack
 }
 
+// crossing is what crosses a cut.
+type crossing struct {
+	bytes     int64       // on the wire
+	pre, post fabric.Time // the least way there, and the least way on
+}
+
+func (c *crossing) add(o crossing) {
+	if c.bytes == 0 {
+		*c = o
+		return
+	}
+	c.bytes, c.pre, c.post = c.bytes+o.bytes, min(c.pre, o.pre), min(c.post, o.post)
+}
+
 type cut struct {
-	links   []fabric.LinkID
-	bytes   []int64       // per phase, on the wire
-	latency []fabric.Time // per phase, the least over its transfers
+	links  []fabric.LinkID
+	phases []crossing // none if nothing crosses in any phase
 }
 
 type builder struct {
@@ -129,12 +165,14 @@ type builder struct {
 	format  Format
 	outages []Outage
 
-	cuts  []cut         // hosts out, hosts in, ToRs up, ToRs down, pods up, pods down
-	least []fabric.Time // per phase: the least time in which a rank receives its share
-	ack   fabric.Time   // the least way back of the last acknowledgement
+	cuts []cut // hosts out, hosts in, ToRs up, ToRs down, pods up, pods down
+	// Per phase, the least time in which a host receives its share, and in which
+	// a host's share is sent and arrives; 0 if some host has none.
+	receive, send []fabric.Time
+	ack           fabric.Time // the least way back of the last acknowledgement
 }
 
-// measure fills cuts, least and ack.
+// measure fills cuts, receive, send and ack.
 func (b *builder) measure(phases [][]Transfer) {
 	f := b.f
 	pods := 0
@@ -161,34 +199,27 @@ func (b *builder) measure(phases [][]Transfer) {
 	}
 
 	b.ack = math.MaxInt64
-	b.least = make([]fabric.Time, len(phases))
+	b.receive, b.send = make([]fabric.Time, len(phases)), make([]fabric.Time, len(phases))
 	for p, transfers := range phases {
 		for _, t := range transfers {
 			if t.Src == t.Dst {
 				continue
 			}
 			links := b.path(t.Src, t.Dst)
-			size := b.format.smallest(t.Bytes)
-			propagation, transmission, ack := fabric.Time(0), fabric.Time(0), fabric.Time(0)
-			for _, l := range links {
-				propagation += f.Link(l).Delay
-				transmission += f.Link(l).Rate.TimeFor(size)
-				ack += f.Link(l).Delay + f.Link(l).Rate.TimeFor(b.format.Ack)
-			}
-			b.ack = min(b.ack, ack)
 			charge := func(i, hop int) {
 				c := &b.cuts[i]
-				if c.bytes == nil {
-					c.bytes, c.latency = make([]int64, len(phases)), make([]fabric.Time, len(phases))
-					for q := range c.latency {
-						c.latency[q] = math.MaxInt64
-					}
+				if c.phases == nil {
+					c.phases = make([]crossing, len(phases))
 				}
-				c.bytes[p] += b.format.wire(t.Bytes)
-				c.latency[p] = min(c.latency[p], propagation+transmission-f.Link(links[hop]).Rate.TimeFor(size))
+				c.phases[p].add(b.crossing(t.Bytes, links, hop))
 			}
 			charge(hostOut+int(t.Src), 0)
 			charge(hostIn+int(t.Dst), len(links)-1)
+			back := fabric.Time(0)
+			for _, l := range links {
+				back += f.Link(l).Delay + f.Link(l).Rate.TimeFor(b.format.Ack)
+			}
+			b.ack = min(b.ack, back)
 			src, dst := f.Node(f.ToROf(t.Src)), f.Node(f.ToROf(t.Dst))
 			if src.ID == dst.ID {
 				continue
@@ -200,20 +231,42 @@ func (b *builder) measure(phases [][]Transfer) {
 				charge(podDown+dst.Pod, 3)
 			}
 		}
-		b.least[p] = math.MaxInt64
-		for h := range hosts {
-			c := &b.cuts[hostIn+h]
-			if c.bytes == nil || c.bytes[p] == 0 {
-				b.least[p] = 0
-				break
-			}
-			rate := f.Link(c.links[0]).Rate
-			b.least[p] = min(b.least[p], rate.TimeFor(c.bytes[p])+c.latency[p])
-		}
+		b.send[p] = b.leastShare(b.cuts[hostOut:hostIn], p)
+		b.receive[p] = b.leastShare(b.cuts[hostIn:torUp], p)
 	}
 	if b.ack == math.MaxInt64 {
 		b.ack = 0
 	}
+}
+
+// crossing returns what a message of that payload takes to cross the link at hop
+// of its way.
+func (b *builder) crossing(payload int64, links []fabric.LinkID, hop int) crossing {
+	c := crossing{bytes: b.format.wire(payload), post: b.f.Link(links[hop]).Delay}
+	for i, id := range links {
+		l := b.f.Link(id)
+		switch latency := l.Delay + l.Rate.TimeFor(b.format.smallest(payload)); {
+		case i < hop:
+			c.pre += latency
+		case i > hop:
+			c.post += latency
+		}
+	}
+	return c
+}
+
+// leastShare returns the least time in which the traffic of a phase crosses the
+// link of one of the hosts and arrives.
+func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
+	least := fabric.Time(math.MaxInt64)
+	for _, h := range hosts {
+		if h.phases == nil || h.phases[phase].bytes == 0 {
+			return 0
+		}
+		c := h.phases[phase]
+		least = min(least, c.pre+b.f.Link(h.links[0]).Rate.TimeFor(c.bytes)+c.post)
+	}
+	return least
 }
 
 // path returns the links from one host to another by the shortest way; all

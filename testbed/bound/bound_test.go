@@ -31,11 +31,80 @@ func TestPermutation(t *testing.T) {
 	link := fabric.LinkSpec{Rate: 800 * fabric.Gbps, Delay: 500 * fabric.Nanosecond}
 	f := newFabric(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4, HostLink: link, ToRUplink: link, AggUplink: link})
 	got := CCT(f, permutation(f, 256*4096), Format{Payload: 4096, Header: 62}, nil)
-	const transmissions = 256 + 5
-	wire := fabric.Time(4096+62) * 10 // ps at 800 Gb/s
-	want := transmissions*wire + 6*500*fabric.Nanosecond + 6*500*fabric.Nanosecond
+	// 256 packets on the first link, the smallest there can be on five more, at
+	// 10 ps per byte; 3 us of propagation, and as much for the acknowledgement.
+	want := fabric.Time(256*(4096+62)+5*(1+62))*10 + 6*500*fabric.Nanosecond + 6*500*fabric.Nanosecond
 	if got != want {
-		t.Errorf("bound %v, want %v (with the acknowledgement's 3 us of propagation)", got, want)
+		t.Errorf("bound %v, want %v", got, want)
+	}
+}
+
+// TestDemoAllToAll is the example of docs/bound.md.
+func TestDemoAllToAll(t *testing.T) {
+	f := newFabric(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	var phase []Transfer
+	for src := range f.Hosts() {
+		for dst := range f.Hosts() {
+			if src != dst {
+				phase = append(phase, Transfer{fabric.NodeID(src), fabric.NodeID(dst), 16_000_000 / 16})
+			}
+		}
+	}
+	got := CCT(f, [][]Transfer{phase}, Format{Payload: 9000, Header: 82, Ack: 86}, nil)
+	const want = 302_755_200 + 1_001_660 + 1_003_440 // ps
+	if got != want {
+		t.Errorf("bound %v, want %v", got, fabric.Time(want))
+	}
+}
+
+// TestSplit: what a message split into tiny packets can do, one whole packet
+// cannot: the bound grows by the packet's payload on one link only.
+func TestSplit(t *testing.T) {
+	f := newFabric(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	format := Format{Payload: 9000, Header: 82, Ack: 86}
+	least := CCT(f, permutation(f, 1), format, nil)
+	whole := CCT(f, permutation(f, 9000), format, nil)
+	if want := least + 8999*20; whole != want {
+		t.Errorf("one packet of 9000 B: bound %v, want %v; of 1 B: %v", whole, want, least)
+	}
+}
+
+// TestOneSided: a host that takes no part in a phase makes it add nothing to the
+// phases around it.
+func TestOneSided(t *testing.T) {
+	f := newFabric(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
+	format := Format{Payload: 9000, Header: 82, Ack: 86}
+	all := permutation(f, 90_000)[0]
+	gather := []Transfer{{1, 0, 90_000}, {2, 0, 90_000}, {3, 0, 90_000}}
+	scatter := []Transfer{{0, 1, 90_000}, {0, 2, 90_000}, {0, 3, 90_000}}
+	one := func(phases ...[]Transfer) fabric.Time { return CCT(f, phases, format, nil) }
+
+	// Ranks that receive nothing of gather can be in the next phase at once, but
+	// host 0 sends its share of that only when it has gathered.
+	const message, smallest = (90_000 + 10*82) * 20, (1 + 82) * 20 // ps
+	if got, want := one(gather, all), one(gather)+message+3*smallest+4*500*fabric.Nanosecond; got != want {
+		t.Errorf("gather, then a permutation: bound %v, want %v", got, want)
+	}
+	// Host 0 sends nothing in gather and hosts 1 to 3 nothing in scatter, so
+	// that neither phase adds to the other: both fit side by side.
+	if got, want := one(gather, scatter), one(gather); got != want {
+		t.Errorf("gather, then scatter: bound %v, want %v", got, want)
+	}
+}
+
+// TestRestored: what a packet does before it reaches a cut, it can do while the
+// cut's links are out.
+func TestRestored(t *testing.T) {
+	f := newFabric(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 1, HostsPerToR: 1})
+	format := Format{Payload: 9000, Header: 82, Ack: 86}
+	uplink := f.Node(f.ToRID(0)).Link(f.Node(f.ToRID(0)).FirstUplink())
+	const until = 20 * fabric.Microsecond
+	got := CCT(f, permutation(f, 9000), format, []Outage{{uplink, 0, until}})
+	// The packet waits at the ToR; it then crosses three links.
+	link := func(bytes int64) fabric.Time { return fabric.Time(bytes)*20 + 500*fabric.Nanosecond }
+	want := until + link(9082) + 2*link(83) + 4*link(86)
+	if got != want {
+		t.Errorf("bound %v, want %v", got, want)
 	}
 }
 
