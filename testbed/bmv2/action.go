@@ -2,7 +2,6 @@ package bmv2
 
 import (
 	"fmt"
-	"math/big"
 )
 
 type param struct {
@@ -286,5 +285,3 @@ func (c *compiler) u64(e *jVal) (uint32, error) {
 	}
 	return o.slot, nil
 }
-
-func (c *compiler) u64Const(v int64) uint32 { return c.constant(new(big.Int).SetInt64(v).Uint64()) }

@@ -151,10 +151,7 @@ func (w *bitWriter) put(v uint64, width uint) {
 // putWords appends the low width bits of a number in words.
 func (w *bitWriter) putWords(x []uint64, width int) {
 	for i := (width+63)/64 - 1; i >= 0; i-- {
-		n := width - 64*i
-		if n > 64 {
-			n = 64
-		}
+		n := min(width-64*i, 64)
 		w.put(x[i]&maskOf(n), uint(n))
 	}
 }

@@ -32,11 +32,11 @@ type ActionCall struct {
 type TargetKind uint8
 
 const (
-	// ByAction: the entry carries the action.
+	// ByAction means that the entry carries the action.
 	ByAction TargetKind = iota
-	// ByMember: a member of the table's action profile does.
+	// ByMember means that a member of the table's action profile does.
 	ByMember
-	// ByGroup: the selector picks a member of a group.
+	// ByGroup means that the selector picks a member of a group.
 	ByGroup
 )
 

@@ -221,9 +221,6 @@ func (c *compiler) widen(o operand, w int) uint32 {
 	return t
 }
 
-// narrowed returns one slot with the operand's low 64 bits.
-func (o operand) narrowed() uint32 { return o.slot }
-
 func (c *compiler) dataOp(e *jVal, need int) (operand, error) {
 	switch e.Op {
 	case "+", "-", "*", "&", "|", "^":
@@ -316,19 +313,6 @@ func rangeOf(op string, x, y operand) (lo, hi *big.Int) {
 var modularOps = map[string][2]opcode{
 	"+": {opAdd, opWAdd}, "-": {opSub, opWSub}, "*": {opMul, opWMul},
 	"&": {opAnd, opWAnd}, "|": {opOr, opWOr}, "^": {opXor, opWXor},
-}
-
-// operandRange finds the range of an expression without keeping its code.
-func (c *compiler) operandRange(e *jVal, need int) (operand, error) {
-	mark := len(c.code)
-	used := len(c.tempUsed)
-	o, err := c.data(e, need)
-	c.code = c.code[:mark]
-	for _, t := range c.tempUsed[used:] {
-		c.tempFree[t.n] = append(c.tempFree[t.n], t.slot)
-	}
-	c.tempUsed = c.tempUsed[:used]
-	return o, err
 }
 
 // modular compiles the operations whose low bits depend on the operands' low

@@ -218,7 +218,7 @@ func (c *compiler) castTo(op string, x operand, n int) operand {
 		return x
 	}
 	neg := x.lo.Sign() < 0
-	if n <= 64 && x.words == 1 && !(op == "usat_cast" && n == 64 && neg) {
+	if n <= 64 && x.words == 1 && (op != "usat_cast" || n != 64 || !neg) {
 		r.words, r.slot = 1, c.temp(1)
 		switch {
 		case op == "two_comp_mod":

@@ -127,7 +127,7 @@ func customCRC(name string) (crcSpec, bool) {
 		if i+1 >= len(tok) {
 			return s, false
 		}
-		ok := true
+		var ok bool
 		switch tok[i] {
 		case "poly": // 0x1 and then the polynomial, whose digits say how wide it is
 			d, cut := strings.CutPrefix(tok[i+1], "0x1")

@@ -12,9 +12,9 @@ type Input struct {
 type Stage uint8
 
 const (
-	// StageEgress: queue it at its egress port, then call [Switch.Egress].
+	// StageEgress asks to queue it at its egress port, then call [Switch.Egress].
 	StageEgress Stage = iota
-	// StageIngress: it was recirculated; call [Switch.Resume].
+	// StageIngress says that it was recirculated: call [Switch.Resume].
 	StageIngress
 )
 

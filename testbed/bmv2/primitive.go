@@ -6,16 +6,14 @@ import (
 
 // A call is a primitive too rare to have an opcode of its own.
 type call struct {
-	kind  callKind
-	id    int // array, calculation or stack, by kind
-	id2   int
-	a     uint32 // operand slots, by kind
-	b     uint32
-	dst   uint32
-	width int // bits of dst
-	words int
-	text  string
-	list  []logArg
+	kind callKind
+	id   int // array, calculation or stack, by kind
+	id2  int
+	a    uint32 // operand slots, by kind
+	b    uint32
+	dst  uint32
+	text string
+	list []logArg
 }
 
 type logArg struct {

@@ -92,10 +92,7 @@ func (s *Switch) run(p *Packet, start uint32) {
 		case opMinU:
 			v[in.dst] = min(v[in.a], in.imm)
 		case opClampS:
-			x := int64(v[in.a])
-			if x < 0 {
-				x = 0
-			}
+			x := max(int64(v[in.a]), 0)
 			v[in.dst] = min(uint64(x), in.imm)
 		case opClampB:
 			v[in.dst] = uint64(min(max(int64(v[in.a]), -int64(in.imm)-1), int64(in.imm)))

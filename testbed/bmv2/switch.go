@@ -46,7 +46,6 @@ type Switch struct {
 	pool  []*Packet
 	bufs  []*buffer
 	keep  *buffer // holds the last output until the next call
-	work  []*Packet
 	batch Batch
 
 	inTx bool
@@ -243,6 +242,3 @@ func (p *pkt) payload() ([]byte, int) {
 	real := p.end - p.pos
 	return p.buf.b[p.pos : p.pos+min(real, p.truncate)], max(0, min(real+p.virtual, p.truncate)-real)
 }
-
-// dataSize is the length of the bytes from the position on.
-func (p *pkt) dataSize() int { return min(p.end-p.pos+p.virtual, p.truncate) }

@@ -38,7 +38,7 @@ func snapshot(s *bmv2.Switch) string {
 		r, _ := s.Register(0, i)
 		m, set, _ := s.Meter(0, i)
 		n, b, _ := s.Counter(0, i)
-		out += fmt.Sprintln("cell", i, r, m, set, n, b)
+		out += fmt.Sprintln("cell", i, string(r), m, set, n, b)
 	}
 	out += fmt.Sprintln(maps.Collect(s.CloneSessions()), maps.Collect(s.MulticastGroups()))
 	return out

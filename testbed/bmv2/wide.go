@@ -1,5 +1,7 @@
 package bmv2
 
+import "slices"
+
 import "math/bits"
 
 // Arithmetic on numbers of several words, least significant first, in two's
@@ -49,9 +51,9 @@ func isZeroWords(a []uint64) bool {
 
 // cmpWords compares as unsigned numbers.
 func cmpWords(a, b []uint64) int {
-	for i := len(a) - 1; i >= 0; i-- {
-		if a[i] != b[i] {
-			if a[i] < b[i] {
+	for i, v := range slices.Backward(a) {
+		if v != b[i] {
+			if v < b[i] {
 				return -1
 			}
 			return 1

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
@@ -60,11 +61,12 @@ func (p *Pair) Write(u *p4.Update) error {
 
 // describe prints an answer to a write with what it says of the update.
 func describe(err error) string {
-	text := fmt.Sprint(err)
+	var text strings.Builder
+	text.WriteString(fmt.Sprint(err))
 	for _, d := range status.Convert(err).Details() {
-		text += fmt.Sprintf(" [%v]", d)
+		text.WriteString(fmt.Sprintf(" [%v]", d))
 	}
-	return text
+	return text.String()
 }
 
 // Run sends packets to both and compares what comes out.

@@ -120,11 +120,6 @@ func trailingZeros(b []byte, n int) bool {
 	return true
 }
 
-// uint32Bytes is the canonical byte string of v.
-func uint32Bytes(v uint32) []byte {
-	return canonical([]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
-}
-
 // bytesUint32 reads a byte string of up to 32 significant bits.
 func bytesUint32(b []byte, what string) (uint32, error) {
 	if err := checkWidth(b, 32, what); err != nil {

@@ -16,7 +16,7 @@ import (
 // gpath parses "/interfaces/interface[name=Ethernet1]/state".
 func gpath(s string) *gnmi.Path {
 	p := &gnmi.Path{}
-	for _, e := range strings.Split(strings.Trim(s, "/"), "/") {
+	for e := range strings.SplitSeq(strings.Trim(s, "/"), "/") {
 		if e == "" {
 			continue
 		}

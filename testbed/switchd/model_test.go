@@ -84,7 +84,7 @@ func TestRandomBatches(t *testing.T) {
 		forward := func(d *device) string {
 			out := ""
 			for i := range uint16(24) {
-				out += fmt.Sprint(d.outPorts(4, ipv4(byte(i%4), i*0x9e37)), d.outPorts(4, frame(byte(i%4), 1, uint16(i%5))))
+				out += fmt.Sprint(d.outPorts(4, ipv4(byte(i%4), i*0x9e37)), d.outPorts(4, frame(byte(i%4), 1, i%5)))
 			}
 			return out
 		}

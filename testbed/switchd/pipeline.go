@@ -1,6 +1,8 @@
 package switchd
 
 import (
+	"slices"
+
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
 
@@ -195,8 +197,8 @@ func (p *pipeline) end(keep bool) {
 		p.sw.Commit()
 	} else {
 		p.sw.Rollback()
-		for i := len(p.undo) - 1; i >= 0; i-- {
-			p.undo[i]()
+		for _, v := range slices.Backward(p.undo) {
+			v()
 		}
 	}
 	clear(p.undo)

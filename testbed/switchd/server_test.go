@@ -101,8 +101,7 @@ func TestServerKeepsTime(t *testing.T) {
 // makes it grow.
 func TestServerStalledSubscriber(t *testing.T) {
 	d := newDevice(t, nil).overBufconn()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := t.Context()
 	stream, err := d.gnmi.Subscribe(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -66,8 +66,7 @@ func rpcError(err error) error {
 	if err == nil {
 		return nil
 	}
-	var op *opError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*opError](err); ok {
 		return op.GRPCStatus().Err()
 	}
 	if _, ok := status.FromError(err); ok {
@@ -117,8 +116,7 @@ func within(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var op *opError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*opError](err); ok {
 		return &opError{code: op.code, msg: what + ": " + op.msg}
 	}
 	return fmt.Errorf("%s: %w", what, err)

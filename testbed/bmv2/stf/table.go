@@ -198,7 +198,7 @@ func (r *run) action(info bmv2.TableInfo, name, args string) (bmv2.Target, error
 	a := info.Actions[at]
 	c := bmv2.ActionCall{Action: a.ID, Args: make([][]byte, len(a.Params))}
 	given := 0
-	for _, arg := range strings.Split(args, ",") {
+	for arg := range strings.SplitSeq(args, ",") {
 		if arg = strings.TrimSpace(arg); arg == "" {
 			continue
 		}
