@@ -62,9 +62,9 @@ func (p *Pair) Write(u *p4.Update) error {
 // describe prints an answer to a write with what it says of the update.
 func describe(err error) string {
 	var text strings.Builder
-	text.WriteString(fmt.Sprint(err))
+	fmt.Fprint(&text, err)
 	for _, d := range status.Convert(err).Details() {
-		text.WriteString(fmt.Sprintf(" [%v]", d))
+		fmt.Fprintf(&text, " [%v]", d)
 	}
 	return text.String()
 }

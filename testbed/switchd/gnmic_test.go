@@ -90,7 +90,7 @@ func TestGnmic(t *testing.T) {
 	for _, encoding := range []string{"json_ietf", "proto"} {
 		run(`"UP"`, "get", "--encoding", encoding, "--path", oper)
 	}
-	run("Ethernet2", "get", "--encoding", "json_ietf", "--path", "openconfig-interfaces:/interfaces")
+	run("Ethernet2", "get", "--encoding", "json_ietf", "--path", "/interfaces")
 	run("UPDATE", "set", "--encoding", "json_ietf", "--update-path", enabled, "--update-value", "false")
 	mu.Lock()
 	p, _ := ports.Port(1)
