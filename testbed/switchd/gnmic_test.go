@@ -118,11 +118,13 @@ func TestGnmicStream(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	lines := make(chan string)
 	defer func() {
 		_ = cmd.Process.Kill()
+		for range lines { // until its reader ends
+		}
 		_ = cmd.Wait()
 	}()
-	lines := make(chan string)
 	go func() { // ends with the process
 		defer close(lines)
 		for s := bufio.NewScanner(io.Reader(out)); s.Scan(); {
