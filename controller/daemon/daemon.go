@@ -59,6 +59,7 @@ type device struct {
 	tenure   uint64
 	held     *p4rt.Held // read before the daemon settled
 	synced   bool       // deltas may be written
+	pending  int        // writes under way
 	audit    time.Time  // when the tables are to be read back
 	verdict  Verdict
 	entries  int // read back last

@@ -51,7 +51,15 @@ type lab struct {
 	fake     bool // in a synctest bubble
 	f        *fabric.Fabric
 	mu       sync.Mutex
-	switches map[string]*labSwitch // by address, which is the switch's name
+	switches map[string]*labSwitch  // by address, which is the switch's name
+	cut      map[fabric.LinkID]bool // links that carry nothing
+	conns    map[way][]net.Conn
+	blocked  map[way]bool
+}
+
+// way is a controller's way to a switch.
+type way struct {
+	controller, addr string
 }
 
 type labSwitch struct {
@@ -61,6 +69,7 @@ type labSwitch struct {
 	ports *switchd.Ports
 	core  *switchd.Core
 	gn    *switchd.GNMI
+	epoch uint32 // of port events
 
 	writes, entries, pushes int                          // RPCs, updates, pipelines
 	fault                   func(*p4.WriteRequest) error // nil: none
@@ -76,7 +85,10 @@ func newLab(t testing.TB, f *fabric.Fabric) *lab {
 	if _, err := loadProgram(); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, f: f, switches: map[string]*labSwitch{}}
+	l := &lab{
+		t: t, f: f, switches: map[string]*labSwitch{}, cut: map[fabric.LinkID]bool{},
+		conns: map[way][]net.Conn{}, blocked: map[way]bool{},
+	}
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		s := &labSwitch{lab: l, id: id}
@@ -101,6 +113,14 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 	s.core, err = switchd.New(switchd.Config{
 		DeviceID: uint64(s.id) + 1, Ports: s.ports, Now: now,
 		Load: func([]byte) (*bmv2.Program, error) { return loadProgram() },
+		// The data plane learns of ports by packets that the switch makes.
+		OnPortEvent: func(number uint32, up bool) {
+			s.epoch++
+			packet := p4src.AppendPortEvent(nil, uint16(number), up, s.epoch)
+			if sw := s.core.Switch(); sw != nil {
+				sw.Process(bmv2.Input{Port: p4src.PortEventPort, Data: packet}, func(bmv2.Output) {})
+			}
+		},
 	})
 	if err != nil {
 		s.lab.t.Fatal(err)
@@ -163,17 +183,42 @@ func (l *lab) close() {
 	}
 }
 
-func (l *lab) dial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:"+addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+func (l *lab) dial(addr string) (*grpc.ClientConn, error) { return l.dialer("")(addr) }
+
+// dialer returns how a controller reaches switches.
+func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
+	connect := func(ctx context.Context, addr string) (net.Conn, error) {
+		w := way{controller, addr}
+		l.mu.Lock()
+		lis, blocked := l.switches[addr].lis, l.blocked[w]
+		l.mu.Unlock()
+		if lis == nil || blocked {
+			return nil, fmt.Errorf("%s cannot be reached", addr)
+		}
+		conn, err := lis.DialContext(ctx)
+		if err == nil {
 			l.mu.Lock()
-			lis := l.switches[addr].lis
+			l.conns[w] = append(l.conns[w], conn)
 			l.mu.Unlock()
-			if lis == nil {
-				return nil, fmt.Errorf("%s is down", addr)
-			}
-			return lis.DialContext(ctx)
-		}))...)
+		}
+		return conn, err
+	}
+	return func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:"+addr, append(p4rt.DialOptions(),
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(connect))...)
+	}
+}
+
+// block cuts a controller off a switch, or lets it back.
+func (l *lab) block(w way, blocked bool) {
+	l.mu.Lock()
+	l.blocked[w] = blocked
+	conns := l.conns[w]
+	delete(l.conns, w)
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
 }
 
 // port sets the state of one end of a link, as its switch detects it.
@@ -195,9 +240,24 @@ func (l *lab) link(name string, up bool) fabric.LinkID {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	l.carry(id, up)
 	l.port(l.f.Link(id).A, up)
 	l.port(l.f.Link(id).B, up)
 	return id
+}
+
+// carry has a link carry packets, or not, without anybody being told.
+func (l *lab) carry(id fabric.LinkID, up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut[id] = !up
+}
+
+// carries reports whether a link carries packets.
+func (l *lab) carries(id fabric.LinkID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut[id]
 }
 
 func (l *lab) config() Config {
@@ -207,7 +267,7 @@ func (l *lab) config() Config {
 	}
 	c := Config{
 		Core: controller.Config{
-			Fabric: l.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, QuenchIntervalUs: 10, ControlPriority: 7,
+			Fabric: l.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, QuenchIntervalUs: 0, ControlPriority: 7,
 		},
 		Pipeline: pipeline, Targets: map[fabric.NodeID]Target{}, Own: 1, Dial: l.dial,
 		Backoff: backoff.Policy{First: 100 * time.Millisecond, Most: time.Second, Factor: 2, Jitter: 0.5},

@@ -198,6 +198,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 	}
 	d.repairs += uint64(n)
 	began := time.Now()
+	dev.pending++
 	dev.session.Write(dev.tenure, us, h.Stray, func(err error) {
 		d.inbox.put(func() {
 			d.wrote(dev, err)
@@ -210,6 +211,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 
 // wrote takes the outcome of a write.
 func (d *Daemon) wrote(dev *device, err error) {
+	dev.pending--
 	if err == nil || errors.Is(err, p4rt.ErrNotServing) {
 		return
 	}
@@ -266,6 +268,7 @@ func (d *Daemon) write(deltas []controller.SwitchDelta) {
 				continue
 			}
 			d.last.Switches++
+			dev.pending++
 			dev.session.Write(dev.tenure, x.Updates, nil, func(err error) {
 				d.inbox.put(func() {
 					d.wrote(dev, err)

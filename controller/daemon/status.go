@@ -27,7 +27,7 @@ type SwitchStatus struct {
 	GNMI      string     `json:"gnmi,omitempty"`
 	Phase     p4rt.Phase `json:"phase"`
 	Primary   bool       `json:"primary"`
-	Synced    bool       `json:"synced"` // its tables are as desired, or the writes under way make them so
+	Synced    bool       `json:"synced"` // its tables are as desired
 	Error     string     `json:"error,omitempty"`
 	Ports     string     `json:"ports"` // health of the port states
 	PortError string     `json:"ports_error,omitempty"`
@@ -82,13 +82,13 @@ func (d *Daemon) status() Status {
 	for _, dev := range d.switches {
 		x := SwitchStatus{
 			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
-			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: dev.synced, Error: dev.phaseErr,
+			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: dev.synced && dev.pending == 0, Error: dev.phaseErr,
 			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries,
 		}
 		if dev.ports == nil {
 			x.Ports = "none"
 		}
-		s.Ready = s.Ready && (dev.synced || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
+		s.Ready = s.Ready && (dev.synced && dev.pending == 0 || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
 		s.Switches = append(s.Switches, x)
 	}
 	for i := range d.f.Links() {
