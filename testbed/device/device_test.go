@@ -290,9 +290,6 @@ func TestQueueRate(t *testing.T) {
 		t.Error(diff)
 	}
 	for i, p := range got[1:] {
-		if gap := p.EnqAt + p.Delta - got[i].EnqAt - got[i].Delta; i > 0 && gap < 1 {
-			t.Errorf("packet %d left %d us after the one before", p.Tag, gap)
-		}
 		if left := p.EnqAt + p.Delta - got[0].EnqAt; int(left) < (i+1)*1000-2 {
 			t.Errorf("packet %d left %d us after the first came", p.Tag, left)
 		}

@@ -35,6 +35,7 @@ type process struct {
 	out  *bytes.Buffer
 	conn *grpc.ClientConn
 	p4   p4.P4RuntimeClient
+	ctl  p4.P4Runtime_StreamChannelClient
 	info *p4config.P4Info
 	stop context.CancelFunc
 }
@@ -79,7 +80,7 @@ func startSwitch(t testing.TB, ns *porttest.Namespace, command []string, interfa
 		t.Fatal(err)
 	}
 	p.p4 = p4.NewP4RuntimeClient(p.conn)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	p.stop = cancel
 	stream, err := p.p4.StreamChannel(ctx, grpc.WaitForReady(true))
 	if err != nil {
@@ -93,6 +94,7 @@ func startSwitch(t testing.TB, ns *porttest.Namespace, command []string, interfa
 	if _, err := stream.Recv(); err != nil {
 		t.Fatalf("arbitration: %v\n%s", err, p.out)
 	}
+	p.ctl = stream
 	return p
 }
 
