@@ -36,4 +36,5 @@ ci:
 	bash .ci/run
 
 clean:
-	rm -rf bin report.html demo.jsonl
+	rm -rf bin build
+	rm -f *.html *.jsonl *.pcap *.prof

@@ -4,6 +4,7 @@ package docs
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,11 +38,15 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestCommands runs every `bin/ethereal` command of a ```sh block, in a copy of
-// the place where a reader runs it. The others, such as make, are CI's.
-func TestCommands(t *testing.T) {
+// limit ends a documented command that hangs. A reader waits seconds.
+const limit = 5 * time.Minute
+
+// build returns a copy of the place where a reader runs commands: the binary,
+// the folders that commands read, and one to write into.
+func build(t *testing.T) string {
+	t.Helper()
 	if testing.Short() {
-		t.Skip("runs every documented command: skipped with -short")
+		t.Skip("builds the binary and runs it: skipped with -short")
 	}
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -56,29 +61,97 @@ func TestCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(dir, "build"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// ethereal runs the binary in dir, without a shell, so that the limit ends it and
+// not a shell around it.
+func ethereal(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "bin", "ethereal"), args...)
+	cmd.Dir = dir
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Errorf("%v: not done after %v", args, limit)
+	} else if err != nil {
+		t.Errorf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// TestCommands runs every `bin/ethereal` command of a ```sh block, in a copy of
+// the place where a reader runs it. The others, such as make, are CI's.
+func TestCommands(t *testing.T) {
+	dir := build(t)
 	ran := 0
 	for page, text := range pages(t) {
 		for _, m := range block.FindAllStringSubmatch(text, -1) {
 			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", " ")) {
-				line = strings.TrimSpace(line)
-				if !strings.HasPrefix(line, "bin/ethereal ") {
+				// A comment may stand behind a command.
+				line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+				args, ok := strings.CutPrefix(line, "bin/ethereal ")
+				if !ok || privileged(args) {
 					continue
 				}
 				ran++
 				t.Run(filepath.Base(page)+"/"+line, func(t *testing.T) {
-					ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-					defer cancel()
-					cmd := exec.CommandContext(ctx, "sh", "-ec", line)
-					cmd.Dir = dir
-					if out, err := cmd.CombinedOutput(); err != nil {
-						t.Errorf("%s: %s: %v\n%s", page, line, err, out)
+					if strings.ContainsAny(args, "|<>&;$`\"'*") {
+						t.Fatalf("%s: %s: needs a shell; show a plain command", page, line)
 					}
+					ethereal(t, dir, strings.Fields(args)...)
 				})
 			}
 		}
 	}
 	if ran == 0 {
 		t.Error("no page shows a command")
+	}
+}
+
+// privileged reports whether a command needs what a test does not have, network
+// interfaces of its own or other processes beside it, or goes on for ever.
+func privileged(args string) bool {
+	command, _, _ := strings.Cut(args, " ")
+	return command != "run" && command != "topo"
+}
+
+// TestFlags: the pages of commands have every flag that --help has.
+func TestFlags(t *testing.T) {
+	dir := build(t)
+	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
+	for _, command := range []string{"run", "topo"} {
+		page := pages(t)[filepath.Join("docs", "ethereal-"+command+".md")]
+		for _, f := range flag.FindAllString(ethereal(t, dir, command, "--help"), -1) {
+			if !strings.Contains(page, "`"+f+"`") && !strings.Contains(page, "`"+f+" ") {
+				t.Errorf("ethereal-%s.md lacks %s", command, f)
+			}
+		}
+	}
+}
+
+// TestResults: what the schema says of packets that are missing, the page says.
+func TestResults(t *testing.T) {
+	data, err := os.ReadFile("../testbed/report/result.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Properties map[string]struct{ Description string }
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	page := pages(t)[filepath.Join("docs", "results.md")]
+	for _, key := range []string{"drops", "lost_to_failure"} {
+		if want := "`" + key + "` | packets | " + s.Properties[key].Description + " |"; !strings.Contains(page, want) {
+			t.Errorf("results.md lacks %q", want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 //
 //	ethereal run SCENARIO    runs a scenario; shows a table, writes a report
 //	ethereal topo            prints a fabric as YAML, JSON or Graphviz
+//	ethereal switch          runs a P4 switch on network interfaces
 //
 // It exits with 0 when all runs ran (a collective that does not finish within
 // the scenario's deadline is a result, not a failure), with 1 when a run failed

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/virtual"
 )
@@ -142,5 +143,49 @@ schemes: [ethereal]
 	r, err := virtual.Runner()(context.Background(), runs[0], scenario.Observer{})
 	if err != nil || !r.Finished {
 		t.Errorf("over links without delay: %+v, %v", r, err)
+	}
+}
+
+// TestRingRestore runs the shipped scenario of two cuts and a restore under
+// Ethereal: everything arrives, and the controller repairs tables and tells the
+// agents for each of the three events, the return among them.
+func TestRingRestore(t *testing.T) {
+	s, err := scenario.Load("../scenarios/ring-restore.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = s.Override(scenario.Override{Schemes: []string{scenario.Ethereal}}); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 3 {
+		t.Fatalf("%d runs, want the healthy one, quench and gnmi", len(runs))
+	}
+	run := virtual.Runner()
+	for _, r := range runs {
+		result, err := run(context.Background(), r, scenario.Observer{})
+		if err != nil || !result.Finished {
+			t.Errorf("%v: finished %v, %v", r, result.Finished, err)
+			continue
+		}
+		count := map[report.Kind]int{}
+		for _, e := range result.Timeline {
+			count[e.Kind]++
+		}
+		failing := r.Notifier != scenario.NotifyNone
+		want := map[bool][2]int{false: {0, 0}, true: {2, 1}}[failing]
+		if got := [2]int{count[report.KindCut], count[report.KindRestore]}; got != want {
+			t.Errorf("%v: %v cuts and restores, want %v", r, got, want)
+		}
+		if (result.LostToFailure > 0) != failing {
+			t.Errorf("%v: %d packets lost", r, result.LostToFailure)
+		}
+		told := map[bool]int{true: 3}[r.Notifier == scenario.NotifyGNMI]
+		if count[report.KindWrite] != told || count[report.KindPush] != told {
+			t.Errorf("%v: %d repairs and %d pushes, want %d", r, count[report.KindWrite], count[report.KindPush], told)
+		}
 	}
 }

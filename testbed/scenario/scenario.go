@@ -125,7 +125,7 @@ type Agent struct {
 type Control struct {
 	GNMIDelay    fabric.Time `yaml:"gnmi_delay"`    // switch to controller: a notification
 	ComputeDelay fabric.Time `yaml:"compute_delay"` // in the controller
-	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch: a P4Runtime write
+	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch, a P4Runtime write, and back: each
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
 }
 
