@@ -3,6 +3,10 @@
 //
 //	ethereal run SCENARIO    runs a scenario; shows a table, writes a report
 //	ethereal topo            prints a fabric as YAML, JSON or Graphviz
+//	ethereal switch          is a P4 switch on Linux interfaces; also under the
+//	                         name of simple_switch_grpc
+//	ethereal controller      programs P4Runtime switches and follows their links;
+//	                         verify, status and drain ask it or the switches
 //	ethereal switch          runs a P4 switch on network interfaces
 //
 // It exits with 0 when all runs ran (a collective that does not finish within
@@ -26,7 +30,11 @@ func main() {
 	a := &app{
 		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr),
 	}
-	os.Exit(a.execute(ctx, os.Args[1:]))
+	args := os.Args[1:]
+	if switchArgs, ok := switchInvocation(os.Args); ok {
+		args = switchArgs
+	}
+	os.Exit(a.execute(ctx, args))
 }
 
 // isTerminal reports whether f is a terminal that can redraw a line.
