@@ -55,6 +55,7 @@ here is accepted and said so once. It needs CAP_NET_RAW, and CAP_NET_ADMIN to se
 		Example: `  ethereal switch -i 1@veth1 -i 2@veth2 program.json
   ethereal switch --no-p4 --device-id 1 -i 1@s1-eth1 -i 2@s1-eth2 -- --cpu-port 255 --grpc-server-addr 127.0.0.1:50051`,
 		DisableFlagParsing: true,
+		Args:               cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := parseSwitchOptions(args)
 			if err != nil {

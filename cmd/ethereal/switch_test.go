@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// The command lines of p4lang's Mininet scripts and of the P4 tutorials.
+func TestSwitchOptions(t *testing.T) {
+	dir := t.TempDir()
+	base := switchOptions{
+		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
+		queueDepth: 64, portEvents: "auto", coalesce: 50,
+	}
+	with := func(f func(*switchOptions)) *switchOptions {
+		o := base
+		f(&o)
+		return &o
+	}
+	tests := []struct {
+		args string
+		want *switchOptions
+	}{
+		{"-i 1@s1-eth1 -i 2@s1-eth2 --thrift-port 9090 --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 p.json --debugger --log-console",
+			with(func(o *switchOptions) {
+				o.interfaces = []switchInterface{{1, "s1-eth1"}, {2, "s1-eth2"}}
+				o.thriftPort, o.json, o.logConsole = 9090, "p.json", true
+				o.notes = []string{"--nanolog", "--debugger", "--thrift-port"}
+			})},
+		{"-i1@s1-eth1 --pcap " + dir + " --device-id 3 p.json --log-file x.log --log-flush -L debug -- --grpc-server-addr 0.0.0.0:50051",
+			with(func(o *switchOptions) {
+				o.interfaces = []switchInterface{{1, "s1-eth1"}}
+				o.pcap, o.deviceID, o.json, o.logFile, o.logLevel = dir, 3, "p.json", "x.log", "debug"
+				o.grpcAddr, o.notes = "0.0.0.0:50051", []string{"--log-flush"}
+			})},
+		{"--no-p4 --pcap p.json -- --cpu-port 255 --drop-port=510 --priority-queues 8 --disable-swap",
+			with(func(o *switchOptions) {
+				o.noP4, o.pcap, o.cpuPort, o.dropPort, o.queues = true, ".", 255, 510, 8
+				o.notes = []string{"--disable-swap", "p.json"}
+			})},
+		{"--no-p --device 0x10 --grpc-server-ssl --grpc-server-cert=c --grpc-server-key k",
+			with(func(o *switchOptions) {
+				o.noP4, o.deviceID, o.grpcTLS, o.grpcCert, o.grpcKey = true, 16, true, "c", "k"
+			})},
+		{"p.json --coalesce 0 --queue-depth 5 --queue-rate 100 --p4info i.txtpb --port-events off --ethernet-names",
+			with(func(o *switchOptions) {
+				o.json, o.coalesce, o.queueDepth, o.queueRate, o.p4info = "p.json", 0, 5, 100, "i.txtpb"
+				o.portEvents, o.ethernetName = "off", true
+			})},
+	}
+	begins := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
+	for _, tt := range tests {
+		got, err := parseSwitchOptions(strings.Fields(tt.args))
+		if err != nil {
+			t.Errorf("%s: %v", tt.args, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(switchOptions{}, switchInterface{}), cmpopts.IgnoreFields(switchOptions{}, "notes")); diff != "" {
+			t.Errorf("%s: %s", tt.args, diff)
+		}
+		if diff := cmp.Diff(tt.want.notes, got.notes, begins); diff != "" {
+			t.Errorf("%s: notes: %s", tt.args, diff)
+		}
+	}
+}
+
+func TestSwitchOptionErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                   "--no-p4",
+		"--no-such":                          "no option --no-such",
+		"-x":                                 "no option -x",
+		"--log":                              "--log-console, --log-file",
+		"-i":                                 "needs a value",
+		"-i 1":                               "PORT@IFACE",
+		"-i x@y p.json":                      "not a number",
+		"-i 1@a -i 1@b p.json":               "both a and b",
+		"-i 5@a p.json -- --cpu-port 5":      "--cpu-port 5",
+		"a.json b.json":                      "one program",
+		"p.json --cpu-port 0":                "not a port number",
+		"p.json --device-id 1 --device-id 2": "twice",
+		"p.json --log-console --log-file x":  "exclude",
+		"p.json --log-level loud":            "loud",
+		"p.json --no-p4=yes":                 "takes no value",
+		"p.json --grpc-server-ssl":           "--grpc-server-cert",
+		"p.json --grpc-server-key k":         "--grpc-server-ssl",
+		"p.json --packet-in ipc:///x":        "nanomsg",
+		"p.json --pcap=/no/such/directory":   "/no/such/directory",
+		"p.json --max-port-count 0 -i 1@a":   "--max-port-count",
+		"--no-p4 --p4info x":                 "needs the program's JSON",
+		"p.json --priority-queues 0":         "less than 1",
+		"p.json --use-files -1":              "less than 0",
+		"p.json --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth": "cacert",
+	} {
+		if _, err := parseSwitchOptions(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, not %q", args, err, want)
+		}
+	}
+}
+
+func FuzzSwitchOptions(f *testing.F) {
+	f.Add("-i 1@a --pcap=. p.json -- --cpu-port 255")
+	f.Add("--log-f x -L debug --no-p4")
+	f.Fuzz(func(_ *testing.T, line string) {
+		parseSwitchOptions(strings.Fields(line)) //nolint:errcheck // it must not panic
+	})
+}
+
+func TestSwitchInvocation(t *testing.T) {
+	got, ok := switchInvocation([]string{"/usr/bin/simple_switch_grpc", "--no-p4"})
+	if diff := cmp.Diff([]string{"switch", "--no-p4"}, got); !ok || diff != "" {
+		t.Error(ok, diff)
+	}
+	if _, ok := switchInvocation([]string{"ethereal", "switch"}); ok {
+		t.Error("ethereal is taken for simple_switch_grpc")
+	}
+	if _, ok := switchInvocation(nil); ok {
+		t.Error("nothing is taken for simple_switch_grpc")
+	}
+}
+
+// runSwitchCommand runs `ethereal switch` in this process until stop is
+// called; stop returns the error and what was written.
+func runSwitchCommand(t *testing.T, args ...string) (stop func() (error, string)) {
+	t.Helper()
+	c := newSwitchCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	var out bytes.Buffer
+	ready, w := newReadyWriter(&out)
+	c.SetArgs(args)
+	c.SetOut(w)
+	c.SetErr(w)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.ExecuteContext(ctx) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- err
+	case <-time.After(10 * time.Second):
+		t.Error("the switch does not say that it listens")
+	}
+	return func() (error, string) { //nolint:revive // the error is the first thing to look at
+		cancel()
+		err := <-done
+		return err, out.String()
+	}
+}
+
+// readyWriter closes a channel when the switch listens. One goroutine writes.
+type readyWriter struct {
+	out   *bytes.Buffer
+	ready chan struct{}
+	told  bool
+}
+
+func newReadyWriter(out *bytes.Buffer) (<-chan struct{}, *readyWriter) {
+	w := &readyWriter{out: out, ready: make(chan struct{})}
+	return w.ready, w
+}
+
+func (w *readyWriter) Write(b []byte) (int, error) {
+	n, err := w.out.Write(b)
+	if !w.told && strings.Contains(w.out.String(), "Server listening on ") {
+		w.told = true
+		close(w.ready)
+	}
+	return n, err
+}
+
+const lpmJSON = "../../testbed/device/testdata/lpm.json"
+
+// A switch without interfaces starts with a program or without, says what it
+// ignores, and ends without an error when told to.
+func TestSwitchStarts(t *testing.T) {
+	if _, err := os.Stat("/proc/net/netlink"); err != nil {
+		t.Skip("no netlink here")
+	}
+	for name, args := range map[string][]string{
+		"no program": {"--no-p4", "--grpc-server-addr", "127.0.0.1:0", "--debugger"},
+		"program":    {lpmJSON, "--grpc-server-addr", "unix:" + filepath.Join(t.TempDir(), "s"), "--debugger"},
+		"p4info":     {lpmJSON, "--p4info", strings.Replace(lpmJSON, ".json", ".p4info.txtpb", 1), "--grpc-server-addr=127.0.0.1:0", "--debugger"},
+	} {
+		err, out := runSwitchCommand(t, args...)()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if strings.Count(out, "--debugger has no effect") != 1 {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
+
+func TestSwitchFails(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(bad, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"no-such.json":      {"no-such.json"},
+		"bad.json":          {bad, "--use-files", "0"},
+		"no-such-interface": {"--no-p4", "-i", "1@no-such-interface"},
+		"--p4info":          {lpmJSON, "--p4info", bad},
+	} {
+		err, _ := runSwitchCommand(t, args...)()
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, errRun) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestSwitchHelp(t *testing.T) {
+	for args, want := range map[string]string{"--help": "--cpu-port PORT", "-v": "ethereal ", "--json-version": "2."} {
+		c := newSwitchCommand()
+		var out bytes.Buffer
+		c.SetArgs([]string{args})
+		c.SetOut(&out)
+		if err := c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v\n%s", args, err, &out)
+		}
+	}
+}
+
+// STF scripts from the command line: one that passes, one that does not.
+func TestSwitchSTF(t *testing.T) {
+	dir := t.TempDir()
+	packet := "020000000001 020000000002 0800 45000014000000004011 0000 0a000001 0a000002"
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	add := "add ipv4_lpm hdr.ipv4.dst:0x0a000000/24 forward(dmac:0x020000000009, port:2)\n"
+	add = strings.Replace(add, "hdr.", "", 1)
+	good := write("good.stf", add+"packet 1 "+packet+"\nexpect 2 020000000009 020000000001 0800 45000014000000003f11 **** 0a000001 0a000002 $\n")
+	bad := write("bad.stf", add+"packet 1 "+packet+"\nexpect 3 020000000009\n")
+	run := func(scripts ...string) (string, error) {
+		c := newSwitchCommand()
+		c.SilenceErrors, c.SilenceUsage = true, true
+		var out bytes.Buffer
+		c.SetArgs(append([]string{"test", "--json", lpmJSON}, scripts...))
+		c.SetOut(&out)
+		err := c.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	if out, err := run(good); err != nil || !strings.Contains(out, "pass ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(good, bad); !errors.Is(err, errRun) || !strings.Contains(out, "FAIL ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
