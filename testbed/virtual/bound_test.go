@@ -119,9 +119,10 @@ func drawCollective(rt *rapid.T, ranks int, payload fabric.Bytes) scenario.Colle
 	return c
 }
 
-// drawFailure draws a healthy case, or one in which a link between switches is
-// cut, or two are if no controller is to hear of it, early enough to matter, and
-// perhaps restored.
+// drawFailure draws a healthy case, or one in which a link or two between
+// switches are cut, early enough to matter, and perhaps restored. Where a
+// controller is told there is one cut only, so that no second change comes while
+// it is at work on the first.
 func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 	notifier := rapid.SampledFrom([]scenario.Notifier{
 		scenario.NotifyNone, scenario.NotifyTimeout, scenario.NotifyQuench, scenario.NotifyGNMI, scenario.NotifyAll,
@@ -140,7 +141,7 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 		at := fabric.Time(rapid.IntRange(0, 20).Draw(rt, "us until the cut")) * fabric.Microsecond
 		detection := fabric.Time(rapid.IntRange(0, 10).Draw(rt, "us until detected")) * fabric.Microsecond
 		c.Events = append(c.Events, scenario.Event{At: at, Link: link, Action: scenario.Cut, Detection: detection})
-		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 {
+		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 && !notifier.GNMI() {
 			c.Events = append(c.Events, scenario.Event{
 				At: at + fabric.Time(out)*fabric.Microsecond, Link: link, Action: scenario.Restore, Detection: detection,
 			})
