@@ -33,9 +33,8 @@ type dcqcn struct {
 }
 
 // cnp takes a congestion notification packet.
-func (r *rate) cnp(e *Endpoint, now fabric.Time) {
-	d := r.dcqcn
-	r.elapse(e, now)
+func (d *dcqcn) cnp(e *Endpoint, r *rate, now fabric.Time) {
+	d.elapse(e, r, now)
 	d.target = r.now
 	r.set(e, r.less(e))
 	r.alpha += (alphaOne - r.alpha) >> dcqcnGainShift
@@ -47,26 +46,24 @@ func (r *rate) cnp(e *Endpoint, now fabric.Time) {
 }
 
 // sent takes the word that the QP sends a packet of that many bytes.
-func (r *rate) sent(e *Endpoint, now fabric.Time, bytes int64) {
-	d := r.dcqcn
+func (d *dcqcn) sent(e *Endpoint, r *rate, now fabric.Time, bytes int64) {
 	if !d.slowed {
 		return
 	}
-	r.elapse(e, now)
+	d.elapse(e, r, now)
 	if d.bytesLeft -= bytes; d.bytesLeft <= 0 && d.slowed {
 		d.bytesLeft += dcqcnByteCounter
 		d.byBytes++
-		r.increase(e)
+		d.increase(e, r)
 	}
 }
 
 // elapse does what the timers ask for until now.
-func (r *rate) elapse(e *Endpoint, now fabric.Time) {
-	d := r.dcqcn
+func (d *dcqcn) elapse(e *Endpoint, r *rate, now fabric.Time) {
 	for d.slowed && d.increaseAt <= now {
 		d.increaseAt += dcqcnIncreaseTimer
 		d.byTime++
-		r.increase(e)
+		d.increase(e, r)
 	}
 	if d.alphaAt == 0 { // no CNP yet
 		return
@@ -80,8 +77,7 @@ func (r *rate) elapse(e *Endpoint, now fabric.Time) {
 // increase is one step up: fast recovery towards the rate before the cut, after
 // F steps by either count additive increase of that rate, after F steps by both
 // hyper increase.
-func (r *rate) increase(e *Endpoint) {
-	d := r.dcqcn
+func (d *dcqcn) increase(e *Endpoint, r *rate) {
 	switch {
 	case max(d.byTime, d.byBytes) < dcqcnFastRecovery:
 	case min(d.byTime, d.byBytes) > dcqcnFastRecovery:

@@ -13,11 +13,10 @@ import (
 func TestDCQCN(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
 	e := w.hosts[0].e
-	var r rate
-	r.begin(e)
+	r, d := newRate(e), &dcqcn{}
 	at := func(us, want int64) {
 		t.Helper()
-		r.sent(e, fabric.Time(us)*fabric.Microsecond, 0)
+		d.sent(e, &r, fabric.Time(us)*fabric.Microsecond, 0)
 		if got := int64(r.now / fabric.Mbps); got < want-1 || got > want+1 {
 			t.Fatalf("at %d us: %d Mb/s, want %d", us, got, want)
 		}
@@ -26,7 +25,7 @@ func TestDCQCN(t *testing.T) {
 		}
 	}
 	at(100, 400_000)
-	r.cnp(e, 100*fabric.Microsecond) // alpha is 1
+	d.cnp(e, &r, 100*fabric.Microsecond) // alpha is 1
 	at(101, 200_000)
 	at(154, 200_000)
 	at(155, 300_000) // half of the way back, each 55 us
@@ -34,31 +33,31 @@ func TestDCQCN(t *testing.T) {
 	at(265, 375_000)
 	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
 	// half of that, and goes back to 375.
-	r.cnp(e, 266*fabric.Microsecond)
+	d.cnp(e, &r, 266*fabric.Microsecond)
 	at(266, 189_688)
 	at(321, 282_344)
 	// A second CNP before the rate is back lowers the target.
-	r.cnp(e, 322*fabric.Microsecond)
+	d.cnp(e, &r, 322*fabric.Microsecond)
 	cut := int64(r.now / fabric.Mbps)
 	at(377, (cut+282_344)/2)
 	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.
 	at(377+3*55, 282_344-(282_344-cut)/16)
-	before := r.dcqcn.target
+	before := d.target
 	at(377+4*55, 282_344+20-(282_344-cut)/32)
-	if r.dcqcn.target != before+40*fabric.Mbps {
-		t.Errorf("target %v after %v", r.dcqcn.target, before)
+	if d.target != before+40*fabric.Mbps {
+		t.Errorf("target %v after %v", d.target, before)
 	}
 	// The byte counter counts as well; with both above F the steps grow.
 	for range 6 {
-		r.sent(e, 600*fabric.Microsecond, dcqcnByteCounter)
+		d.sent(e, &r, 600*fabric.Microsecond, dcqcnByteCounter)
 	}
-	before = r.dcqcn.target
-	r.sent(e, (377+6*55)*fabric.Microsecond, 0) // 7 by time, 6 by bytes
-	if got := r.dcqcn.target - before; got != 2*400*fabric.Mbps {
+	before = d.target
+	d.sent(e, &r, (377+6*55)*fabric.Microsecond, 0) // 7 by time, 6 by bytes
+	if got := d.target - before; got != 2*400*fabric.Mbps {
 		t.Errorf("two steps of hyper increase add %v", got)
 	}
-	r.sent(e, 200*fabric.Millisecond, 0)
-	if r.now != e.cfg.LineRate || r.dcqcn.slowed {
+	d.sent(e, &r, 200*fabric.Millisecond, 0)
+	if r.now != e.cfg.LineRate || d.slowed {
 		t.Errorf("%v in the end", r.now)
 	}
 	if e.Stats().RateCuts != 3 {

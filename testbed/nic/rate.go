@@ -20,20 +20,11 @@ type rate struct {
 	roundEnd      int32 // packet that ends the round trip
 	cutEnd        int32 // packet up to which a cut has been made
 	acks, markers int32 // packets acknowledged in the round trip, and of those marked
-
-	dcqcn *dcqcn // nil unless it is the control
 }
 
-// begin begins at line rate with alpha 1, so that the first mark halves it.
-func (r *rate) begin(e *Endpoint) {
-	*r = rate{now: e.cfg.LineRate, gap: e.fullGap, alpha: alphaOne, dcqcn: r.dcqcn}
-	if e.cfg.Control != DCQCN {
-		return
-	}
-	if r.dcqcn == nil {
-		r.dcqcn = &dcqcn{}
-	}
-	*r.dcqcn = dcqcn{}
+// newRate begins at line rate with alpha 1, so that the first mark halves it.
+func newRate(e *Endpoint) rate {
+	return rate{now: e.cfg.LineRate, gap: e.fullGap, alpha: alphaOne}
 }
 
 // less returns the rate less alpha/2 of it.

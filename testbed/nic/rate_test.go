@@ -19,8 +19,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{}
-	q.rate.begin(e)
+	q := &qp{rate: newRate(e)}
 	q.sent = int32(packets)
 	var rates []int64
 	for r := range rounds {

@@ -101,8 +101,8 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		e.receiveData(now, &p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
-		if q := e.lookup(p.src, p.qpn); q != nil && q.rate.dcqcn != nil {
-			q.rate.cnp(e, now)
+		if q := e.lookup(p.src, p.qpn); q != nil && q.more != nil && q.more.dcqcn != nil {
+			q.more.dcqcn.cnp(e, &q.rate, now)
 		}
 	default:
 		e.stats.Malformed++
@@ -132,7 +132,7 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.StaleAcks++
 		return
 	}
-	if q.selective == nil {
+	if q.selective() == nil {
 		e.onAck(now, q, p, nak)
 		return
 	}

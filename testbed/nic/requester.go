@@ -92,9 +92,48 @@ type qp struct {
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
 	rate     rate
-	timing   timing // of balanced QPs
+	more     *more // nil unless the QP needs it, so that most stay small
+}
 
+// more is the state of QPs that are balanced, or have receivers that reorder, or
+// DCQCN.
+type more struct {
+	timing    timing     // of balanced QPs
 	selective *selective // nil: go-back-N
+	dcqcn     *dcqcn     // nil: another control
+}
+
+// more returns a new QP's further state, recycled if q has had some before.
+func (e *Endpoint) more(q *qp) *more {
+	if !q.balanced && e.cfg.Receiver == GoBackN && e.cfg.Control != DCQCN {
+		return nil
+	}
+	m := q.more
+	if m == nil {
+		m = &more{}
+	}
+	m.timing = timing{}
+	if e.cfg.Receiver != GoBackN {
+		if m.selective == nil {
+			m.selective = &selective{}
+		}
+		m.selective.begin(e.threshold(q))
+	}
+	if e.cfg.Control == DCQCN {
+		if m.dcqcn == nil {
+			m.dcqcn = &dcqcn{}
+		}
+		*m.dcqcn = dcqcn{}
+	}
+	return m
+}
+
+// selective returns what the QP has for receivers that reorder; nil: go-back-N.
+func (q *qp) selective() *selective {
+	if q.more == nil {
+		return nil
+	}
+	return q.more.selective
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
@@ -104,7 +143,9 @@ func (q *qp) total() int32 { return q.data + q.nudges }
 func (q *qp) goBack() {
 	q.nextOut = q.unacked
 	q.nudges = 0
-	q.timing.packet = 0 // its ACK could be for either copy
+	if q.more != nil {
+		q.more.timing.packet = 0 // its ACK could be for either copy
+	}
 }
 
 // payload returns the bytes of data in packets from up to below to.
@@ -159,14 +200,8 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.unacked, q.nextOut, q.sent = 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
-	q.rate.begin(e)
-	q.timing = timing{}
-	if e.cfg.Receiver != GoBackN {
-		if q.selective == nil {
-			q.selective = &selective{}
-		}
-		q.selective.begin(e.threshold(q))
-	}
+	q.rate = newRate(e)
+	q.more = e.more(q)
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
@@ -314,7 +349,7 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		}
 		if i == q.sent {
 			if q.balanced {
-				q.timing.sent(now, i)
+				q.more.timing.sent(now, i)
 			}
 			q.sent++
 		} else {
@@ -323,14 +358,14 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		if i == q.nextOut {
 			q.nextOut++
 		} else {
-			q.selective.repeated(q, i)
+			q.more.repeated(i)
 		}
 		e.stats.DataSent++
-		if q.rate.dcqcn != nil {
-			q.rate.sent(e, now, int64(f.Len+f.Tail))
+		if q.more != nil && q.more.dcqcn != nil {
+			q.more.dcqcn.sent(e, &q.rate, now, int64(f.Len+f.Tail))
 		}
 		q.sendAt = now + e.gap(q, f.Len+f.Tail)
-		if !e.cfg.RTOByAck && q.selective == nil || q.expireAt == never {
+		if !e.cfg.RTOByAck && q.selective() == nil || q.expireAt == never {
 			e.restart(now, q)
 		}
 		if _, ok := e.pick(q); ok {
@@ -389,7 +424,7 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 		return
 	}
 	if q.balanced && !nak {
-		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.timing.acked(now, q.unacked, upTo)})
+		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.more.timing.acked(now, q.unacked, upTo)})
 	}
 	if upTo < q.unacked || !nak && upTo == q.unacked {
 		e.stats.StaleAcks++
@@ -438,8 +473,8 @@ func (e *Endpoint) settle(now fabric.Time, q *qp, bytes int64) {
 // restart starts the QP's retransmission timer anew.
 func (e *Endpoint) restart(now fabric.Time, q *qp) {
 	q.expireAt = now + e.cfg.RTO
-	if q.selective != nil {
-		q.selective.old = q.sent
+	if s := q.selective(); s != nil {
+		s.old = q.sent
 	}
 	if !q.timed {
 		q.timed = true
@@ -466,9 +501,9 @@ func (e *Endpoint) expire(now fabric.Time) {
 		q := e.expiring.pop()
 		q.timed = false
 		q.expireAt = never
-		if q.selective != nil {
-			q.selective.expired(q)
-			q.timing.packet = 0
+		if s := q.selective(); s != nil {
+			s.expired(q)
+			q.more.timing.packet = 0
 		} else {
 			q.goBack()
 		}

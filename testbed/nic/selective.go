@@ -33,7 +33,7 @@ func (s *selective) begin(threshold int32) {
 // pick returns the packet that the QP has to send next. ok is false if there
 // is none for now.
 func (e *Endpoint) pick(q *qp) (i int32, ok bool) {
-	s := q.selective
+	s := q.selective()
 	if s == nil {
 		return q.nextOut, q.nextOut < q.total()
 	}
@@ -48,7 +48,7 @@ func (e *Endpoint) pick(q *qp) (i int32, ok bool) {
 
 // onSelectiveAck handles an ACK of one packet, in MSN, and of all up to another.
 func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
-	s := q.selective
+	s := q.selective()
 	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked)) + 1
 	own := q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
 	if upTo > q.sent || own >= q.sent {
@@ -56,7 +56,7 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 		return
 	}
 	if q.balanced {
-		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.timing.acked(now, own, own+1)})
+		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.more.timing.acked(now, own, own+1)})
 	}
 	newly, bytes := int32(0), int64(0)
 	take := func(i int32) {
@@ -93,10 +93,10 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 }
 
 // repeated notes that a packet has been sent again.
-func (s *selective) repeated(q *qp, i int32) {
-	s.again = i + 1
-	if q.timing.packet == i+1 {
-		q.timing.packet = 0
+func (m *more) repeated(i int32) {
+	m.selective.again = i + 1
+	if m.timing.packet == i+1 {
+		m.timing.packet = 0
 	}
 }
 
