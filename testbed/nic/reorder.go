@@ -59,7 +59,9 @@ func (e *Endpoint) receiveReordered(now fabric.Time, c *context, p *packet) {
 	}
 	if r.got.has(i) {
 		e.stats.Duplicates++
+		ce := c.ce // a mark is for an ACK that is news
 		e.replySelective(now, c, p)
+		c.ce = ce
 		return
 	}
 	if ahead >= e.span {

@@ -177,3 +177,42 @@ func TestSelectiveRepeat(t *testing.T) {
 		}
 	}
 }
+
+// An ACK of a duplicate says nothing new, so a mark stays for one that does.
+func TestMarkKept(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Receiver = Ideal })
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 3 * 9000})
+	var packets [][]byte
+	var buf [MaxHeader]byte
+	for range 3 {
+		f, ok := w.hosts[0].e.Next(w.now, buf[:])
+		if !ok {
+			t.Fatal("nothing to send")
+		}
+		packets = append(packets, append([]byte(nil), buf[:f.Len]...))
+		w.now += fabric.Microsecond
+	}
+	r := w.hosts[1].e
+	receive := func(i int, marked bool) {
+		hdr := append([]byte(nil), packets[i]...)
+		if marked {
+			setCE(hdr)
+		}
+		r.Receive(w.now, hdr, 9004)
+		f, ok := r.Next(w.now, buf[:])
+		if !ok {
+			t.Fatalf("no ACK of packet %d", i)
+		}
+		w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
+	}
+	receive(0, false)
+	receive(0, true)
+	if n := w.hosts[0].e.Stats().Marked; n != 0 {
+		t.Fatalf("%d marks taken of a stale ACK", n)
+	}
+	receive(2, false)
+	receive(1, false)
+	if s := w.hosts[0].e.Stats(); s.Marked != 1 || s.QPsDone != 1 || s.StaleAcks != 1 {
+		t.Errorf("%+v", s)
+	}
+}
