@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -123,6 +124,9 @@ func (c *chaos) event() {
 	switch kind {
 	case "link":
 		id := c.links[c.rng.IntN(len(c.links))]
+		if downs := c.downs(); len(downs) >= maxDown {
+			id = downs[c.rng.IntN(len(downs))]
+		}
 		c.down[uint32(id)] = !c.down[uint32(id)]
 		c.link(c.f.LinkName(id), !c.down[uint32(id)])
 	case "one end":
@@ -181,6 +185,19 @@ func (c *chaos) event() {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// maxDown is how many links are down at one time at most.
+const maxDown = 5
+
+// downs returns the links that are down.
+func (c *chaos) downs() (ids []fabric.LinkID) {
+	for _, id := range c.links {
+		if c.down[uint32(id)] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // heal ends all that keeps a controller from its switches.
@@ -321,6 +338,9 @@ func TestChaos(t *testing.T) {
 			ok, lost := tr.stop()
 			fates[arrived] += ok
 			for k, n := range lost {
+				if strings.HasPrefix(k, dropped+" by ") {
+					k = dropped
+				}
 				fates[k] += n
 			}
 			c.heal()

@@ -29,7 +29,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, fatTree(t, 4))
+		l := newLab(t, fatTree(t, 4), false)
 		l.fake = true
 		defer l.close()
 		f(t, l)

@@ -49,6 +49,7 @@ func fatTree(t testing.TB, k int) *fabric.Fabric {
 type lab struct {
 	t        testing.TB
 	fake     bool // in a synctest bubble
+	tcp      bool // over the loopback instead of within the process
 	f        *fabric.Fabric
 	mu       sync.Mutex
 	switches map[string]*labSwitch  // by address, which is the switch's name
@@ -74,19 +75,19 @@ type labSwitch struct {
 	writes, entries, pushes int                          // RPCs, updates, pipelines
 	fault                   func(*p4.WriteRequest) error // nil: none
 
-	srv  *grpc.Server // nil: down
-	lis  *bufconn.Listener
-	stop context.CancelFunc
-	done sync.WaitGroup
+	srv     *grpc.Server                                // nil: down
+	connect func(ctx context.Context) (net.Conn, error) // nil: down
+	stop    context.CancelFunc
+	done    sync.WaitGroup
 }
 
-func newLab(t testing.TB, f *fabric.Fabric) *lab {
+func newLab(t testing.TB, f *fabric.Fabric, tcp bool) *lab {
 	t.Helper()
 	if _, err := loadProgram(); err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{
-		t: t, f: f, switches: map[string]*labSwitch{}, cut: map[fabric.LinkID]bool{},
+		t: t, f: f, tcp: tcp, switches: map[string]*labSwitch{}, cut: map[fabric.LinkID]bool{},
 		conns: map[way][]net.Conn{}, blocked: map[way]bool{},
 	}
 	for i := range f.Switches() {
@@ -97,6 +98,21 @@ func newLab(t testing.TB, f *fabric.Fabric) *lab {
 		l.switches[f.Name(id)] = s
 	}
 	return l
+}
+
+// listen returns a listener, and how to connect to it.
+func (l *lab) listen() (net.Listener, func(context.Context) (net.Conn, error)) {
+	if !l.tcp {
+		lis := bufconn.Listen(1 << 16)
+		return lis, lis.DialContext
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.t.Skipf("no TCP on the loopback: %v", err)
+	}
+	return lis, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", lis.Addr().String())
+	}
 }
 
 // boot starts the switch with empty tables, ports as given; nil: all up.
@@ -132,7 +148,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 
 // up starts the switch's servers.
 func (s *labSwitch) up() {
-	lis := bufconn.Listen(1 << 16)
+	lis, connect := s.lab.listen()
 	srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
@@ -158,7 +174,7 @@ func (s *labSwitch) up() {
 	shell.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.lab.mu.Lock()
-	s.srv, s.lis, s.stop = srv, lis, cancel
+	s.srv, s.connect, s.stop = srv, connect, cancel
 	s.lab.mu.Unlock()
 	s.done.Go(func() { shell.Run(ctx) })
 	s.done.Go(func() { srv.Serve(lis) })
@@ -173,7 +189,7 @@ func (s *labSwitch) down() {
 	s.stop()
 	s.done.Wait()
 	s.lab.mu.Lock()
-	s.srv, s.lis = nil, nil
+	s.srv, s.connect = nil, nil
 	s.lab.mu.Unlock()
 }
 
@@ -190,12 +206,12 @@ func (l *lab) dialer(controller string) func(string) (*grpc.ClientConn, error) {
 	connect := func(ctx context.Context, addr string) (net.Conn, error) {
 		w := way{controller, addr}
 		l.mu.Lock()
-		lis, blocked := l.switches[addr].lis, l.blocked[w]
+		dial, blocked := l.switches[addr].connect, l.blocked[w]
 		l.mu.Unlock()
-		if lis == nil || blocked {
+		if dial == nil || blocked {
 			return nil, fmt.Errorf("%s cannot be reached", addr)
 		}
-		conn, err := lis.DialContext(ctx)
+		conn, err := dial(ctx)
 		if err == nil {
 			l.mu.Lock()
 			l.conns[w] = append(l.conns[w], conn)
