@@ -86,7 +86,7 @@ type Config struct {
 	// program's log_msg when LogMessages is set. Nil: nothing is logged.
 	Log         *slog.Logger
 	LogMessages bool
-	// Now is the time; nil: the system's. It must not go back.
+	// Now is the time, which must not go back. Nil: the system's.
 	Now func() time.Time
 }
 
@@ -105,9 +105,6 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	switch {
 	case c.Queues < 0 || c.Queues > maxQueues:

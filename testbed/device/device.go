@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -35,7 +36,8 @@ const maxRecirculated = 1024
 type Device struct {
 	cfg    Config
 	log    *slog.Logger
-	start  int64 // ns since the Unix epoch when the data plane's clock was 0
+	base   time.Time // when the data plane's clock was 0
+	start  int64     // the same, in ns since the Unix epoch
 	poller *port.Poller
 
 	mu     lock
@@ -95,7 +97,11 @@ func New(cfg Config) (*Device, error) {
 		return nil, err
 	}
 	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
-	d.start = cfg.Now().UnixNano()
+	d.base = time.Now()
+	if cfg.Now != nil {
+		d.base = cfg.Now()
+	}
+	d.start = d.base.UnixNano()
 	poller, err := port.NewPoller()
 	if err != nil {
 		return nil, err
@@ -164,16 +170,15 @@ func (d *Device) addServices() (err error) {
 	if d.cfg.LogMessages {
 		cfg.Log = func(r bmv2.LogRecord) { d.log.Info("program", "message", r.Text) }
 	}
-	now := func() int64 { return d.cfg.Now().UnixNano() }
 	d.core, err = switchd.New(switchd.Config{
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
-		Now: now, Epoch: d.start, Switch: cfg,
+		Now: d.unix, Epoch: d.start, Switch: cfg,
 		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, OnPortEvent: d.onPortEvent,
 	})
 	if err != nil {
 		return err
 	}
-	if d.gnmi, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: d.states, Now: now}); err != nil {
+	if d.gnmi, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: d.states, Now: d.unix}); err != nil {
 		return err
 	}
 	d.server = switchd.NewServer(&d.mu, d.core, d.gnmi)
@@ -357,7 +362,7 @@ func (d *Device) linkChanged(l port.Link) {
 	if e == nil {
 		return
 	}
-	if err := d.states.SetOper(e.number, l.Up, d.cfg.Now().UnixNano()); err != nil {
+	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
 		d.log.Error("link state", "err", err)
 	}
 }
