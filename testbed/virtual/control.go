@@ -23,6 +23,11 @@ type control struct {
 	w        *world
 	core     *controller.Core
 	sessions []session // by NodeID - Hosts
+
+	// Deltas that wait for those being written: a delta builds on the tables
+	// that the one before leaves.
+	waiting []controller.SwitchDelta
+	writing bool
 }
 
 // session is the controller's P4Runtime stream to one switch and what it knows of
@@ -140,7 +145,25 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 	for _, notice := range ready.Notices {
 		c.w.net.At(computed+delays.PushDelay, func(now fabric.Time) { c.push(now, notice) })
 	}
-	c.w.net.At(computed, func(now fabric.Time) { c.writeStages(now, ready.Writes) })
+	c.w.net.At(computed, func(now fabric.Time) { c.write(now, ready.Writes) })
+}
+
+// write writes deltas once all earlier ones are written.
+func (c *control) write(now fabric.Time, deltas []controller.SwitchDelta) {
+	if c.writing {
+		// The stages of what waits follow one another, whatever their numbers.
+		first := 0
+		if n := len(c.waiting); n > 0 {
+			first = c.waiting[n-1].Stage + 1
+		}
+		for _, d := range deltas {
+			d.Stage += first
+			c.waiting = append(c.waiting, d)
+		}
+		return
+	}
+	c.writing = true
+	c.writeStages(now, deltas)
 }
 
 // push hands a link update to every agent.
@@ -155,8 +178,11 @@ func (c *control) push(now fabric.Time, u *statepb.Update) {
 // when all of it is acknowledged.
 func (c *control) writeStages(now fabric.Time, deltas []controller.SwitchDelta) {
 	if len(deltas) == 0 {
-		c.w.note(now, report.KindWrite, "controller", "all table writes acknowledged")
-		return
+		if deltas, c.waiting = c.waiting, nil; len(deltas) == 0 {
+			c.writing = false
+			c.w.note(now, report.KindWrite, "controller", "all table writes acknowledged")
+			return
+		}
 	}
 	stage := 1
 	for stage < len(deltas) && deltas[stage].Stage == deltas[0].Stage {

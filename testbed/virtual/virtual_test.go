@@ -353,6 +353,25 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// TestChangesOverlap: links change while the controller still writes what an
+// earlier change asked for.
+func TestChangesOverlap(t *testing.T) {
+	lab := newLab(t)
+	for _, gap := range []fabric.Time{fabric.Microsecond, 40 * fabric.Microsecond, 150 * fabric.Microsecond} {
+		runs := demo(t, func(s *scenario.Scenario) {
+			s.Collectives = s.Collectives[:1]
+			first := s.Failures[1].Events[0]
+			second, back := first, first
+			second.Link, second.At = "agg3-core2", first.At+gap
+			back.Action, back.At = scenario.Restore, first.At+2*gap+first.Detection
+			s.Failures[1].Events = []scenario.Event{first, second, back}
+		}, func(r scenario.Run) bool { return ethereal(r) && r.Notifier == scenario.NotifyGNMI })
+		if r := mustRun(t, lab, runs[0]); !r.Finished {
+			t.Errorf("changes %v apart: not finished", gap)
+		}
+	}
+}
+
 // TestInterrupt: a cancelled run says what it knows.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
