@@ -120,9 +120,7 @@ func drawCollective(rt *rapid.T, ranks int, payload fabric.Bytes) scenario.Colle
 }
 
 // drawFailure draws a healthy case, or one in which a link or two between
-// switches are cut, early enough to matter, and perhaps restored. Where a
-// controller is told there is one cut only, so that no second change comes while
-// it is at work on the first.
+// switches are cut, early enough to matter, and perhaps restored.
 func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 	notifier := rapid.SampledFrom([]scenario.Notifier{
 		scenario.NotifyNone, scenario.NotifyTimeout, scenario.NotifyQuench, scenario.NotifyGNMI, scenario.NotifyAll,
@@ -130,10 +128,7 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 	if notifier == scenario.NotifyNone {
 		return []scenario.Failure{{Name: "healthy"}}
 	}
-	cuts := 2
-	if notifier.GNMI() {
-		cuts = 1
-	}
+	const cuts = 2
 	c := scenario.Failure{Name: "cut", Notifiers: []scenario.Notifier{notifier}}
 	links := rapid.SliceOfNDistinct(rapid.IntRange(f.Hosts(), f.Links()-1), 1, cuts, rapid.ID)
 	for _, l := range links.Draw(rt, "cut links") {
@@ -141,7 +136,7 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 		at := fabric.Time(rapid.IntRange(0, 20).Draw(rt, "us until the cut")) * fabric.Microsecond
 		detection := fabric.Time(rapid.IntRange(0, 10).Draw(rt, "us until detected")) * fabric.Microsecond
 		c.Events = append(c.Events, scenario.Event{At: at, Link: link, Action: scenario.Cut, Detection: detection})
-		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 && !notifier.GNMI() {
+		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 {
 			c.Events = append(c.Events, scenario.Event{
 				At: at + fabric.Time(out)*fabric.Microsecond, Link: link, Action: scenario.Restore, Detection: detection,
 			})
