@@ -136,10 +136,16 @@ func TestConvergence(t *testing.T) {
 			l.link(name, up)
 			writes = append(writes, (<-written).Sub(at))
 			agents = append(agents, (<-told).Sub(at))
-			// Both ends report, and the second report changes nothing if the link is
-			// down, or makes it up: wait for it.
-			r.until("quiet", func(s Status) bool { return !s.Busy && s.Ready })
-			updates += r.state().Last.Updates
+			// The other end's report changes nothing, but has to be in before the next
+			// event.
+			s := r.until("quiet", func(s Status) bool {
+				both := up && len(s.NotUp) == 0 || !up && len(s.NotUp) == 1 && s.NotUp[0].DownA && s.NotUp[0].DownB
+				return !s.Busy && s.Ready && both
+			})
+			if want := epoch + uint64(i); s.Epoch != want {
+				t.Fatalf("epoch %d, want %d", s.Epoch, want)
+			}
+			updates += s.Last.Updates
 		}
 	}
 	for range min(*convergenceEvents, 50) {
