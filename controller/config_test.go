@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,8 +94,8 @@ func TestRestart(t *testing.T) {
 		setLink(t, one, id, i%7 != 0) // and most of them come back
 		one.Ready()
 	}
-	for i := len(links) - 1; i >= 0; i-- {
-		setLink(t, two, links[i], one.LinkUp(links[i]))
+	for _, link := range slices.Backward(links) {
+		setLink(t, two, link, one.LinkUp(link))
 	}
 	two.Ready()
 	for i := range f.Switches() {

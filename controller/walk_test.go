@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -100,7 +101,7 @@ func (w *walker) step(outs []outcome, o outcome, at fabric.NodeID, dst netip.Add
 		if !ok {
 			return lose("no port %d", port)
 		}
-		o.hops = append(o.hops[:len(o.hops):len(o.hops)], fabric.Hop{Link: link, From: at, Port: port})
+		o.hops = append(slices.Clip(o.hops), fabric.Hop{Link: link, From: at, Port: port})
 		if !w.live(link) {
 			o.lost = w.f.Name(at) + ": dead link " + w.f.LinkName(link)
 			return append(outs, o)

@@ -3,6 +3,7 @@ package p4rt
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
@@ -134,10 +135,8 @@ func (s *Schema) encodeAction(e controller.Entry, t tableIDs) (*p4.TableAction, 
 // allowed reports an action that the entry's table does not have.
 func allowed(e controller.Entry) error {
 	as := e.Table.Layout().Actions
-	for _, a := range as {
-		if a == e.Action {
-			return nil
-		}
+	if slices.Contains(as, e.Action) {
+		return nil
 	}
 	return fmt.Errorf("action %v is not one of the table's, %v", e.Action, as)
 }

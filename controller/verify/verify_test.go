@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -140,9 +141,7 @@ func TestMutants(t *testing.T) {
 				for _, m := range mutants {
 					n := whole
 					n.Tables = map[fabric.NodeID][]controller.Entry{}
-					for id, es := range whole.Tables {
-						n.Tables[id] = es
-					}
+					maps.Copy(n.Tables, whole.Tables)
 					es := slices.Clone(whole.Tables[node])
 					if m.Action == controller.NoAction {
 						es = slices.Delete(es, i, i+1)
