@@ -211,9 +211,9 @@ func (c *chaos) heal() {
 		s.fault = nil
 		s.mu.Unlock()
 		for controller := range owns {
-			c.lab.mu.Lock()
+			c.mu.Lock()
 			blocked := c.blocked[way{controller, name}]
-			c.lab.mu.Unlock()
+			c.mu.Unlock()
 			if blocked {
 				c.block(way{controller, name}, false)
 			}

@@ -218,8 +218,7 @@ func (d *Daemon) wrote(dev *device, err error) {
 	dev.synced = false
 	d.refusals++
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "refused", Switch: dev.name, Error: err.Error()})
-	var we *p4rt.WriteError
-	if errors.As(err, &we) {
+	if we, ok := errors.AsType[*p4rt.WriteError](err); ok {
 		for _, u := range we.Updates {
 			d.cfg.Log.Error("update refused", "switch", dev.name, "update", u.Update.String(), "code", u.Code.String(), "message", u.Message)
 		}

@@ -94,7 +94,7 @@ func TestHandler(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		req := httptest.NewRequest("POST", drain, nil)
+		req := httptest.NewRequest(http.MethodPost, drain, nil)
 		req.Header.Set("Authorization", "Bearer ")
 		if r.Handler("").ServeHTTP(w, req); w.Code != http.StatusForbidden {
 			t.Errorf("drained without any token: %d", w.Code)
@@ -144,7 +144,7 @@ func TestFile(t *testing.T) {
 	}
 	for _, tt := range []struct{ text, want string }{
 		{"", "tor0 is missing"},
-		{"switchs: {}", "field switchs not found"},
+		{"switch: {}", "field switch not found"},
 		{"switches: {tor99: {}}", `no node "tor99"`},
 		{"switches: {h0: {}}", "h0 is a host"},
 		{strings.Replace(all.String(), "p4runtime: 'sw:3'", "", 1), "tor3: p4runtime: missing"},
