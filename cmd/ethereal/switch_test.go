@@ -3,7 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"io"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +22,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // The command lines of p4lang's Mininet scripts and of the P4 tutorials.
@@ -129,7 +143,7 @@ func TestSwitchInvocation(t *testing.T) {
 
 // runSwitchCommand runs `ethereal switch` in this process until stop is
 // called; stop returns the error and what was written.
-func runSwitchCommand(t *testing.T, args ...string) (stop func() (error, string)) {
+func runSwitchCommand(t *testing.T, args ...string) (stop func() (string, error)) {
 	t.Helper()
 	c := newSwitchCommand()
 	c.SilenceErrors, c.SilenceUsage = true, true
@@ -148,10 +162,10 @@ func runSwitchCommand(t *testing.T, args ...string) (stop func() (error, string)
 	case <-time.After(10 * time.Second):
 		t.Error("the switch does not say that it listens")
 	}
-	return func() (error, string) { //nolint:revive // the error is the first thing to look at
+	return func() (string, error) {
 		cancel()
 		err := <-done
-		return err, out.String()
+		return out.String(), err
 	}
 }
 
@@ -189,7 +203,7 @@ func TestSwitchStarts(t *testing.T) {
 		"program":    {lpmJSON, "--grpc-server-addr", "unix:" + filepath.Join(t.TempDir(), "s"), "--debugger"},
 		"p4info":     {lpmJSON, "--p4info", strings.Replace(lpmJSON, ".json", ".p4info.txtpb", 1), "--grpc-server-addr=127.0.0.1:0", "--debugger"},
 	} {
-		err, out := runSwitchCommand(t, args...)()
+		out, err := runSwitchCommand(t, args...)()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
@@ -210,10 +224,118 @@ func TestSwitchFails(t *testing.T) {
 		"no-such-interface": {"--no-p4", "-i", "1@no-such-interface"},
 		"--p4info":          {lpmJSON, "--p4info", bad},
 	} {
-		err, _ := runSwitchCommand(t, args...)()
+		_, err := runSwitchCommand(t, args...)()
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, errRun) {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+// Scripts that wait for the Thrift port find somebody there.
+func TestSwitchThriftPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, number, _ := strings.Cut(addr, ":")
+	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "127.0.0.1:0", "--thrift-port", number)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+	} else {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("read: %v", err)
+		}
+		c.Close() //nolint:errcheck // it is closed on the other side
+	}
+	if out, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// pair makes a key and a certificate, signed by parent or by itself, in PEM
+// files.
+func pair(t *testing.T, dir, name string, parent *tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	issuer, signer := template, any(key)
+	if parent != nil {
+		issuer, signer = parent.Leaf, parent.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
+	for file, b := range map[string][]byte{name + ".crt": certPEM, name + ".key": keyPEM} {
+		if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert.Leaf, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// With client authentication only a client with a certificate is answered.
+func TestSwitchTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca := pair(t, dir, "ca", nil)
+	pair(t, dir, "server", &ca)
+	client := pair(t, dir, "client", &ca)
+	socket := filepath.Join(dir, "grpc")
+	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "unix:"+socket, "--grpc-server-ssl",
+		"--grpc-server-cacert", filepath.Join(dir, "ca.crt"), "--grpc-server-cert", filepath.Join(dir, "server.crt"),
+		"--grpc-server-key", filepath.Join(dir, "server.key"), "--grpc-server-with-client-auth")
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Leaf)
+	ask := func(creds credentials.TransportCredentials) error {
+		conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(creds))
+		if err != nil {
+			return err
+		}
+		defer conn.Close() //nolint:errcheck // nothing is pending
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = p4.NewP4RuntimeClient(conn).Capabilities(ctx, &p4.CapabilitiesRequest{})
+		return err
+	}
+	cfg := &tls.Config{RootCAs: roots, ServerName: "server", MinVersion: tls.VersionTLS12}
+	if err := ask(credentials.NewTLS(cfg)); err == nil {
+		t.Error("a client without a certificate is answered")
+	}
+	if err := ask(insecure.NewCredentials()); err == nil {
+		t.Error("a client without TLS is answered")
+	}
+	cfg = cfg.Clone()
+	cfg.Certificates = []tls.Certificate{client}
+	if err := ask(credentials.NewTLS(cfg)); err != nil {
+		t.Error(err)
+	}
+	if out, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

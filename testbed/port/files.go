@@ -15,6 +15,7 @@ type Files struct {
 	out    *pcapWriter
 
 	inPkts, inOctets, outPkts, outOctets atomic.Uint64
+	started                              atomic.Bool
 	poller                               *Poller
 	id                                   int
 }
@@ -48,12 +49,16 @@ func (p *Files) attach(poller *Poller, id int) error {
 // Start lets the frames arrive. The port must be attached; any goroutine may
 // call it, once.
 func (p *Files) Start() {
+	p.started.Store(true)
 	p.poller.notify(Event{ID: p.id, In: true})
 }
 
 // Receive implements [Port].
 func (p *Files) Receive(limit int, f func([]byte)) int {
 	n := 0
+	if !p.started.Load() {
+		return 0
+	}
 	for n < limit && p.next < len(p.frames) {
 		b := p.frames[p.next]
 		p.frames[p.next] = nil

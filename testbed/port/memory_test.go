@@ -152,6 +152,9 @@ func TestCaptureAndFiles(t *testing.T) {
 	if err := p.Add(files, 9); err != nil {
 		t.Fatal(err)
 	}
+	if got := collect(files, 10); len(got) > 0 {
+		t.Errorf("%q before Start", got)
+	}
 	files.Start()
 	if diff := cmp.Diff([]port.Event{{ID: 9, In: true}}, wait(t, p, -1)); diff != "" {
 		t.Error(diff)

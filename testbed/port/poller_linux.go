@@ -20,6 +20,7 @@ type Poller struct {
 	buf          [64]unix.EpollEvent
 	awake        atomic.Bool // a wake-up is pending
 	noPwait2     bool
+	raw          bool // the Go scheduler need not know of waits
 	ts           unix.Timespec
 
 	mu    sync.Mutex
@@ -47,7 +48,7 @@ func NewPoller() (*Poller, error) {
 		unix.Close(ep) //nolint:errcheck // nothing was written
 		return nil, fmt.Errorf("port: eventfd: %w", err)
 	}
-	p := &Poller{epoll: ep, event: ev}
+	p := &Poller{epoll: ep, event: ev, raw: runtime.GOMAXPROCS(0) > 1}
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, ev, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeToken}); err != nil {
 		p.Close() //nolint:errcheck // the first error is reported
 		return nil, fmt.Errorf("port: epoll: %w", err)
@@ -131,7 +132,7 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 // for instance, still interrupt the wait.
 func (p *Poller) wait(timeout time.Duration) (int, error) {
 	syscall6 := unix.RawSyscall6
-	if runtime.GOMAXPROCS(0) == 1 {
+	if !p.raw {
 		syscall6 = unix.Syscall6
 	}
 	if timeout > 0 && !p.noPwait2 {
@@ -161,7 +162,7 @@ func (p *Poller) wait(timeout time.Duration) (int, error) {
 // Pause sleeps for d whatever happens, as precisely as [LockThread] lets it.
 func (p *Poller) Pause(d time.Duration) {
 	syscall := unix.RawSyscall
-	if runtime.GOMAXPROCS(0) == 1 {
+	if !p.raw {
 		syscall = unix.Syscall
 	}
 	p.ts = unix.NsecToTimespec(d.Nanoseconds())
