@@ -35,7 +35,6 @@ type switchOptions struct {
 	help         bool
 	version      bool
 	jsonVersion  bool
-	disableSwap  bool
 	grpcAddr     string
 	grpcTLS      bool
 	grpcCA       string

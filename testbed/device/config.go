@@ -13,11 +13,11 @@ import (
 type PortEvents uint8
 
 const (
-	// PortEventsAuto: when the program has a register named port_down.
+	// PortEventsAuto is when the program has a register named port_down.
 	PortEventsAuto PortEvents = iota
-	// PortEventsOn: always.
+	// PortEventsOn is always.
 	PortEventsOn
-	// PortEventsOff: never.
+	// PortEventsOff is never.
 	PortEventsOff
 )
 

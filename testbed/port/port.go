@@ -35,7 +35,7 @@ type Counters struct {
 	OutLost            uint64 // refused by the interface's own queue or for other reasons
 }
 
-// ErrUnsupported: the operating system has no such port.
+// ErrUnsupported says that the operating system has no such port.
 var ErrUnsupported = errors.New("not supported on this operating system")
 
 // Event says which port is ready for what.
