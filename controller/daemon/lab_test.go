@@ -117,6 +117,8 @@ func (l *lab) listen() (net.Listener, func(context.Context) (net.Conn, error)) {
 
 // boot starts the switch with empty tables, ports as given; nil: all up.
 func (s *labSwitch) boot(down map[uint32]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var configs []switchd.PortConfig
 	for p := 1; p <= s.lab.f.Node(s.id).Ports(); p++ {
 		configs = append(configs, switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p), Down: down[uint32(p)]})

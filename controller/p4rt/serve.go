@@ -105,6 +105,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case s.calling(): // some targets do one thing at a time
 		case status.Code(err) == codes.DeadlineExceeded, status.Code(err) == codes.Unavailable:
 			return fmt.Errorf("p4rt: no sign of life: %w", err)
 		}
@@ -132,7 +133,7 @@ func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClie
 		case Bid:
 			step, err = Idle, s.bid(stream)
 		case Check:
-			err = s.call(ctx, func(ctx context.Context) error {
+			err = s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {
 				have, err := ask(ctx, s.client, s.cfg.DeviceID)
 				if err != nil {
 					return err
@@ -142,7 +143,7 @@ func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClie
 				return nil
 			})
 		case Push:
-			err = s.call(ctx, func(ctx context.Context) error {
+			err = s.call(ctx, s.cfg.PushTimeout, func(ctx context.Context) error {
 				return s.cfg.Pipeline.push(ctx, s.client, s.writer(), installed)
 			})
 			if err == nil {
@@ -197,7 +198,7 @@ func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbit
 // read reads the tables and begins to serve.
 func (s *Session) read(ctx context.Context) error {
 	var h Held
-	err := s.call(ctx, func(ctx context.Context) (err error) {
+	err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) (err error) {
 		h, err = Fetch(ctx, s.client, s.cfg.Pipeline.schema, s.cfg.DeviceID)
 		return err
 	})

@@ -49,8 +49,11 @@ type SessionConfig struct {
 	OpenTimeout time.Duration
 	// CallTimeout bounds every other call. 0: 10 s.
 	CallTimeout time.Duration
+	// PushTimeout bounds pushing the pipeline, for which hardware takes its time.
+	// 0: 60 s.
+	PushTimeout time.Duration
 	// KeepAlive is how often the switch is asked for a sign of life, and how
-	// long it may take to give one. 0: 5 s.
+	// long it may take to give one while no other call is under way. 0: 5 s.
 	KeepAlive time.Duration
 	Backoff   backoff.Policy
 	// Chance gives numbers from 0 to below 1 for jitter. Nil: the machine's.
@@ -73,6 +76,7 @@ func (c SessionConfig) withDefaults() SessionConfig {
 	}
 	setDefault(&c.OpenTimeout, 5*time.Second)
 	setDefault(&c.CallTimeout, 10*time.Second)
+	setDefault(&c.PushTimeout, time.Minute)
 	setDefault(&c.KeepAlive, 5*time.Second)
 	if c.BatchSize == 0 {
 		c.BatchSize = 500
@@ -240,8 +244,8 @@ func (s *Session) heard(primary bool) {
 }
 
 // call makes a call that only a primary may make.
-func (s *Session) call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+func (s *Session) call(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	s.mu.Lock()
 	if !s.primary {
@@ -260,6 +264,13 @@ func (s *Session) call(ctx context.Context, f func(context.Context) error) error
 	return err
 }
 
+// calling reports whether a call is under way, which has a timeout of its own.
+func (s *Session) calling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopCall != nil
+}
+
 // errDemoted is how a call ends that was broken off because another controller
 // became primary: the stream lives on.
 var errDemoted = errors.New("p4rt: no longer primary")
@@ -276,7 +287,7 @@ func (s *Session) write(ctx context.Context, t task) error {
 		for _, e := range t.stray {
 			req.Updates = append(req.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
 		}
-		err := s.call(ctx, func(ctx context.Context) error {
+		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {
 			_, err := s.client.Write(ctx, req)
 			return err
 		})
@@ -289,7 +300,7 @@ func (s *Session) write(ctx context.Context, t task) error {
 		return err
 	}
 	for _, b := range batches {
-		err := s.call(ctx, func(ctx context.Context) error {
+		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {
 			_, err := s.client.Write(ctx, b.Request)
 			return err
 		})
