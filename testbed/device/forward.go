@@ -24,10 +24,7 @@ func (d *Device) forward(ctx context.Context) error {
 		d.mu.Lock()
 		for {
 			d.now = d.clock()
-			if err := d.take(events); err != nil {
-				d.mu.Unlock()
-				return err
-			}
+			d.take(events)
 			events = events[:0]
 			d.work()
 			pause := time.Duration(0)
@@ -99,11 +96,11 @@ func (d *Device) clock() int64 {
 func (d *Device) unix() int64 { return d.start + d.clock() }
 
 // take handles what the poller reported.
-func (d *Device) take(events []port.Event) error {
+func (d *Device) take(events []port.Event) {
 	for _, ev := range events {
 		if ev.ID == linksID {
 			if err := d.cfg.Links.Read(d.linkChanged); err != nil {
-				return err
+				d.log.Error("link state", "err", err) // packets go on
 			}
 			continue
 		}
@@ -117,7 +114,6 @@ func (d *Device) take(events []port.Event) error {
 			e.drain()
 		}
 	}
-	return nil
 }
 
 func (d *Device) markReady(e *egress) {
