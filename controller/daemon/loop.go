@@ -185,7 +185,11 @@ func (d *Daemon) tablesRead(dev *device, tenure uint64, h p4rt.Held) {
 
 // repair writes what differs from what was read.
 func (d *Daemon) repair(dev *device, h p4rt.Held) {
-	us := controller.Diff(h.Entries, d.core.Written(dev.id))
+	want := d.core.Written(dev.id)
+	if err := d.cfg.Pipeline.Schema().Fits(want); err != nil {
+		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
+	}
+	us := controller.Diff(h.Entries, want)
 	dev.synced = true
 	for i := range h.Stray {
 		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", h.Why[i])

@@ -31,6 +31,7 @@ type tableIDs struct {
 	keyID    uint32
 	selector uint32 // id of its action profile, or 0
 	size     int64
+	shares   int64 // of a selector, the most shares that all groups may have; 0: no limit
 	maxGroup int32 // of a selector, the most shares a group may have; 0: no limit
 }
 
@@ -155,6 +156,7 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 		if i < 0 || !info.GetActionProfiles()[i].GetWithSelector() {
 			return fail("its implementation %#x is not an action selector", ids.selector)
 		}
+		ids.shares = info.GetActionProfiles()[i].GetSize()
 		ids.maxGroup = info.GetActionProfiles()[i].GetMaxGroupSize()
 	}
 	for _, a := range l.Actions {
@@ -201,6 +203,31 @@ func (s *Schema) bindAction(info *p4config.P4Info, a controller.Action) error {
 // MaxGroupSize returns how many shares an ECMP group may have together, as
 // controller.Config wants it; 0 when the program states no limit.
 func (s *Schema) MaxGroupSize() int { return int(s.tables[controller.ECMP].maxGroup) }
+
+// Fits reports the first table that cannot hold the entries, which are all of a
+// switch, or a selector whose groups would have more shares together than the
+// program allows. The error wraps [ErrEntry].
+func (s *Schema) Fits(entries []controller.Entry) error {
+	count, shares := map[controller.Table]int64{}, map[controller.Table]int64{}
+	for i := range entries {
+		e := &entries[i]
+		count[e.Table]++
+		for _, m := range e.Members {
+			shares[e.Table] += int64(m.Weight)
+		}
+	}
+	for _, t := range controller.Tables() {
+		ids := s.tables[t]
+		switch {
+		case ids.size > 0 && t.Layout().Match != controller.Keyless && count[t] > ids.size:
+			return fmt.Errorf("%w: table %v: %d entries; the program has room for %d", ErrEntry, t, count[t], ids.size)
+		case ids.shares > 0 && shares[t] > ids.shares:
+			return fmt.Errorf("%w: table %v: its groups have %d shares together; the program allows %d: set MaxGroupSize lower",
+				ErrEntry, t, shares[t], ids.shares)
+		}
+	}
+	return nil
+}
 
 // TableID returns the number of a table.
 func (s *Schema) TableID(t controller.Table) uint32 { return s.tables[t].id }
