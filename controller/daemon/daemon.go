@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -99,6 +100,9 @@ func New(cfg Config) (*Daemon, error) {
 			return nil, errors.Join(err, d.closeConns())
 		}
 		d.switches = append(d.switches, dev)
+	}
+	if !slices.ContainsFunc(d.switches, func(dev *device) bool { return dev.ports != nil }) {
+		d.cfg.Settle = 0 // nobody will tell of ports
 	}
 	return d, nil
 }

@@ -207,6 +207,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 		d.inbox.put(func() {
 			d.wrote(dev, err)
 			if err == nil {
+				dev.entries = len(want)
 				d.cfg.Log.Info("tables repaired", "switch", dev.name, "updates", n, "took", time.Since(began).Round(time.Millisecond))
 			}
 		})
