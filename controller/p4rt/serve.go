@@ -156,10 +156,35 @@ func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClie
 		if errors.Is(err, errDemoted) {
 			step, err = Idle, nil // the arbitration update that says so is on its way here
 		}
+		if status.Code(rootStatus(err)) == codes.PermissionDenied {
+			if s.awaitDemotion(ctx, arbitrations, &step) {
+				err = nil
+			}
+		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// demotionTimeout is how much later than a refused call the word may come that
+// another controller is primary.
+const demotionTimeout = time.Second
+
+// awaitDemotion reports whether a call was refused because another controller
+// became primary, of which the stream may tell later than the call. It sets what
+// to do then.
+func (s *Session) awaitDemotion(ctx context.Context, arbitrations <-chan *p4.MasterArbitrationUpdate, step *Step) bool {
+	t := time.NewTimer(demotionTimeout)
+	defer t.Stop()
+	select {
+	case a := <-arbitrations:
+		*step = s.arbitrated(a)
+		return !s.life.Phase().Primary()
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (s *Session) arbitrated(a *p4.MasterArbitrationUpdate) Step {
