@@ -93,6 +93,21 @@ func (c *compiler) primitive(p *jPrimitive) error {
 		if c.std.mcast.h != nil {
 			in.a = c.std.mcast.slot()
 		}
+		// The metadata may be a copy, as an inout parameter makes one.
+		if len(p.Parameters) == 1 {
+			h, err := c.headerOperand(at(0))
+			if err != nil {
+				return err
+			}
+			spec, err := c.fieldRef(c.headers[h.id].name, "egress_spec")
+			if err != nil {
+				return err
+			}
+			in.dst, in.a = spec.slot(), slotZero
+			if mcast, err := c.fieldRef(c.headers[h.id].name, "mcast_grp"); err == nil {
+				in.a = mcast.slot()
+			}
+		}
 		c.emit(in)
 	case "no_op":
 	case "exit":

@@ -24,9 +24,9 @@ type control struct {
 	core     *controller.Core
 	sessions []session // by NodeID - Hosts
 
-	// Deltas that wait for those being written: a delta builds on the tables
-	// that the one before leaves.
-	waiting []controller.SwitchDelta
+	// Changes that wait for the one being written: a change's deltas build on
+	// the tables that the one before leaves.
+	waiting [][]controller.SwitchDelta
 	writing bool
 }
 
@@ -148,18 +148,10 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 	c.w.net.At(computed, func(now fabric.Time) { c.write(now, ready.Writes) })
 }
 
-// write writes deltas once all earlier ones are written.
+// write writes a change's deltas once all earlier ones are written.
 func (c *control) write(now fabric.Time, deltas []controller.SwitchDelta) {
 	if c.writing {
-		// The stages of what waits follow one another, whatever their numbers.
-		first := 0
-		if n := len(c.waiting); n > 0 {
-			first = c.waiting[n-1].Stage + 1
-		}
-		for _, d := range deltas {
-			d.Stage += first
-			c.waiting = append(c.waiting, d)
-		}
+		c.waiting = append(c.waiting, deltas)
 		return
 	}
 	c.writing = true
@@ -178,11 +170,13 @@ func (c *control) push(now fabric.Time, u *statepb.Update) {
 // when all of it is acknowledged.
 func (c *control) writeStages(now fabric.Time, deltas []controller.SwitchDelta) {
 	if len(deltas) == 0 {
-		if deltas, c.waiting = c.waiting, nil; len(deltas) == 0 {
-			c.writing = false
-			c.w.note(now, report.KindWrite, "controller", "all table writes acknowledged")
-			return
+		c.w.note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
+		if c.writing = len(c.waiting) > 0; c.writing {
+			next := c.waiting[0]
+			c.waiting = c.waiting[1:]
+			c.writeStages(now, next)
 		}
+		return
 	}
 	stage := 1
 	for stage < len(deltas) && deltas[stage].Stage == deltas[0].Stage {
