@@ -28,18 +28,13 @@ type process struct {
 	cancel context.CancelFunc
 	ports  []uint32
 	turn   int // the port whose packet is due
-	in     map[uint32]*inPipe
-	out    map[uint32]*outFile
-	log    *os.File
-	seq    int64
-}
-
-// inPipe is a port's named pipe. The reader on the other side takes the
-// earliest packet of all pipes, so each must always hold one: packets go to the
-// ports in turn, and a port whose turn passes gets filler.
-type inPipe struct {
-	f *os.File
-	w *pcapgo.Writer
+	// Each port's named pipe. The reader on the other side takes the earliest
+	// packet of all pipes, so each must hold one: packets come by the ports in
+	// turn.
+	in  map[uint32]*os.File
+	out map[uint32]*outFile
+	log *os.File
+	seq int64 // packets written: the time that orders them over all pipes
 }
 
 // outFile is a port's capture as far as it was read.
@@ -52,7 +47,7 @@ type outFile struct {
 // ports. The run is bound to ctx.
 func NewBMv2(ctx context.Context, binary, dir string, p Program, ports []uint32) (_ Device, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &process{cancel: cancel, ports: ports, in: map[uint32]*inPipe{}, out: map[uint32]*outFile{}}
+	d := &process{cancel: cancel, ports: ports, in: map[uint32]*os.File{}, out: map[uint32]*outFile{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -87,9 +82,8 @@ func NewBMv2(ctx context.Context, binary, dir string, p Program, ports []uint32)
 		if err != nil {
 			return nil, d.explain(err)
 		}
-		pipe := &inPipe{f: f, w: pcapgo.NewWriter(f)}
-		d.in[port] = pipe
-		if err := pipe.w.WriteFileHeader(1<<16, layers.LinkTypeEthernet); err != nil {
+		d.in[port] = f
+		if err := pcapgo.NewWriter(f).WriteFileHeader(1<<16, layers.LinkTypeEthernet); err != nil {
 			return nil, d.explain(err)
 		}
 	}
@@ -178,25 +172,23 @@ func (d *process) Read(e *p4.Entity) ([]*p4.Entity, error) {
 	}
 }
 
-// Run writes the packets to the pipes. The packets must come by the ports in
-// turn, a multiple of their number at a time: see [Device] and [Ports].
+// Run writes the packets to the pipes. They must come by the ports in turn.
 func (d *process) Run(in []Packet, want int) (map[uint32][][]byte, error) {
 	for _, p := range in {
 		if p.Port != d.ports[d.turn] {
 			return nil, fmt.Errorf("differential: a packet for port %d in the turn of port %d", p.Port, d.ports[d.turn])
 		}
 		d.turn = (d.turn + 1) % len(d.ports)
-		// The time orders the packets over all pipes.
 		header := make([]byte, 16, 16+len(p.Data))
 		binary.LittleEndian.PutUint32(header[0:], uint32(d.seq/1_000_000))
 		binary.LittleEndian.PutUint32(header[4:], uint32(d.seq%1_000_000))
 		binary.LittleEndian.PutUint32(header[8:], uint32(len(p.Data)))
 		binary.LittleEndian.PutUint32(header[12:], uint32(len(p.Data)))
 		d.seq++
-		if err := d.in[p.Port].f.SetWriteDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := d.in[p.Port].SetWriteDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			return nil, err
 		}
-		if _, err := d.in[p.Port].f.Write(append(header, p.Data...)); err != nil {
+		if _, err := d.in[p.Port].Write(append(header, p.Data...)); err != nil {
 			return nil, d.explain(err)
 		}
 	}
@@ -243,7 +235,7 @@ func (d *process) Close() error {
 		errs = append(errs, d.conn.Close())
 	}
 	for _, p := range d.in {
-		errs = append(errs, p.f.Close())
+		errs = append(errs, p.Close())
 	}
 	for _, o := range d.out {
 		errs = append(errs, o.f.Close())

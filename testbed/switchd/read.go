@@ -109,16 +109,26 @@ func (p *pipeline) read(r *role, e *p4.Entity, emit emitter) error {
 	}
 }
 
-func (p *pipeline) readMember(r *role, q *p4.ActionProfileMember, emit emitter) error {
-	list := p.profileStates
-	if id := q.GetActionProfileId(); id != 0 {
-		ps, err := p.profile(r, id)
+// profilesOf returns the action profiles a read is about: the one named, or all.
+// Without a profile no part of one can be named.
+func (p *pipeline) profilesOf(r *role, profile, part uint32, what string) ([]*profileState, error) {
+	if profile != 0 {
+		ps, err := p.profile(r, profile)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		list = []*profileState{ps}
-	} else if q.GetMemberId() != 0 {
-		return invalidf("member_id is set and action_profile_id is not")
+		return []*profileState{ps}, nil
+	}
+	if part != 0 {
+		return nil, invalidf("%s_id is set and action_profile_id is not", what)
+	}
+	return p.profileStates, nil
+}
+
+func (p *pipeline) readMember(r *role, q *p4.ActionProfileMember, emit emitter) error {
+	list, err := p.profilesOf(r, q.GetActionProfileId(), q.GetMemberId(), "member")
+	if err != nil {
+		return err
 	}
 	for _, ps := range list {
 		if !r.may(ps.object) {
@@ -139,15 +149,9 @@ func (p *pipeline) readMember(r *role, q *p4.ActionProfileMember, emit emitter) 
 }
 
 func (p *pipeline) readGroup(r *role, q *p4.ActionProfileGroup, emit emitter) error {
-	list := p.profileStates
-	if id := q.GetActionProfileId(); id != 0 {
-		ps, err := p.profile(r, id)
-		if err != nil {
-			return err
-		}
-		list = []*profileState{ps}
-	} else if q.GetGroupId() != 0 {
-		return invalidf("group_id is set and action_profile_id is not")
+	list, err := p.profilesOf(r, q.GetActionProfileId(), q.GetGroupId(), "group")
+	if err != nil {
+		return err
 	}
 	for _, ps := range list {
 		if !r.may(ps.object) {
