@@ -15,6 +15,9 @@ var (
 	// ErrMalformed is wrapped when a RoCEv2 frame is too short, or its lengths
 	// contradict each other.
 	ErrMalformed = errors.New("rocev2: malformed")
+	// ErrFragment is wrapped beside [ErrNotRoCE] for the first fragment of a
+	// datagram to RoCEv2's port. Of the others nobody can tell.
+	ErrFragment = fmt.Errorf("%w: a fragment", ErrNotRoCE)
 )
 
 const (
@@ -23,6 +26,9 @@ const (
 	etherVLAN = 0x8100
 	etherQinQ = 0x88a8
 	protoUDP  = 17
+
+	protoFragment = 44 // the IPv6 extension header
+	fragmentSize  = 8
 )
 
 // Frame locates the headers in an Ethernet frame's bytes, which it shares with
@@ -44,11 +50,13 @@ type Frame struct {
 // not checked: see [Frame.VerifyICRC]. It never panics, whatever the bytes.
 func Parse(frame []byte) (Frame, error) {
 	f, err := ParseHeaders(frame)
-	if err == nil && f.end > len(frame) {
-		return Frame{}, fmt.Errorf("%w: the IP header says the packet ends at byte %d of the frame, which has %d",
-			ErrMalformed, f.end, len(frame))
+	if err == nil {
+		err = f.complete()
 	}
-	return f, err
+	if err != nil {
+		return Frame{}, err
+	}
+	return f, nil
 }
 
 // ParseHeaders is [Parse] for a frame that may be cut off anywhere behind its
@@ -56,6 +64,40 @@ func Parse(frame []byte) (Frame, error) {
 // payload is only a length. Only those methods of Frame that say so need the
 // payload bytes.
 func ParseHeaders(frame []byte) (Frame, error) {
+	f, err := parseTransport(frame)
+	if err == nil {
+		err = f.parseExtensions()
+	}
+	if err != nil {
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// ParseTransport is [Parse] without a look at the headers behind the BTH: a
+// packet too short for its opcode, or of an opcode nobody knows, passes. What
+// is behind the BTH counts as payload. It is for those who rewrite labels.
+func ParseTransport(frame []byte) (Frame, error) {
+	f, err := parseTransport(frame)
+	if err == nil {
+		err = f.complete()
+	}
+	if err != nil {
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// complete returns an error if the frame is cut off.
+func (f *Frame) complete() error {
+	if f.end > len(f.b) {
+		return fmt.Errorf("%w: the IP header says the packet ends at byte %d of the frame, which has %d",
+			ErrMalformed, f.end, len(f.b))
+	}
+	return nil
+}
+
+func parseTransport(frame []byte) (Frame, error) {
 	f := Frame{b: frame}
 	if len(frame) < ethernetSize {
 		return Frame{}, short("Ethernet header", ethernetSize, len(frame))
@@ -73,13 +115,16 @@ func ParseHeaders(frame []byte) (Frame, error) {
 		at += vlanSize
 	}
 	f.ip = at
+	var err error
 	switch kind {
 	case etherIPv4:
-		return f, f.parseIPv4()
+		err = f.parseIPv4()
 	case etherIPv6:
-		return f, f.parseIPv6()
+		err = f.parseIPv6()
+	default:
+		err = fmt.Errorf("%w: EtherType %#04x", ErrNotRoCE, kind)
 	}
-	return Frame{}, fmt.Errorf("%w: EtherType %#04x", ErrNotRoCE, kind)
+	return f, err
 }
 
 func short(what string, want, got int) error {
@@ -101,11 +146,21 @@ func (f *Frame) parseIPv4() error {
 	case h[9] != protoUDP:
 		return fmt.Errorf("%w: IP protocol %d", ErrNotRoCE, h[9])
 	case binary.BigEndian.Uint16(h[6:])&0x3fff != 0:
-		return fmt.Errorf("%w: an IPv4 fragment", ErrNotRoCE)
+		return f.fragment(binary.BigEndian.Uint16(h[6:])&0x1fff == 0, size)
 	}
 	f.udp = f.ip + size
 	f.end = f.ip + total
 	return f.parseUDP()
+}
+
+// fragment returns the error for a fragment of a UDP datagram, whose first one
+// has a UDP header at offset at behind the IP header's start.
+func (f *Frame) fragment(first bool, at int) error {
+	at += f.ip
+	if first && len(f.b) >= at+udpSize && binary.BigEndian.Uint16(f.b[at+2:]) == Port {
+		return ErrFragment
+	}
+	return fmt.Errorf("%w: a fragment of some datagram", ErrNotRoCE)
 }
 
 func (f *Frame) parseIPv6() error {
@@ -116,6 +171,8 @@ func (f *Frame) parseIPv6() error {
 	switch {
 	case h[0]>>4 != 6:
 		return fmt.Errorf("%w: IPv6 header: version %d", ErrMalformed, h[0]>>4)
+	case h[6] == protoFragment && len(h) >= ipv6Size+fragmentSize && h[ipv6Size] == protoUDP:
+		return f.fragment(binary.BigEndian.Uint16(h[ipv6Size+2:])&^7 == 0, ipv6Size+fragmentSize)
 	case h[6] != protoUDP:
 		return fmt.Errorf("%w: IPv6 next header %d", ErrNotRoCE, h[6])
 	}
@@ -140,6 +197,11 @@ func (f *Frame) parseUDP() error {
 	if need := f.bth + BTHSize; len(f.b) < need || f.end < need+ICRCSize {
 		return short("BTH and ICRC", need+ICRCSize, min(len(f.b), f.end))
 	}
+	f.payload = f.bth + BTHSize
+	return nil
+}
+
+func (f *Frame) parseExtensions() error {
 	f.x = f.BTH().Opcode().extensions()
 	f.payload = f.bth + BTHSize + f.x.size()
 	if len(f.b) < f.payload || f.end < f.payload+f.BTH().Pad()+ICRCSize {
@@ -226,7 +288,7 @@ func (f *Frame) Immediate() (v uint32, ok bool) {
 func (f *Frame) HeaderLen() int { return f.payload }
 
 // PayloadLen returns the payload's length in bytes, pad excluded.
-func (f *Frame) PayloadLen() int { return f.end - ICRCSize - f.BTH().Pad() - f.payload }
+func (f *Frame) PayloadLen() int { return max(0, f.end-ICRCSize-f.BTH().Pad()-f.payload) }
 
 // Len returns the frame's length in bytes, ICRC included, FCS and Ethernet
 // padding excluded, as its headers state it.
