@@ -7,7 +7,7 @@
 //	                         name of simple_switch_grpc
 //	ethereal controller      programs P4Runtime switches and follows their links;
 //	                         verify, status and drain ask it or the switches
-//	ethereal switch          runs a P4 switch on network interfaces
+//	ethereal gnmi            serves gNMI beside a switch that does not
 //
 // It exits with 0 when all runs ran (a collective that does not finish within
 // the scenario's deadline is a result, not a failure), with 1 when a run failed

@@ -145,6 +145,23 @@ func (l *Links) SetUp(index int, up bool) error {
 	return nil
 }
 
+// Counters returns the kernel's counts of an interface, since it was made. It
+// may be called from any goroutine.
+func (l *Links) Counters(index int) (Counters, error) {
+	link, err := l.handle.LinkByIndex(index)
+	if err != nil {
+		return Counters{}, fmt.Errorf("port: counters of interface %d: %w", index, err)
+	}
+	s := link.Attrs().Statistics
+	if s == nil {
+		return Counters{}, fmt.Errorf("port: interface %d has no counters", index)
+	}
+	return Counters{
+		InPkts: s.RxPackets, InOctets: s.RxBytes, OutPkts: s.TxPackets, OutOctets: s.TxBytes,
+		InLost: s.RxDropped, InTooLong: s.RxErrors, OutLost: s.TxDropped, OutDown: s.TxErrors,
+	}, nil
+}
+
 // Close frees the sockets.
 func (l *Links) Close() error {
 	l.handle.Close()

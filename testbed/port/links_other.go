@@ -22,5 +22,8 @@ func (l *Links) Read(func(Link)) error { return nil }
 // SetUp fails.
 func (l *Links) SetUp(int, bool) error { return ErrUnsupported }
 
+// Counters fails.
+func (l *Links) Counters(int) (Counters, error) { return Counters{}, ErrUnsupported }
+
 // Close does nothing.
 func (l *Links) Close() error { return nil }

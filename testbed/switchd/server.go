@@ -25,22 +25,27 @@ type Server struct {
 	p4.UnimplementedP4RuntimeServer
 
 	mu   sync.Locker
-	core *Core
+	core *Core // nil: not served
 	gn   *GNMI // nil: not served
 	wake chan struct{}
 }
 
 // NewServer makes a server. mu guards core and gn; the owner of the data
-// plane takes it for every burst of packets. gn may be nil.
+// plane takes it for every burst of packets. Either may be nil, and its service
+// is then not there: a sidecar serves gNMI beside a switch that has P4Runtime.
 func NewServer(mu sync.Locker, core *Core, gn *GNMI) *Server {
 	s := &Server{mu: mu, core: core, gn: gn, wake: make(chan struct{}, 1)}
-	core.OnDeadline(s.kick)
+	if core != nil {
+		core.OnDeadline(s.kick)
+	}
 	return s
 }
 
 // Register adds the services to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	p4.RegisterP4RuntimeServer(r, s)
+	if s.core != nil {
+		p4.RegisterP4RuntimeServer(r, s)
+	}
 	if s.gn != nil {
 		gnmi.RegisterGNMIServer(r, gnmiServer{Server: s})
 	}
@@ -70,10 +75,15 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) advance() (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.core.cfg.Now()
-	s.core.Advance(now)
-	next, ok := s.core.NextDeadline()
+	var now, next int64
+	ok := false
+	if s.core != nil {
+		now = s.core.cfg.Now()
+		s.core.Advance(now)
+		next, ok = s.core.NextDeadline()
+	}
 	if s.gn != nil {
+		now = s.gn.cfg.Now()
 		s.gn.Advance(now)
 		if t, has := s.gn.NextDeadline(); has && (!ok || t < next) {
 			next, ok = t, true

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/testbed/sidecar"
+)
+
+// gnmiFlags are the flags of `ethereal gnmi`.
+type gnmiFlags struct {
+	interfaces             []string
+	addr, events, logLevel string
+	tlsCA, tlsCert, tlsKey string
+	refresh                time.Duration
+	ethernetNames          bool
+}
+
+// newGNMICommand makes `ethereal gnmi`.
+func newGNMICommand() *cobra.Command {
+	var f gnmiFlags
+	c := &cobra.Command{
+		Use:   "gnmi -i PORT@IFACE...",
+		Short: "Serve gNMI over the interfaces of a switch that does not",
+		Long: `Serves gNMI (openconfig-interfaces) beside a switch that has no gNMI server, such as simple_switch_grpc: it follows the
+switch's network interfaces by netlink, takes them up and down when config/enabled is set, and tells the Ethereal P4
+program of ports by port-event packets, sent into a veth pair whose other end the switch has as port 508. It needs
+CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
+		Example: `  ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --addr 127.0.0.1:9339
+  ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --event-interface s1-ev`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&f.interfaces, "interface", "i", nil, "the switch has network interface IFACE as port PORT, `PORT@IFACE`; may be given again")
+	fl.StringVar(&f.addr, "addr", "127.0.0.1:9339", "serve gNMI at `HOST:PORT`")
+	fl.StringVar(&f.events, "event-interface", "", "send port-event packets into `IFACE`; empty: send none")
+	fl.DurationVar(&f.refresh, "refresh", sidecar.DefaultRefresh, "tell the program of all ports again so often")
+	fl.BoolVar(&f.ethernetNames, "ethernet-names", false, "name port N EthernetN, not as its interface")
+	fl.StringVar(&f.logLevel, "log-level", "warn", "`LEVEL`: debug, info, warn or error")
+	fl.StringVar(&f.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that clients' certificates must come from")
+	fl.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with our certificate; turns TLS on")
+	fl.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with its key")
+	return c
+}
+
+func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	cfg := sidecar.Config{EventInterface: f.events, Refresh: f.refresh}
+	if len(f.interfaces) == 0 {
+		return errors.New("gnmi: name the switch's interfaces with -i PORT@IFACE")
+	}
+	for _, v := range f.interfaces {
+		var i sidecar.Interface
+		number, name, ok := strings.Cut(v, "@")
+		if !ok || name == "" {
+			return fmt.Errorf("gnmi: -i %q is not PORT@IFACE", v)
+		}
+		if err := parsePort(number, 0, &i.Number); err != nil {
+			return fmt.Errorf("gnmi: -i %s: %w", v, err)
+		}
+		if i.Device = name; f.ethernetNames {
+			i.Name = fmt.Sprintf("Ethernet%d", i.Number)
+		}
+		cfg.Interfaces = append(cfg.Interfaces, i)
+	}
+	if f.refresh <= 0 {
+		return fmt.Errorf("gnmi: --refresh %v; it must be above 0", f.refresh)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return fmt.Errorf("gnmi: --log-level: %q is none of debug, info, warn, error", f.logLevel)
+	}
+	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	files, err := readTLS(f.tlsCA, f.tlsCert, f.tlsKey)
+	if err != nil {
+		return fmt.Errorf("gnmi: %w", err)
+	}
+	s, err := sidecar.New(cfg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	listener, err := listen("--addr", f.addr, files)
+	if err != nil {
+		return fmt.Errorf("gnmi: %w", err)
+	}
+	if _, err := fmt.Fprintf(stdout, "Server listening on %s\n", listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Serve(ctx, listener, grpc.Creds(files.server())) })
+	g.Go(func() error { return s.Run(ctx) })
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return nil
+}
