@@ -2,7 +2,7 @@
 GO  ?= go
 P4C ?= p4c-bm2-ss
 
-.PHONY: all demo test bench p4 generate lint ci clean
+.PHONY: all demo test bench p4 generate lint ci clean mininet mininet-clean
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -14,6 +14,15 @@ demo: bin/ethereal
 
 test:
 	$(GO) test $(TESTFLAGS) ./...
+
+# A fabric in Mininet (Debian, Ubuntu: apt-get install mininet ethtool); MININET
+# takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.
+mininet: bin/ethereal
+	/usr/bin/python3 mininet/run.py $(MININET)
+
+# Remove what a run that crashed left behind.
+mininet-clean:
+	/usr/bin/python3 mininet/run.py --clean
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,51 @@
+"""For Mininet's own command:
+
+    sudo mn --custom mininet/custom.py --topo ethereal --switch ethereal \\
+        --controller ethereal --host ethereal --test pingall
+
+--switch is ethereal or bmv2. The fabric file, the binaries and the folder are in
+the environment: FABRIC, ETHEREAL, BMV2, ETHEREAL_DIR.
+"""
+
+import inspect
+import os
+import sys
+from functools import partial
+
+# mn executes this file without telling it where it is.
+HERE = os.path.dirname(os.path.abspath(inspect.getframeinfo(inspect.currentframe()).filename))  # type: ignore[arg-type]
+sys.path.insert(0, HERE)
+
+# pylint: disable=wrong-import-position
+from etherealnet.control import FabricController
+from etherealnet.deployment import DEFAULT_DIR, Deployment, find_binary
+from etherealnet.hosts import FabricHost
+from etherealnet.links import CheckedTCLink
+from etherealnet.switches import BMv2Switch, GoSwitch
+from etherealnet.topology import FabricTopo
+
+deployment = Deployment(
+    os.environ.get("FABRIC", os.path.join(HERE, "fabric.yaml")), find_binary(None),
+    os.environ.get("ETHEREAL_DIR", DEFAULT_DIR), os.environ.get("BMV2", "simple_switch_grpc"),
+)
+
+
+def controller(name, **params):  # type: ignore[no-untyped-def]
+    """A controller that knows from the command line whether switches have sidecars."""
+    sidecar = any("bmv2" in arg for arg in sys.argv)
+    return FabricController(name, deployment=deployment, sidecar=sidecar, **params)
+
+
+def pingall(net):  # type: ignore[no-untyped-def]
+    """Waits until the fabric is programmed, then pings all pairs."""
+    for c in net.controllers:
+        c.wait_ready()
+    net.pingAll()
+
+
+topos = {"ethereal": partial(FabricTopo, deployment=deployment)}
+switches = {"ethereal": GoSwitch, "bmv2": BMv2Switch}
+hosts = {"ethereal": FabricHost}
+controllers = {"ethereal": controller}
+links = {"checked": CheckedTCLink}
+tests = {"fabric": pingall}

@@ -1,0 +1,64 @@
+"""The controller, as Mininet starts one."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Any, Dict, List, Optional
+
+from mininet.node import Controller
+
+from .deployment import Deployment, DeploymentError, Process
+
+
+class FabricController(Controller):  # type: ignore[misc]
+    """``ethereal controller`` for all switches of the deployment."""
+
+    def __init__(
+        self, name: str, deployment: Optional[Deployment] = None, sidecar: bool = False,
+        tables: Optional[Dict[str, Any]] = None, options: Optional[List[str]] = None, **params: Any
+    ) -> None:
+        assert deployment is not None
+        self.deployment, self.sidecar, self.tables = deployment, sidecar, tables
+        self.options = options or []
+        self.process: Optional[Process] = None
+        super().__init__(name, **params)
+        deployment.record_pid(self.pid)
+
+    def checkListening(self) -> None:
+        """Mininet asks with telnet whether an OpenFlow controller is there."""
+
+    def start(self) -> None:
+        """Writes the targets and starts the process."""
+        targets = self.deployment.write_targets(self.sidecar, self.tables)
+        self.process = self.deployment.spawn("controller", [
+            self.deployment.binary, "controller", "--fabric", self.deployment.fabric_file, "--targets", targets,
+            "--agents", "", "--admin", self.deployment.admin, "--settle", "10s",
+            "--event-log", self.deployment.path("events.jsonl"), *self.options,
+        ])
+
+    def stop(self, *args: Any, **kwargs: Any) -> None:
+        """Ends the process; the switches go on forwarding."""
+        if self.process is not None:
+            self.process.stop()
+            self.process = None
+
+    def status(self) -> str:
+        """What ``ethereal status`` says, or nothing while it cannot say."""
+        done = subprocess.run(
+            [self.deployment.binary, "status", "--controller", self.deployment.admin],
+            check=False, capture_output=True, text=True,
+        )
+        return done.stdout if done.returncode == 0 else ""
+
+    def wait_ready(self, timeout: float = 60.0) -> float:
+        """Waits until all switches are programmed; returns how long it took."""
+        begin = time.monotonic()
+        while True:
+            if self.process is not None:
+                self.process.check()
+            if ", ready, " in self.status():
+                return time.monotonic() - begin
+            if time.monotonic() - begin > timeout:
+                raise DeploymentError(f"the controller is not ready after {timeout:.0f} s:\n{self.status()}")
+            time.sleep(0.1)

@@ -1,0 +1,51 @@
+"""Hosts: an address of the fabric, a route to everything through the ToR, and
+no packet that a P4 switch cannot forward."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from mininet.node import Host
+
+from .deployment import Deployment
+
+# The next hop is no address of anybody: only its MAC, the ToR's, is used. The
+# program drops what is not IP, so it is never asked for.
+GATEWAY4, GATEWAY6 = "169.254.0.1", "fe80::1"
+
+
+class FabricHost(Host):  # type: ignore[misc]
+    """A host of the fabric."""
+
+    def __init__(self, name: str, deployment: Optional[Deployment] = None, **params: Any) -> None:
+        super().__init__(name, **params)
+        self.deployment = deployment
+        if deployment is not None:
+            deployment.record_pid(self.pid)
+
+    def config(  # pylint: disable=arguments-differ
+        self, gateway_mac: Optional[str] = None, ipv6: Optional[str] = None, mtu: Optional[int] = None, **params: Any
+    ) -> Dict[str, Any]:
+        """Sets addresses, routes and offloads."""
+        out: Dict[str, Any] = super().config(**params)
+        intf = self.defaultIntf()
+        if intf is None or gateway_mac is None:
+            return out
+        # A switch on AF_PACKET sees frames as the host's stack left them: checksums
+        # not yet made, and segments longer than the link takes.
+        self.run(f"ethtool -K {intf} tx off rx off tso off gso off gro off")
+        if mtu:
+            self.run(f"ip link set {intf} mtu {mtu}")
+        self.run(f"ip neigh replace {GATEWAY4} lladdr {gateway_mac} dev {intf} nud permanent")
+        self.run(f"ip route replace default via {GATEWAY4} dev {intf} onlink")
+        if ipv6 is not None:
+            self.run(f"ip -6 addr replace {ipv6}/128 dev {intf} nodad")
+            self.run(f"ip -6 neigh replace {GATEWAY6} lladdr {gateway_mac} dev {intf} nud permanent")
+            self.run(f"ip -6 route replace default via {GATEWAY6} dev {intf}")
+        return out
+
+    def run(self, command: str) -> None:
+        """Runs a command in the host; a failure is an error."""
+        _, err, code = self.pexec(command.split())
+        if code != 0:
+            raise RuntimeError(f"{self.name}: {command}: {err.strip()}")

@@ -1,0 +1,157 @@
+"""Switch classes: BMv2's simple_switch_grpc, and ethereal switch in its place.
+
+Both take the same options, and run in the root namespace with P4Runtime on its
+loopback. There is no Open vSwitch.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any, Dict, List, Optional
+
+from mininet.node import Switch
+
+from .deployment import Deployment, Process
+
+PORT_EVENT_PORT = 508  # the port from which the P4 program believes port events
+PRIORITY_QUEUES = 8  # the controller puts acknowledgements into the highest
+
+
+class P4Switch(Switch):  # type: ignore[misc]
+    """A switch with P4Runtime that starts without a program."""
+
+    sidecar = False  # whether gNMI is another process, at an address of its own
+
+    def __init__(
+        self, name: str, deployment: Optional[Deployment] = None, node_id: int = 0, mtu: int = 1500, **params: Any
+    ) -> None:
+        if deployment is None:
+            raise ValueError(f"{name}: this switch class needs --topo ethereal")
+        self.deployment, self.node_id, self.mtu = deployment, node_id, mtu
+        self.process: Optional[Process] = None
+        super().__init__(name, **params)
+        deployment.record_pid(self.pid)
+
+    def port_options(self) -> List[str]:
+        """-i options for all ports."""
+        out = []
+        for port in sorted(self.intfs):
+            if port > 0:
+                out += ["-i", f"{port}@{self.intfs[port].name}"]
+        return out
+
+    def base_options(self) -> List[str]:
+        """The options that both switches take."""
+        return [
+            "--no-p4", "--device-id", str(self.node_id + 1), "--thrift-port",
+            str(self.deployment.thrift_port(self.node_id)), "--log-console", "-L", "warn",
+            *self.port_options(),
+        ]
+
+    def target_options(self) -> List[str]:
+        """The options of the target, behind --."""
+        return [
+            "--grpc-server-addr", self.deployment.p4runtime(self.node_id),
+            "--priority-queues", str(PRIORITY_QUEUES),
+        ]
+
+    def command(self) -> List[str]:
+        """The command line."""
+        raise NotImplementedError
+
+    def start(self, controllers: Any) -> None:
+        """Starts the switch, once its interfaces are there."""
+        del controllers  # they connect to the switch, not the other way round
+        names = [intf.name for intf in self.intfList() if intf.name != "lo"]
+        for name in names:
+            self.deployment.record_interface(name)
+            quiet(name)
+        batch = "".join(f"link set dev {name} mtu {self.mtu}\n" for name in names)
+        subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
+        self.launch()
+
+    def launch(self) -> None:
+        """Starts the process on interfaces that are there."""
+        self.process = self.deployment.spawn(self.name, self.command())
+
+    def kill(self) -> None:
+        """Ends the switch as a crash would; launch() starts it again."""
+        if self.process is not None:
+            self.process.stop(signal.SIGKILL)
+
+    def connected(self) -> bool:
+        """Whether the process runs; who programs it is the controller's to say."""
+        if self.process is None:
+            return False
+        self.process.check()
+        return True
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        """Ends the process and removes the interfaces."""
+        if self.process is not None:
+            self.process.stop()
+            self.process = None
+        super().stop(deleteIntfs)
+
+
+class GoSwitch(P4Switch):
+    """``ethereal switch``: it serves gNMI itself and tells its program of ports."""
+
+    def command(self) -> List[str]:
+        return [
+            self.deployment.binary, "switch", *self.base_options(), "--ethernet-names", "--", *self.target_options(),
+        ]
+
+
+class BMv2Switch(P4Switch):
+    """``simple_switch_grpc``, with ``ethereal gnmi`` beside it."""
+
+    sidecar = True
+
+    def __init__(self, name: str, **params: Any) -> None:
+        self.gnmi: Optional[Process] = None
+        super().__init__(name, **params)
+
+    @property
+    def event_pair(self) -> List[str]:
+        """The interfaces by which port events reach the switch."""
+        return [f"{self.name}-ev", f"{self.name}-evp"]
+
+    def command(self) -> List[str]:
+        return [
+            self.deployment.bmv2, *self.base_options(), "-i", f"{PORT_EVENT_PORT}@{self.event_pair[1]}",
+            "--", *self.target_options(),
+        ]
+
+    def start(self, controllers: Any) -> None:
+        ours, switchs = self.event_pair
+        self.deployment.record_interface(ours)
+        subprocess.run(["ip", "link", "add", ours, "type", "veth", "peer", "name", switchs], check=True)
+        for name in (ours, switchs):
+            quiet(name)
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        super().start(controllers)
+        self.gnmi = self.deployment.spawn(self.name + "-gnmi", [
+            self.deployment.binary, "gnmi", *self.port_options(), "--ethernet-names", "--event-interface", ours,
+            "--addr", self.deployment.gnmi(self.node_id), "--log-level", "info",
+        ])
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        if self.gnmi is not None:
+            self.gnmi.stop()
+            self.gnmi = None
+        subprocess.run(["ip", "link", "del", self.event_pair[0]], check=False, capture_output=True)
+        super().stop(deleteIntfs)
+
+
+SWITCHES: Dict[str, Any] = {"go": GoSwitch, "bmv2": BMv2Switch}
+
+
+def quiet(interface: str) -> None:
+    """Keeps the kernel's own packets off an interface of the root namespace."""
+    path = f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"
+    if os.path.exists(path):
+        with open(path, "w", encoding="ascii") as f:
+            f.write("1")

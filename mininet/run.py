@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Boots a fabric in Mininet, programs it, and tries it.
+
+    sudo mininet/run.py                     # the Go switch
+    sudo mininet/run.py --switch bmv2       # the same with simple_switch_grpc
+    sudo mininet/run.py --cli               # and then Mininet's command line
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, List, Optional
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+try:
+    from mininet.cli import CLI
+    from mininet.link import Link
+    from mininet.log import setLogLevel
+    from mininet.net import Mininet
+except ImportError as problem:
+    sys.exit(f"{problem}: install Mininet (Debian, Ubuntu: apt-get install mininet), and run this with "
+             "/usr/bin/python3; scripts/check says what else is missing")
+
+# pylint: disable=wrong-import-position
+from functools import partial
+
+from etherealnet.control import FabricController
+from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, find_binary, find_bmv2, clean
+from etherealnet.fabric import FabricError
+from etherealnet.hosts import FabricHost
+from etherealnet.links import CheckedTCLink, LinkError
+from etherealnet.switches import SWITCHES
+from etherealnet.topology import FabricTopo
+
+
+def parse(argv: List[str]) -> argparse.Namespace:
+    """Reads the command line."""
+    p = argparse.ArgumentParser(description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
+    p.add_argument("--fabric", default=os.path.join(HERE, "fabric.yaml"), metavar="FILE",
+                   help="the fabric, as `ethereal topo` prints it (default: k=4 fat-tree)")
+    p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
+                   help="go: ethereal switch; bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
+    p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
+    p.add_argument("--bw", type=float, metavar="MBIT",
+                   help="rate of every link, in Mbit/s (default: as fast as it goes)")
+    p.add_argument("--delay", metavar="TIME", help="delay of every link, one way, as in 1ms")
+    p.add_argument("--loss", type=float, metavar="PERCENT", help="loss of every link, each way")
+    p.add_argument("--mtu", type=int, default=9000, metavar="BYTES",
+                   help="of the interfaces of hosts and switches (default: 9000)")
+    p.add_argument("--ethereal", metavar="FILE",
+                   help="the ethereal binary (default: $ETHEREAL, bin/ethereal, the path)")
+    p.add_argument("--bmv2", metavar="FILE", help="simple_switch_grpc (default: $BMV2, the path)")
+    p.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help=f"logs and state (default: {DEFAULT_DIR})")
+    p.add_argument("--port-base", type=int, default=50000, metavar="PORT", help="first TCP port used on the loopback")
+    p.add_argument("--isolate", action="store_true",
+                   help="run in a network namespace of its own, away from the machine's interfaces")
+    p.add_argument("--clean", action="store_true", help="remove what a run that crashed left behind, and end")
+    p.add_argument("--verbose", action="store_true", help="Mininet's own output")
+    return p.parse_args(argv)
+
+
+class Stages:
+    """Prints what happens, and how long it took."""
+
+    def __init__(self) -> None:
+        self.begin = self.last = time.monotonic()
+
+    def done(self, what: str) -> None:
+        """Says that a stage is over."""
+        now = time.monotonic()
+        print(f"{what:<58} {now - self.last:7.2f} s", flush=True)
+        self.last = now
+
+
+def ping_all(net: Any) -> float:
+    """Every host pings every other, one packet each; returns the loss in percent.
+    Unlike Mininet's pingAll, the hosts ping side by side."""
+    hosts = net.hosts
+    lost = total = 0
+    script = "for x in {}; do ping -c1 -W2 -n $x >/dev/null && echo ok || echo lost $x; done"
+    for h in hosts:
+        h.sendCmd(script.format(" ".join(d.params["ip"].split("/")[0] for d in hosts if d is not h)))
+    for h in hosts:
+        for line in h.waitOutput().splitlines():
+            total += 1
+            if line.startswith("lost"):
+                lost += 1
+                print(f"{h.name} does not reach {line.split()[-1]}")
+    if total != len(hosts) * (len(hosts) - 1):
+        raise DeploymentError(f"{total} answers to {len(hosts) * (len(hosts) - 1)} pings")
+    return 100.0 * lost / total
+
+
+def verify(deployment: Deployment) -> None:
+    """Proves the tables that the switches hold."""
+    done = subprocess.run(
+        [deployment.binary, "verify", "--fabric", deployment.fabric_file, "--targets", deployment.path("targets.yaml")],
+        check=False, capture_output=True, text=True,
+    )
+    if done.returncode != 0:
+        raise DeploymentError(f"verify: {done.stdout}{done.stderr}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Boots, tries, and takes down."""
+    stages = Stages()
+    switch = SWITCHES[args.switch]
+    deployment = Deployment(
+        args.fabric, find_binary(args.ethereal), args.dir,
+        find_bmv2(args.bmv2) if args.switch == "bmv2" else "simple_switch_grpc", args.port_base,
+    )
+    net: Optional[Any] = None
+    try:
+        deployment.open()
+        shaped = args.bw is not None or args.delay is not None or args.loss is not None
+        topo = FabricTopo(deployment=deployment, mtu=args.mtu, bw=args.bw, delay=args.delay, loss=args.loss)
+        net = Mininet(
+            topo=topo, switch=switch, host=FabricHost, link=CheckedTCLink if shaped else Link,
+            controller=partial(FabricController, deployment=deployment, sidecar=switch.sidecar), waitConnected=False,
+        )
+        fabric = deployment.fabric
+        stages.done(f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches, {len(fabric.links)} links are there")
+        net.start()
+        stages.done(f"switches run: {args.switch}")
+        controller = net.controllers[0]
+        controller.wait_ready()
+        stages.done("the controller has programmed them")
+        verify(deployment)
+        stages.done("verify: the tables, read back, deliver everything")
+        loss = ping_all(net)
+        stages.done(f"pingall: {len(net.hosts) * (len(net.hosts) - 1)} pairs, {loss:g} % lost")
+        if args.cli:
+            CLI(net)
+        return 0 if loss == 0 else 1
+    finally:
+        if net is not None:
+            net.stop()
+        deployment.close()
+        stages.done("all is taken down")
+
+
+def isolate(argv: List[str]) -> None:
+    """Starts this program again in new network and mount namespaces."""
+    script = 'mount -t sysfs sysfs /sys && ip link set lo up && exec "$@"'
+    again = [a for a in argv if a != "--isolate"]
+    command = ["unshare", "-nm", "sh", "-c", script, "--", sys.executable, os.path.abspath(__file__), *again]
+    os.execvp(command[0], command)
+
+
+def interrupted(signum: int, _frame: Any) -> None:
+    """Makes a signal an exception, so that everything is taken down."""
+    raise KeyboardInterrupt(signal.Signals(signum).name)
+
+
+def main(argv: List[str]) -> int:
+    """The program."""
+    args = parse(argv)
+    if os.geteuid() != 0:
+        print("mininet/run.py: network namespaces take root; use sudo", file=sys.stderr)
+        return 2
+    if args.isolate:
+        isolate(argv)
+    if args.clean:
+        for what in clean(args.dir):
+            print(f"removed {what}")
+        return 0
+    setLogLevel("info" if args.verbose else "warning")
+    for s in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, interrupted)
+    try:
+        return run(args)
+    except (DeploymentError, FabricError, LinkError, RuntimeError, OSError) as err:
+        print(f"mininet/run.py: {err}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("mininet/run.py: interrupted", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
