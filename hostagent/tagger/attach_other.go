@@ -1,0 +1,23 @@
+//go:build !linux
+
+package tagger
+
+import (
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// Elsewhere than on Linux nothing can be attached.
+
+type noDevice struct{}
+
+func device(string) (noDevice, error) { return noDevice{}, ebpf.ErrNotSupported }
+
+func attachTCX(*ebpf.Program, noDevice, string) (attachment, error) { return nil, ebpf.ErrNotSupported }
+
+func attachClsact(*ebpf.Program, noDevice, bool) (attachment, error) {
+	return nil, ebpf.ErrNotSupported
+}
+
+func monotonic() (time.Duration, error) { return 0, ebpf.ErrNotSupported }

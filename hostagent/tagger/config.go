@@ -1,0 +1,80 @@
+package tagger
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+)
+
+// Hook is where in the kernel's way out the program sits.
+type Hook uint8
+
+// The hooks.
+const (
+	// AutoHook is TCX if the kernel has it, else Clsact.
+	AutoHook Hook = iota
+	// TCX is the multi-program hook of Linux 6.6 and up.
+	TCX
+	// Clsact is a direct-action classifier on the clsact qdisc.
+	Clsact
+)
+
+// String returns "auto", "tcx" or "clsact".
+func (h Hook) String() string {
+	switch h {
+	case AutoHook:
+		return "auto"
+	case TCX:
+		return "tcx"
+	case Clsact:
+		return "clsact"
+	}
+	return fmt.Sprintf("hook_%d", uint8(h))
+}
+
+// DefaultQPs is how many queue pairs can have a label if [Config.QPs] is 0.
+const DefaultQPs = 1 << 16
+
+// Config says what to attach to.
+type Config struct {
+	// Interfaces to label the traffic of, by name: Ethernet, in the calling
+	// thread's network namespace.
+	Interfaces []string
+	// IPv6 is where IPv6 packets carry the label.
+	IPv6 labeller.Carrier
+	// QPs is how many queue pairs can have a label; 0 means DefaultQPs. About
+	// 100 bytes of kernel memory each.
+	QPs int
+	// Hook is where to attach.
+	Hook Hook
+	// PinDir, if set, is a directory on a bpf file system (/sys/fs/bpf/...)
+	// that keeps program and labels when the process ends. It is made if
+	// need be.
+	PinDir string
+}
+
+// Validate returns an error that names the field that is wrong.
+func (c *Config) Validate() error {
+	switch {
+	case len(c.Interfaces) == 0:
+		return fmt.Errorf("%w: tagger: no interfaces: name those whose traffic is to be labelled", labeller.ErrInvalid)
+	case slices.Contains(c.Interfaces, ""):
+		return fmt.Errorf("%w: tagger: interfaces: one has no name", labeller.ErrInvalid)
+	case c.IPv6 > labeller.FlowLabel:
+		return fmt.Errorf("%w: tagger: IPv6 carrier %d: it is the source port (0) or the flow label (1)", labeller.ErrInvalid, c.IPv6)
+	case c.QPs < 0 || c.QPs > 1<<22:
+		return fmt.Errorf("%w: tagger: %d queue pairs: from 1 to %d can have a label", labeller.ErrInvalid, c.QPs, 1<<22)
+	case c.Hook > Clsact:
+		return fmt.Errorf("%w: tagger: hook %d: it is auto (0), tcx (1) or clsact (2)", labeller.ErrInvalid, c.Hook)
+	case c.PinDir != "" && !filepath.IsAbs(c.PinDir):
+		return fmt.Errorf("%w: tagger: pin directory %q: it must be an absolute path on a bpf file system", labeller.ErrInvalid, c.PinDir)
+	}
+	for i, name := range c.Interfaces {
+		if slices.Contains(c.Interfaces[:i], name) {
+			return fmt.Errorf("%w: tagger: interfaces: %q is there twice", labeller.ErrInvalid, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package tagger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+)
+
+// Tagger labels what its interfaces send. It is safe for concurrent use.
+type Tagger struct {
+	o      *objects
+	at     []attachment
+	pinDir string
+	hook   Hook
+}
+
+var _ labeller.Discoverer = (*Tagger)(nil)
+
+// attachment is the program's place at one interface.
+type attachment interface {
+	// release ends this process's hold. The program stays if it is pinned.
+	release() error
+	// detach takes the program off the interface.
+	detach() error
+}
+
+// Attach loads the program and attaches it to the interfaces. The error wraps
+// [labeller.ErrNotPermitted] when the process may not, [labeller.ErrUnsupported]
+// when the kernel or an interface cannot, and [labeller.ErrInvalid] for a
+// configuration that cannot be; nothing stays attached then. Fall back to
+// [labeller.Inline] for packets of your own.
+func Attach(c Config) (*Tagger, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := rlimit.RemoveMemlock(); err != nil { // before Linux 5.11 maps count as locked memory
+		return nil, explain("raise the limit on locked memory", err)
+	}
+	if c.PinDir != "" {
+		if err := os.MkdirAll(c.PinDir, 0o700); err != nil {
+			return nil, explain("make the pin directory", err)
+		}
+	}
+	o, err := load(&c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tagger{o: o, pinDir: c.PinDir, hook: c.Hook}
+	for _, name := range c.Interfaces {
+		if err := t.attach(name); err != nil {
+			// What an earlier process left behind stays as it was.
+			return nil, errors.Join(err, t.Close())
+		}
+	}
+	return t, nil
+}
+
+// attach attaches to one interface. Whether there is TCX is asked once: all
+// interfaces get the same hook.
+func (t *Tagger) attach(name string) error {
+	dev, err := device(name)
+	if err != nil {
+		return err
+	}
+	var a attachment
+	if t.hook != Clsact {
+		if a, err = attachTCX(t.o.Program, dev, t.pinDir); err == nil {
+			t.hook = TCX
+		} else if t.hook == TCX || !errors.Is(err, ebpf.ErrNotSupported) {
+			return explain("attach to "+name, err)
+		}
+	}
+	if a == nil {
+		if a, err = attachClsact(t.o.Program, dev, t.pinDir != ""); err != nil {
+			return explain("attach to "+name, err)
+		}
+		t.hook = Clsact
+	}
+	t.at = append(t.at, a)
+	return nil
+}
+
+// Hook returns where the program sits: TCX or Clsact.
+func (t *Tagger) Hook() Hook { return t.hook }
+
+// key is struct qp of the program.
+type key struct {
+	Dst    [16]byte
+	Number uint32
+}
+
+// count is struct count of the program.
+type count struct{ Packets, Bytes uint64 }
+
+// seenCount is struct seen_count of the program.
+type seenCount struct {
+	Count count
+	Last  uint64 // ns
+}
+
+func keyOf(q labeller.QP) key { return key{q.Dst.As16(), q.Num} }
+
+func (k key) qp() labeller.QP {
+	return labeller.QP{Dst: netip.AddrFrom16(k.Dst).Unmap(), Num: k.Number}
+}
+
+// Set is of [labeller.Labeller]. A queue pair that has a label gets another by
+// one system call.
+func (t *Tagger) Set(as ...labeller.Assignment) error {
+	for _, a := range as {
+		if err := a.Validate(); err != nil {
+			return err
+		}
+		k, v := keyOf(a.QP), uint32(a.Label)
+		err := t.o.Labels.Update(&k, &v, ebpf.UpdateExist)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			if err = t.o.Labels.Update(&k, &v, ebpf.UpdateAny); err == nil {
+				err = ignore(t.o.Unlabelled.Delete(&k), ebpf.ErrKeyNotExist)
+			}
+		}
+		if errors.Is(err, syscall.E2BIG) {
+			return fmt.Errorf("%w: %v: %d can have a label", labeller.ErrFull, a.QP, t.o.Labels.MaxEntries())
+		}
+		if err != nil {
+			return explain("label "+a.QP.String(), err)
+		}
+	}
+	return nil
+}
+
+// Clear is of [labeller.Labeller].
+func (t *Tagger) Clear(qps ...labeller.QP) error {
+	for _, q := range qps {
+		if q.Validate() != nil {
+			continue // it has no label
+		}
+		k := keyOf(q)
+		if err := ignore(t.o.Labels.Delete(&k), ebpf.ErrKeyNotExist); err != nil {
+			return explain("clear "+q.String(), err)
+		}
+	}
+	return nil
+}
+
+// Assignments is of [labeller.Labeller].
+func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
+	var as []labeller.Assignment
+	var k key
+	var v uint32
+	it := t.o.Labels.Iterate()
+	for it.Next(&k, &v) {
+		as = append(as, labeller.Assignment{QP: k.qp(), Label: fabric.Label(v)})
+	}
+	if err := it.Err(); err != nil {
+		return nil, explain("read the labels", err)
+	}
+	labeller.Sort(as)
+	return as, nil
+}
+
+// Unlabelled is of [labeller.Discoverer].
+func (t *Tagger) Unlabelled() ([]labeller.Seen, error) {
+	now, err := monotonic()
+	if err != nil {
+		return nil, explain("read the clock", err)
+	}
+	var out []labeller.Seen
+	var k key
+	var v seenCount
+	it := t.o.Unlabelled.Iterate()
+	for it.Next(&k, &v) {
+		ago := max(0, now-time.Duration(v.Last))
+		out = append(out, labeller.Seen{QP: k.qp(), Count: labeller.Count(v.Count), Ago: ago})
+	}
+	// Packets that pass meanwhile may move entries under the iteration.
+	if err := ignore(it.Err(), ebpf.ErrIterationAborted); err != nil {
+		return nil, explain("read the unlabelled queue pairs", err)
+	}
+	labeller.SortSeen(out)
+	return out, nil
+}
+
+// Counters is of [labeller.Labeller]. It reads 16,384 counters of every
+// processor: ask every second, not every millisecond.
+func (t *Tagger) Counters() (labeller.Counters, error) {
+	c := labeller.Counters{Labels: map[fabric.Label]labeller.Count{}}
+	labels, err := sums(t.o.LabelCounts)
+	if err != nil {
+		return c, explain("read the counters", err)
+	}
+	for l, n := range labels {
+		if n.Packets > 0 {
+			c.Labels[fabric.Label(l)] = n
+		}
+	}
+	reasons, err := sums(t.o.ReasonCounts)
+	if err != nil {
+		return c, explain("read the counters", err)
+	}
+	copy(c.Reasons[:], reasons)
+	return c, nil
+}
+
+// sums reads a per-CPU array of counts and adds up the processors'.
+func sums(m *ebpf.Map) ([]labeller.Count, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	n := int(m.MaxEntries())
+	keys, values := make([]uint32, n), make([]count, n*cpus)
+	var cursor ebpf.MapBatchCursor
+	got, err := m.BatchLookup(&cursor, keys, values, nil)
+	switch {
+	case errors.Is(err, ebpf.ErrNotSupported): // before Linux 5.14
+		for i := range n {
+			if err := m.Lookup(uint32(i), values[i*cpus:(i+1)*cpus]); err != nil {
+				return nil, err
+			}
+		}
+	case err != nil && !errors.Is(err, ebpf.ErrKeyNotExist): // the end of the map
+		return nil, err
+	case got != n:
+		return nil, fmt.Errorf("map %s: %d of %d counters read", m, got, n)
+	}
+	out := make([]labeller.Count, n)
+	for i, v := range values {
+		out[i/cpus].Packets += v.Packets
+		out[i/cpus].Bytes += v.Bytes
+	}
+	return out, nil
+}
+
+// Close is of [labeller.Labeller]: it takes the program off the interfaces, or
+// with [Config.PinDir] leaves it there to go on.
+func (t *Tagger) Close() error {
+	var errs []error
+	for _, a := range t.at {
+		errs = append(errs, a.release())
+	}
+	t.o.close()
+	return errors.Join(errs...)
+}
+
+// Remove takes the program off the interfaces and forgets what was pinned. Call
+// it instead of Close.
+func (t *Tagger) Remove() error {
+	var errs []error
+	for _, a := range t.at {
+		errs = append(errs, a.detach())
+	}
+	t.o.close()
+	if t.pinDir != "" {
+		for _, name := range pinned {
+			errs = append(errs, ignore(os.Remove(filepath.Join(t.pinDir, name)), fs.ErrNotExist))
+		}
+		// Others may keep something there: then it stays.
+		_ = os.Remove(t.pinDir)
+	}
+	return errors.Join(errs...)
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// explain says what failed, why, and what would help.
+func explain(what string, err error) error {
+	var refused *ebpf.VerifierError
+	switch {
+	case errors.As(err, &refused) && !errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("tagger: %s: the kernel's verifier refuses the program: %w", what, err)
+	case errors.Is(err, fs.ErrPermission): // EPERM, EACCES
+		return fmt.Errorf("%w: tagger: %s: it takes CAP_BPF and CAP_NET_ADMIN outside user namespaces (root has them); "+
+			"only packets of this program's own can be labelled without: %w", labeller.ErrNotPermitted, what, err)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, syscall.ENOSYS):
+		return fmt.Errorf("%w: tagger: %s: the kernel lacks what it takes (Linux 5.8 or later with BPF and NET_CLS_BPF); "+
+			"only packets of this program's own can be labelled without: %w", labeller.ErrUnsupported, what, err)
+	case errors.Is(err, ebpf.ErrMapIncompatible):
+		return fmt.Errorf("%w: tagger: %s: the pin directory holds the maps of another configuration or version; remove it: %w",
+			labeller.ErrInvalid, what, err)
+	}
+	return fmt.Errorf("tagger: %s: %w", what, err)
+}
