@@ -27,7 +27,7 @@ type batch struct {
 	captures []capture
 	progress *progress
 	log      *slog.Logger
-	done     func(*report.Result) error // called in the order of runs
+	done     func(scenario.Run, *report.Result) error // called in the order of runs
 
 	mu       sync.Mutex
 	outcomes []outcome
@@ -140,7 +140,7 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 		b.err = errors.Join(b.err, &runError{run, o.err})
 	}
 	if o.result != nil {
-		if err := b.done(o.result); err != nil {
+		if err := b.done(run, o.result); err != nil {
 			b.err = errors.Join(b.err, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -120,18 +119,10 @@ func (p *progress) line(run scenario.Run, o outcome) {
 		return
 	}
 	var what string
-	switch r := o.result; {
-	case o.err != nil && r == nil:
+	if o.err != nil && o.result == nil {
 		what = (&runError{run, o.err}).what()
-	case r.End == report.Interrupted:
-		what = fmt.Sprintf("interrupted at %.1f us", r.EndTime)
-	case r.CCT == nil:
-		what = fmt.Sprintf("did not finish (%s)", r.End)
-	default:
-		what = fmt.Sprintf("CCT %.1f us", *r.CCT)
-		if s, ok := r.Slowdown(); ok {
-			what += fmt.Sprintf(", %.3f x the bound", s)
-		}
+	} else {
+		what = resultText(o.result)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -120,7 +120,13 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	b := &batch{
 		run: a.run, runs: runs, parallel: flags.parallel, events: flags.events, captures: captures, log: a.log,
 		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
-		done:     func(r *report.Result) error { return report.Encode(lines, r) },
+		done: func(run scenario.Run, r *report.Result) (err error) {
+			r.Version = a.version
+			if r.RunSHA256, err = run.Hash(); err != nil {
+				return err
+			}
+			return report.Encode(lines, r)
+		},
 	}
 	results, failed := b.execute(ctx)
 	if len(results) > 0 {

@@ -20,6 +20,10 @@ const maxLine = 1 << 28
 func Encode(w io.Writer, r *Result) error {
 	out := *r
 	out.Links, out.FlipRecords, out.Timeline = orEmpty(r.Links), orEmpty(r.FlipRecords), orEmpty(r.Timeline)
+	out.UplinkLoads, out.QueueMax, out.QueueMean = orEmpty(r.UplinkLoads), orEmpty(r.QueueMax), orEmpty(r.QueueMean)
+	if out.Variant == nil {
+		out.Variant = map[string]string{}
+	}
 	line, err := json.Marshal(out)
 	if err != nil {
 		return fmt.Errorf("report: result of %s %s: %w", r.Scheme, r.Collective, err)

@@ -64,6 +64,22 @@ type Result struct {
 	SimEvents  uint64  `json:"sim_events"`  // simulation events
 	WallMS     float64 `json:"wall_ms"`     // real time the run took; the one number that varies
 
+	// UplinkLoads, QueueMax and QueueMean are quantiles, from the least to the
+	// largest in twenty equal steps, over ToR uplinks (part of the upward capacity
+	// used) and over all ports of switches (most bytes of data that waited, and
+	// their mean over the run). Empty where nobody measured.
+	UplinkLoads []float64 `json:"uplink_load_quantiles"`
+	QueueMax    []float64 `json:"queue_max_quantiles"`
+	QueueMean   []float64 `json:"queue_mean_quantiles"`
+
+	// Where the result is from. Version is of the program; RunSHA256 the hash of
+	// all that the run depends on, the program left aside; Sweep and Variant name
+	// the sweep that asked for it and what that varied, key path to value.
+	Version   string            `json:"version"`
+	RunSHA256 string            `json:"run_sha256"`
+	Sweep     string            `json:"sweep"`
+	Variant   map[string]string `json:"variant"`
+
 	// Fabric is what the run's fabric was built from. Derived counts may be
 	// filled in.
 	Fabric      fabric.Spec `json:"fabric"`

@@ -83,7 +83,7 @@ func walk(t *testing.T, s *schema, typ reflect.Type, path string) {
 		if got, want := fmt.Sprint(p.Type), jsonType(f.Type); got != want {
 			t.Errorf("%s.%s: type %s in the schema, %s in the package", path, key, got, want)
 		}
-		if f.Type.Kind() == reflect.Slice {
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
 			walk(t, p.Items, f.Type.Elem(), path+"."+key+"[]")
 		}
 	}
@@ -107,7 +107,7 @@ func jsonType(t reflect.Type) string {
 		return "number"
 	case reflect.Slice:
 		return "array"
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		return "object"
 	}
 	return "integer"

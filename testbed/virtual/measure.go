@@ -92,6 +92,7 @@ func (w *world) measure() (*report.Result, error) {
 		return nil, err
 	}
 	w.measureFailure(r)
+	w.measureSpread(r)
 	p := w.net.Progress()
 	r.PacketHops, r.SimEvents = uint64(p.Hops), uint64(p.Events)
 	sum := w.net.EventHash()

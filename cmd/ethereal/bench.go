@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sweep"
+)
+
+// benchFlags are the flags of `ethereal bench`.
+type benchFlags struct {
+	out      string
+	only     string
+	schemes  []string
+	parallel int
+	full     bool
+	again    bool
+	dryRun   bool
+	quiet    bool
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	var flags benchFlags
+	c := &cobra.Command{
+		Use:   "bench SWEEP",
+		Short: "Run a sweep of scenarios on all cores, to be continued",
+		Long: `Runs everything a sweep file asks for: scenarios, each with the keys that vary set to all combinations of their
+values. Each run's result is one line of JSON, written when the run ends, with the program's version and the hash of all
+that the run depends on. Runs whose results the file has already are not run again: after an interrupt, the same command
+goes on where it was.`,
+		Example: `  ethereal bench testbed/sweeps/demo.yaml --out demo.jsonl
+  ethereal bench testbed/sweeps/demo.yaml --out demo.jsonl --only 'ecmp.*seed 1'
+  ethereal bench testbed/sweeps/demo.yaml --dry-run`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("bench takes one sweep file, not %d; as in ethereal bench testbed/sweeps/demo.yaml", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.runBench(c.Context(), args[0], flags) },
+	}
+	f := c.Flags()
+	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with .jsonl when left out")
+	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and seed, as progress shows them")
+	f.StringSliceVar(&flags.schemes, "schemes", nil, "run only these schemes of the sweep: `A,B`")
+	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
+	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err error) {
+	s, err := sweep.Load(path)
+	if err != nil {
+		return err
+	}
+	if flags.parallel < 1 {
+		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
+	}
+	cases, err := chooseCases(s, flags)
+	if err != nil {
+		return err
+	}
+	if flags.out == "" {
+		flags.out = fileName(s.Name) + ".jsonl"
+	}
+	have, err := readBench(flags.out)
+	if err != nil {
+		return err
+	}
+	var todo []sweep.Case
+	old := 0
+	for _, c := range cases {
+		version, ok := have.versions[c.Hash]
+		switch {
+		case !ok:
+			todo = append(todo, c)
+		case version != a.version && flags.again:
+			todo = append(todo, c)
+		case version != a.version:
+			old++
+		}
+	}
+	if flags.dryRun {
+		for _, c := range todo {
+			fmt.Fprintln(a.stdout, caseText(c))
+		}
+		fmt.Fprintf(a.stderr, "%d of %d runs are missing in %s\n", len(todo), len(cases), flags.out)
+		return nil
+	}
+	if !flags.quiet {
+		fmt.Fprintf(a.stderr, "%s: %d runs, %d of them in %s already\n", s.Name, len(cases), len(cases)-len(todo), flags.out)
+		if old > 0 {
+			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	file, err := openBench(flags.out, have.size)
+	if err != nil {
+		return err
+	}
+	defer closeFile(file, &err)
+	b := &bench{app: a, sweep: s.Name, cases: todo, flags: flags, out: file}
+	return b.execute(ctx)
+}
+
+// chooseCases returns the cases that the flags ask for.
+func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
+	only, err := regexp.Compile(flags.only)
+	if err != nil {
+		return nil, fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
+	}
+	wanted := map[string]int{}
+	for _, name := range flags.schemes {
+		wanted[name] = 0
+	}
+	var out []sweep.Case
+	for _, c := range s.Cases {
+		if len(wanted) > 0 {
+			key := c.Run.Scheme.Name
+			if _, ok := wanted[key]; !ok {
+				key = c.Run.Scheme.String()
+			}
+			if _, ok := wanted[key]; !ok {
+				continue
+			}
+			wanted[key]++
+		}
+		if only.MatchString(caseText(c)) {
+			out = append(out, c)
+		}
+	}
+	for _, name := range flags.schemes {
+		if wanted[name] == 0 {
+			return nil, fmt.Errorf("--schemes: the sweep has no scheme %q", name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("--only: no run of the sweep matches; --dry-run lists them")
+	}
+	return out, nil
+}
+
+// caseText names a case: what the run is, of which scenario, and what varied.
+func caseText(c sweep.Case) string {
+	parts := []string{c.Run.Scenario.Name, c.Run.String()}
+	for _, k := range sortedKeys(c.Variant) {
+		// The sizes are in the run's name.
+		if !strings.HasSuffix(k, "].bytes") && !strings.HasPrefix(k, "collectives") {
+			parts = append(parts, k+"="+c.Variant[k])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fileName turns a name into one that a file can have anywhere.
+func fileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '-'
+	}, name)
+}

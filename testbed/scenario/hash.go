@@ -1,0 +1,80 @@
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Hash returns the SHA-256, in hexadecimal, of everything in the scenario that
+// the run depends on: fabric, switches, hosts, agents, control plane, deadline,
+// and the run's own collective, scheme, failure, notifier and seed. Names and
+// descriptions are not part of it, nor are the scenario's other runs. Two runs
+// of one hash, by one version of the program, have the same result.
+//
+// What has its zero value is left out, so that a key that a later version adds
+// does not change the hash of runs that do without it.
+func (r Run) Hash() (string, error) {
+	s := *r.Scenario
+	s.Name, s.Description = "", ""
+	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
+	failure := r.Failure
+	failure.Name, failure.Notifiers = "", nil
+	what := map[string]any{}
+	for _, part := range []struct {
+		key   string
+		value any
+	}{
+		{"scenario", s}, {"collective", r.Collective}, {"scheme", r.Scheme}, {"failure", failure},
+		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)},
+	} {
+		text, err := json.Marshal(part.value)
+		if err != nil {
+			return "", fmt.Errorf("scenario: hash of %v: %w", r, err)
+		}
+		var plain any
+		if err := json.Unmarshal(text, &plain); err != nil {
+			return "", fmt.Errorf("scenario: hash of %v: %w", r, err)
+		}
+		if kept, ok := withoutZeros(plain); ok {
+			what[part.key] = kept
+		}
+	}
+	text, err := json.Marshal(what) // keys are sorted
+	if err != nil {
+		return "", fmt.Errorf("scenario: hash of %v: %w", r, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// withoutZeros drops zero values from objects. ok is false when v is one.
+// Elements of lists stay, as their place means something.
+func withoutZeros(v any) (kept any, ok bool) {
+	switch x := v.(type) {
+	case nil:
+		return nil, false
+	case bool:
+		return x, x
+	case float64:
+		return x, x != 0
+	case string:
+		return x, x != "" && x != "0s" && x != "0B" && x != "0b/s"
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i], _ = withoutZeros(e)
+		}
+		return out, len(out) > 0
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range x {
+			if e, ok := withoutZeros(e); ok {
+				out[k] = e
+			}
+		}
+		return out, len(out) > 0
+	}
+	return v, true
+}

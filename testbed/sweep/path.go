@@ -1,0 +1,119 @@
+package sweep
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// step is one step of a key path: into a mapping, or into a list.
+type step struct {
+	key   string // of a mapping; "" in a list
+	index int    // of a list; every means all
+}
+
+const every = -1
+
+// parsePath reads "failures[1].events[*].detection".
+func parsePath(text string) ([]step, error) {
+	var out []step
+	bad := func() ([]step, error) {
+		return nil, fmt.Errorf("%q is not a key; write for example host.rto, collectives[*].bytes or failures[1].events[*].detection", text)
+	}
+	for part := range strings.SplitSeq(text, ".") {
+		key, rest, _ := strings.Cut(part, "[")
+		if key == "" {
+			return bad()
+		}
+		out = append(out, step{key: key})
+		for rest != "" {
+			inside, after, ok := strings.Cut(rest, "]")
+			if !ok {
+				return bad()
+			}
+			s := step{index: every}
+			if inside != "*" {
+				i, err := strconv.Atoi(inside)
+				if err != nil || i < 0 {
+					return bad()
+				}
+				s.index = i
+			}
+			out = append(out, s)
+			if after == "" {
+				break
+			}
+			if rest, ok = strings.CutPrefix(after, "["); !ok {
+				return bad()
+			}
+		}
+	}
+	return out, nil
+}
+
+// assign sets what a path names, below root, to value. Mappings on the way that
+// are not there are made.
+func assign(root *yaml.Node, path []step, value *yaml.Node) error {
+	for root.Kind == yaml.AliasNode {
+		root = root.Alias
+	}
+	if len(path) == 0 {
+		*root = *clone(value)
+		return nil
+	}
+	s := path[0]
+	if s.key != "" {
+		if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+			*root = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		}
+		if root.Kind != yaml.MappingNode {
+			return fmt.Errorf("there is no mapping for key %s", s.key)
+		}
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			if root.Content[i].Value == s.key {
+				return assign(root.Content[i+1], path[1:], value)
+			}
+		}
+		next := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s.key}, next)
+		return assign(next, path[1:], value)
+	}
+	if root.Kind != yaml.SequenceNode {
+		return fmt.Errorf("there is no list for [%s]", indexText(s.index))
+	}
+	if s.index >= len(root.Content) || len(root.Content) == 0 {
+		return fmt.Errorf("the list has %d entries: there is no [%s]", len(root.Content), indexText(s.index))
+	}
+	for i, n := range root.Content {
+		if s.index == every || s.index == i {
+			if err := assign(n, path[1:], value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func indexText(i int) string {
+	if i == every {
+		return "*"
+	}
+	return strconv.Itoa(i)
+}
+
+// clone copies a node and all below it, so that a value set twice is two.
+// Aliases become what they stand for.
+func clone(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	out := *n
+	out.Anchor = ""
+	out.Content = make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		out.Content[i] = clone(c)
+	}
+	return &out
+}
