@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -90,6 +94,28 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.topoCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newStatusCommand(), newDrainCommand())
 	return root
+}
+
+// provenance is version, and the hash of the program's own file where the
+// version does not tell one build from another.
+func provenance(version string) string {
+	if !strings.HasPrefix(version, "devel go") && !strings.Contains(version, "modified") {
+		return version
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return version
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return version
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return version
+	}
+	return version + " sha256:" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // version says what this program was built from.

@@ -81,6 +81,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if err != nil {
 		return err
 	}
+	made := provenance(a.version)
 	var todo []sweep.Case
 	old := 0
 	for _, c := range cases {
@@ -88,9 +89,9 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		switch {
 		case !ok:
 			todo = append(todo, c)
-		case version != a.version && flags.again:
+		case version != made && flags.again:
 			todo = append(todo, c)
-		case version != a.version:
+		case version != made:
 			old++
 		}
 	}
@@ -115,7 +116,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		return err
 	}
 	defer closeFile(file, &err)
-	b := &bench{app: a, sweep: s.Name, cases: todo, flags: flags, out: file}
+	b := &bench{app: a, version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
 	return b.execute(ctx)
 }
 

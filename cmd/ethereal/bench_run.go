@@ -19,11 +19,12 @@ import (
 
 // bench executes cases in parallel and writes each result when its run ends.
 type bench struct {
-	app   *app
-	sweep string
-	cases []sweep.Case
-	flags benchFlags
-	out   *os.File
+	app     *app
+	version string // goes into every result
+	sweep   string
+	cases   []sweep.Case
+	flags   benchFlags
+	out     *os.File
 
 	mu     sync.Mutex
 	ended  int
@@ -79,7 +80,7 @@ func (b *bench) one(ctx context.Context, i int) {
 	}
 	var line bytes.Buffer
 	if err == nil {
-		result.Version, result.RunSHA256, result.Sweep, result.Variant = b.app.version, c.Hash, b.sweep, c.Variant
+		result.Version, result.RunSHA256, result.Sweep, result.Variant = b.version, c.Hash, b.sweep, c.Variant
 		if !b.flags.full {
 			result.Links, result.FlipRecords, result.Timeline = nil, nil, nil
 		}
