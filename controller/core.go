@@ -38,6 +38,10 @@ type link struct {
 	pending      bool // in Core.changed
 	epoch        uint64
 	at           fabric.Time
+
+	suspected, confirmed bool // to lose packets unnoticed; see Core.Suspect
+	suspectEpoch         uint64
+	suspectAt            fabric.Time
 }
 
 func (l *link) up() bool { return !l.downA && !l.downB && !l.drained }
@@ -136,7 +140,7 @@ func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 // LinkUp reports whether a link of the fabric is up.
 func (c *Core) LinkUp(id fabric.LinkID) bool { return c.links[id].up() }
 
-// Epoch counts the changes of all links.
+// Epoch counts the changes of all links, and of what is suspected of them.
 func (c *Core) Epoch() uint64 { return c.epoch }
 
 func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
@@ -146,13 +150,45 @@ func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
 	}
 }
 
-// Snapshot returns the state of every link that ever changed, as an agent gets
-// it first.
+// Suspect takes what is thought of a link that no end calls down; see package
+// suspicion. Agents are told; tables do not change, since probes have to cross the
+// link, and traffic without labels has ECMP's share of it only. It returns an error,
+// and changes nothing, for a link that the fabric does not have or a host's.
+func (c *Core) Suspect(now fabric.Time, id fabric.LinkID, suspected, confirmed bool) error {
+	if int(id) < c.f.Hosts() || int(id) >= len(c.links) {
+		return fmt.Errorf("controller: link %d cannot be suspected; links between switches are %d to %d", id, c.f.Hosts(), len(c.links)-1)
+	}
+	l := &c.links[id]
+	if l.suspected == suspected && l.confirmed == confirmed {
+		return nil
+	}
+	l.suspected, l.confirmed, l.suspectAt = suspected, confirmed, now
+	l.suspectEpoch++
+	c.epoch++
+	c.notices = append(c.notices, &statepb.Update{
+		Epoch: c.epoch, Instance: c.cfg.Instance, Suspects: []*statepb.Suspect{c.suspect(id)},
+	})
+	return nil
+}
+
+func (c *Core) suspect(id fabric.LinkID) *statepb.Suspect {
+	l := &c.links[id]
+	return &statepb.Suspect{
+		Link: uint32(id), Suspected: l.suspected, Confirmed: l.confirmed, Epoch: l.suspectEpoch,
+		TimeNs: int64(l.suspectAt / fabric.Nanosecond),
+	}
+}
+
+// Snapshot returns the state of every link that ever changed or was suspected,
+// as an agent gets it first.
 func (c *Core) Snapshot() *statepb.Update {
 	u := &statepb.Update{Epoch: c.epoch, Instance: c.cfg.Instance, Snapshot: true}
 	for id := range c.links {
 		if c.links[id].epoch > 0 {
 			u.Links = append(u.Links, c.linkState(fabric.LinkID(id)))
+		}
+		if c.links[id].suspectEpoch > 0 {
+			u.Suspects = append(u.Suspects, c.suspect(fabric.LinkID(id)))
 		}
 	}
 	return u
@@ -177,7 +213,7 @@ type SwitchDelta struct {
 // Ready is what a core wants done.
 type Ready struct {
 	Writes  []SwitchDelta     // a switch may appear in several stages
-	Notices []*statepb.Update // for the agents; one per change of a link, in order
+	Notices []*statepb.Update // for the agents; one per change of a link or of what is thought of it, in order
 }
 
 // Written returns the full tables of a switch that carried out everything

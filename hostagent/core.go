@@ -56,9 +56,19 @@ type Flip struct {
 
 // Ready is what is to be done, in this order: open queue pairs for Open, then
 // relabel those in Flip. A queue pair can be in both.
+//
+// Failed is for a controller that joins the agents' time-outs; whoever has none
+// ignores it.
 type Ready struct {
-	Open []Piece
-	Flip []Flip
+	Open   []Piece
+	Flip   []Flip
+	Failed []Failed
+}
+
+// Failed is a path that timed out though nothing on it was known to be dead.
+type Failed struct {
+	Dst, DstToR fabric.NodeID // the host that was sent to, and its ToR
+	Label       fabric.Label
 }
 
 // Stats counts what a core has seen and done since it was made.
@@ -101,6 +111,7 @@ type Core struct {
 
 	open, openBefore []Piece
 	flip, flipBefore []Flip
+	failed, lastFail []Failed
 
 	// Scratch of Post.
 	touched []*destination
@@ -112,6 +123,7 @@ type Core struct {
 // piece is a queue pair that is not done.
 type piece struct {
 	qp         QP
+	host       fabric.NodeID
 	dst        *destination // nil under the own ToR
 	home, path int
 	left       int64 // bytes not acknowledged
@@ -222,7 +234,7 @@ func shuffle[T any](rng *rand.Rand, s []T) {
 func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
 	c.nextQP++
 	c.stats.Pieces++
-	p := &piece{qp: c.nextQP, dst: d, home: cut.Path, path: cut.Path, left: cut.Bytes}
+	p := &piece{qp: c.nextQP, host: f.Dst, dst: d, home: cut.Path, path: cut.Path, left: cut.Bytes}
 	c.pieces[p.qp] = p
 	out := Piece{QP: p.qp, Flow: f.ID, Dst: f.Dst, Offset: cut.Offset, Bytes: cut.Bytes, Start: c.now}
 	if d != nil {
@@ -266,9 +278,10 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 
 // Ready returns what has become due since the last call, for the caller to do.
 func (c *Core) Ready() Ready {
-	r := Ready{Open: c.open, Flip: c.flip}
+	r := Ready{Open: c.open, Flip: c.flip, Failed: c.failed}
 	c.open, c.openBefore = c.openBefore[:0], c.open
 	c.flip, c.flipBefore = c.flipBefore[:0], c.flip
+	c.failed, c.lastFail = c.lastFail[:0], c.failed
 	return r
 }
 

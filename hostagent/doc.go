@@ -41,6 +41,11 @@
 //   - [Core.Update]: a controller says that a link is down. Its paths are dead
 //     until a controller says that it is up.
 //
+// What no switch notices, hosts find out by time-outs. A path that timed out is in
+// [Ready.Failed], for a controller that joins all agents' words. When it finds the
+// link it tells all agents of its suspicion, which counts like its word that the
+// link is down, until it takes it back; so the others need no time-out of their own.
+//
 // Then the pieces on dead paths, and no others, get a new label: the good path
 // with the least outstanding bytes towards that ToR; among equals the one whose
 // first uplink has the least of this host's outstanding bytes; among those, a

@@ -12,6 +12,8 @@ type linkState struct {
 	down   bool         // a controller's word
 	epoch  uint64       // of that word; 0 never
 	quench bool         // a quench's word
+	shared bool         // a controller's suspicion, joined from all agents' time-outs
+	doubt  uint64       // epoch of that; 0 never
 	until  fabric.Time  // what quenches said is remembered till then; 0 nothing
 	ends   [2]portEpoch // as quenches tell: A, B
 }
@@ -22,7 +24,7 @@ type portEpoch struct {
 	undone bool   // a controller has said since that the link is up
 }
 
-func (l *linkState) dead() bool { return l.down || l.quench }
+func (l *linkState) dead() bool { return l.down || l.quench || l.shared }
 
 func (c *Core) link(id fabric.LinkID) *linkState {
 	l := c.links[id]
@@ -63,6 +65,9 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 		return
 	}
 	d := p.dst
+	if d.isGood(p.path) && !d.dead.get(p.path) {
+		c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, p.path)})
+	}
 	if d.until == nil {
 		d.until = make([]fabric.Time, d.paths)
 	}
@@ -195,11 +200,26 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 		}
 		c.mark(id)
 	}
+	for _, s := range u.GetSuspects() {
+		id := fabric.LinkID(s.GetLink())
+		if int64(s.GetLink()) >= int64(c.fabric.Links()) || int(id) < c.fabric.Hosts() {
+			c.stats.LinksIgnored++
+			continue
+		}
+		l := c.link(id)
+		if s.GetEpoch() <= l.doubt {
+			c.stats.LinksIgnored++
+			continue
+		}
+		l.doubt, l.shared = s.GetEpoch(), s.GetSuspected()
+		c.mark(id)
+	}
 	c.settle(ByPush)
 }
 
 // replace forgets the words of the controller instance before u's. A link that
-// it called down and the new one does not is up.
+// it called down and the new one does not is up. What it suspected and the new one
+// does not is not suspected.
 func (c *Core) replace(u *statepb.Update) {
 	down := make(map[uint32]bool)
 	for _, s := range u.GetLinks() {
@@ -211,8 +231,14 @@ func (c *Core) replace(u *statepb.Update) {
 			c.mark(id)
 		}
 	}
+	for _, id := range slices.Clone(c.deadLinks) {
+		if l := c.links[id]; l.shared {
+			l.shared = false
+			c.mark(id)
+		}
+	}
 	for _, l := range c.links {
-		l.epoch = 0
+		l.epoch, l.doubt = 0, 0
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 //	post at=1us      flows, one a line: DST BYTES [xCOUNT], to consecutive hosts
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
-//	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down EPOCH
+//	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear EPOCH
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -116,6 +116,9 @@ func (s *scenario) ready() string {
 		}
 		fmt.Fprintf(&b, "flip qp%d %d -> %d %v (%s)\n", f.QP, f.From, f.To, f.Reason, from)
 	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(&b, "failed %s of %s label %d\n", s.f.Name(f.Dst), s.f.Name(f.DstToR), f.Label)
+	}
 	if at, ok := s.c.Deadline(); ok {
 		fmt.Fprintf(&b, "deadline %v\n", at)
 	}
@@ -179,7 +182,12 @@ func (s *scenario) update(t *testing.T, d *datadriven.TestData) *statepb.Update 
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.Links = append(u.Links, &statepb.LinkState{Link: uint32(id), Up: state == "up", Epoch: epoch})
+		switch state {
+		case "suspected", "clear":
+			u.Suspects = append(u.Suspects, &statepb.Suspect{Link: uint32(id), Suspected: state == "suspected", Epoch: epoch})
+		default:
+			u.Links = append(u.Links, &statepb.LinkState{Link: uint32(id), Up: state == "up", Epoch: epoch})
+		}
 		u.Epoch = max(u.Epoch, epoch)
 	}
 	return u

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -53,6 +54,8 @@ type Config struct {
 	History   int // updates kept for agents that resume; 0: 4096
 	Backoff   backoff.Policy
 	Damping   damping.Config
+	// Suspicion sets up how agents' time-outs are joined; its Fabric is Core's.
+	Suspicion suspicion.Config
 	// StateFile keeps what is drained. Empty: a restart forgets it.
 	StateFile string
 

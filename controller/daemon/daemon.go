@@ -17,7 +17,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
 // Daemon is a controller at work; see the package comment.
@@ -32,6 +34,7 @@ type Daemon struct {
 	// What follows belongs to the goroutine of loop.
 	core      *controller.Core
 	damper    *damping.Damper
+	suspicion *suspicion.Core
 	switches  []*device // by NodeID - Hosts
 	conductor conductor
 	stageDue  time.Time // of the present stage
@@ -86,11 +89,19 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Suspicion.Fabric = cfg.Core.Fabric
+	suspects, err := suspicion.New(cfg.Suspicion)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, began: time.Now(),
+		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, suspicion: suspects, began: time.Now(),
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 	}
-	d.service = notify.NewService(notify.ServiceConfig{Hosts: d.f.Hosts(), Log: cfg.Log})
+	d.service = notify.NewService(notify.ServiceConfig{
+		Hosts: d.f.Hosts(), Log: cfg.Log,
+		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
+	})
 	if err := d.readDrained(); err != nil {
 		return nil, err
 	}

@@ -10,10 +10,13 @@ import (
 // Record is one line of the event log. Fields that say nothing are left out.
 type Record struct {
 	Time   time.Time `json:"time"`
-	Kind   string    `json:"kind"` // port, link, drain, phase, health, verdict, change, repair, refused, settled, start, end
+	Kind   string    `json:"kind"` // port, link, drain, report, suspect, phase, health, verdict, change, repair, refused, settled, start, end
 	Switch string    `json:"switch,omitempty"`
 	Port   int       `json:"port,omitempty"`
 	Link   string    `json:"link,omitempty"`
+	Host   string    `json:"host,omitempty"`
+	To     string    `json:"to,omitempty"` // ToR
+	Label  int       `json:"label,omitempty"`
 	Up     *bool     `json:"up,omitempty"`
 	Held   bool      `json:"held,omitempty"` // not believed, since it flaps
 	Epoch  uint64    `json:"epoch,omitempty"`

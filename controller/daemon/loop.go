@@ -48,6 +48,9 @@ func (d *Daemon) due() time.Time {
 	earlier(d.stageDue, d.conductor.busy)
 	due, ok := d.damper.Deadline()
 	earlier(due, ok)
+	if at, ok := d.suspicion.Deadline(); ok {
+		earlier(d.began.Add(time.Duration(at/fabric.Nanosecond)), true)
+	}
 	return at
 }
 
@@ -71,6 +74,7 @@ func (d *Daemon) tick(now time.Time) {
 			dev.session.Reread()
 		}
 	}
+	d.suspicion.Tick(d.clock())
 	d.judge()
 }
 
@@ -138,6 +142,10 @@ func (d *Daemon) believe(now time.Time, p damping.Port, up bool) {
 	}
 	if d.core.Epoch() != before {
 		d.linkChanged(now, p.Node, p.Port)
+	}
+	if id, ok := d.f.LinkAt(p.Node, p.Port); ok {
+		r := d.core.LinkReport(id)
+		d.suspicion.LinkState(d.clock(), id, !r.DownA && !r.DownB)
 	}
 }
 
@@ -237,9 +245,13 @@ func (d *Daemon) flush() {
 	if !d.settled {
 		return
 	}
+	d.flushSuspicions()
 	for _, u := range d.core.Notices() {
 		for _, l := range u.GetLinks() {
 			l.TimeNs = time.Now().UnixNano()
+		}
+		for _, s := range u.GetSuspects() {
+			s.TimeNs = time.Now().UnixNano()
 		}
 		if err := d.service.Publish(u); err != nil {
 			d.cfg.Log.Error("notice", "err", err)

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ type Hub struct {
 	instance string
 	epoch    uint64
 	links    map[uint32]*statepb.LinkState
+	suspects map[uint32]*statepb.Suspect
 	// log is a ring: the update of epoch e is at e % len(log). It holds those
 	// of the epochs above first, up to epoch.
 	log      []*statepb.Update
@@ -33,11 +35,9 @@ func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 	}
 	h := &Hub{
 		instance: snapshot.GetInstance(), epoch: snapshot.GetEpoch(), first: snapshot.GetEpoch(),
-		links: map[uint32]*statepb.LinkState{}, log: make([]*statepb.Update, history),
+		links: map[uint32]*statepb.LinkState{}, suspects: map[uint32]*statepb.Suspect{}, log: make([]*statepb.Update, history),
 	}
-	for _, l := range snapshot.GetLinks() {
-		h.links[l.GetLink()] = l
-	}
+	h.note(snapshot)
 	return h, nil
 }
 
@@ -56,11 +56,18 @@ func (h *Hub) Publish(u *statepb.Update) error {
 	if h.epoch-h.first > uint64(len(h.log)) {
 		h.first = h.epoch - uint64(len(h.log))
 	}
+	h.note(u)
+	h.snapshot = nil
+	return nil
+}
+
+func (h *Hub) note(u *statepb.Update) {
 	for _, l := range u.GetLinks() {
 		h.links[l.GetLink()] = l
 	}
-	h.snapshot = nil
-	return nil
+	for _, s := range u.GetSuspects() {
+		h.suspects[s.GetLink()] = s
+	}
 }
 
 // Watcher is one agent's place among the updates.
@@ -102,15 +109,19 @@ func (w *Watcher) Behind() uint64 {
 	return w.hub.epoch - w.epoch
 }
 
-// Snapshot returns the present state of every link that ever changed, in link
-// order. It is shared: do not write to it.
+// Snapshot returns the present state of every link that ever changed, and what is
+// thought of those that were ever suspected, in link order. It is shared: do not write to it.
 func (h *Hub) Snapshot() *statepb.Update {
 	if h.snapshot == nil {
 		u := &statepb.Update{Epoch: h.epoch, Instance: h.instance, Snapshot: true}
 		for _, l := range h.links {
 			u.Links = append(u.Links, l)
 		}
-		slices.SortFunc(u.Links, func(a, b *statepb.LinkState) int { return int(int64(a.GetLink()) - int64(b.GetLink())) })
+		for _, x := range h.suspects {
+			u.Suspects = append(u.Suspects, x)
+		}
+		slices.SortFunc(u.Suspects, func(a, b *statepb.Suspect) int { return cmp.Compare(a.GetLink(), b.GetLink()) })
+		slices.SortFunc(u.Links, func(a, b *statepb.LinkState) int { return cmp.Compare(a.GetLink(), b.GetLink()) })
 		h.snapshot = u
 	}
 	return h.snapshot

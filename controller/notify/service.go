@@ -52,7 +52,12 @@ type agent struct {
 	watcher *Watcher
 	end     context.CancelCauseFunc
 	reports uint64
+	asked   []*statepb.ProbeRequest // not handed to the stream yet
 }
+
+// maxAsked is how many probe requests wait for an agent that does not read. They
+// are of no use later.
+const maxAsked = 16
 
 // NewService returns a service whose agents wait until [Service.Start].
 func NewService(cfg ServiceConfig) *Service {
@@ -90,6 +95,20 @@ func (s *Service) Publish(u *statepb.Update) error {
 	}
 	s.wake()
 	return nil
+}
+
+// Ask hands a connected agent probe requests. It reports whether there is one
+// that takes them.
+func (s *Service) Ask(host uint32, ps ...*statepb.ProbeRequest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[host]
+	if a == nil || len(a.asked)+len(ps) > maxAsked {
+		return false
+	}
+	a.asked = append(a.asked, ps...)
+	s.wake()
+	return true
 }
 
 // wake is called with the lock held.
@@ -243,7 +262,12 @@ func (s *Service) next(a *agent, hello *statepb.Hello, beat bool) (*statepb.Upda
 		a.watcher = s.hub.Watch(hello)
 	}
 	u, ok := a.watcher.Next()
-	if !ok && beat {
+	switch {
+	case ok:
+	case len(a.asked) > 0:
+		u = s.hub.Heartbeat()
+		u.Probes, a.asked = a.asked, nil
+	case beat:
 		u = s.hub.Heartbeat()
 	}
 	return u, s.changed

@@ -109,7 +109,12 @@ type Update struct {
 	// a new instance begins with a snapshot, which replaces what was known.
 	Instance string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Not a change: the controller is alive and epoch is what it has.
-	Heartbeat     bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	Heartbeat bool `protobuf:"varint,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
+	// What is thought of links that no switch calls down. A snapshot names every
+	// link that was ever suspected; any other is not.
+	Suspects []*Suspect `protobuf:"bytes,6,rep,name=suspects,proto3" json:"suspects,omitempty"`
+	// The agent that gets this is asked to probe paths. Comes with a heartbeat only.
+	Probes        []*ProbeRequest `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +184,185 @@ func (x *Update) GetHeartbeat() bool {
 	return false
 }
 
+func (x *Update) GetSuspects() []*Suspect {
+	if x != nil {
+		return x.Suspects
+	}
+	return nil
+}
+
+func (x *Update) GetProbes() []*ProbeRequest {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+// Suspect says that a link seems to lose packets though its switches call it up,
+// or that it is not thought so any more. Agents avoid a suspected link as if it
+// were down, but for the probes they are asked for.
+type Suspect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fabric's link number.
+	Link      uint32 `protobuf:"varint,1,opt,name=link,proto3" json:"link,omitempty"`
+	Suspected bool   `protobuf:"varint,2,opt,name=suspected,proto3" json:"suspected,omitempty"`
+	// Probes over the link were lost.
+	Confirmed bool `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Counts the changes of what is thought of this link, from 1. A receiver
+	// ignores what is not above the epoch it has.
+	Epoch uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// When, in nanoseconds of the controller's clock.
+	TimeNs        int64 `protobuf:"varint,5,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspect) Reset() {
+	*x = Suspect{}
+	mi := &file_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspect) ProtoMessage() {}
+
+func (x *Suspect) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
+func (*Suspect) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Suspect) GetLink() uint32 {
+	if x != nil {
+		return x.Link
+	}
+	return 0
+}
+
+func (x *Suspect) GetSuspected() bool {
+	if x != nil {
+		return x.Suspected
+	}
+	return false
+}
+
+func (x *Suspect) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *Suspect) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Suspect) GetTimeNs() int64 {
+	if x != nil {
+		return x.TimeNs
+	}
+	return 0
+}
+
+// ProbeRequest asks an agent to send small packets to a host down a path, although
+// it may avoid that path, and to report how many were not answered.
+type ProbeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// To be named in the ProbeResult.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The host to send to, by its number in the fabric.
+	Dst     uint32 `protobuf:"varint,2,opt,name=dst,proto3" json:"dst,omitempty"`
+	Label   uint32 `protobuf:"varint,3,opt,name=label,proto3" json:"label,omitempty"`
+	Packets uint32 `protobuf:"varint,4,opt,name=packets,proto3" json:"packets,omitempty"`
+	// A packet that is not answered by then is lost.
+	TimeoutNs     int64 `protobuf:"varint,5,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeRequest) Reset() {
+	*x = ProbeRequest{}
+	mi := &file_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeRequest) ProtoMessage() {}
+
+func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
+func (*ProbeRequest) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ProbeRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ProbeRequest) GetDst() uint32 {
+	if x != nil {
+		return x.Dst
+	}
+	return 0
+}
+
+func (x *ProbeRequest) GetLabel() uint32 {
+	if x != nil {
+		return x.Label
+	}
+	return 0
+}
+
+func (x *ProbeRequest) GetPackets() uint32 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *ProbeRequest) GetTimeoutNs() int64 {
+	if x != nil {
+		return x.TimeoutNs
+	}
+	return 0
+}
+
 // AgentMessage is anything an agent sends.
 type AgentMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -193,7 +377,7 @@ type AgentMessage struct {
 
 func (x *AgentMessage) Reset() {
 	*x = AgentMessage{}
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +389,7 @@ func (x *AgentMessage) String() string {
 func (*AgentMessage) ProtoMessage() {}
 
 func (x *AgentMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +402,7 @@ func (x *AgentMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMessage.ProtoReflect.Descriptor instead.
 func (*AgentMessage) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{2}
+	return file_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AgentMessage) GetMessage() isAgentMessage_Message {
@@ -277,7 +461,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -289,7 +473,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -302,7 +486,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{3}
+	return file_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetHost() uint32 {
@@ -327,17 +511,18 @@ func (x *Hello) GetLastEpoch() uint64 {
 }
 
 // Report tells the controller of paths on which a queue pair timed out though
-// no link on them is known to be down.
+// no link on them is known to be down, and of probes it was asked for.
 type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Suspicions    []*Suspicion           `protobuf:"bytes,1,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
+	Probes        []*ProbeResult         `protobuf:"bytes,2,rep,name=probes,proto3" json:"probes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +534,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +547,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{4}
+	return file_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Report) GetSuspicions() []*Suspicion {
@@ -370,6 +555,74 @@ func (x *Report) GetSuspicions() []*Suspicion {
 		return x.Suspicions
 	}
 	return nil
+}
+
+func (x *Report) GetProbes() []*ProbeResult {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+// ProbeResult is the outcome of a ProbeRequest.
+type ProbeResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Sent          uint32                 `protobuf:"varint,2,opt,name=sent,proto3" json:"sent,omitempty"` // packets; 0: the agent did not probe
+	Lost          uint32                 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeResult) Reset() {
+	*x = ProbeResult{}
+	mi := &file_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeResult) ProtoMessage() {}
+
+func (x *ProbeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
+func (*ProbeResult) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ProbeResult) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetSent() uint32 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetLost() uint32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
 }
 
 // Suspicion is one path that seems not to work.
@@ -382,14 +635,17 @@ type Suspicion struct {
 	// How many times in a row it failed; 0 withdraws the suspicion.
 	Timeouts uint32 `protobuf:"varint,3,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	// When last, in nanoseconds of the agent's clock.
-	TimeNs        int64 `protobuf:"varint,4,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	TimeNs int64 `protobuf:"varint,4,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	// The host that did not answer, by its number in the fabric, if the agent
+	// says so: it tells a dead host from a dead link.
+	Dst           *uint32 `protobuf:"varint,5,opt,name=dst,proto3,oneof" json:"dst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Suspicion) Reset() {
 	*x = Suspicion{}
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +657,7 @@ func (x *Suspicion) String() string {
 func (*Suspicion) ProtoMessage() {}
 
 func (x *Suspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +670,7 @@ func (x *Suspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
 func (*Suspicion) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{5}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Suspicion) GetDstTor() uint32 {
@@ -445,6 +701,13 @@ func (x *Suspicion) GetTimeNs() int64 {
 	return 0
 }
 
+func (x *Suspicion) GetDst() uint32 {
+	if x != nil && x.Dst != nil {
+		return *x.Dst
+	}
+	return 0
+}
+
 var File_state_proto protoreflect.FileDescriptor
 
 const file_state_proto_rawDesc = "" +
@@ -454,13 +717,28 @@ const file_state_proto_rawDesc = "" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\bR\x02up\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x17\n" +
-	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\"\xa8\x01\n" +
+	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\"\x99\x02\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x122\n" +
 	"\x05links\x18\x03 \x03(\v2\x1c.ethereal.state.v1.LinkStateR\x05links\x12\x1a\n" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12\x1c\n" +
-	"\theartbeat\x18\x05 \x01(\bR\theartbeat\"\x80\x01\n" +
+	"\theartbeat\x18\x05 \x01(\bR\theartbeat\x126\n" +
+	"\bsuspects\x18\x06 \x03(\v2\x1a.ethereal.state.v1.SuspectR\bsuspects\x127\n" +
+	"\x06probes\x18\a \x03(\v2\x1f.ethereal.state.v1.ProbeRequestR\x06probes\"\x88\x01\n" +
+	"\aSuspect\x12\x12\n" +
+	"\x04link\x18\x01 \x01(\rR\x04link\x12\x1c\n" +
+	"\tsuspected\x18\x02 \x01(\bR\tsuspected\x12\x1c\n" +
+	"\tconfirmed\x18\x03 \x01(\bR\tconfirmed\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x17\n" +
+	"\atime_ns\x18\x05 \x01(\x03R\x06timeNs\"\x7f\n" +
+	"\fProbeRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03dst\x18\x02 \x01(\rR\x03dst\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\rR\x05label\x12\x18\n" +
+	"\apackets\x18\x04 \x01(\rR\apackets\x12\x1d\n" +
+	"\n" +
+	"timeout_ns\x18\x05 \x01(\x03R\ttimeoutNs\"\x80\x01\n" +
 	"\fAgentMessage\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.ethereal.state.v1.HelloH\x00R\x05hello\x123\n" +
 	"\x06report\x18\x02 \x01(\v2\x19.ethereal.state.v1.ReportH\x00R\x06reportB\t\n" +
@@ -469,16 +747,23 @@ const file_state_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\rR\x04host\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1d\n" +
 	"\n" +
-	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"F\n" +
+	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"~\n" +
 	"\x06Report\x12<\n" +
 	"\n" +
 	"suspicions\x18\x01 \x03(\v2\x1c.ethereal.state.v1.SuspicionR\n" +
-	"suspicions\"o\n" +
+	"suspicions\x126\n" +
+	"\x06probes\x18\x02 \x03(\v2\x1e.ethereal.state.v1.ProbeResultR\x06probes\"E\n" +
+	"\vProbeResult\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04sent\x18\x02 \x01(\rR\x04sent\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\rR\x04lost\"\x8e\x01\n" +
 	"\tSuspicion\x12\x17\n" +
 	"\adst_tor\x18\x01 \x01(\rR\x06dstTor\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\rR\x05label\x12\x1a\n" +
 	"\btimeouts\x18\x03 \x01(\rR\btimeouts\x12\x17\n" +
-	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs2V\n" +
+	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\x12\x15\n" +
+	"\x03dst\x18\x05 \x01(\rH\x00R\x03dst\x88\x01\x01B\x06\n" +
+	"\x04_dst2V\n" +
 	"\vFabricState\x12G\n" +
 	"\x05Watch\x12\x1f.ethereal.state.v1.AgentMessage\x1a\x19.ethereal.state.v1.Update(\x010\x01B4Z2github.com/ethereal-fabric/ethereal/fabric/statepbb\x06proto3"
 
@@ -494,27 +779,33 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
-	(*AgentMessage)(nil), // 2: ethereal.state.v1.AgentMessage
-	(*Hello)(nil),        // 3: ethereal.state.v1.Hello
-	(*Report)(nil),       // 4: ethereal.state.v1.Report
-	(*Suspicion)(nil),    // 5: ethereal.state.v1.Suspicion
+	(*Suspect)(nil),      // 2: ethereal.state.v1.Suspect
+	(*ProbeRequest)(nil), // 3: ethereal.state.v1.ProbeRequest
+	(*AgentMessage)(nil), // 4: ethereal.state.v1.AgentMessage
+	(*Hello)(nil),        // 5: ethereal.state.v1.Hello
+	(*Report)(nil),       // 6: ethereal.state.v1.Report
+	(*ProbeResult)(nil),  // 7: ethereal.state.v1.ProbeResult
+	(*Suspicion)(nil),    // 8: ethereal.state.v1.Suspicion
 }
 var file_state_proto_depIdxs = []int32{
 	0, // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
-	3, // 1: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
-	4, // 2: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
-	5, // 3: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
-	2, // 4: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	1, // 5: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
+	3, // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
+	5, // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
+	6, // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
+	8, // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
+	7, // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
+	4, // 7: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
+	1, // 8: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
+	8, // [8:9] is the sub-list for method output_type
+	7, // [7:8] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -522,17 +813,18 @@ func file_state_proto_init() {
 	if File_state_proto != nil {
 		return
 	}
-	file_state_proto_msgTypes[2].OneofWrappers = []any{
+	file_state_proto_msgTypes[4].OneofWrappers = []any{
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 	}
+	file_state_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,160 @@
+package suspicion
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// tally is how much a link or host explains.
+type tally struct {
+	reports int
+	agents  []fabric.NodeID // different ones, up to Config.Agents
+	uplinks uint64          // of ToRs, by index, that the paths begin with
+}
+
+func (t *tally) add(e evidence, uplink, agents int) {
+	t.reports++
+	t.uplinks |= 1 << uplink
+	if len(t.agents) < agents && !slices.Contains(t.agents, e.host) {
+		t.agents = append(t.agents, e.host)
+	}
+}
+
+// judge blames links for the reports that nothing explains yet.
+func (c *Core) judge() {
+	var open []evidence
+	for e, at := range c.evidence {
+		if c.now-at > c.cfg.Memory {
+			delete(c.evidence, e)
+			continue
+		}
+		open = append(open, e)
+	}
+	slices.SortFunc(open, func(a, b evidence) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.dstToR, b.dstToR), cmp.Compare(a.dst, b.dst), cmp.Compare(a.label, b.label))
+	})
+	for {
+		open = slices.DeleteFunc(open, func(e evidence) bool {
+			c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(e.host), e.dstToR, e.label)
+			_, ok := c.explained(c.hops)
+			if ok {
+				delete(c.evidence, e)
+			}
+			return ok
+		})
+		if len(open) == 0 {
+			return
+		}
+		if open = c.blame(open); open == nil {
+			return
+		}
+	}
+}
+
+// blame finds what explains most of the open reports and returns those that are
+// to be judged again; nil when there is no more to find.
+func (c *Core) blame(open []evidence) []evidence {
+	links, hosts := map[fabric.LinkID]*tally{}, map[fabric.NodeID]*tally{}
+	for _, e := range open {
+		c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(e.host), e.dstToR, e.label)
+		u, _, _ := c.f.SplitLabel(e.label)
+		for _, h := range c.hops {
+			count(links, h.Link).add(e, u, c.cfg.Agents)
+		}
+		count(hosts, e.host).add(e, u, 1)
+		if e.dst != NoHost {
+			count(hosts, e.dst).add(e, u, 1)
+		}
+	}
+	best := c.likeliest(links)
+	top := links[best[0]]
+	if h, ok := c.guilty(hosts, top.reports); ok {
+		return slices.DeleteFunc(open, func(e evidence) bool {
+			its := e.host == h || e.dst == h
+			if its {
+				c.stats.Hosts++
+				delete(c.evidence, e)
+			}
+			return its
+		})
+	}
+	if len(best) == 1 && len(top.agents) >= c.cfg.Agents {
+		if !c.suspect(best[0], false) {
+			return nil // too many are
+		}
+		return open
+	}
+	c.try(best)
+	return slices.DeleteFunc(open, func(e evidence) bool {
+		return c.f.PathUses(c.f.ToROf(e.host), e.dstToR, e.label, best[0])
+	})
+}
+
+func count[K comparable](m map[K]*tally, k K) *tally {
+	t := m[k]
+	if t == nil {
+		t = &tally{}
+		m[k] = t
+	}
+	return t
+}
+
+// guilty returns the host that explains most reports, if those are more than any
+// link explains, over most uplinks of a ToR, and the other hosts of its rack have
+// no such trouble: that would be their ToR's.
+func (c *Core) guilty(hosts map[fabric.NodeID]*tally, more int) (host fabric.NodeID, ok bool) {
+	all := c.f.Node(c.f.ToRID(0)).Uplinks()
+	for h, t := range hosts {
+		if 2*bits.OnesCount64(t.uplinks) <= all || t.reports < more || t.reports == more && (!ok || h > host) {
+			continue
+		}
+		if !c.alone(hosts, h, t.reports) {
+			continue
+		}
+		host, more, ok = h, t.reports, true
+	}
+	return host, ok
+}
+
+// alone reports whether no other host of a host's rack has half as much trouble.
+func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports int) bool {
+	first, n := c.f.HostsOf(c.f.ToROf(h))
+	for i := range n {
+		if o := first + fabric.NodeID(i); o != h && hosts[o] != nil && 2*hosts[o].reports >= reports {
+			return false
+		}
+	}
+	return true
+}
+
+// likeliest returns the links that explain most reports. A path that was said to
+// work lately speaks for its links: they are out, if there are others that explain
+// half as much.
+func (c *Core) likeliest(links map[fabric.LinkID]*tally) []fabric.LinkID {
+	works := func(id fabric.LinkID) bool {
+		w := c.links[id].works
+		return w > 0 && c.now-w <= c.cfg.Memory
+	}
+	most, quiet := 0, 0
+	for id, t := range links {
+		most = max(most, t.reports)
+		if !works(id) {
+			quiet = max(quiet, t.reports)
+		}
+	}
+	others := 2*quiet >= most
+	if others {
+		most = quiet
+	}
+	var ids []fabric.LinkID
+	for id, t := range links {
+		if t.reports == most && (!others || !works(id)) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

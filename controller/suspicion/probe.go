@@ -1,0 +1,320 @@
+package suspicion
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// trial is a set of links of which one is to be found.
+type trial struct {
+	id    uint64
+	links []suspect
+	open  int // probes not answered
+}
+
+// suspect is a link on trial, with the outcome of the probe that lost least: a
+// link cannot be worse than a path over it.
+type suspect struct {
+	link       fabric.LinkID
+	sent, lost int
+}
+
+// probe is one that is under way.
+type probe struct {
+	host, dst  fabric.NodeID
+	label      fabric.Label
+	link       fabric.LinkID
+	trial      uint64 // 0: of a suspected link
+	due        fabric.Time
+	sent, lost int
+	answered   bool
+}
+
+// probers is how many hosts probe a link at a time.
+const probers = 2
+
+// try has the links probed to find which of them is at fault.
+func (c *Core) try(links []fabric.LinkID) {
+	if c.cfg.NoProbes || len(c.trials) >= maxTrials {
+		return
+	}
+	for i := range c.trials {
+		for _, s := range c.trials[i].links {
+			if slices.Contains(links, s.link) {
+				return // is being found out
+			}
+		}
+	}
+	c.nextProbe++
+	t := trial{id: c.nextProbe}
+	for _, id := range links {
+		t.links = append(t.links, suspect{link: id})
+		l := &c.links[id]
+		l.round++
+		t.open += c.ask(id, t.id, links)
+	}
+	if t.open > 0 {
+		c.trials = append(c.trials, t)
+	}
+}
+
+// nextRound probes a suspected link once more.
+func (c *Core) nextRound(id fabric.LinkID) {
+	l := &c.links[id]
+	if c.now-l.since >= c.cfg.Hold && !l.confirmed {
+		c.clear(id)
+		return
+	}
+	if c.cfg.NoProbes {
+		l.next = l.since + c.cfg.Hold
+		return
+	}
+	l.next = 0
+	if c.ask(id, 0, nil) == 0 {
+		l.next = c.now + c.cfg.ProbeMost // no path to probe it by
+	}
+}
+
+// ask asks hosts to probe a link over paths without the others, if there are
+// such, and returns how many it asked.
+func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
+	n := 0
+	for i := range probers {
+		// The second takes the shortest path, whatever is on it.
+		p, ok := c.probePath(id, int(c.links[id].round)*probers+i, others, i == 1)
+		if !ok {
+			break
+		}
+		c.nextProbe++
+		p.ID, p.Link, p.Packets, p.Timeout = c.nextProbe, id, c.cfg.Packets, c.cfg.ProbeTimeout
+		// The answer has to come back to the controller, too.
+		c.probes[p.ID] = &probe{host: p.Host, dst: p.Dst, label: p.Label, link: id, trial: trial, due: c.now + 2*c.cfg.ProbeTimeout}
+		c.ready.Probes = append(c.ready.Probes, p)
+		c.stats.Probes++
+		n++
+	}
+	return n
+}
+
+// maxTries bounds the search for a probe's path.
+const maxTries = 512
+
+// probePath finds a path over a link and over as few others as possible, or as
+// few others as possible that are on trial, suspected or down. Different turns
+// give different hosts.
+func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, short bool) (best Probe, ok bool) {
+	f := c.f
+	tries, least := 0, 0
+	c.eachPath(id, turn, func(src, dst fabric.NodeID, l fabric.Label) bool {
+		hops, valid := f.Path(c.hops[:0], src, dst, l)
+		c.hops = hops
+		if !valid {
+			return true
+		}
+		bad := 0
+		for _, h := range hops {
+			if x := &c.links[h.Link]; h.Link != id && (x.down || x.suspected || slices.Contains(others, h.Link)) {
+				bad++
+			}
+		}
+		if short {
+			bad = len(hops)
+		}
+		if !ok || bad < least {
+			from, n := f.HostsOf(src)
+			to, _ := f.HostsOf(dst)
+			i := fabric.NodeID(turn / 2 % n)
+			best, least, ok = Probe{Host: from + i, Dst: to + i, Label: l}, bad, true
+			if turn%2 == 1 {
+				best.Host, best.Dst = best.Dst, best.Host // the same links, the other way
+			}
+		}
+		tries++
+		return least > 0 && tries < maxTries
+	})
+	return best, ok
+}
+
+// eachPath gives the paths over a link, from the ToRs below it, in an order that
+// turns, until yield returns false. A path within the pod comes first.
+func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.NodeID, l fabric.Label) bool) {
+	f := c.f
+	spec := f.Spec()
+	end := f.Link(id).A
+	n := f.Node(end.Node)
+	up := int(end.Port) - int(n.FirstUplink())
+	at := func(first, count, i int) int { return first + (i+turn)%count }
+	switch n.Tier {
+	case fabric.ToR:
+		pod := n.Pod * spec.ToRsPerPod
+		for i := range spec.ToRsPerPod {
+			if d := at(pod, spec.ToRsPerPod, i); d != n.Index && !yield(n.ID, f.ToRID(d), f.LabelFor(up, 0)) {
+				return
+			}
+		}
+		if !f.ThreeTier() {
+			return
+		}
+		for i := range f.ToRs() {
+			d := at(0, f.ToRs(), i)
+			if d/spec.ToRsPerPod == n.Pod {
+				continue
+			}
+			vs := f.Node(f.AggID(0)).Uplinks()
+			for v := range vs {
+				if !yield(n.ID, f.ToRID(d), f.LabelFor(up, (v+turn/probers)%vs)) {
+					return
+				}
+			}
+		}
+	case fabric.Aggregation:
+		l := f.LabelFor(n.Index%spec.AggsPerPod, up)
+		for i := range f.ToRs() {
+			d := at(0, f.ToRs(), i)
+			if d/spec.ToRsPerPod == n.Pod {
+				continue
+			}
+			for j := range spec.ToRsPerPod {
+				if s := at(n.Pod*spec.ToRsPerPod, spec.ToRsPerPod, j); !yield(f.ToRID(s), f.ToRID(d), l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ProbeResult takes what became of a probe that a host was asked for. It ignores
+// what nobody asked that host for.
+func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) {
+	c.advance(now)
+	p := c.probes[id]
+	if p == nil || p.host != host || p.answered || sent < 1 || lost < 0 || lost > sent {
+		return
+	}
+	p.answered, p.sent, p.lost = true, sent, lost
+	if lost > 0 {
+		c.stats.Lost++
+	} else {
+		c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(p.host), c.f.ToROf(p.dst), p.label)
+		for _, h := range c.hops {
+			c.links[h.Link].works = c.now
+		}
+	}
+	c.ended(id, p)
+}
+
+// expireProbes gives up on probes whose hosts do not answer.
+func (c *Core) expireProbes() {
+	var late []uint64
+	for id, p := range c.probes {
+		if !p.answered && p.due <= c.now {
+			late = append(late, id)
+		}
+	}
+	slices.Sort(late)
+	for _, id := range late {
+		if p := c.probes[id]; p != nil {
+			c.ended(id, p)
+		}
+	}
+}
+
+// ended follows up on a probe that was answered, or will not be.
+func (c *Core) ended(id uint64, p *probe) {
+	if p.trial == 0 {
+		c.roundEnded(p)
+		return
+	}
+	delete(c.probes, id)
+	i := slices.IndexFunc(c.trials, func(t trial) bool { return t.id == p.trial })
+	if i < 0 {
+		return
+	}
+	t := &c.trials[i]
+	for j := range t.links {
+		if s := &t.links[j]; s.link == p.link && p.sent > 0 && (s.sent == 0 || p.lost*s.sent < s.lost*p.sent) {
+			s.sent, s.lost = p.sent, p.lost
+		}
+	}
+	if t.open--; t.open > 0 {
+		return
+	}
+	found := t.links
+	c.trials = slices.Delete(c.trials, i, i+1)
+	c.verdict(found)
+}
+
+// verdict blames the links on trial that lost most, and forgets the reports that
+// led there: what they told is known now, or was a passing trouble.
+func (c *Core) verdict(links []suspect) {
+	worst := suspect{sent: 1}
+	answered := false
+	for _, s := range links {
+		answered = answered || s.sent > 0
+		if s.lost*worst.sent > worst.lost*s.sent {
+			worst = s
+		}
+	}
+	if !answered {
+		return // nobody could tell; the next report tries again
+	}
+	for _, s := range links {
+		if s.lost > 0 && s.lost*worst.sent >= worst.lost*s.sent && !c.links[s.link].down {
+			c.suspect(s.link, true)
+		}
+	}
+	for e := range c.evidence {
+		for _, s := range links {
+			if c.f.PathUses(c.f.ToROf(e.host), e.dstToR, e.label, s.link) {
+				delete(c.evidence, e)
+				break
+			}
+		}
+	}
+}
+
+// roundEnded looks whether a suspected link's round of probes is complete.
+func (c *Core) roundEnded(p *probe) {
+	p.answered = true // or will not be
+	open, sent, clean := false, false, false
+	var round []uint64
+	for n, q := range c.probes {
+		if q.trial != 0 || q.link != p.link {
+			continue
+		}
+		round = append(round, n)
+		open = open || !q.answered
+		sent, clean = sent || q.sent > 0, clean || q.sent > 0 && q.lost == 0
+	}
+	if open {
+		return
+	}
+	for _, n := range round {
+		delete(c.probes, n)
+	}
+	l := &c.links[p.link]
+	switch {
+	case !l.suspected:
+		return
+	case sent && !clean:
+		l.since, l.clean = c.now, 0
+		l.round++ // another path
+		l.lossy = min(l.lossy+1, maxLossy)
+		if !l.confirmed {
+			l.confirmed = true
+			c.stats.Confirmed++
+			c.tell(p.link)
+		}
+		l.next = c.now + min(c.cfg.ProbeEvery<<l.lossy, c.cfg.ProbeMost)
+	case sent:
+		if l.clean++; l.clean >= c.cfg.CleanRounds<<l.relapses {
+			c.clear(p.link)
+			return
+		}
+		l.next = c.now + c.cfg.ProbeEvery
+	default: // nobody answered
+		l.round++
+		l.next = c.now + c.cfg.ProbeEvery
+	}
+}
