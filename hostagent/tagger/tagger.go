@@ -44,9 +44,9 @@ func Attach(c Config) (*Tagger, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := rlimit.RemoveMemlock(); err != nil { // before Linux 5.11 maps count as locked memory
-		return nil, explain("raise the limit on locked memory", err)
-	}
+	// Before Linux 5.11 maps count as locked memory. Where this fails, so does
+	// what follows, and that says more.
+	_ = rlimit.RemoveMemlock()
 	if c.PinDir != "" {
 		if err := os.MkdirAll(c.PinDir, 0o700); err != nil {
 			return nil, explain("make the pin directory", err)
