@@ -78,6 +78,8 @@ type Config struct {
 	CarrierV6 Carrier
 
 	ECN ECN
+	// Balancer is what switches do with packets that no label guides.
+	Balancer Balancing
 	// QuenchIntervalUs is the least time between two quenches to one source for
 	// one port, in microseconds; NeverQuench turns them off.
 	QuenchIntervalUs uint32
@@ -138,6 +140,9 @@ func (c Config) Validate() error {
 	if n := int(perToRGroup) + c.Fabric.ToRs(); n > math.MaxUint16+1 {
 		return fail("Fabric", "%d ToRs need more than 2^16 ECMP group numbers; the most is %d",
 			c.Fabric.ToRs(), math.MaxUint16+1-int(perToRGroup))
+	}
+	if err := c.Balancer.validate(c.Fabric, c.MaxGroupSize); err != nil {
+		return fmt.Errorf("%w: Balancer.%w", ErrConfig, err)
 	}
 	e := c.ECN
 	if e == (ECN{}) {

@@ -22,7 +22,8 @@ type Core struct {
 
 	now, written *state // with every change; as of the last Ready
 	plan         planner
-	groupBuf     []group  // of groupsOf
+	groupBuf     []group // of groupsOf
+	entryBuf     []Entry
 	updateBuf    []Update // of appendSwitchDelta
 	lastMembers  struct {
 		first   fabric.PortNo

@@ -105,8 +105,8 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 		if len(gs) == 0 {
 			continue
 		}
-		was.entries = c.appendToRGroups(was.entries[:0], &ov, gs)
-		is.entries = c.appendToRGroups(is.entries[:0], &nv, gs)
+		was.entries = c.appendToRGroups(was.entries[:0], &ov, gs, false)
+		is.entries = c.appendToRGroups(is.entries[:0], &nv, gs, false)
 		out = c.appendSwitchDelta(out, stage, n, sc.tors[t], &was, &is, old, new)
 	}
 	return out
@@ -133,8 +133,8 @@ func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 		if len(gs) == 0 {
 			continue
 		}
-		was.entries = c.appendAggGroups(was.entries[:0], &ov, gs)
-		is.entries = c.appendAggGroups(is.entries[:0], &nv, gs)
+		was.entries = c.appendAggGroups(was.entries[:0], &ov, gs, false)
+		is.entries = c.appendAggGroups(is.entries[:0], &nv, gs, false)
 		out = c.appendSwitchDelta(out, stage, n, sc.aggs[a], &was, &is, old, new)
 	}
 	return out

@@ -112,6 +112,15 @@ func (u Update) Phase() int {
 			return group
 		}
 		return pick(newGroup, goneGroup)
+	case UplinkGroup: // between its slots' coming and their going
+		if u.Op == Modify {
+			return group
+		}
+		return pick(newGroup, goneGroup)
+	case UplinkSlot:
+		if u.Op == Modify {
+			return group
+		}
 	case RouteV4, RouteV6:
 		level := u.Entry.prefixLevel()
 		return pick(route+level, goneRoute+3-level)

@@ -58,11 +58,11 @@ func (k Key) String() string {
 	switch l := k.Table.Layout(); {
 	case l.Match == Keyless:
 		return l.Name
-	case k.Table == RouteV4:
+	case l.Match == LPM && l.Key.Bits == 32:
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(k.Value.Lo))
 		return fmt.Sprintf("%s %v/%d", l.Name, netip.AddrFrom4(b), k.PrefixLen)
-	case k.Table == RouteV6:
+	case l.Match == LPM:
 		var b [16]byte
 		binary.BigEndian.PutUint64(b[:8], k.Value.Hi)
 		binary.BigEndian.PutUint64(b[8:], k.Value.Lo)

@@ -12,10 +12,15 @@ type Table uint8
 const (
 	CloneSession Table = iota
 	Device
+	Balancer
 	LabelCarrier
 	UplinkOfPort
 	PortOfUplink
 	ECNProfile
+	RotationV4
+	RotationV6
+	UplinkSlot
+	UplinkGroup
 	ECMP
 	RouteV4
 	RouteV6
@@ -50,6 +55,13 @@ const (
 	ForwardDown
 	ForwardUp
 	Discard
+	SprayRoundRobin
+	SprayRandom
+	RotateDestinations
+	ShortestQueue
+	Flowlets
+	SetSlots
+	SetRotation
 	actionCount
 )
 
@@ -81,6 +93,7 @@ type TableLayout struct {
 	Key      Param
 	Actions  []Action
 	Selector bool // its entries are one-shot action sets
+	Optional bool // programs may lack it; such have no balancer but ECMP
 }
 
 // ActionLayout describes an action of the program.
@@ -95,10 +108,16 @@ const maxArgs = 6
 var tableLayouts = [tableCount]TableLayout{
 	CloneSession: {Name: "clone_session", Match: Exact, Key: Param{"session", 32}, Actions: []Action{CloneTo}},
 	Device:       {Name: "device", Match: Keyless, Actions: []Action{SetDevice}},
+	Balancer: {Name: "balancer", Match: Exact, Key: Param{"is_data", 1}, Actions: []Action{
+		SprayRoundRobin, SprayRandom, RotateDestinations, ShortestQueue, Flowlets}, Optional: true},
 	LabelCarrier: {Name: "label_carrier", Match: Exact, Key: Param{"is_ipv6", 1}, Actions: []Action{CarrierUDPSport, CarrierFlowLabel}},
 	UplinkOfPort: {Name: "uplink_of_port", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SetUplinkIndex}},
 	PortOfUplink: {Name: "port_of_uplink", Match: Exact, Key: Param{"index", 8}, Actions: []Action{TakeUplink}},
 	ECNProfile:   {Name: "ecn_profile", Match: Exact, Key: Param{"port", 9}, Actions: []Action{MarkBetween}},
+	RotationV4:   {Name: "rotation_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{SetRotation}, Optional: true},
+	RotationV6:   {Name: "rotation_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{SetRotation}, Optional: true},
+	UplinkSlot:   {Name: "uplink_slot", Match: Exact, Key: Param{"slot", 24}, Actions: []Action{TakeUplink}, Optional: true},
+	UplinkGroup:  {Name: "uplink_group", Match: Exact, Key: Param{"group", 16}, Actions: []Action{SetSlots}, Optional: true},
 	ECMP:         {Name: "ecmp", Match: Exact, Key: Param{"group", 16}, Actions: []Action{TakeUplink}, Selector: true},
 	RouteV4:      {Name: "route_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
 	RouteV6:      {Name: "route_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
@@ -118,6 +137,14 @@ var actionLayouts = [actionCount]ActionLayout{
 	ForwardDown:      {Name: "forward_down", Params: []Param{{"port", 9}}},
 	ForwardUp:        {Name: "forward_up", Params: []Param{{"group", 16}}},
 	Discard:          {Name: "discard"},
+
+	SprayRoundRobin:    {Name: "spray_round_robin", Params: []Param{{"wraps", 8}}},
+	SprayRandom:        {Name: "spray_random"},
+	RotateDestinations: {Name: "rotate_destinations"},
+	ShortestQueue:      {Name: "shortest_queue", Params: []Param{{"unit_shift", 8}, {"bin1", 19}, {"bin2", 19}, {"bin3", 19}}},
+	Flowlets:           {Name: "flowlets", Params: []Param{{"mode", 2}, {"gap_us", 32}, {"cost", 32}, {"unit_cost", 32}}},
+	SetSlots:           {Name: "set_slots", Params: []Param{{"slots", 8}, {"uplinks", 64}}},
+	SetRotation:        {Name: "set_rotation", Params: []Param{{"index", 12}}},
 }
 
 // Layout describes the table. What it points to must not be written to.

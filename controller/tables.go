@@ -120,6 +120,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	}
 	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],
 		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))
+	c.appendBalancer(&w, n)
 	for family, carrier := range []Carrier{c.cfg.CarrierV4, c.cfg.CarrierV6} {
 		switch carrier {
 		case UDPSourcePort:
@@ -142,16 +143,17 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		}
 	}
 
+	c.appendRotations(&w, n)
 	var rs []upRoute
 	switch n.Tier {
 	case fabric.ToR:
 		v := c.plan.tor(s, n.Index)
 		rs = v.torRoutes()
-		w.out = c.appendToRGroups(w.out, &v, groups(rs))
+		w.out = c.appendToRGroups(w.out, &v, groups(rs), true)
 	case fabric.Aggregation:
 		v := s.aggView(n.Index)
 		rs = v.aggRoutes()
-		w.out = c.appendAggGroups(w.out, &v, groups(rs))
+		w.out = c.appendAggGroups(w.out, &v, groups(rs), true)
 	}
 	c.appendRoutes(&w, n, RouteV4, rs)
 	c.appendRoutes(&w, n, RouteV6, rs)
@@ -234,27 +236,32 @@ func (c *Core) appendLabels(out []Entry, s *state, n *fabric.Node) []Entry {
 	return out
 }
 
-// appendToRGroups appends those of the groups gs that the ToR has.
-func (c *Core) appendToRGroups(out []Entry, v *torView, gs []group) []Entry {
-	first := c.f.Node(c.f.ToRID(v.tor)).FirstUplink()
+// appendToRGroups appends those of the groups gs that the ToR has; full as for
+// appendSlots.
+func (c *Core) appendToRGroups(out []Entry, v *torView, gs []group, full bool) []Entry {
+	n := c.f.Node(c.f.ToRID(v.tor))
+	buf := c.entryBuf[:0]
 	for _, g := range gs {
 		if w, ok := v.content(g); ok {
-			out = append(out, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(first, w, v.torUp)})
+			buf = append(buf, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), w, v.torUp)})
 		}
 	}
-	return out
+	c.entryBuf = buf
+	return append(c.appendSlots(out, n, buf, full), buf...)
 }
 
 // appendAggGroups appends those of the groups gs that the aggregation switch
 // has.
-func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group) []Entry {
-	first := c.f.Node(c.f.AggID(v.agg)).FirstUplink()
+func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group, full bool) []Entry {
+	n := c.f.Node(c.f.AggID(v.agg))
+	buf := c.entryBuf[:0]
 	for _, g := range gs {
 		if set, ok := v.content(g); ok {
-			out = append(out, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(first, ones(set), v.aggUp)})
+			buf = append(buf, Entry{Key: exact(ECMP, uint64(g)), Action: TakeUplink, Members: c.members(n.FirstUplink(), ones(set), v.aggUp)})
 		}
 	}
-	return out
+	c.entryBuf = buf
+	return append(c.appendSlots(out, n, buf, full), buf...)
 }
 
 // members returns the members of a group whose uplinks begin at port first.

@@ -125,7 +125,10 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 		return fmt.Errorf("%w: table %s: %s", ErrSchema, l.Name, fmt.Sprintf(format, args...))
 	}
 	pt, err := find(info.GetTables(), l.Name)
-	if err != nil {
+	switch {
+	case err != nil && l.Optional:
+		return nil
+	case err != nil:
 		return fail("%v", err)
 	}
 	ids := tableIDs{id: pt.GetPreamble().GetId(), size: pt.GetSize()}

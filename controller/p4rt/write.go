@@ -71,7 +71,11 @@ func (s *Schema) ReadAll(deviceID uint64, role string) *p4.ReadRequest {
 			}})
 			continue
 		}
-		te := &p4.TableEntry{TableId: s.tables[t].id, IsDefaultAction: t.Layout().Match == controller.Keyless}
+		ids, ok := s.tables[t]
+		if !ok { // an optional one
+			continue
+		}
+		te := &p4.TableEntry{TableId: ids.id, IsDefaultAction: t.Layout().Match == controller.Keyless}
 		req.Entities = append(req.Entities, &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: te}})
 	}
 	return req

@@ -192,6 +192,24 @@ struct metadata_t {
     bit<8>  uplink_index;
     bit<8>  start;
 
+    // Set by table `balancer`, for packets that no label guides.
+    bit<3>  balancer;
+    bit<8>  wraps;           // round robin: until the order is shuffled; 0: never
+    bit<19> bin1;            // shortest queue: depths that count as equal; all 0: none do
+    bit<19> bin2;
+    bit<19> bin3;
+    bit<8>  unit_shift;      // log2 of the bytes in a unit of queue depth
+    bit<2>  flowlet_mode;
+    bit<32> flowlet_gap;     // us
+    bit<32> cost;            // flowlet: ns that 256 bytes make an uplink busy
+    bit<32> unit_cost;       // flowlet: ns that a unit of queue depth does
+    // Found by the balancer.
+    bit<8>  slots;
+    bit<8>  slot;
+    bit<24> group_slot;
+    bit<12> rotation;
+    bit<8>  balanced_uplink;
+
     // Egress: the ECN marking profile of the port.
     bit<19> ecn_kmin;
     bit<19> ecn_kmax;

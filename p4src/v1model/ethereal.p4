@@ -13,6 +13,12 @@
 
 const bit<32> INSTANCE_INGRESS_CLONE = 1;
 
+// Bit i is set while uplink i is dead.
+@name(".dead_uplinks")
+register<bit<64>>(1) dead_uplinks;
+
+#include "balancers.p4"
+
 parser EtherealParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
     state start { transition parse_ethernet; }
@@ -28,9 +34,6 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
     // 0 while the port lives, else the epoch of its down event.
     @name(".port_down")
     register<bit<32>>(512) port_down;
-    // Bit i is set while uplink i is dead.
-    @name(".dead_uplinks")
-    register<bit<64>>(1) dead_uplinks;
     // When a source was last quenched for a port: us + 1, or 0 for never.
     @name(".quench_last")
     register<bit<48>>(4096) quench_last;
@@ -160,6 +163,49 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
         size = 1024;
     }
 
+    // How a packet is balanced that no label guides. The default is by table ecmp.
+    @name(".hash_flows")
+    action hash_flows() { meta.balancer = BALANCE_HASH; }
+    @name(".spray_round_robin")
+    action spray_round_robin(bit<8> wraps) {
+        meta.balancer = BALANCE_ROBIN;
+        meta.wraps = wraps;
+    }
+    @name(".spray_random")
+    action spray_random() { meta.balancer = BALANCE_RANDOM; }
+    @name(".rotate_destinations")
+    action rotate_destinations() { meta.balancer = BALANCE_ROTATION; }
+    @name(".shortest_queue")
+    action shortest_queue(bit<8> unit_shift, bit<19> bin1, bit<19> bin2, bit<19> bin3) {
+        meta.balancer = BALANCE_SHORTEST;
+        meta.unit_shift = unit_shift;
+        meta.bin1 = bin1;
+        meta.bin2 = bin2;
+        meta.bin3 = bin3;
+    }
+    @name(".flowlets")
+    action flowlets(bit<2> mode, bit<32> gap_us, bit<32> cost, bit<32> unit_cost) {
+        meta.balancer = BALANCE_FLOWLET;
+        meta.flowlet_mode = mode;
+        meta.flowlet_gap = gap_us;
+        meta.cost = cost;
+        meta.unit_cost = unit_cost;
+    }
+    @name(".balancer")
+    table balancer {
+        key = { meta.is_data: exact @name("is_data"); }
+        actions = { hash_flows; spray_round_robin; spray_random; rotate_destinations; shortest_queue; flowlets; }
+        default_action = hash_flows;
+        size = 2;
+    }
+    @name(".uplink_slot")
+    table uplink_slot {
+        key = { meta.group_slot: exact @name("slot"); }
+        actions = { take_uplink; NoAction; }
+        default_action = NoAction;
+        size = 4096;
+    }
+
     // Uplinks are numbered from 0 for the liveness bitmap.
     @name(".set_uplink_index")
     action set_uplink_index(bit<8> index) { meta.uplink_index = index; }
@@ -204,6 +250,18 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
              { meta.hash_seed, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, meta.l4_src, meta.l4_dst },
              64w0x100000000);
     }
+
+    // A CRC is linear: two packets whose headers differ in the same bits have
+    // hashes that differ in the same bits, so that a packet and its ACK, whose
+    // ports are the same, would be sent by uplinks that are always equal or always
+    // different, whatever the port. A product is not linear.
+    action mix_hash() {
+        meta.hash = (meta.hash ^ (meta.hash >> 15)) * 0x85EBCA6B;
+        meta.hash = (meta.hash ^ (meta.hash >> 13)) * 0xC2B2AE35;
+        meta.hash = meta.hash ^ (meta.hash >> 16);
+    }
+
+    Balancer() balance;
 
     apply {
         device.apply();
@@ -284,9 +342,19 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 } else {
                     fallback.count((bit<32>)FALLBACK_UNLABELLED);
                 }
-                if (meta.is_ipv6 == 1) { hash_flow_v6(); } else { hash_flow_v4(); }
-                meta.ecmp_key = (bit<16>)(meta.hash >> meta.hash_offset);
-                ecmp.apply();
+                balancer.apply();
+                if (meta.balancer == BALANCE_HASH || meta.balancer == BALANCE_FLOWLET) {
+                    if (meta.is_ipv6 == 1) { hash_flow_v6(); } else { hash_flow_v4(); }
+                    mix_hash();
+                }
+                if (meta.balancer == BALANCE_HASH) {
+                    meta.ecmp_key = (bit<16>)(meta.hash >> meta.hash_offset);
+                    ecmp.apply();
+                } else {
+                    balance.apply(hdr, meta, standard_metadata);
+                    meta.group_slot = meta.group ++ meta.slot;
+                    uplink_slot.apply();
+                }
             }
         }
         if (meta.chosen == 0) {
@@ -308,8 +376,12 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.upward == 1) {
                 bit<64> dead;
                 reason = DROP_NO_LIVE_UPLINK;
-                if (meta.is_ipv6 == 1) { hash_flow_v6(); } else { hash_flow_v4(); }
-                hash(meta.start, HashAlgorithm.crc16, 8w0, { meta.hash }, (bit<16>)meta.uplinks);
+                if (meta.balancer == BALANCE_HASH) {
+                    if (meta.is_ipv6 == 1) { hash_flow_v6(); } else { hash_flow_v4(); }
+                    hash(meta.start, HashAlgorithm.crc16, 8w0, { meta.hash }, (bit<16>)meta.uplinks);
+                } else {
+                    random(meta.start, 8w0, meta.uplinks - 1);
+                }
                 dead_uplinks.read(dead, 0);
                 meta.live = ~dead & ((64w1 << meta.uplinks) - 1);
                 meta.live = (meta.live >> meta.start) | (meta.live << (meta.uplinks - meta.start));
@@ -444,6 +516,8 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
              64w0x10000);
     }
 
+    BalancerFeedback() feedback;
+
     apply {
         if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
             bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
@@ -464,6 +538,9 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
             port_tx_control.count((bit<32>)standard_metadata.egress_port);
         } else {
             port_tx_data.count((bit<32>)standard_metadata.egress_port);
+            if (meta.balancer >= BALANCE_SHORTEST) {
+                feedback.apply(meta, standard_metadata);
+            }
             if ((hdr.ipv4.isValid() && hdr.ipv4.ecn != ECN_NOT_ECT) ||
                 (hdr.ipv6.isValid() && hdr.ipv6.ecn != ECN_NOT_ECT)) {
                 ecn_profile.apply();

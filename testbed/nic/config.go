@@ -88,6 +88,9 @@ type Config struct {
 	// one half a window later has arrived. A QP with a path of its own has no
 	// reason to be reordered: any later packet tells.
 	ReorderWindow int
+	// Reordered says that switches may reorder the packets of any QP: all are
+	// taken for lost as those of balanced ones are.
+	Reordered bool
 
 	Control      Control
 	AdditiveRate fabric.Rate // DCTCP: per round trip without a mark; DCQCN: per step; 0: what the control's authors have
@@ -181,7 +184,7 @@ func (c Config) Validate() error {
 // acknowledged, for one before it to be taken for lost.
 func (e *Endpoint) threshold(q *qp) int32 {
 	switch {
-	case !q.balanced:
+	case !q.balanced && !e.cfg.Reordered:
 		return 1
 	case e.cfg.Receiver == Ideal:
 		return unlimited

@@ -2,6 +2,7 @@ package scheme
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,15 @@ type args struct {
 func (a *args) bad(name, want string) {
 	if a.err == nil {
 		a.err = fmt.Errorf("%w: %s of %s is %q; use %s", ErrScheme, name, a.scheme, a.given[name], want)
+	}
+}
+
+// known refuses parameters that a scheme does not take.
+func (a *args) known(params []string) {
+	for _, p := range slices.Sorted(maps.Keys(a.given)) {
+		if !slices.Contains(params, p) && a.err == nil {
+			a.err = fmt.Errorf("%w: %s takes no parameter %q; remove it", ErrScheme, a.scheme, p)
+		}
 	}
 }
 

@@ -25,18 +25,27 @@
 //   - hopper: one path per queue pair, left for a better one when its round
 //     trip grows. Parameter entropy: port, as its paper has it, or path.
 //
+// The switches of these hash what no label guides. The others are the switches'
+// ([Switches] says what they do), and their hosts do as those of ecmp; see
+// docs/balancers.md:
+//
+//   - switch-spray: packets in turn. Parameter reshuffle: after how many rounds
+//     the order is shuffled, 5; 0: never.
+//   - switch-spray-random: packets at random.
+//   - jsq: the uplink with the shortest queue. Parameter bins: none, or three
+//     percentages of a port's share of the buffer, such as 5,10,20, between
+//     which queues count as equal.
+//   - flowlet: the best uplink until a pause. Parameters mode: flowlet, assigned
+//     (no pause frees a flow) or per-packet (a flow is always free); gap: how
+//     long a pause, 16us.
+//   - ofan: packets in turn, by destination.
+//
 // spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not
 // part of any of them; reps and the switches' own repair react. [Receiver] says
 // which receiver a scheme's authors assume: one that takes packets in any order
-// where packets are sprayed, selective repeat for hopper, go-back-N elsewhere.
-//
-// Beware of ports where paths fail. A CRC is linear: two switches of a tier with
-// seeds of their own hash a packet and its ACK, whose ports are the same, to
-// uplinks that are always equal or, for other pairs of hosts, always different.
-// When an uplink is dead without anybody knowing, the latter never get an ACK
-// for what arrives, whatever port they draw. Labels of paths lead ACKs back by
-// the same path.
+// where packets are sprayed, selective repeat for hopper and flowlet, go-back-N
+// elsewhere.
 //
 // Random source ports are those of no label ([fabric.Fabric.LabelSpan] and up),
 // so that no switch takes one for a path.

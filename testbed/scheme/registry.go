@@ -2,11 +2,9 @@ package scheme
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/testbed/nic"
 )
 
@@ -19,6 +17,12 @@ const (
 	REPS     = "reps"
 	DRB      = "drb"
 	Hopper   = "hopper"
+
+	SwitchSpray       = "switch-spray"
+	SwitchSprayRandom = "switch-spray-random"
+	JSQ               = "jsq"
+	Flowlet           = "flowlet"
+	Ofan              = "ofan"
 )
 
 // ErrScheme is wrapped by every error about a scheme's name or parameters.
@@ -33,19 +37,26 @@ type entry struct {
 	params   []string
 	receiver nic.Receiver // what its authors assume
 	settle   func(a *args) maker
+	// switches is what the scheme is in switches; nil: table ecmp.
+	switches func(a *args, c SwitchConfig) controller.Balancing
 }
 
 func entries() []entry {
 	return []entry{
-		{Ethereal, nil, nic.GoBackN, func(*args) maker { return newEthereal }},
-		{ECMP, nil, nic.GoBackN, func(*args) maker { return hashedBy(1) }},
+		{Ethereal, nil, nic.GoBackN, func(*args) maker { return newEthereal }, nil},
+		{ECMP, nil, nic.GoBackN, func(*args) maker { return hashedBy(1) }, nil},
 		{MPRDMA, []string{"ways"}, nic.GoBackN, func(a *args) maker {
 			return hashedBy(a.integer("ways", defaultWays, 1, maxWays))
-		}},
-		{Spray, []string{"mode", "entropy"}, nic.Ideal, settleSpray},
-		{REPS, []string{"entropies", "explore", "freeze", "entropy"}, nic.Ideal, settleREPS},
-		{DRB, nil, nic.Ideal, func(*args) maker { return newDRB }},
-		{Hopper, []string{"entropy"}, nic.SelectiveRepeat, settleHopper},
+		}, nil},
+		{Spray, []string{"mode", "entropy"}, nic.Ideal, settleSpray, nil},
+		{REPS, []string{"entropies", "explore", "freeze", "entropy"}, nic.Ideal, settleREPS, nil},
+		{DRB, nil, nic.Ideal, func(*args) maker { return newDRB }, nil},
+		{Hopper, []string{"entropy"}, nic.SelectiveRepeat, settleHopper, nil},
+		{SwitchSpray, []string{"reshuffle"}, nic.Ideal, inSwitches(switchSpray), switchSpray},
+		{SwitchSprayRandom, nil, nic.Ideal, inSwitches(switchSprayRandom), switchSprayRandom},
+		{JSQ, []string{"bins"}, nic.Ideal, inSwitches(jsq), jsq},
+		{Flowlet, []string{"mode", "gap"}, nic.SelectiveRepeat, inSwitches(flowlet), flowlet},
+		{Ofan, nil, nic.Ideal, inSwitches(ofan), ofan},
 	}
 }
 
@@ -81,6 +92,13 @@ func Receiver(name string) nic.Receiver {
 	return e.receiver
 }
 
+// Reorders reports whether a scheme has switches that may send the packets of a
+// queue pair by several paths.
+func Reorders(name string) bool {
+	e, _ := find(name)
+	return e.switches != nil
+}
+
 // Check reports what is wrong with a scheme's name or parameters. The error
 // wraps [ErrScheme].
 func Check(name string, params map[string]string) error {
@@ -99,16 +117,19 @@ func New(name string, params map[string]string, c Config) (Host, error) {
 }
 
 func settle(name string, params map[string]string) (maker, error) {
-	e, ok := find(name)
-	if !ok {
-		return nil, fmt.Errorf("%w: %q is unknown; use one of %s", ErrScheme, name, strings.Join(Names(), ", "))
+	e, a, err := settled(name, params)
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(e.params, p) {
-			return nil, fmt.Errorf("%w: %s takes no parameter %q; remove it", ErrScheme, name, p)
-		}
-	}
-	a := args{scheme: name, given: params}
-	m := e.settle(&a)
+	m := e.settle(a)
 	return m, a.err
+}
+
+// inSwitches is a scheme whose hosts do as ECMP's do. Its parameters are read
+// for their errors.
+func inSwitches(read func(*args, SwitchConfig) controller.Balancing) func(a *args) maker {
+	return func(a *args) maker {
+		read(a, SwitchConfig{Ports: 1, Unit: 1})
+		return hashedBy(1)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/google/go-cmp/cmp"
@@ -171,12 +172,18 @@ func TestNew(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, spray, reps, drb, hopper`},
+		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, spray, reps, drb, hopper, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
 		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
 		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
 		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},
 		{Hopper, map[string]string{"entropy": ""}, `use port or path`},
 		{ECMP, map[string]string{"ways": "2"}, `ecmp takes no parameter "ways"`},
+		{JSQ, map[string]string{"bins": "5,10"}, `bins of jsq is "5,10"; use none, or three rising percentages`},
+		{JSQ, map[string]string{"bins": "5,10,10"}, `three rising percentages`},
+		{Flowlet, map[string]string{"gap": "1500ns"}, `use whole microseconds`},
+		{Flowlet, map[string]string{"mode": "x"}, `use flowlet or assigned or per-packet`},
+		{SwitchSpray, map[string]string{"reshuffle": "256"}, `use 0 to 255`},
+		{Ofan, map[string]string{"x": "1"}, `takes no parameter`},
 		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
 		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},
 	} {
@@ -194,5 +201,38 @@ func TestNew(t *testing.T) {
 		if _, ok := Params(name); !ok {
 			t.Errorf("%s has no parameters", name)
 		}
+	}
+}
+
+// What schemes ask of switches, and how bins become depths.
+func TestSwitches(t *testing.T) {
+	c := SwitchConfig{Buffer: 64_000_000, Ports: 32, Unit: 256}
+	for _, x := range []struct {
+		name   string
+		params map[string]string
+		want   controller.Balancing
+	}{
+		{Ethereal, nil, controller.Balancing{}},
+		{REPS, map[string]string{"entropies": "4"}, controller.Balancing{}},
+		{SwitchSpray, nil, controller.Balancing{Way: controller.RobinSpray, Reshuffle: 5, Unit: 256}},
+		{SwitchSprayRandom, nil, controller.Balancing{Way: controller.RandomSpray, Unit: 256}},
+		{JSQ, nil, controller.Balancing{Way: controller.ShortestUplink, Unit: 256}},
+		{JSQ, map[string]string{"bins": "5, 10, 20"}, controller.Balancing{
+			Way: controller.ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{100_000, 200_000, 400_000}}},
+		{Flowlet, nil, controller.Balancing{Way: controller.FlowletUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "assigned"}, controller.Balancing{Way: controller.AssignedUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "per-packet", "gap": "1us"}, controller.Balancing{Way: controller.BestUplinkByPacket, GapUs: 1, Unit: 256}},
+		{Ofan, nil, controller.Balancing{Way: controller.DestinationRotor, Unit: 256}},
+	} {
+		got, err := Switches(x.name, x.params, c)
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s %v: %s", x.name, x.params, diff)
+		}
+	}
+	if _, err := Switches("rps", nil, c); !errors.Is(err, ErrScheme) {
+		t.Errorf("error %v", err)
 	}
 }

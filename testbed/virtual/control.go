@@ -44,7 +44,11 @@ const neverStale = 1000 * fabric.Second
 var electionID = &p4.Uint128{Low: 1}
 
 func newControl(w *world) (*control, error) {
-	core, err := controller.New(w.controllerConfig())
+	config, err := w.controllerConfig()
+	if err != nil {
+		return nil, err
+	}
+	core, err := controller.New(config)
 	if err != nil {
 		return nil, err
 	}

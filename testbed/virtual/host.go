@@ -69,6 +69,7 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 		AckLabel: h.scheme.AckLabel,
 		Control:  s.Host.CongestionControl.Control(),
 		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
+		Reordered: scheme.Reorders(w.run.Scheme.Name),
 	}
 	if h.perPacket != nil {
 		c.Balancer = h

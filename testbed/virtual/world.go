@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
 // frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
@@ -159,14 +160,18 @@ func upDown(up bool) string {
 }
 
 // controllerConfig is what the scenario asks the tables to be.
-func (w *world) controllerConfig() controller.Config {
+func (w *world) controllerConfig() (controller.Config, error) {
 	s := w.run.Scenario
+	balancer, err := scheme.Switches(w.run.Scheme.Name, w.run.Scheme.Params, scheme.SwitchConfig{
+		Buffer: s.Switch.Buffer, Ports: w.f.Node(w.f.ToRID(0)).Ports(), Unit: s.Switch.Cell,
+	})
 	c := controller.Config{
 		Fabric: w.f, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
 		CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
 		ECN: controller.ECN{
 			Kmin: s.Switch.ECN.KMin, Kmax: s.Switch.ECN.KMax, Pmax: s.Switch.ECN.PMax, Unit: s.Switch.Cell,
 		},
+		Balancer:         balancer,
 		QuenchIntervalUs: p4src.NeverQuench,
 		ControlPriority:  controlPriority,
 		CloneClass:       controlPriority,
@@ -179,5 +184,5 @@ func (w *world) controllerConfig() controller.Config {
 	if w.run.Notifier.Quench() {
 		c.QuenchIntervalUs = uint32(s.Switch.QuenchInterval / fabric.Microsecond)
 	}
-	return c
+	return c, err
 }
