@@ -245,9 +245,10 @@ func (c *Core) Ready() Ready {
 		return r
 	}
 	slices.Sort(c.changed)
-	// First what died, then what came back, so that each pass knows in which
-	// order the tiers must follow.
-	for _, up := range []bool{false, true} {
+	// First what came back, then what died, so that each pass knows in which order
+	// the tiers must follow, and no destination is without a path between the two
+	// that has one before and after.
+	for _, up := range []bool{true, false} {
 		var links []fabric.LinkID
 		for _, id := range c.changed {
 			if c.links[id].up() == up && c.isUplinkChange(id) {

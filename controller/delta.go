@@ -9,10 +9,10 @@ import (
 // Stages of a [Ready]. A switch stops using what died before the switches
 // beyond it do, and starts using what came back after them.
 const (
-	stageDownToRs = iota
-	stageDownAggs
-	stageUpAggs
+	stageUpAggs = iota
 	stageUpToRs
+	stageDownToRs
+	stageDownAggs
 )
 
 // scope is what a set of link changes can touch.
