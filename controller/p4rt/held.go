@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
@@ -28,7 +27,7 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 	if err != nil {
 		return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
-	var h Held
+	var entities []*p4.Entity
 	for {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -37,12 +36,9 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 		if err != nil {
 			return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 		}
-		for _, e := range r.GetEntities() {
-			h.add(schema, e)
-		}
+		entities = append(entities, r.GetEntities()...)
 	}
-	slices.SortFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
-	return h, nil
+	return Collect(schema, entities), nil
 }
 
 func (h *Held) add(s *Schema, e *p4.Entity) {

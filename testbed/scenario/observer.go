@@ -18,6 +18,10 @@ type Observer struct {
 	// run buffers what it writes, and does not close it.
 	Events io.Writer
 
+	// Happened, when not nil, is called for every gNMI notification, P4Runtime
+	// write, push and flip, and for the losses of a link, as they happen.
+	Happened func(Happening)
+
 	// Captures are links to capture.
 	Captures []Capture
 

@@ -21,6 +21,10 @@ type Run struct {
 	Events     []LinkEvent // of the failure, in order of time
 	Notifier   Notifier
 	Seed       uint64
+
+	// Interventions are what else is done during the run, in any order. No
+	// scenario has them; experiments do.
+	Interventions []Intervention
 }
 
 // String names the run within its scenario: "tor0-agg0 cut, all-to-all 16MB,

@@ -28,6 +28,12 @@ type control struct {
 	// the tables that the one before leaves.
 	waiting [][]controller.SwitchDelta
 	writing bool
+
+	// A controller that died is followed by one of the next life. What one life
+	// scheduled, another does not do.
+	life       int
+	down       bool
+	recovering int // switches whose ports a new life has yet to hear of
 }
 
 // session is the controller's P4Runtime stream to one switch and what it knows of
@@ -36,12 +42,11 @@ type session struct {
 	stream  *switchd.Stream
 	primary bool
 	monitor *linkstate.Monitor // nil where the run does not use gNMI
+	ports   *switchd.Subscription
 }
 
 // neverStale is longer than any run: sessions in one process do not die.
 const neverStale = 1000 * fabric.Second
-
-var electionID = &p4.Uint128{Low: 1}
 
 func newControl(w *world) (*control, error) {
 	config, err := w.controllerConfig()
@@ -76,7 +81,7 @@ func (c *control) connect(s *session, n *node) error {
 		return nil
 	})
 	err := s.stream.Recv(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
-		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: deviceID(n.id), ElectionId: electionID},
+		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: deviceID(n.id), ElectionId: c.electionID()},
 	}})
 	if err != nil {
 		return fmt.Errorf("arbitration: %w", err)
@@ -84,8 +89,24 @@ func (c *control) connect(s *session, n *node) error {
 	if !s.primary {
 		return fmt.Errorf("arbitration: the switch did not make the controller primary")
 	}
-	_, err = n.core.SetForwardingPipelineConfig(&p4.SetForwardingPipelineConfigRequest{
-		DeviceId: deviceID(n.id), ElectionId: electionID,
+	if c.life == 0 {
+		if err := c.program(n); err != nil {
+			return err
+		}
+	}
+	if !c.w.run.Notifier.GNMI() {
+		return nil
+	}
+	return c.subscribe(s, n)
+}
+
+// electionID is the controller's; a later life outbids an earlier one.
+func (c *control) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.life) + 1} }
+
+// program pushes the pipeline and writes all tables.
+func (c *control) program(n *node) error {
+	_, err := n.core.SetForwardingPipelineConfig(&p4.SetForwardingPipelineConfigRequest{
+		DeviceId: deviceID(n.id), ElectionId: c.electionID(),
 		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 		Config: &p4.ForwardingPipelineConfig{
 			P4Info: p4src.V1ModelP4Info(), P4DeviceConfig: p4src.V1ModelJSON(),
@@ -103,27 +124,34 @@ func (c *control) connect(s *session, n *node) error {
 			return fmt.Errorf("write: %w", err)
 		}
 	}
-	if !c.w.run.Notifier.GNMI() {
-		return nil
-	}
+	return nil
+}
+
+// subscribe asks a switch for the states of its ports.
+func (c *control) subscribe(s *session, n *node) (err error) {
 	if s.monitor, err = linkstate.NewMonitor(neverStale); err != nil {
 		return err
 	}
-	s.monitor.Connected(0)
+	s.monitor.Connected(c.w.net.Now())
 	request, err := linkstate.Subscription{}.Request()
 	if err != nil {
 		return err
 	}
-	_, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
+	life := c.life
+	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
-		c.w.net.At(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) { c.hear(now, n.id, m) })
+		c.w.net.At(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) {
+			if c.alive(life) {
+				c.hear(now, n.id, m)
+			}
+		})
 		return true
 	})
 	return err
 }
 
 func (c *control) requests(id fabric.NodeID, updates []controller.Update) ([]p4rt.Batch, error) {
-	return c.w.lab.schema.WriteRequests(p4rt.Writer{DeviceID: deviceID(id), ElectionID: electionID}, updates)
+	return c.w.lab.schema.WriteRequests(p4rt.Writer{DeviceID: deviceID(id), ElectionID: c.electionID()}, updates)
 }
 
 // hear takes a gNMI message, a notification delay after it was sent.
@@ -139,18 +167,39 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 			return
 		}
 	}
+	c.w.told(now, "gnmi", c.w.f.Name(id), changeText(changes))
+	if c.recovering > 0 {
+		c.recover(now)
+		return
+	}
 	ready := c.core.Ready()
 	if len(ready.Writes) == 0 && len(ready.Notices) == 0 {
 		return
 	}
 	c.w.note(now, report.KindGNMI, c.w.f.Name(id), "the controller hears of a port")
-	delays := c.w.run.Scenario.Control
+	c.carryOut(now, ready)
+}
+
+// carryOut does what the core wants done, after the time it takes to find out.
+func (c *control) carryOut(now fabric.Time, ready controller.Ready) {
+	delays, life := c.w.run.Scenario.Control, c.life
 	computed := now + delays.ComputeDelay
 	for _, notice := range ready.Notices {
-		c.w.net.At(computed+delays.PushDelay, func(now fabric.Time) { c.push(now, notice) })
+		c.w.net.At(computed+delays.PushDelay, func(now fabric.Time) {
+			if c.alive(life) {
+				c.push(now, notice)
+			}
+		})
 	}
-	c.w.net.At(computed, func(now fabric.Time) { c.write(now, ready.Writes) })
+	c.w.net.At(computed, func(now fabric.Time) {
+		if c.alive(life) {
+			c.write(now, ready.Writes)
+		}
+	})
 }
+
+// alive reports whether a life of the controller goes on.
+func (c *control) alive(life int) bool { return !c.down && c.life == life }
 
 // write writes a change's deltas once all earlier ones are written.
 func (c *control) write(now fabric.Time, deltas []controller.SwitchDelta) {
@@ -208,13 +257,21 @@ func (c *control) writeBatches(now fabric.Time, id fabric.NodeID, batches []p4rt
 		then(now)
 		return
 	}
-	delay := c.w.run.Scenario.Control.WriteDelay
+	delay, life := c.w.run.Scenario.Control.WriteDelay, c.life
 	c.w.net.At(now+delay, func(now fabric.Time) {
+		if c.life != life {
+			return // the switch takes no writes of a controller that was outbid
+		}
+		c.w.told(now, "write", c.w.f.Name(id), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
 		if err := c.w.node(id).core.Write(batches[0].Request); err != nil {
 			c.w.fail(fmt.Errorf("%s: write: %w", c.w.f.Name(id), err))
 			return
 		}
-		c.w.net.At(now+delay, func(now fabric.Time) { c.writeBatches(now, id, batches[1:], then) })
+		c.w.net.At(now+delay, func(now fabric.Time) {
+			if c.alive(life) {
+				c.writeBatches(now, id, batches[1:], then)
+			}
+		})
 	})
 }
 

@@ -35,6 +35,9 @@ type host struct {
 	sending  map[collective.ID]int64 // queue pairs not acknowledged to the end
 	arriving map[collective.ID]int64 // bytes that are still to come
 
+	away   bool // the agent is down
+	missed bool // a batching window ended meanwhile
+
 	// Firsts that are on the timeline already.
 	timedOut, quenched, resent bool
 }
@@ -94,6 +97,10 @@ func (w *world) post(s collective.Send) {
 
 // closeWindow balances what was posted in the window.
 func (h *host) closeWindow(now fabric.Time) {
+	if h.away {
+		h.missed = true // the agent will find the batch when it is back
+		return
+	}
 	h.open = false
 	err := h.scheme.Post(now, h.batch)
 	h.batch = h.batch[:0]
@@ -106,6 +113,9 @@ func (h *host) closeWindow(now fabric.Time) {
 
 // act carries out what the scheme asks for.
 func (h *host) act(now fabric.Time) {
+	if h.away {
+		return
+	}
 	ready := h.scheme.Ready()
 	for _, p := range ready.Open {
 		id := collective.ID(p.Flow)
@@ -139,6 +149,9 @@ func (h *host) act(now fabric.Time) {
 		h.w.net.At(at, func(now fabric.Time) {
 			if h.tick == at {
 				h.tick = 0
+				if h.away {
+					return // the agent's clock runs again when it is back
+				}
 				h.scheme.Tick(now)
 				h.act(now)
 			}
@@ -148,6 +161,9 @@ func (h *host) act(now fabric.Time) {
 
 // update is the controller's word.
 func (h *host) update(now fabric.Time, u *statepb.Update) {
+	if h.away {
+		return
+	}
 	h.scheme.Update(now, u)
 	h.act(now)
 }
@@ -230,6 +246,9 @@ func (h *host) Timeout(now fabric.Time, qp nic.QP) {
 		h.timedOut = true
 		h.w.note(now, report.KindTimeout, h.w.f.Name(h.id), "first retransmission time-out of this host")
 	}
+	if h.away {
+		return // nobody is there to choose another path
+	}
 	h.scheme.Timeout(now, hostagent.QP(qp))
 	h.act(now)
 }
@@ -263,6 +282,9 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	if !h.quenched {
 		h.quenched = true
 		h.w.note(now, report.KindQuench, h.w.f.Name(h.id), "first source quench of this host")
+	}
+	if h.away {
+		return
 	}
 	h.scheme.Quench(now, q)
 	h.act(now)

@@ -44,6 +44,7 @@ func (w *world) ipBytes() int64 {
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
 	w.net.Note(-1, string(kind)+" "+where+" "+text)
+	w.told(now, string(kind), where, text)
 }
 
 // noteFlip records that a queue pair changed its path.
@@ -55,6 +56,7 @@ func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
 		Time: now.Micros(), Host: w.f.Name(id), QP: uint32(f.QP),
 		From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
 	})
+	w.told(now, "flip", w.f.Name(id), fmt.Sprintf("queue pair %d from path %d to %d: %v", f.QP, f.From, f.To, f.Reason))
 	w.net.Note(id, fmt.Sprintf("flip qp %d from %d to %d by %v", f.QP, f.From, f.To, f.Reason))
 }
 

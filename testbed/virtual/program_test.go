@@ -58,17 +58,17 @@ func newProgrammed(t *testing.T, name string) *programmed {
 	}
 	stream := s.core.OpenStream(func(*p4.StreamMessageResponse) error { return nil })
 	if err := stream.Recv(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
-		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: 1, ElectionId: electionID},
+		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: 1, ElectionId: &p4.Uint128{Low: 1}},
 	}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.core.SetForwardingPipelineConfig(&p4.SetForwardingPipelineConfigRequest{
-		DeviceId: 1, ElectionId: electionID, Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
+		DeviceId: 1, ElectionId: &p4.Uint128{Low: 1}, Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
 		Config: &p4.ForwardingPipelineConfig{P4Info: p4src.V1ModelP4Info(), P4DeviceConfig: p4src.V1ModelJSON()},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	batches, err := lab.schema.WriteRequests(p4rt.Writer{DeviceID: 1, ElectionID: electionID}, controller.Diff(nil, control.Desired(s.node)))
+	batches, err := lab.schema.WriteRequests(p4rt.Writer{DeviceID: 1, ElectionID: &p4.Uint128{Low: 1}}, controller.Diff(nil, control.Desired(s.node)))
 	if err != nil {
 		t.Fatal(err)
 	}

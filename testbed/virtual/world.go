@@ -109,6 +109,9 @@ func (w *world) start() {
 		w.net.At(e.At, func(now fabric.Time) { w.linkEvent(now, e) })
 		w.net.At(e.At+e.Detection, func(now fabric.Time) { w.detect(now, e) })
 	}
+	for _, i := range w.run.Interventions {
+		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
+	}
 	w.net.At(0, func(fabric.Time) { w.job.Start(w.post) })
 }
 

@@ -1,0 +1,20 @@
+package p4rt
+
+import (
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// Collect sorts the entities that a switch answered to [Schema.ReadAll] with, for
+// a caller that reads by other means than [Fetch].
+func Collect(schema *Schema, entities []*p4.Entity) Held {
+	var h Held
+	for _, e := range entities {
+		h.add(schema, e)
+	}
+	slices.SortFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
+	return h
+}
