@@ -84,7 +84,11 @@ func (c *control) restart(now fabric.Time) (err error) {
 	if !c.down {
 		return nil
 	}
-	if c.core, err = controller.New(c.w.controllerConfig()); err != nil {
+	cfg, err := c.w.controllerConfig()
+	if err != nil {
+		return err
+	}
+	if c.core, err = controller.New(cfg); err != nil {
 		return err
 	}
 	c.life++
