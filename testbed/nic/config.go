@@ -94,7 +94,7 @@ type Config struct {
 
 	Control      Control
 	AdditiveRate fabric.Rate // DCTCP: per round trip without a mark; DCQCN: per step; 0: what the control's authors have
-	MinRate      fabric.Rate // 0: DefaultMinRate
+	MinRate      fabric.Rate // 0: DefaultMinRate, or a tenth of a line rate that is lower
 	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
 	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
@@ -105,6 +105,10 @@ type Config struct {
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Balancer labels the packets of balanced QPs; nil: there are none.
 	Balancer Balancer
+	// Place takes the payload of the data packets that the responder accepts, and
+	// says what to do about one that it cannot take. nil: payloads are lengths
+	// only. It needs receivers that go back.
+	Place func(now fabric.Time, p *Placement) Placing
 	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
 	// ends must agree.
 	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
@@ -129,14 +133,16 @@ func (c Config) withDefaults() Config {
 	if c.CNPInterval == 0 {
 		c.CNPInterval = DefaultCNPInterval
 	}
-	if c.MinRate == 0 {
-		c.MinRate = DefaultMinRate
-	}
 	if c.GainShift == 0 {
 		c.GainShift = DefaultGainShift
 	}
 	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
 		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
+	}
+	if c.MinRate == 0 {
+		if c.MinRate = DefaultMinRate; c.LineRate < DefaultMinRate {
+			c.MinRate = c.LineRate / 10
+		}
 	}
 	if c.ReorderWindow == 0 {
 		c.ReorderWindow = DefaultReorderWindow
@@ -174,6 +180,8 @@ func (c Config) Validate() error {
 		return bad("receiver %d is unknown", c.Receiver)
 	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
+	case c.Place != nil && c.Receiver != GoBackN:
+		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
 	case c.Control > DCQCN:
 		return bad("congestion control %d is unknown", c.Control)
 	}

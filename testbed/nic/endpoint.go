@@ -33,6 +33,11 @@ type Frame struct {
 	Len     int  // header bytes written
 	Tail    int  // bytes that follow on the wire: payload, padding, ICRC
 	Control bool // ACK or NAK
+
+	// Of data packets: the QP, and the packet's number within it, so that whoever
+	// has the message's bytes finds this packet's, from byte Packet*MTU on.
+	QP     QP
+	Packet int32
 }
 
 // Stats counts what an endpoint has done since it was made.
@@ -57,6 +62,8 @@ type Stats struct {
 	CNPsSent, CNPsTaken   uint64 // congestion notification packets; without effect where the control is another
 	Quenches              uint64
 	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
+	Refused               uint64 // data packets that Config.Place had no place for
+	NotReady              uint64 // receiver-not-ready NAKs taken
 	Malformed             uint64 // packets that contradict themselves or the protocol
 	QPsOpened, QPsDone    uint64
 	QPsPeak               int // open at once

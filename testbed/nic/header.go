@@ -109,6 +109,14 @@ func (s *stack) setLabel(b []byte, l fabric.Label) {
 	}
 }
 
+// label reads the path label.
+func (s *stack) label(b []byte) fabric.Label {
+	if s.flowLabel {
+		return fabric.Label(binary.BigEndian.Uint16(b[etherLen+2:])) & labelMask
+	}
+	return fabric.Label(binary.BigEndian.Uint16(b[s.udp:])) & labelMask
+}
+
 // ipSum returns the sum over an IPv4 header without length and checksum, to be
 // completed by setLength.
 func (s *stack) ipSum(b []byte) uint32 {

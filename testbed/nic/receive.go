@@ -97,7 +97,8 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	switch p.opcode {
 	case rocev2.Acknowledge:
 		e.receiveAck(now, &p)
-	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly:
+	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly,
+		rocev2.SendFirst, rocev2.SendMiddle, rocev2.SendLast, rocev2.SendOnly:
 		e.receiveData(now, &p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
@@ -123,13 +124,22 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 	}
 	syndrome := rocev2.AETH(p.rest).Syndrome()
 	nak := syndrome == rocev2.NAKSequenceError
-	if !nak && !syndrome.IsACK() { // RNR and the errors that end a connection: nobody here sends them
+	refused := syndrome.IsRNR() || syndrome == rocev2.NAKRemoteAccess
+	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: nobody here sends them
 		e.stats.Malformed++
 		return
 	}
 	q := e.lookup(p.src, p.qpn)
 	if q == nil {
 		e.stats.StaleAcks++
+		return
+	}
+	if refused {
+		if q.selective() != nil {
+			e.stats.Malformed++
+			return
+		}
+		e.onRefusal(now, q, p, syndrome)
 		return
 	}
 	if q.selective() == nil {

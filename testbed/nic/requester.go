@@ -12,8 +12,12 @@ const never = fabric.Time(math.MaxInt64)
 
 // Message is what a QP is opened for.
 type Message struct {
-	QP    QP            // not in use, in any past use either if stale events are to be told apart
-	ID    uint64        // handed over to the receiver with the message, in the RETH's address
+	QP   QP     // not in use, in any past use either if stale events are to be told apart
+	ID   uint64 // handed over to the receiver with the message, in the RETH's address
+	RKey uint32 // goes into the RETH with it
+	// Send asks for a SEND instead of an RDMA WRITE: the message goes to a buffer
+	// that the receiver chooses, and has no ID.
+	Send  bool
 	Dst   fabric.NodeID // another host
 	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which nobody is told of but its sender
 	// Label goes into the source port (and the flow label). Traffic that is not
@@ -74,11 +78,14 @@ type qp struct {
 	where    place
 	timed    bool // is in requester.expiring
 	balanced bool // Config.Balancer labels its packets
+	failed   bool // the responder refused it: nothing more is sent
 	pos      int32
 	peer     int32
 	qpn      uint32
 	next     *qp // in turn
 	message  uint64
+	rkey     uint32
+	send     bool // SEND, not WRITE
 	bytes    int64
 
 	firstPSN  uint32
@@ -192,9 +199,9 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	}
 	q := e.newQP()
 	e.peers[p].slots[s].qp = q
-	q.id, q.live, q.peer, q.balanced = m.QP, true, p, m.Balanced
+	q.id, q.live, q.peer, q.balanced, q.failed = m.QP, true, p, m.Balanced, false
 	q.qpn = qpNumber(uint32(s), e.peers[p].slots[s].generation)
-	q.message, q.bytes = m.ID, m.Bytes
+	q.message, q.rkey, q.send, q.bytes = m.ID, m.RKey, m.Send, m.Bytes
 	q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
@@ -235,6 +242,26 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 		e.activate(q)
 	}
 	return nil
+}
+
+// Close ends a QP whose message is of no interest any more. The error wraps
+// [ErrUnknown].
+func (e *Endpoint) Close(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	e.release(e.qps[pos])
+	return nil
+}
+
+// Label returns the label that the QP's packets carry.
+func (e *Endpoint) Label(id QP) (fabric.Label, bool) {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return 0, false
+	}
+	return e.stack.label(e.qps[pos].hdr[:]), true
 }
 
 // ByNumber returns the QP to dst that has a number on the wire, as a quench or
@@ -392,6 +419,10 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		opcode = rocev2.WriteFirst
 	}
 	n := copy(dst, q.hdr[:st.len])
+	write := true
+	if q.send && i < q.data {
+		opcode, write = sendOpcode(opcode), false
+	}
 	b := rocev2.BTH(dst[st.bth:n])
 	b[0] = byte(opcode)
 	pad := padding(payload)
@@ -400,8 +431,8 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		b[bthAckReq] = ackReq
 	}
 	b.SetPSN(q.firstPSN + uint32(i))
-	if opcode.Starts() {
-		reth := rocev2.RETHFields{VirtualAddress: q.message, Length: uint32(q.bytes)}
+	if write && opcode.Starts() {
+		reth := rocev2.RETHFields{VirtualAddress: q.message, RKey: q.rkey, Length: uint32(q.bytes)}
 		if i >= q.data {
 			reth.Length = 0
 		}
@@ -410,7 +441,20 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 	}
 	tail := payload + pad + rocev2.ICRCSize
 	st.setLength(dst, n-st.bth+tail, q.ipSum)
-	return Frame{Len: n, Tail: tail}
+	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}
+}
+
+// sendOpcode returns the SEND that stands where a WRITE does.
+func sendOpcode(write rocev2.Opcode) rocev2.Opcode {
+	switch write {
+	case rocev2.WriteFirst:
+		return rocev2.SendFirst
+	case rocev2.WriteMiddle:
+		return rocev2.SendMiddle
+	case rocev2.WriteLast:
+		return rocev2.SendLast
+	}
+	return rocev2.SendOnly
 }
 
 // onAck handles an acknowledgement, positive or negative.

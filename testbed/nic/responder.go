@@ -9,10 +9,11 @@ import (
 
 // responder is the receiving half of an endpoint.
 type responder struct {
-	contexts []context
-	known    index // source and slot -> position in contexts
-	queue    controlQueue
-	ack      ackTemplate
+	contexts  []context
+	known     index     // source and slot -> position in contexts
+	placement Placement // scratch
+	queue     controlQueue
+	ack       ackTemplate
 }
 
 // context is the state of the latest QP of a slot at its receiver.
@@ -24,6 +25,8 @@ type context struct {
 	writing bool         // between first and last packet of a message
 	gap     bool         // a NAK is out for the expected PSN
 	ce      bool         // a packet since the last ACK had CE
+	send    bool         // the message is a SEND
+	rkey    uint32
 	message uint64
 	length  int64
 	got     int64
@@ -71,11 +74,24 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 		}
 		return
 	}
+	var was context
+	if e.cfg.Place != nil {
+		was = *c
+	}
 	if !c.take(p) {
 		e.stats.Malformed++
 		return
 	}
 	payload := p.tail - p.pad - rocev2.ICRCSize
+	if e.cfg.Place != nil && payload > 0 {
+		if as := e.place(now, c, p, payload); as != Placed {
+			*c = was
+			c.gap, c.gapBy = true, p.label // what comes behind it needs no NAK of its own
+			e.stats.Refused++
+			e.reply(now, c, p, as.syndrome())
+			return
+		}
+	}
 	c.gap = false
 	c.next = (c.next + 1) & psnMask
 	c.got += int64(payload)
@@ -133,6 +149,12 @@ func (c *context) take(p *packet) bool {
 	if first == c.writing {
 		return false
 	}
+	if p.opcode <= rocev2.SendOnly {
+		return c.takeSend(payload, first, last)
+	}
+	if !first && c.send {
+		return false
+	}
 	length, got := c.length, c.got
 	if first {
 		if len(p.rest) < rocev2.RETHSize {
@@ -145,6 +167,22 @@ func (c *context) take(p *packet) bool {
 	}
 	if first {
 		c.message, c.length, c.got = rocev2.RETH(p.rest).VirtualAddress(), length, 0
+		c.rkey, c.send = rocev2.RETH(p.rest).RKey(), false
+	}
+	c.writing = !last
+	return true
+}
+
+// takeSend is take for a SEND, whose length its last packet tells.
+func (c *context) takeSend(payload int64, first, last bool) bool {
+	if !first && !c.send {
+		return false
+	}
+	if first {
+		c.message, c.rkey, c.got, c.send = 0, 0, 0, true
+	}
+	if c.length = c.got + payload; c.length > MaxMessage {
+		return false
 	}
 	c.writing = !last
 	return true

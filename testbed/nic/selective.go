@@ -35,7 +35,7 @@ func (s *selective) begin(threshold int32) {
 func (e *Endpoint) pick(q *qp) (i int32, ok bool) {
 	s := q.selective()
 	if s == nil {
-		return q.nextOut, q.nextOut < q.total()
+		return q.nextOut, q.nextOut < q.total() && !q.failed
 	}
 	if s.again < s.lost {
 		s.again = s.acked.next(max(s.again, q.unacked))
