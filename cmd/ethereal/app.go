@@ -52,9 +52,12 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	var ended endedWith
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &ended):
+		return int(ended)
 	case errors.Is(err, scenario.ErrScenario): // says file, line, key and remedy itself
 		fmt.Fprintln(a.stderr, err)
 		return exitInput
@@ -93,6 +96,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.topoCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newStatusCommand(), newDrainCommand())
+	root.AddCommand(newHostagentCommand(), a.liveCommand())
 	return root
 }
 

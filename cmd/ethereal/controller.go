@@ -57,8 +57,8 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f := c.Flags()
 	flags.switches.register(c)
 	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the highest is primary")
-	f.StringVar(&flags.agents, "agents", "127.0.0.1:9559", "serve agents at `HOST:PORT`; empty: do not")
-	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT`; empty: do not")
+	f.StringVar(&flags.agents, "agents", "127.0.0.1:9559", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
+	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT` or unix:PATH; empty: do not")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains need; without it nothing can be drained")
 	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
 	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
@@ -217,6 +217,9 @@ func readToken(path string) (string, error) {
 func listen(flag, addr string, files *tlsFiles) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
+	}
+	if strings.HasPrefix(addr, "unix:") {
+		return listenUnix(flag, addr)
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -23,6 +23,7 @@ type runFlags struct {
 	seeds                string
 	schemes, notifiers   []string
 	parallel             int
+	world                string
 	quiet                bool
 	cpuProfile           string
 }
@@ -60,6 +61,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual, or live on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	// The only errors are of flags that do not exist.
@@ -76,6 +78,11 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
 	}
+	run, done, err := a.enterWorld(ctx, &flags)
+	if err != nil {
+		return err
+	}
+	defer done()
 	captures, err := parseCaptures(flags.pcap, runs, path)
 	if err != nil {
 		return err
@@ -118,7 +125,7 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	}
 
 	b := &batch{
-		run: a.run, runs: runs, parallel: flags.parallel, events: flags.events, captures: captures, log: a.log,
+		run: run, runs: runs, parallel: flags.parallel, events: flags.events, captures: captures, log: a.log,
 		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
 		done: func(run scenario.Run, r *report.Result) (err error) {
 			r.Version = a.version

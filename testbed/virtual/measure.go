@@ -11,7 +11,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bound"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
@@ -31,14 +30,6 @@ const (
 	ipv6Bytes   = 40
 	aethBytes   = 4
 )
-
-// ipBytes returns the length of the run's IP headers.
-func (w *world) ipBytes() int64 {
-	if w.run.Scenario.Host.IPv6 {
-		return ipv6Bytes
-	}
-	return ipv4Bytes
-}
 
 // note puts an event on the timeline and into the event log.
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
@@ -73,7 +64,7 @@ func (w *world) measure() (*report.Result, error) {
 		cct := w.end.Micros()
 		r.CCT, r.End, r.EndTime = &cct, report.Finished, cct
 	}
-	if b := w.bound(); b < math.MaxInt64 {
+	if b := Bound(w.run, w.job); b < math.MaxInt64 {
 		us := b.Micros()
 		r.Bound = &us
 	}
@@ -139,7 +130,7 @@ func (w *world) measureLinks(r *report.Result) error {
 	for h := range w.f.Hosts() {
 		d := w.net.Dir(fabric.NodeID(h), 1)
 		c := w.net.Counters(d)
-		control := c.ControlPackets * (headerBytes + w.ipBytes() + aethBytes)
+		control := c.ControlPackets * (headerBytes + ipBytes(w.run) + aethBytes)
 		fill(d, c.Bytes-control, control)
 	}
 	uplinks := 0
@@ -223,35 +214,4 @@ func (w *world) measureFailure(r *report.Result) {
 	r.Timeline = slices.Insert(slices.Clone(r.Timeline), at, report.Event{
 		Time: first.Micros(), Kind: report.KindFirstHit, Where: where, Text: "first packet lost to the cut",
 	})
-}
-
-// bound returns the lower bound on the run's completion time.
-func (w *world) bound() fabric.Time {
-	s := w.run.Scenario
-	phases := make([][]bound.Transfer, w.job.Phases())
-	for p := range phases {
-		for send := range w.job.Traffic(p) {
-			phases[p] = append(phases[p], bound.Transfer{
-				Src: fabric.NodeID(send.Src), Dst: fabric.NodeID(send.Dst), Bytes: send.Bytes,
-			})
-		}
-	}
-	format := bound.Format{
-		Payload: int64(s.Host.Payload),
-		Header:  headerBytes + w.ipBytes() + frameOverhead,
-		Ack:     headerBytes + w.ipBytes() + aethBytes + frameOverhead,
-	}
-	var outages []bound.Outage
-	for _, e := range w.run.Events {
-		if !e.Up {
-			outages = append(outages, bound.Outage{Link: e.Link, From: e.At, Until: math.MaxInt64})
-			continue
-		}
-		for i := range outages {
-			if outages[i].Link == e.Link && outages[i].Until == math.MaxInt64 {
-				outages[i].Until = e.At
-			}
-		}
-	}
-	return bound.CCT(w.f, phases, format, outages)
 }

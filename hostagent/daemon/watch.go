@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// ErrConfig is wrapped by errors about configurations.
+var ErrConfig = errors.New("hostagent daemon: bad config")
+
+// WatchConfig sets up a [Watcher].
+type WatchConfig struct {
+	Host fabric.NodeID
+	// Controllers are gRPC targets: HOST:PORT or unix:PATH.
+	Controllers []string
+	// Dial makes a connection, which must not block.
+	Dial func(addr string) (*grpc.ClientConn, error)
+	// Apply takes every update that the agent is to know, in order. It is not
+	// called by two goroutines at once, and must not call the watcher.
+	Apply func(*statepb.Update)
+	// Known is where to resume: a snapshot from a run before; nil: nothing.
+	Known *statepb.Update
+
+	// Silence is after how long without a word, heartbeats included, a controller
+	// counts as gone. 0: 5 s.
+	Silence time.Duration
+	// Retry and RetryMost bound the pause between attempts to reach a controller,
+	// which doubles. 0: 100 ms and 5 s.
+	Retry, RetryMost time.Duration
+	Log              *slog.Logger // nil: silent
+}
+
+// Watcher listens to controllers. See the package comment.
+type Watcher struct {
+	cfg WatchConfig
+
+	mu     sync.Mutex
+	sides  []*side
+	active *side // followed; nil: none yet, or none is left
+}
+
+// side is one controller.
+type side struct {
+	addr    string
+	view    *statepb.Update // a snapshot of what it has told; nil: nothing
+	open    bool            // its stream lives and has told something
+	since   time.Time       // the stream's first word
+	updates uint64
+	err     string // why there is no stream
+}
+
+// Controller is what is known of one controller.
+type Controller struct {
+	Addr     string    `json:"addr"`
+	Followed bool      `json:"followed"`
+	Open     bool      `json:"open"`
+	Since    time.Time `json:"since,omitzero"`
+	Instance string    `json:"instance,omitempty"`
+	Epoch    uint64    `json:"epoch"`
+	Updates  uint64    `json:"updates"` // taken from it, heartbeats not counted
+	Error    string    `json:"error,omitempty"`
+}
+
+// NewWatcher returns a watcher, or an error that wraps [ErrConfig].
+func NewWatcher(cfg WatchConfig) (*Watcher, error) {
+	if cfg.Dial == nil || cfg.Apply == nil {
+		return nil, fmt.Errorf("%w: Dial or Apply is missing", ErrConfig)
+	}
+	def := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	def(&cfg.Silence, 5*time.Second)
+	def(&cfg.Retry, 100*time.Millisecond)
+	def(&cfg.RetryMost, 5*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Watcher{cfg: cfg}
+	for i, addr := range cfg.Controllers {
+		if addr == "" || slices.Contains(cfg.Controllers[:i], addr) {
+			return nil, fmt.Errorf("%w: Controllers: %q is empty or named twice", ErrConfig, addr)
+		}
+		s := &side{addr: addr}
+		if cfg.Known != nil && cfg.Known.GetInstance() != "" {
+			s.view = cfg.Known // whoever has that instance goes on from there
+		}
+		w.sides = append(w.sides, s)
+	}
+	return w, nil
+}
+
+// Controllers returns what is known of the controllers, in the order given.
+func (w *Watcher) Controllers() []Controller {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]Controller, 0, len(w.sides))
+	for _, s := range w.sides {
+		out = append(out, Controller{
+			Addr: s.addr, Followed: s == w.active, Open: s.open, Since: s.since, Instance: s.view.GetInstance(),
+			Epoch: s.view.GetEpoch(), Updates: s.updates, Error: s.err,
+		})
+	}
+	return out
+}
+
+// Run listens until ctx ends and returns ctx's error.
+func (w *Watcher) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range w.sides {
+		g.Go(func() error { return w.keep(ctx, s) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	<-ctx.Done() // there are no controllers
+	return ctx.Err()
+}
+
+// keep keeps a stream to one controller.
+func (w *Watcher) keep(ctx context.Context, s *side) error {
+	conn, err := w.cfg.Dial(s.addr)
+	if err != nil {
+		return fmt.Errorf("hostagent daemon: controller %s: %w", s.addr, err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to send
+	client := statepb.NewFabricStateClient(conn)
+	pause := w.cfg.Retry
+	for {
+		heard, err := w.listen(ctx, s, client)
+		w.lost(s, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if heard {
+			pause = w.cfg.Retry
+		}
+		w.cfg.Log.Info("no word from controller", "addr", s.addr, "err", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, w.cfg.RetryMost)
+	}
+}
+
+// errSilent ends a stream that has said nothing for too long.
+var errSilent = errors.New("hostagent daemon: the controller has fallen silent")
+
+// listen opens a stream and takes what it brings until it breaks.
+func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStateClient) (heard bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(w.cfg.Silence, func() { cancel(errSilent) })
+	defer silence.Stop()
+	why := func(err error) error {
+		if context.Cause(ctx) == errSilent { //nolint:errorlint // it is that very value
+			return errSilent
+		}
+		return err
+	}
+	stream, err := client.Watch(ctx)
+	if err != nil {
+		return false, why(err)
+	}
+	w.mu.Lock()
+	hello := &statepb.Hello{Host: uint32(w.cfg.Host), Instance: s.view.GetInstance(), LastEpoch: s.view.GetEpoch()}
+	w.mu.Unlock()
+	err = stream.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Hello{Hello: hello}})
+	for err == nil {
+		var u *statepb.Update
+		if u, err = stream.Recv(); err == nil {
+			silence.Reset(w.cfg.Silence)
+			heard = true
+			w.hear(s, u)
+		}
+	}
+	return heard, why(err)
+}
+
+// hear takes a controller's word.
+func (w *Watcher) hear(s *side, u *statepb.Update) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !s.open {
+		s.open, s.since, s.err = true, time.Now(), ""
+		w.cfg.Log.Info("controller speaks", "addr", s.addr, "instance", u.GetInstance())
+	}
+	if !u.GetHeartbeat() {
+		s.view = Merge(s.view, u)
+		s.updates++
+	}
+	switch {
+	case s == w.active:
+		w.cfg.Apply(u)
+	case w.active == nil && s.view != nil:
+		w.follow(s)
+	}
+}
+
+// follow makes s the controller that counts. w.mu is held.
+func (w *Watcher) follow(s *side) {
+	w.active = s
+	w.cfg.Log.Info("following controller", "addr", s.addr, "instance", s.view.GetInstance(), "epoch", s.view.GetEpoch())
+	w.cfg.Apply(s.view)
+}
+
+// lost notes that a controller's stream broke, and follows another if it was the
+// one that counts.
+func (w *Watcher) lost(s *side, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.open = false
+	if err != nil {
+		s.err = err.Error()
+	}
+	if s != w.active {
+		return
+	}
+	w.active = nil
+	for _, other := range w.sides {
+		if other.open && other.view != nil {
+			w.follow(other)
+			return
+		}
+	}
+}
+
+// Merge returns a snapshot of what view and u say together, where view is a
+// snapshot, or nil, and u is newer. Neither is changed.
+func Merge(view, u *statepb.Update) *statepb.Update {
+	if u.GetSnapshot() || view == nil || view.GetInstance() != u.GetInstance() {
+		out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
+		out.Links = append(out.Links, u.GetLinks()...)
+		return out
+	}
+	out := &statepb.Update{Instance: u.GetInstance(), Epoch: max(u.GetEpoch(), view.GetEpoch()), Snapshot: true}
+	at := make(map[uint32]int, len(view.GetLinks()))
+	for _, l := range append(slices.Clone(view.GetLinks()), u.GetLinks()...) {
+		i, known := at[l.GetLink()]
+		switch {
+		case !known:
+			at[l.GetLink()] = len(out.Links)
+			out.Links = append(out.Links, l)
+		case l.GetEpoch() > out.Links[i].GetEpoch():
+			out.Links[i] = l
+		}
+	}
+	return out
+}

@@ -1,0 +1,322 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/live/control"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Links cuts and restores links. Its methods return when it is done, and when it
+// was, in ns of CLOCK_MONOTONIC.
+type Links interface {
+	// Lose makes a link swallow both directions, without anybody noticing, or
+	// carry again.
+	Lose(ctx context.Context, id fabric.LinkID, lost bool) (at int64, err error)
+	// Tell makes both ends of a link notice that it is down, or up.
+	Tell(ctx context.Context, id fabric.LinkID, up bool) (at int64, err error)
+}
+
+// ErrUnsupported is wrapped when a scenario asks for what hosts or links outside
+// of virtual time cannot do.
+var ErrUnsupported = errors.New("coordinator: not possible outside of virtual time")
+
+// Options of [Session.Run]. The zero value will do for a fabric in which nothing
+// is cut or counted.
+type Options struct {
+	Links    Links        // nil: a run with events is refused
+	Counters Counters     // nil: no link loads
+	Clock    func() int64 // CLOCK_MONOTONIC in ns
+	// Lead is how long before the collective begins the hosts are told; 0: 50 ms.
+	Lead time.Duration
+	// Send makes messages go by SEND instead of by RDMA WRITE.
+	Send bool
+	// Progress is called now and then with the time since the start. Nil: nobody.
+	Progress func(since fabric.Time)
+}
+
+// Settings returns what a run asks of its hosts.
+func Settings(run scenario.Run) (control.Settings, error) {
+	s := run.Scenario
+	if r := s.Host.Receiver.For(run.Scheme.Name); r != nic.GoBackN {
+		return control.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
+			ErrUnsupported, run.Scheme, r)
+	}
+	ns := func(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
+	set := control.Settings{
+		Seed: run.Seed, Scheme: run.Scheme.Name, Params: run.Scheme.Params,
+		Payload: int(s.Host.Payload), RTO: ns(s.Host.RTO), AckEvery: s.Host.AckEvery, Control: string(s.Host.CongestionControl),
+		IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel, NoNudge: !s.Host.NudgeOnFlip,
+		RateBits:    int64(run.Fabric.Spec().HostLink.Rate),
+		BatchWindow: ns(s.Agent.BatchWindow), StartJitter: ns(s.Agent.StartJitter), FailedMemory: ns(s.Agent.FailedPathMemory),
+		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),
+	}
+	if s.Agent.StartJitter == 0 {
+		set.StartJitter = -1
+	}
+	return set, nil
+}
+
+// live is one run under way.
+type live struct {
+	s     *Session
+	run   scenario.Run
+	opt   Options
+	start int64
+	job   *collective.Job
+	cuts  []report.Event
+	cutAt int64 // the first; 0: none yet
+	cut   map[fabric.LinkID]bool
+	// notices take what the goroutine of events has done.
+	notices chan notice
+}
+
+// notice is something that was done to a link.
+type notice struct {
+	event report.Event
+	at    int64
+	down  bool // the link was cut
+	link  fabric.LinkID
+	err   error
+}
+
+// Run carries out one run on the session's hosts. When ctx ends early it returns
+// what is known so far, marked as interrupted, with ctx's error.
+func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*report.Result, error) {
+	if len(run.Events) > 0 && opt.Links == nil {
+		return nil, fmt.Errorf("%w: nobody can cut links here", ErrUnsupported)
+	}
+	if len(s.hosts) != run.Fabric.Hosts() {
+		return nil, fmt.Errorf("coordinator: %d hosts for a fabric of %d", len(s.hosts), run.Fabric.Hosts())
+	}
+	if opt.Lead == 0 {
+		opt.Lead = 50 * time.Millisecond
+	}
+	began := time.Now()
+	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, 2*len(run.Events))}
+	before, err := r.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end, finished, err := r.drive(ctx)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) {
+		return nil, err
+	}
+	interrupted := err
+	// What is still on its way arrives or is lost within a time-out.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := s.rest(late, 20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	if finished {
+		if err := s.ledger.check(); err != nil {
+			return nil, err
+		}
+	} else if err := errors.Join(s.ledger.faults...); err != nil {
+		return nil, err
+	}
+	result, err := r.measure(late, before, end, finished, interrupted != nil)
+	if err != nil {
+		return nil, err
+	}
+	result.WallMS = float64(time.Since(began).Microseconds()) / 1000
+	return result, interrupted
+}
+
+// prepare gets hosts ready and sets the moment of the start.
+func (r *live) prepare(ctx context.Context) (before []Counted, err error) {
+	set, err := Settings(r.run)
+	if err != nil {
+		return nil, err
+	}
+	set.Send = r.opt.Send
+	if err := r.s.Configure(ctx, set); err != nil {
+		return nil, err
+	}
+	spec := r.run.CollectiveSpec()
+	if r.job, err = collective.New(spec); err != nil {
+		return nil, err
+	}
+	job := control.Job{Spec: spec, Key: rand.Uint32() | 1}
+	if _, err := r.s.ask(ctx, func(int) control.Request { return control.Request{Job: &job} }); err != nil {
+		return nil, err
+	}
+	if before, err = r.count(ctx); err != nil {
+		return nil, err
+	}
+	r.start = r.opt.Clock() + int64(r.opt.Lead)
+	begin := control.Job{At: r.start}
+	_, err = r.s.ask(ctx, func(int) control.Request { return control.Request{Job: &begin} })
+	if err == nil && r.opt.Clock() > r.start {
+		err = fmt.Errorf("coordinator: the hosts took more than %v to hear of the start; the machine is too busy", r.opt.Lead)
+	}
+	return before, err
+}
+
+// drive listens until the last rank is done, the deadline is over, or ctx ends.
+func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.playEvents(ctx)
+	}()
+	defer func() { cancel(); <-done; r.take() }()
+	deadline := r.start + int64(r.run.Scenario.Deadline/fabric.Nanosecond)
+	timer := time.NewTimer(time.Duration(deadline - r.opt.Clock()))
+	defer timer.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for len(r.s.ledger.done) < len(r.s.hosts) {
+		select {
+		case <-ctx.Done():
+			return r.opt.Clock(), false, context.Cause(ctx)
+		case <-timer.C:
+			return r.opt.Clock(), false, nil
+		case e := <-r.s.events:
+			r.s.take(e)
+			if len(r.s.ledger.faults) > 0 {
+				return 0, false, errors.Join(r.s.ledger.faults...)
+			}
+		case n := <-r.notices:
+			if err := r.notice(n); err != nil {
+				return 0, false, err
+			}
+		case <-tick.C:
+			if r.opt.Progress != nil {
+				r.opt.Progress(max(0, fabric.Time(r.opt.Clock()-r.start)*fabric.Nanosecond))
+			}
+			for _, h := range r.s.hosts {
+				select {
+				case <-h.Ended():
+					return 0, false, fmt.Errorf("%w: the host ended during the run", h.err)
+				default:
+				}
+			}
+		}
+	}
+	for _, at := range r.s.ledger.done {
+		end = max(end, at)
+	}
+	return end, true, nil
+}
+
+// take takes notices that are left.
+func (r *live) take() {
+	for {
+		select {
+		case n := <-r.notices:
+			r.notice(n) //nolint:errcheck // the run is over
+		default:
+			return
+		}
+	}
+}
+
+func (r *live) notice(n notice) error {
+	if n.err != nil {
+		return n.err
+	}
+	n.event.Time = float64(n.at-r.start) / 1000
+	r.cuts = append(r.cuts, n.event)
+	if n.down {
+		r.cut[n.link] = true
+		if r.cutAt == 0 {
+			r.cutAt = n.at
+		}
+	}
+	return nil
+}
+
+// step is one thing to be done to a link.
+type step struct {
+	at   fabric.Time
+	link fabric.LinkID
+	up   bool
+	tell bool // make the ends notice; else make it lose, or carry again
+}
+
+// steps returns what is to be done, in order of time. Under time-outs alone
+// nobody notices.
+func steps(run scenario.Run) []step {
+	var out []step
+	insert := func(s step) {
+		i := len(out)
+		for i > 0 && out[i-1].at > s.at {
+			i--
+		}
+		out = append(out[:i], append([]step{s}, out[i:]...)...)
+	}
+	for _, e := range run.Events {
+		insert(step{e.At, e.Link, e.Up, false})
+		if run.Notifier != scenario.NotifyTimeout {
+			insert(step{e.At + e.Detection, e.Link, e.Up, true})
+		}
+	}
+	return out
+}
+
+// playEvents cuts and restores links when it is time.
+func (r *live) playEvents(ctx context.Context) {
+	lost := map[fabric.LinkID]bool{}
+	for _, s := range steps(r.run) {
+		wait := time.Duration(r.start + int64(s.at/fabric.Nanosecond) - r.opt.Clock())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if s.tell && lost[s.link] == s.up {
+			continue // it has changed again since
+		}
+		n := notice{link: s.link, event: report.Event{Where: r.run.Fabric.LinkName(s.link)}}
+		if s.tell {
+			n.at, n.err = r.opt.Links.Tell(ctx, s.link, s.up)
+			n.event.Kind, n.event.Text = report.KindDetect, upDown(s.up)
+		} else {
+			lost[s.link] = !s.up
+			n.at, n.err = r.opt.Links.Lose(ctx, s.link, !s.up)
+			n.event.Kind, n.down = report.KindCut, !s.up
+			if s.up {
+				n.event.Kind = report.KindRestore
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.notices <- n
+	}
+}
+
+func upDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+// rest waits until nothing has been heard for a while.
+func (s *Session) rest(ctx context.Context, quiet time.Duration) error {
+	t := time.NewTimer(quiet)
+	defer t.Stop()
+	for {
+		select {
+		case e := <-s.events:
+			s.take(e)
+			t.Reset(quiet)
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

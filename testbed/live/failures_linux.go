@@ -1,0 +1,160 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// How says in which way a link is cut.
+type How string
+
+// Ways to cut a link.
+const (
+	// Silently lets both directions swallow what is sent, and nobody notices.
+	Silently How = "silent"
+	// LinkDown takes the interface of the link's lower end down.
+	LinkDown How = "link-down"
+	// GNMI asks the switch at the link's lower end to disable its port, by a gNMI
+	// Set of config/enabled. A host's link is taken down at its ToR.
+	GNMI How = "gnmi"
+	// Kill kills the switch at the link's upper end. All of its links go down.
+	Kill How = "kill"
+)
+
+// Ways returns all ways to cut a link.
+func Ways() []How { return []How{Silently, LinkDown, GNMI, Kill} }
+
+// Cut cuts a link. It returns when that is done, and when it was, in ns of
+// CLOCK_MONOTONIC: the moment after which the link carries nothing, or for a
+// killed switch the moment before.
+func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, err error) {
+	at = Monotonic()
+	switch how {
+	case Silently:
+		err = x.silence(id, true)
+	case LinkDown:
+		err = x.wires[id][0].setUp(false)
+	case GNMI:
+		err = x.setEnabled(ctx, x.upper(id), false)
+	case Kill:
+		err = x.KillSwitch(x.f.Link(id).B.Node)
+		return at, err
+	default:
+		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
+	}
+	return at, err
+}
+
+// upper returns the end of a link whose switch is asked over gNMI: the lower one,
+// unless that is a host.
+func (x *Fabric) upper(id fabric.LinkID) fabric.End {
+	l := x.f.Link(id)
+	if x.host(l.A.Node) != nil {
+		return l.B
+	}
+	return l.A
+}
+
+// Restore undoes [Fabric.Cut] of the same link in the same way, and waits until
+// the link is up.
+func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int64, err error) {
+	switch how {
+	case Silently:
+		err = x.silence(id, false)
+	case LinkDown:
+		err = x.wires[id][0].setUp(true)
+	case GNMI:
+		err = x.setEnabled(ctx, x.upper(id), true)
+	case Kill:
+		err = x.ReviveSwitch(ctx, x.f.Link(id).B.Node)
+	default:
+		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
+	}
+	at = Monotonic()
+	if err != nil {
+		return at, err
+	}
+	return at, waitFor(ctx, 5*time.Second, x.f.LinkName(id)+" is up", func() (bool, error) {
+		for _, w := range x.wires[id] {
+			if up, err := w.isUp(); !up || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+func (x *Fabric) silence(id fabric.LinkID, on bool) error {
+	for _, w := range x.wires[id] {
+		if w.silent == on {
+			continue
+		}
+		w.silent = on
+		if err := w.shape(x.mtu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setEnabled asks a switch over gNMI to enable a port, or to disable it.
+func (x *Fabric) setEnabled(ctx context.Context, e fabric.End, enabled bool) error {
+	conn, err := grpc.NewClient("unix:"+x.Socket(e.Node), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("live: %s: %w", x.f.Name(e.Node), err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = gnmi.NewGNMIClient(conn).Set(ctx, &gnmi.SetRequest{Update: []*gnmi.Update{{
+		Path: &gnmi.Path{Elem: []*gnmi.PathElem{
+			{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": linkstate.PortName(e.Port)}},
+			{Name: "config"}, {Name: "enabled"},
+		}},
+		Val: &gnmi.TypedValue{Value: &gnmi.TypedValue_BoolVal{BoolVal: enabled}},
+	}}})
+	if err != nil {
+		return fmt.Errorf("live: %s: gNMI Set: %w", x.f.Name(e.Node), err)
+	}
+	return nil
+}
+
+// KillSwitch kills a switch; its links go down.
+func (x *Fabric) KillSwitch(id fabric.NodeID) error {
+	i := int(id) - x.f.Hosts()
+	if i < 0 || i >= len(x.switches) {
+		return fmt.Errorf("live: node %d is no switch", id)
+	}
+	x.mu.Lock()
+	p := x.switches[i]
+	x.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("live: %s is dead already", x.f.Name(id))
+	}
+	p.kill()
+	return nil
+}
+
+// ReviveSwitch starts a killed switch again and takes its links up.
+func (x *Fabric) ReviveSwitch(ctx context.Context, id fabric.NodeID) error {
+	if err := x.startSwitch(id); err != nil {
+		return err
+	}
+	if err := x.waitSwitch(ctx, id); err != nil {
+		return err
+	}
+	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
+		if err := x.end(x.f.Node(id).Link(p), id).setUp(true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package live
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// ErrLinux says that the live world takes Linux.
+var ErrLinux = errors.New("live: it takes Linux: network namespaces, veth pairs and packet sockets")
+
+// Inside is never true here.
+func Inside() (dir string, ok bool) { return "", false }
+
+// Enter is not possible here.
+func Enter(context.Context, []string) (int, error) { return 0, ErrLinux }
+
+// Runner cannot run here.
+type Runner struct{}
+
+// NewRunner returns a runner that cannot run.
+func NewRunner(string, *slog.Logger) *Runner { return &Runner{} }
+
+// Run is not possible here.
+func (*Runner) Run(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
+	return nil, ErrLinux
+}
+
+// Close does nothing.
+func (*Runner) Close() {}

@@ -1,0 +1,97 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a child of the fabric's owner.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string        // file with its output
+	done chan struct{} // closed when it has ended
+	err  error         // why, then
+}
+
+// start starts this program with args in a network namespace; it dies with the
+// thread. onExit, if any, is called when it has ended.
+func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (*process, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	p := &process{name: name, cmd: exec.Command(exe, args...), log: dir + "/" + name + ".log", done: make(chan struct{})}
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	defer out.Close() //nolint:errcheck // the child has it
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env = append(os.Environ(), sandboxEnv+"=")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := t.in(ns, p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("live: start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+		if onExit != nil {
+			onExit()
+		}
+	}()
+	return p, nil
+}
+
+// ended reports whether the process has ended, and how.
+func (p *process) ended() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("live: %s has ended: %w%s", p.name, orEnded(p.err), p.tail())
+	default:
+		return nil
+	}
+}
+
+var errEnded = errors.New("without an error")
+
+func orEnded(err error) error {
+	if err == nil {
+		return errEnded
+	}
+	return err
+}
+
+// tail returns the end of the process's output.
+func (p *process) tail() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return "; its last words:\n\t" + strings.Join(lines[max(0, len(lines)-5):], "\n\t")
+}
+
+// stop ends the process, at once if it does not do so itself in time.
+func (p *process) stop(ctx context.Context, limit time.Duration) {
+	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
+	select {
+	case <-p.done:
+		return
+	case <-time.After(limit):
+	case <-ctx.Done():
+	}
+	p.kill()
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	p.cmd.Process.Kill() //nolint:errcheck // it has ended
+	<-p.done
+}

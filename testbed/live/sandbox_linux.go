@@ -1,0 +1,252 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// sandboxEnv names the folder of a program that runs in namespaces of its own.
+const sandboxEnv = "ETHEREAL_LIVE_SANDBOX"
+
+// Inside returns the folder for sockets and logs if this process runs in
+// namespaces that [Enter] made.
+func Inside() (dir string, ok bool) {
+	dir = os.Getenv(sandboxEnv)
+	return dir, dir != ""
+}
+
+// folderPrefix begins the names of the folders, in the system's one for temporary
+// files.
+const folderPrefix = "ethereal-live-"
+
+// newFolder makes a folder, and removes those of processes that are no more.
+func newFolder() (string, error) {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	if err == nil {
+		for _, path := range old {
+			text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), folderPrefix), "-")
+			pid, err := strconv.Atoi(text)
+			if err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+				os.RemoveAll(path) //nolint:errcheck // somebody else's stays
+			}
+		}
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
+	if err != nil {
+		return "", fmt.Errorf("live: %w", err)
+	}
+	return dir, nil
+}
+
+// Command returns a command that runs this program with args in namespaces of
+// its own, where [Inside] is true, and a folder for it. The caller removes the
+// folder after the command has ended.
+func Command(args []string) (cmd *exec.Cmd, dir string, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, "", fmt.Errorf("live: %w", err)
+	}
+	if dir, err = newFolder(); err != nil {
+		return nil, "", err
+	}
+	cmd = exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir)
+	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	if !privileged() {
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	cmd.SysProcAttr = attr
+	return cmd, dir, nil
+}
+
+// Enter runs this program again, with args, in namespaces of its own, and returns
+// its exit code. It passes the end of ctx on as SIGTERM, and dies with this
+// process. The error says why there are no namespaces, and what would help.
+func Enter(ctx context.Context, args []string) (code int, err error) {
+	cmd, dir, err := Command(args)
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the next one will try again
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	runtime.LockOSThread() // the signal comes when the thread that started the child ends
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return 0, noNamespaces(err)
+	}
+	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) }) //nolint:errcheck // it has ended
+	defer stop()
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("live: %w", err)
+	}
+	return 0, nil
+}
+
+func noNamespaces(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("live: no network namespaces: %w; run it as root, or allow users namespaces (sysctl "+
+			"user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)", err)
+	}
+	return fmt.Errorf("live: %w", err)
+}
+
+// privileged reports whether this process may make namespaces without one for
+// users.
+func privileged() bool {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return os.Geteuid() == 0
+	}
+	const want = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_RAW
+	return data[0].Effective&want == want
+}
+
+// thread is an operating system thread that does what needs one: it enters other
+// network namespaces, and starts processes in them that die with it.
+type thread struct {
+	jobs chan func()
+	end  chan struct{}
+	home int // the namespace it began in
+}
+
+// newThread starts a thread. It lives until Close.
+func newThread() (*thread, error) {
+	t := &thread{jobs: make(chan func()), end: make(chan struct{})}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		var err error
+		t.home, err = ownNamespace()
+		ready <- err
+		if err != nil {
+			return
+		}
+		for {
+			select {
+			case f := <-t.jobs:
+				f()
+			case <-t.end:
+				return
+			}
+		}
+	}()
+	if err := <-ready; err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func ownNamespace() (int, error) {
+	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("live: %w", err)
+	}
+	return fd, nil
+}
+
+// do calls f in the thread.
+func (t *thread) do(f func() error) error {
+	done := make(chan error)
+	t.jobs <- func() { done <- f() }
+	return <-done
+}
+
+// in calls f in the thread, in a network namespace.
+func (t *thread) in(ns int, f func() error) error {
+	return t.do(func() error {
+		if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("live: enter a network namespace: %w", err)
+		}
+		err := f()
+		if back := unix.Setns(t.home, unix.CLONE_NEWNET); back != nil {
+			err = errors.Join(err, fmt.Errorf("live: leave a network namespace: %w", back))
+		}
+		return err
+	})
+}
+
+// newNamespace makes a network namespace whose loopback is up.
+func (t *thread) newNamespace() (fd int, err error) {
+	err = t.do(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("live: new network namespace: %w", err)
+		}
+		if fd, err = ownNamespace(); err == nil {
+			err = quiet()
+		}
+		if back := unix.Setns(t.home, unix.CLONE_NEWNET); back != nil {
+			err = errors.Join(err, fmt.Errorf("live: leave a network namespace: %w", back))
+		}
+		return err
+	})
+	return fd, err
+}
+
+// quiet sets up the thread's network namespace: the loopback is up, and the
+// kernel sends nothing of its own.
+func quiet() error {
+	for _, name := range []string{"all", "default"} {
+		// Where it cannot be written, hosts and switches drop what comes.
+		os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644) //nolint:errcheck // see above
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("live: loopback: %w", err)
+	}
+	return nil
+}
+
+// close ends the thread, and all processes that it started.
+func (t *thread) close() {
+	close(t.end)
+	unix.Close(t.home) //nolint:errcheck // only read
+}
+
+// waitFor polls until ok, or gives up.
+func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		done, err := ok()
+		if done {
+			return nil
+		}
+		if err != nil {
+			last = err
+		}
+		if time.Now().After(deadline) {
+			return errors.Join(fmt.Errorf("live: %s: not within %v", what, limit), last)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
