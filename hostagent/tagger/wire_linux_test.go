@@ -99,6 +99,9 @@ type vnet struct {
 func (w *wire) put(frame []byte, v vnet) {
 	w.t.Helper()
 	h := make([]byte, vnetSize, vnetSize+len(frame))
+	if v.linear == 0 {
+		v.linear = len(frame) // else the kernel would take the least it can
+	}
 	binary.NativeEndian.PutUint16(h[2:], uint16(v.linear))
 	if v.partial {
 		h[0] = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM

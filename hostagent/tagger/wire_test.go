@@ -54,7 +54,7 @@ func TestEveryLength(t *testing.T) {
 					want := bytes.Clone(b)
 					in.Rewrite(want)
 					var v vnet
-					if payload&2 != 0 {
+					if payload>>1&1 != payload>>6&1 {
 						v.linear = 14 // of a page and more: the rest in pieces
 					}
 					w.put(b, v)
