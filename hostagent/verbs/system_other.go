@@ -1,0 +1,14 @@
+//go:build !(verbs && cgo && linux)
+
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+)
+
+// System returns libibverbs and libmlx5 as a provider, if they were built in.
+func System() (Provider, error) {
+	return nil, fmt.Errorf("%w: verbs: built without libibverbs: build with cgo and -tags verbs, and Debian's libibverbs-dev", labeller.ErrUnsupported)
+}

@@ -1,0 +1,264 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// Config says how labels are carried.
+type Config struct {
+	// IPv6 is where IPv6 packets carry the label.
+	IPv6 labeller.Carrier
+}
+
+// FlowLabel returns the flow label to give a queue pair towards q when it goes
+// to RTR. With the source port as carrier it is one of which drivers make
+// 0xC000 | label; it is not 0, whatever the label.
+func (c Config) FlowLabel(q labeller.QP, l fabric.Label) uint32 {
+	if c.flowLabel(q) {
+		return rocev2.FlowLabel(l)
+	}
+	// Drivers fold the upper six bits into the lower fourteen by exclusive or.
+	return rocev2.FlowLabel(l ^ 0x3f)
+}
+
+// flowLabel reports whether the packets of q carry the label in IPv6's flow
+// label.
+func (c Config) flowLabel(q labeller.QP) bool {
+	return c.IPv6 == labeller.FlowLabel && !q.Dst.Unmap().Is4()
+}
+
+// state of a queue pair, as far as labels care.
+type state uint8
+
+const (
+	receiving state = iota // RTR
+	sending                // RTS
+)
+
+// pair is a queue pair of ours.
+type pair struct {
+	handle Handle
+	state  state
+	label  fabric.Label // of its packets
+	want   fabric.Label // from RTS on, set while in RTR
+	known  bool         // label is
+}
+
+// Labeller labels the queue pairs it was shown. It is safe for concurrent use.
+type Labeller struct {
+	p Provider
+	c Config
+
+	mu    sync.Mutex
+	pairs map[labeller.QP]*pair
+	of    map[Handle]labeller.QP
+}
+
+var _ labeller.Labeller = (*Labeller)(nil)
+
+// New returns a labeller that has no queue pair yet.
+func New(p Provider, c Config) *Labeller {
+	return &Labeller{p: p, c: c, pairs: map[labeller.QP]*pair{}, of: map[Handle]labeller.QP{}}
+}
+
+// Connect moves a queue pair from INIT to RTR, connected to q, with a label.
+func (l *Labeller) Connect(h Handle, q labeller.QP, label fabric.Label, r Receive) error {
+	q.Dst = q.Dst.Unmap()
+	if err := (labeller.Assignment{QP: q, Label: label}).Validate(); err != nil {
+		return err
+	}
+	if err := r.validate(q); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.free(h, q); err != nil {
+		return err
+	}
+	if err := l.p.ReadyToReceive(h, q.Num, l.c.FlowLabel(q, label), r); err != nil {
+		return fmt.Errorf("verbs: %v: to ready-to-receive: %w", q, err)
+	}
+	l.pairs[q] = &pair{handle: h, state: receiving, label: label, want: label, known: true}
+	l.of[h] = q
+	return nil
+}
+
+func (r *Receive) validate(q labeller.QP) error {
+	switch r.MTU {
+	case 256, 512, 1024, 2048, 4096:
+	default:
+		return fmt.Errorf("%w: verbs: %v: MTU %d: InfiniBand has 256, 512, 1024, 2048 and 4096", labeller.ErrInvalid, q, r.MTU)
+	}
+	if r.PSN >= 1<<24 {
+		return fmt.Errorf("%w: verbs: %v: PSN %#x has more than 24 bits", labeller.ErrInvalid, q, r.PSN)
+	}
+	if r.Path.GID != q.Dst.As16() {
+		return fmt.Errorf("%w: verbs: %v: the path's GID %x is of another address", labeller.ErrInvalid, q, r.Path.GID)
+	}
+	return nil
+}
+
+// free returns an error if the handle or the name is taken.
+func (l *Labeller) free(h Handle, q labeller.QP) error {
+	if h == nil {
+		return fmt.Errorf("%w: verbs: %v: no handle", labeller.ErrInvalid, q)
+	}
+	if other, ok := l.of[h]; ok {
+		return fmt.Errorf("%w: verbs: %v: its handle is already that of %v: unbind that first", labeller.ErrInvalid, q, other)
+	}
+	if _, ok := l.pairs[q]; ok {
+		return fmt.Errorf("%w: verbs: %v is already known by another handle: unbind that first", labeller.ErrInvalid, q)
+	}
+	return nil
+}
+
+// Start moves a queue pair that Connect connected from RTR to RTS. A label set
+// in between is in force when it returns nil. An error that wraps
+// labeller.ErrUnsupported says that the queue pair is in RTS with the label
+// Connect gave it, since the device cannot change it.
+func (l *Labeller) Start(h Handle, s Send) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q, ok := l.of[h]
+	if !ok {
+		return fmt.Errorf("%w: verbs: start: connect it first", labeller.ErrUnknownQP)
+	}
+	p := l.pairs[q]
+	switch {
+	case p.state != receiving:
+		return fmt.Errorf("%w: verbs: %v: start: it was started", labeller.ErrInvalid, q)
+	case s.PSN >= 1<<24:
+		return fmt.Errorf("%w: verbs: %v: PSN %#x has more than 24 bits", labeller.ErrInvalid, q, s.PSN)
+	}
+	if err := l.p.ReadyToSend(h, s); err != nil {
+		return fmt.Errorf("verbs: %v: to ready-to-send: %w", q, err)
+	}
+	p.state = sending
+	want := p.want
+	p.want = p.label
+	return l.apply(q, p, want)
+}
+
+// Bind shows a queue pair that somebody else brought to RTS. Its label is taken
+// for unknown.
+func (l *Labeller) Bind(h Handle, q labeller.QP) error {
+	q.Dst = q.Dst.Unmap()
+	if err := q.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.free(h, q); err != nil {
+		return err
+	}
+	l.pairs[q] = &pair{handle: h, state: sending}
+	l.of[h] = q
+	return nil
+}
+
+// Unbind forgets a queue pair. Call it before the queue pair is destroyed.
+func (l *Labeller) Unbind(h Handle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q, ok := l.of[h]; ok {
+		delete(l.pairs, q)
+		delete(l.of, h)
+	}
+}
+
+// Set is of [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair
+// that was neither connected nor bound, and labeller.ErrUnsupported where the
+// device cannot change the label of a queue pair in use.
+func (l *Labeller) Set(as ...labeller.Assignment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range as {
+		if err := a.Validate(); err != nil {
+			return err
+		}
+		a.QP.Dst = a.QP.Dst.Unmap()
+		p, ok := l.pairs[a.QP]
+		if !ok {
+			return fmt.Errorf("%w: verbs: %v: connect or bind it first", labeller.ErrUnknownQP, a.QP)
+		}
+		if p.state == receiving {
+			p.want = a.Label
+			continue
+		}
+		if err := l.apply(a.QP, p, a.Label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply labels a queue pair in RTS.
+func (l *Labeller) apply(q labeller.QP, p *pair, label fabric.Label) error {
+	if p.known && p.label == label {
+		return nil
+	}
+	if l.c.flowLabel(q) {
+		return fmt.Errorf("%w: verbs: %v: no call changes the flow label of a queue pair in use: open another with the label",
+			labeller.ErrUnsupported, q)
+	}
+	err := l.p.SetSourcePort(p.handle, rocev2.SourcePort(label))
+	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
+		return fmt.Errorf("%w: verbs: %v: the device cannot change the source port of a queue pair in use: open another with the label: %w",
+			labeller.ErrUnsupported, q, err)
+	}
+	if err != nil {
+		return fmt.Errorf("verbs: %v: source port: %w", q, err)
+	}
+	p.label, p.want, p.known = label, label, true
+	return nil
+}
+
+// Clear is of [labeller.Labeller]. Hardware always sends some source port, so a
+// queue pair keeps its last label; Clear only forgets that it was set.
+func (l *Labeller) Clear(qps ...labeller.QP) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range qps {
+		q.Dst = q.Dst.Unmap()
+		if p, ok := l.pairs[q]; ok && p.state == sending {
+			p.known = false
+		}
+	}
+	return nil
+}
+
+// Assignments is of [labeller.Labeller].
+func (l *Labeller) Assignments() ([]labeller.Assignment, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var as []labeller.Assignment
+	for q, p := range l.pairs {
+		if p.known {
+			as = append(as, labeller.Assignment{QP: q, Label: p.want})
+		}
+	}
+	labeller.Sort(as)
+	return as, nil
+}
+
+// Counters is of [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
+func (l *Labeller) Counters() (labeller.Counters, error) {
+	return labeller.Counters{}, fmt.Errorf("%w: verbs: an RNIC does not count packets per label: its ports' counters are in /sys/class/infiniband", labeller.ErrUnsupported)
+}
+
+// Close is of [labeller.Labeller]. Queue pairs keep their labels and stay their
+// owners'.
+func (l *Labeller) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.pairs)
+	clear(l.of)
+	return nil
+}
