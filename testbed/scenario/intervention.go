@@ -36,7 +36,7 @@ const (
 // Happening is something that a run is asked to tell while it goes.
 type Happening struct {
 	At    fabric.Time
-	Kind  string // gnmi, write, push, flip, loss, and the kinds of a result's timeline
+	Kind  string // a deed, sync, gnmi, write, flip, or a kind of a result's timeline
 	Where string // node or link
 	Text  string
 }

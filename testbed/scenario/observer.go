@@ -19,7 +19,7 @@ type Observer struct {
 	Events io.Writer
 
 	// Happened, when not nil, is called for every gNMI notification, P4Runtime
-	// write, push and flip, and for the losses of a link, as they happen.
+	// write, push and flip, and what else stands on the timeline, as it happens.
 	Happened func(Happening)
 
 	// Captures are links to capture.

@@ -156,7 +156,12 @@ func (c *control) requests(id fabric.NodeID, updates []controller.Update) ([]p4r
 
 // hear takes a gNMI message, a notification delay after it was sent.
 func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeResponse) {
-	changes, err := c.sessions[int(id)-c.w.f.Hosts()].monitor.Receive(now, m)
+	monitor := c.sessions[int(id)-c.w.f.Hosts()].monitor
+	kind := "gnmi"
+	if monitor.Health() != linkstate.Fresh {
+		kind = "sync" // the states that a subscription begins with
+	}
+	changes, err := monitor.Receive(now, m)
 	if err != nil {
 		c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
 		return
@@ -167,7 +172,7 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 			return
 		}
 	}
-	c.w.told(now, "gnmi", c.w.f.Name(id), changeText(changes))
+	c.w.told(now, kind, c.w.f.Name(id), changeText(changes))
 	if c.recovering > 0 {
 		c.recover(now)
 		return

@@ -35,7 +35,11 @@ const (
 func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
 	w.net.Note(-1, string(kind)+" "+where+" "+text)
-	w.told(now, string(kind), where, text)
+	switch kind {
+	case report.KindGNMI, report.KindWrite: // each is told as it happens
+	default:
+		w.told(now, string(kind), where, text)
+	}
 }
 
 // noteFlip records that a queue pair changed its path.
