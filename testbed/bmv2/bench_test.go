@@ -65,8 +65,10 @@ func u32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 func u8(n uint8) []byte   { return []byte{n} }
 
 // torSwitch sets up the program on one switch.
-func torSwitch(tb testing.TB) *Switch {
-	s := NewSwitch(ownProgram(tb), Config{QueuesPerPort: 8})
+func torSwitch(tb testing.TB) *Switch { return torSwitchOf(tb, ownProgram(tb)) }
+
+func torSwitchOf(tb testing.TB, p *Program) *Switch {
+	s := NewSwitch(p, Config{QueuesPerPort: 8})
 	m := must{tb, s}
 	m.setDefault("device", "set_device", u32(1), u32(7), u8(0), u8(4), u8(7), u32(100))
 	m.insert([]FieldMatch{{Value: u8(0)}}, 0, "label_carrier", "carrier_udp_sport")

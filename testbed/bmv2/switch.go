@@ -16,6 +16,7 @@ type Config struct {
 	MaxPasses     int                // resubmits plus recirculations of one packet; default 256
 	Digest        func(DigestRecord) // nil: digests are discarded
 	Log           func(LogRecord)    // nil: log_msg is discarded
+	Traces        *Traces            // recorded ways of the same program; nil: none
 }
 
 // Switch is the state of one switch. It is not safe for concurrent use.
@@ -47,6 +48,8 @@ type Switch struct {
 	bufs  []*buffer
 	keep  *buffer // holds the last output until the next call
 	batch Batch
+
+	traces *Traces
 
 	inTx bool
 	undo []func()
@@ -89,6 +92,7 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 	s.vsets = make([][][]FieldMatch, len(p.vsets))
 	s.vsetVals = make([][]uint64, len(p.vsetUses))
 	s.rr = make([]uint64, p.rrs)
+	s.bind(cfg.Traces)
 	return s
 }
 

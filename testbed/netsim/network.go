@@ -101,7 +101,11 @@ func New(c Config) (*Network, error) {
 func (n *Network) Fabric() *fabric.Fabric { return n.fab }
 
 // SetSwitch gives a switch its pipeline.
-func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) { n.switchAt(node).pipeline = p }
+func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) {
+	s := n.switchAt(node)
+	s.pipeline = p
+	s.inPlace, _ = p.(InPlace)
+}
 
 // SetHost gives a host its endpoint, which is asked for its first packet now, at
 // time 0 if the run has not begun.

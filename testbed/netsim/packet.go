@@ -10,8 +10,9 @@ const MaxHeader = 160
 // MaxPacket is the most bytes a packet can have on the wire.
 const MaxPacket = 1 << 20
 
-// packet is a pool slot: three cache lines. On a link it is a frame; in a
-// queue the pipeline's handle stands for its header.
+// packet is a pool slot: four cache lines, of which a RoCEv2 packet uses two. On
+// a link it is a frame. In a queue the pipeline's handle stands for it, or, when
+// it was processed in place, its own bytes with what the pipeline holds.
 type packet struct {
 	at      fabric.Time // on a link: when it arrives; in a queue: when it joined
 	next    packetID    // list link
@@ -21,8 +22,14 @@ type packet struct {
 	depth   int32  // bytes of data queued when it joined
 	header  uint16 // real bytes in data
 	class   uint8
-	data    [MaxHeader]byte
+	inPlace bool // in a queue, without a handle
+	held    Held
+	data    [MaxHeader + headerSlack]byte
 }
+
+// headerSlack is room behind the longest header: [InPlace] may read it, and it
+// makes a packet whole cache lines.
+const headerSlack = 40
 
 // packetID names a pool slot; 0 names none.
 type packetID uint32

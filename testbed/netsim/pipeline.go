@@ -50,3 +50,28 @@ type Pipeline interface {
 	// Free gives back a packet that the traffic manager dropped.
 	Free(h Handle)
 }
+
+// Held is what an [InPlace] pipeline notes of a packet between its halves.
+type Held [3]uint64
+
+// InPlace is a [Pipeline] that can take most packets through without a handle:
+// one packet in, one out, its header as long as before, changed where it lies.
+type InPlace interface {
+	Pipeline
+	// IngressInPlace is Ingress for such a packet. It may read 8 bytes of
+	// capacity behind a.Header. ok is false, and nothing has happened, when the
+	// packet must go through Ingress. The copy has no handle; drop is set when
+	// the program dropped the packet.
+	IngressInPlace(a Arrival, held *Held) (c Copy, drop, ok bool)
+	// KeepInPlace says that the packet that IngressInPlace has just taken will
+	// come to EgressInPlace: it may write to the header now.
+	KeepInPlace(header []byte)
+	// EgressInPlace is Egress for a packet that IngressInPlace took; length is
+	// the packet's on the wire. ok is false when the program dropped it. A d
+	// without a Header means that it was changed where it lies; otherwise d and
+	// the copies are as those of Egress.
+	EgressInPlace(header []byte, length int, held *Held, q QueueState, out []Copy) (d Departure, more []Copy, ok bool)
+	// FreeInPlace says that the traffic manager dropped the packet that
+	// IngressInPlace has just taken.
+	FreeInPlace()
+}

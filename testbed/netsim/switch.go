@@ -18,6 +18,7 @@ const maxCopies = 512
 // switchNode is the traffic manager of one switch.
 type switchNode struct {
 	pipeline Pipeline
+	inPlace  InPlace   // the pipeline, if it is one
 	out      []LinkDir // by port number less 1
 	used     int64     // bytes of buffer taken
 	maxUsed  int64
@@ -59,8 +60,55 @@ func (q *port) mean(now fabric.Time) float64 {
 func (n *Network) ingress(node fabric.NodeID, ingressPort uint32, id packetID, p *packet) {
 	s := n.switchAt(node)
 	a := Arrival{Now: n.now, Port: ingressPort, Header: p.data[:p.header], Length: int(p.length)}
+	if s.inPlace != nil {
+		if c, drop, ok := s.inPlace.IngressInPlace(a, &p.held); ok {
+			n.forwardInPlace(node, s, c, drop, id, p)
+			return
+		}
+	}
 	copies := s.pipeline.Ingress(a, n.copies[:0])
 	n.forward(node, s, copies, 0, id, p)
+}
+
+// forwardInPlace queues a packet that was processed in place.
+func (n *Network) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop bool, id packetID, p *packet) {
+	if drop {
+		n.drop(node, -1, DropPipeline, id, p)
+		return
+	}
+	p.class = min(c.Priority, n.topClass)
+	if c.Port >= 1 && int(c.Port) <= len(s.out) {
+		p.inPlace = true
+		if copies := n.enqueue(node, s, s.out[c.Port-1], id, p, n.copies[:0]); len(copies) > 0 {
+			n.forward(node, s, copies, 0, 0, nil)
+		}
+		return
+	}
+	if c.Port != n.cfg.CPUPort {
+		s.inPlace.FreeInPlace()
+		n.drop(node, -1, DropNoPort, id, p)
+		return
+	}
+	s.inPlace.KeepInPlace(p.data[:p.header])
+	d, copies, ok := s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held,
+		QueueState{EnqTime: n.now, DeqTime: n.now}, n.copies[:0])
+	if !ok {
+		n.drop(node, -1, DropPipeline, id, p)
+	} else {
+		if d.Header == nil {
+			d.Header, d.Length = p.data[:p.header], int(p.length)
+		}
+		n.totals.ToCPU++
+		if n.cfg.ToCPU != nil {
+			n.inPipeline = true
+			n.cfg.ToCPU(n.now, node, d.Header, d.Length)
+			n.inPipeline = false
+		}
+		n.pool.put(id)
+	}
+	if len(copies) > 0 {
+		n.forward(node, s, copies, 0, 0, nil)
+	}
 }
 
 // forward queues copies[from:] and whatever they turn into. id is the packet
@@ -86,7 +134,7 @@ func (n *Network) forward(node fabric.NodeID, s *switchNode, copies []Copy, from
 		p.length = int32(c.Length)
 		p.payload = min(payload, p.length)
 		p.class = min(c.Priority, n.topClass)
-		p.handle = c.Handle
+		p.handle, p.inPlace = c.Handle, false
 		switch {
 		case i >= maxCopies:
 			s.pipeline.Free(c.Handle)
@@ -139,13 +187,20 @@ func (n *Network) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pac
 	length := int64(p.length)
 	free := n.buffer - s.used
 	if length > free || int64(q.bytes[p.class]) >= free*n.alpha/alphaUnit {
-		s.pipeline.Free(p.handle)
+		if p.inPlace {
+			s.inPlace.FreeInPlace()
+		} else {
+			s.pipeline.Free(p.handle)
+		}
 		d.counters.Dropped++
 		if p.class == 0 {
 			d.counters.DroppedData++
 		}
 		n.drop(node, dir, DropBuffer, id, p)
 		return copies
+	}
+	if p.inPlace {
+		s.inPlace.KeepInPlace(p.data[:p.header])
 	}
 	if n.now >= d.busyUntil && q.nonEmpty == 0 {
 		s.maxUsed = max(s.maxUsed, s.used+length)
@@ -221,7 +276,17 @@ func (n *Network) cells(bytes int32) uint32 {
 // egress runs a packet through the second half of the pipeline and sends it.
 func (n *Network) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction,
 	id packetID, p *packet, state QueueState, copies []Copy) (sent bool, _ []Copy) {
-	dep, copies, ok := s.pipeline.Egress(p.handle, state, copies)
+	var dep Departure
+	var ok bool
+	if p.inPlace {
+		dep, copies, ok = s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held, state, copies)
+		if ok && dep.Header == nil {
+			n.transmit(dir, id, p)
+			return true, copies
+		}
+	} else {
+		dep, copies, ok = s.pipeline.Egress(p.handle, state, copies)
+	}
 	switch {
 	case !ok:
 		n.drop(node, dir, DropPipeline, id, p)

@@ -41,7 +41,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	}
 	n.core, err = switchd.New(switchd.Config{
 		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
-		Switch:      bmv2.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8},
+		Switch:      bmv2.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: w.traces},
 		Load:        func([]byte) (*bmv2.Program, error) { return w.lab.program, nil },
 		OnSwitch:    n.pipeline.Use,
 		OnPortEvent: n.portEvent,

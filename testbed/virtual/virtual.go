@@ -20,6 +20,8 @@ import (
 type Lab struct {
 	program *bmv2.Program
 	schema  *p4rt.Schema
+
+	untraced bool // for tests: every packet through the interpreter
 }
 
 // NewLab compiles the embedded P4 program.

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -30,8 +31,9 @@ type world struct {
 	f   *fabric.Fabric
 	net *netsim.Network
 
-	switches []*node // by NodeID - Hosts
-	hosts    []*host // by NodeID
+	traces   *bmv2.Traces // shared by the switches; nil: the interpreter does all
+	switches []*node      // by NodeID - Hosts
+	hosts    []*host      // by NodeID
 	control  *control
 	job      *collective.Job
 	log      *netsim.JSONL
@@ -74,6 +76,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 	}
 	if w.control, err = newControl(w); err != nil {
 		return nil, err
+	}
+	if !lab.untraced {
+		w.traces = bmv2.NewTraces(lab.program)
 	}
 	for i := range w.f.Switches() {
 		n, err := w.newNode(fabric.NodeID(w.f.Hosts() + i))

@@ -18,6 +18,10 @@ type Switch struct {
 	slots []slot
 	free  []netsim.Handle
 	batch bmv2.Batch
+
+	// Packets that are processed in place, by traces, belong to the switch that
+	// was in use when they came.
+	used []*bmv2.Switch
 }
 
 // slot is a packet between the pipelines, with the switch that made it.
@@ -26,14 +30,23 @@ type slot struct {
 	p  *bmv2.Packet
 }
 
-var _ netsim.Pipeline = (*Switch)(nil)
+var _ netsim.InPlace = (*Switch)(nil)
 
 // New returns a pipeline around sw, which may be nil.
-func New(sw *bmv2.Switch) *Switch { return &Switch{sw: sw} }
+func New(sw *bmv2.Switch) *Switch {
+	s := &Switch{}
+	s.Use(sw)
+	return s
+}
 
 // Use makes sw, which may be nil, process packets from now on. Packets that are
 // in queues are finished by the switch that began them.
-func (s *Switch) Use(sw *bmv2.Switch) { s.sw = sw }
+func (s *Switch) Use(sw *bmv2.Switch) {
+	s.sw = sw
+	if sw != nil && sw.Traced() && len(s.used) < 256 {
+		s.used = append(s.used, sw)
+	}
+}
 
 // Ingress implements [netsim.Pipeline].
 func (s *Switch) Ingress(a netsim.Arrival, out []netsim.Copy) []netsim.Copy {
@@ -43,6 +56,41 @@ func (s *Switch) Ingress(a netsim.Arrival, out []netsim.Copy) []netsim.Copy {
 	s.batch.Packets = s.batch.Packets[:0]
 	s.sw.Ingress(bmv2.Input{Port: a.Port, Data: a.Header, Length: a.Length, Now: nanoseconds(a.Now)}, &s.batch)
 	return s.collect(s.sw, out)
+}
+
+// IngressInPlace implements [netsim.InPlace].
+func (s *Switch) IngressInPlace(a netsim.Arrival, held *netsim.Held) (c netsim.Copy, drop, ok bool) {
+	if len(s.used) == 0 || s.used[len(s.used)-1] != s.sw {
+		return c, false, false
+	}
+	h := (*bmv2.Held)(held)
+	v, ok := s.sw.TraceIngress(bmv2.Input{Port: a.Port, Data: a.Header, Length: a.Length, Now: nanoseconds(a.Now)}, h)
+	if !ok {
+		return c, false, false
+	}
+	h.SetOwner(uint8(len(s.used) - 1))
+	return netsim.Copy{Port: v.Port, Length: a.Length, Priority: v.Priority}, v.Drop, true
+}
+
+// KeepInPlace implements [netsim.InPlace].
+func (s *Switch) KeepInPlace(header []byte) { s.sw.TraceKeep(header) }
+
+// FreeInPlace implements [netsim.InPlace].
+func (s *Switch) FreeInPlace() { s.sw.TraceFree() }
+
+// EgressInPlace implements [netsim.InPlace].
+func (s *Switch) EgressInPlace(header []byte, length int, held *netsim.Held, q netsim.QueueState,
+	out []netsim.Copy) (d netsim.Departure, _ []netsim.Copy, ok bool) {
+	h := (*bmv2.Held)(held)
+	sw := s.used[h.Owner()]
+	state := queueState(q)
+	drop, ok := sw.TraceEgress(header, length, h, state)
+	if ok {
+		return d, out, !drop
+	}
+	s.batch.Packets = s.batch.Packets[:0]
+	o, ok := sw.Egress(sw.Unhold(header, length, h), state, &s.batch)
+	return netsim.Departure{Header: o.Data, Length: o.Length}, s.collect(sw, out), ok
 }
 
 // Resume implements [netsim.Pipeline].
@@ -57,10 +105,7 @@ func (s *Switch) Resume(h netsim.Handle, now fabric.Time, out []netsim.Copy) []n
 func (s *Switch) Egress(h netsim.Handle, q netsim.QueueState, out []netsim.Copy) (netsim.Departure, []netsim.Copy, bool) {
 	t := s.take(h)
 	s.batch.Packets = s.batch.Packets[:0]
-	o, ok := t.sw.Egress(t.p, bmv2.QueueState{
-		EnqTime: nanoseconds(q.EnqTime), DeqTime: nanoseconds(q.DeqTime),
-		EnqDepth: q.EnqDepth, DeqDepth: q.DeqDepth,
-	}, &s.batch)
+	o, ok := t.sw.Egress(t.p, queueState(q), &s.batch)
 	return netsim.Departure{Header: o.Data, Length: o.Length}, s.collect(t.sw, out), ok
 }
 
@@ -68,6 +113,13 @@ func (s *Switch) Egress(h netsim.Handle, q netsim.QueueState, out []netsim.Copy)
 func (s *Switch) Free(h netsim.Handle) {
 	t := s.take(h)
 	t.sw.Free(t.p)
+}
+
+func queueState(q netsim.QueueState) bmv2.QueueState {
+	return bmv2.QueueState{
+		EnqTime: nanoseconds(q.EnqTime), DeqTime: nanoseconds(q.DeqTime),
+		EnqDepth: q.EnqDepth, DeqDepth: q.DeqDepth,
+	}
 }
 
 func nanoseconds(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
