@@ -35,7 +35,7 @@ type QP struct {
 }
 
 // String prints the queue pair as in "10.0.1.2/0x00012b".
-func (q QP) String() string { return fmt.Sprintf("%s/%#08x", q.Dst, q.Num) }
+func (q QP) String() string { return fmt.Sprintf("%s/%#06x", q.Dst, q.Num) }
 
 // Validate returns an error that wraps [ErrInvalid] if no packet can be of q.
 func (q QP) Validate() error {
