@@ -13,7 +13,8 @@
 // a packet and gets one or none; [Endpoint.NextWake] then says when to ask again
 // unless [Endpoint.Receive] or [Endpoint.Open] comes first. Control packets (ACK,
 // NAK) go before data; data QPs take turns, one packet each, at their own pace.
-// There is no window,
+// Messages to the same host go one after the other: the QPs of a message are held
+// back until all packets of the one before have been sent once. There is no window,
 // but see below for receivers that reorder.
 //
 // # Sending

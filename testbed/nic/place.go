@@ -72,6 +72,7 @@ func (e *Endpoint) onRefusal(now fabric.Time, q *qp, p *packet, s rocev2.Syndrom
 		e.restart(now, q)
 	} else {
 		q.failed = true
+		e.leave(q)
 		q.expireAt = never
 	}
 	e.stats.BytesAcked += uint64(bytes)

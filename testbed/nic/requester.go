@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
 const never = fabric.Time(math.MaxInt64)
@@ -38,24 +37,11 @@ type requester struct {
 	peers    []peer
 	toPos    index // destination -> position in peers
 
+	messages *message // to be used again
+
 	head, tail *qp    // QPs that may have something to send now, in turn
 	paced      timers // QPs that have something to send later
 	expiring   timers // retransmission timers, each no later than its QP's deadline
-}
-
-// reservedQPs is how many of the lowest queue pair numbers InfiniBand keeps for
-// management.
-const reservedQPs = 2
-
-// peer is a destination's slots, each with its generation and QP.
-type peer struct {
-	slots []slot
-	free  []uint16
-}
-
-type slot struct {
-	generation uint8
-	qp         *qp // nil: free
 }
 
 // Where a QP is queued for sending.
@@ -65,6 +51,7 @@ const (
 	nowhere place = iota
 	inTurn        // on the list from requester.head
 	inPaced       // in requester.paced
+	held          // in its message: an older one to the same peer goes first
 )
 
 // qp is the state of one queue pair at its sender. Packets are counted from 0:
@@ -82,8 +69,9 @@ type qp struct {
 	pos      int32
 	peer     int32
 	qpn      uint32
-	next     *qp // in turn
+	next     *qp // in turn, or held
 	message  uint64
+	of       *message // nil: the QP has sent all packets once, or is a probe
 	rkey     uint32
 	send     bool // SEND, not WRITE
 	bytes    int64
@@ -100,47 +88,6 @@ type qp struct {
 	expireAt fabric.Time // retransmission deadline
 	rate     rate
 	more     *more // nil unless the QP needs it, so that most stay small
-}
-
-// more is the state of QPs that are balanced, or have receivers that reorder, or
-// DCQCN.
-type more struct {
-	timing    timing     // of balanced QPs
-	selective *selective // nil: go-back-N
-	dcqcn     *dcqcn     // nil: another control
-}
-
-// more returns a new QP's further state, recycled if q has had some before.
-func (e *Endpoint) more(q *qp) *more {
-	if !q.balanced && e.cfg.Receiver == GoBackN && e.cfg.Control != DCQCN {
-		return nil
-	}
-	m := q.more
-	if m == nil {
-		m = &more{}
-	}
-	m.timing = timing{}
-	if e.cfg.Receiver != GoBackN {
-		if m.selective == nil {
-			m.selective = &selective{}
-		}
-		m.selective.begin(e.threshold(q))
-	}
-	if e.cfg.Control == DCQCN {
-		if m.dcqcn == nil {
-			m.dcqcn = &dcqcn{}
-		}
-		*m.dcqcn = dcqcn{}
-	}
-	return m
-}
-
-// selective returns what the QP has for receivers that reorder; nil: go-back-N.
-func (q *qp) selective() *selective {
-	if q.more == nil {
-		return nil
-	}
-	return q.more.selective
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
@@ -218,10 +165,13 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	e.open++
 	e.stats.QPsOpened++
 	e.stats.QPsPeak = max(e.stats.QPsPeak, e.open)
-	if q.sendAt > now {
+	q.of = nil
+	switch {
+	case m.Bytes > 0 && !e.join(q): // its time will come
+	case q.sendAt > now:
 		q.where = inPaced
 		e.paced.push(q.sendAt, q)
-	} else {
+	default:
 		e.enqueue(q)
 	}
 	return nil
@@ -285,22 +235,6 @@ func (e *Endpoint) lookup(dst fabric.NodeID, qpn uint32) *qp {
 	return nil
 }
 
-func (p *peer) take() (s uint16, ok bool) {
-	if n := len(p.free); n > 0 {
-		s = p.free[n-1]
-		p.free = p.free[:n-1]
-		return s, true
-	}
-	if p.slots == nil {
-		p.slots = make([]slot, reservedQPs, 2*reservedQPs)
-	}
-	if len(p.slots) >= slotMask { // the last one is multicast's
-		return 0, false
-	}
-	p.slots = append(p.slots, slot{})
-	return uint16(len(p.slots) - 1), true
-}
-
 func (e *Endpoint) newQP() *qp {
 	if n := len(e.free); n > 0 {
 		q := e.qps[e.free[n-1]]
@@ -313,9 +247,10 @@ func (e *Endpoint) newQP() *qp {
 }
 
 // release ends a QP. One that is still queued for sending is recycled when its
-// turn comes; one in the timers' heap may be used again meanwhile, since the
+// turn comes, or that of its message; one in the timers' heap may be used again meanwhile, since the
 // heap only ever holds a time too early.
 func (e *Endpoint) release(q *qp) {
+	e.leave(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask
 	p.slots[s].generation++
@@ -328,249 +263,4 @@ func (e *Endpoint) release(q *qp) {
 	if q.where == nowhere {
 		e.free = append(e.free, q.pos)
 	}
-}
-
-// activate queues a QP that has something to send.
-func (e *Endpoint) activate(q *qp) {
-	if q.where != nowhere {
-		return
-	}
-	if _, ok := e.pick(q); ok {
-		e.enqueue(q)
-	}
-}
-
-func (e *Endpoint) enqueue(q *qp) {
-	q.where = inTurn
-	q.next = nil
-	if e.head == nil {
-		e.head = q
-	} else {
-		e.tail.next = q
-	}
-	e.tail = q
-}
-
-// nextData lets the QPs whose turn it is send, until one does.
-func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
-	for e.head != nil {
-		q := e.head
-		e.head = q.next
-		q.where = nowhere
-		if !q.live {
-			e.free = append(e.free, q.pos)
-			continue
-		}
-		i, ok := e.pick(q)
-		switch {
-		case !ok:
-			continue
-		case q.sendAt > now:
-			q.where = inPaced
-			e.paced.push(q.sendAt, q)
-			continue
-		}
-		f := e.buildData(q, i, dst)
-		if q.balanced {
-			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
-		}
-		if i == q.sent {
-			if q.balanced {
-				q.more.timing.sent(now, i)
-			}
-			q.sent++
-		} else {
-			e.stats.Retransmissions++
-		}
-		if i == q.nextOut {
-			q.nextOut++
-		} else {
-			q.more.repeated(i)
-		}
-		e.stats.DataSent++
-		if q.more != nil && q.more.dcqcn != nil {
-			q.more.dcqcn.sent(e, &q.rate, now, int64(f.Len+f.Tail))
-		}
-		q.sendAt = now + e.gap(q, f.Len+f.Tail)
-		if !e.cfg.RTOByAck && q.selective() == nil || q.expireAt == never {
-			e.restart(now, q)
-		}
-		if _, ok := e.pick(q); ok {
-			e.enqueue(q)
-		}
-		return f, true
-	}
-	return Frame{}, false
-}
-
-// buildData writes the headers of the QP's packet i.
-func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
-	st := &e.stack
-	payload, last := e.cfg.MTU, i == q.data-1
-	opcode := rocev2.WriteMiddle
-	switch {
-	case i >= q.data:
-		payload, opcode, last = 0, rocev2.WriteOnly, true
-	case last && i == 0:
-		payload, opcode = int(q.lastBytes), rocev2.WriteOnly
-	case last:
-		payload, opcode = int(q.lastBytes), rocev2.WriteLast
-	case i == 0:
-		opcode = rocev2.WriteFirst
-	}
-	n := copy(dst, q.hdr[:st.len])
-	write := true
-	if q.send && i < q.data {
-		opcode, write = sendOpcode(opcode), false
-	}
-	b := rocev2.BTH(dst[st.bth:n])
-	b[0] = byte(opcode)
-	pad := padding(payload)
-	b[bthFlags] = migReq | byte(pad)<<padShift
-	if last || i < q.sent || e.cfg.AckEvery == 1 || int(i+1)%e.cfg.AckEvery == 0 {
-		b[bthAckReq] = ackReq
-	}
-	b.SetPSN(q.firstPSN + uint32(i))
-	if write && opcode.Starts() {
-		reth := rocev2.RETHFields{VirtualAddress: q.message, RKey: q.rkey, Length: uint32(q.bytes)}
-		if i >= q.data {
-			reth.Length = 0
-		}
-		rocev2.RETH(dst[n:]).Encode(&reth)
-		n += rocev2.RETHSize
-	}
-	tail := payload + pad + rocev2.ICRCSize
-	st.setLength(dst, n-st.bth+tail, q.ipSum)
-	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}
-}
-
-// sendOpcode returns the SEND that stands where a WRITE does.
-func sendOpcode(write rocev2.Opcode) rocev2.Opcode {
-	switch write {
-	case rocev2.WriteFirst:
-		return rocev2.SendFirst
-	case rocev2.WriteMiddle:
-		return rocev2.SendMiddle
-	case rocev2.WriteLast:
-		return rocev2.SendLast
-	}
-	return rocev2.SendOnly
-}
-
-// onAck handles an acknowledgement, positive or negative.
-func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
-	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
-	if !nak {
-		upTo++
-	}
-	if upTo > q.sent {
-		e.stats.Malformed++
-		return
-	}
-	if q.balanced && !nak {
-		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.more.timing.acked(now, q.unacked, upTo)})
-	}
-	if upTo < q.unacked || !nak && upTo == q.unacked {
-		e.stats.StaleAcks++
-		return
-	}
-	newly := upTo - q.unacked
-	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
-	q.unacked = upTo
-	q.nextOut = max(q.nextOut, upTo)
-	if p.becn {
-		e.stats.Marked++
-	}
-	if newly > 0 {
-		q.rate.acked(e, q, newly, upTo, p.becn)
-	}
-	if nak {
-		e.stats.NaksTaken++
-		q.goBack()
-		e.activate(q)
-	}
-	if q.unacked < q.nextOut {
-		e.restart(now, q)
-	} else {
-		q.expireAt = never
-	}
-	e.settle(now, q, bytes)
-}
-
-// settle reports newly acknowledged bytes, and the end of a QP that has come to
-// it.
-func (e *Endpoint) settle(now fabric.Time, q *qp, bytes int64) {
-	id, done := q.id, q.unacked >= q.data
-	if done {
-		e.release(q)
-		e.stats.QPsDone++
-	}
-	e.stats.BytesAcked += uint64(bytes)
-	if bytes > 0 {
-		e.handler.Acked(now, id, bytes)
-	}
-	if done {
-		e.handler.Done(now, id)
-	}
-}
-
-// restart starts the QP's retransmission timer anew.
-func (e *Endpoint) restart(now fabric.Time, q *qp) {
-	q.expireAt = now + e.cfg.RTO
-	if s := q.selective(); s != nil {
-		s.old = q.sent
-	}
-	if !q.timed {
-		q.timed = true
-		e.expiring.push(q.expireAt, q)
-	}
-}
-
-// expire handles what is due: pacing and retransmission timers.
-func (e *Endpoint) expire(now fabric.Time) {
-	for len(e.paced) > 0 && e.paced[0].at <= now {
-		q := e.paced.pop()
-		q.where = nowhere
-		if q.live {
-			e.activate(q)
-		} else {
-			e.free = append(e.free, q.pos)
-		}
-	}
-	for {
-		at, ok := e.nextTimeout()
-		if !ok || at > now {
-			return
-		}
-		q := e.expiring.pop()
-		q.timed = false
-		q.expireAt = never
-		if s := q.selective(); s != nil {
-			s.expired(q)
-			q.more.timing.packet = 0
-		} else {
-			q.goBack()
-		}
-		e.stats.Timeouts++
-		e.activate(q)
-		e.handler.Timeout(now, q.id)
-	}
-}
-
-// nextTimeout returns the earliest deadline. The heap's times may be too early,
-// since restarting a timer does not touch it: those on top are put right.
-func (e *Endpoint) nextTimeout() (fabric.Time, bool) {
-	for len(e.expiring) > 0 {
-		t := e.expiring[0]
-		switch {
-		case t.qp.expireAt == never:
-			t.qp.timed = false
-			e.expiring.pop()
-		case t.qp.expireAt > t.at:
-			e.expiring.postpone(t.qp.expireAt)
-		default:
-			return t.at, true
-		}
-	}
-	return 0, false
 }

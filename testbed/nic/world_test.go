@@ -39,6 +39,7 @@ type host struct {
 	acked     map[QP]int64
 	done      map[QP]int
 	delivered map[uint64]int64 // message -> bytes
+	pieces    bool             // messages come in pieces: delivered is their sum
 	timeouts  []QP
 	quenches  [][]byte
 	onTimeout func(qp QP)
@@ -109,6 +110,10 @@ func (h *host) Timeout(_ fabric.Time, qp QP) {
 }
 
 func (h *host) Delivered(_ fabric.Time, src fabric.NodeID, message uint64, bytes int64) {
+	if h.pieces {
+		h.delivered[message] += bytes
+		return
+	}
 	if _, twice := h.delivered[message]; twice {
 		panic(fmt.Sprintf("message %d from %d delivered twice", message, src))
 	}

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -26,7 +27,7 @@ type control struct {
 
 	// Changes that wait for the one being written: a change's deltas build on
 	// the tables that the one before leaves.
-	waiting [][]controller.SwitchDelta
+	waiting []change
 	writing bool
 
 	// A controller that died is followed by one of the next life. What one life
@@ -34,6 +35,19 @@ type control struct {
 	life       int
 	down       bool
 	recovering int // switches whose ports a new life has yet to hear of
+}
+
+// change is what a change of the fabric asks for: writes, and what agents are
+// told when the switches have them.
+type change struct {
+	deltas  []controller.SwitchDelta
+	notices []*statepb.Update
+}
+
+// good reports whether a notice has good news of links alone. Agents that use a link again
+// before the switches know its label would have their packets hashed.
+func good(u *statepb.Update) bool {
+	return len(u.GetLinks()) > 0 && !slices.ContainsFunc(u.GetLinks(), func(l *statepb.LinkState) bool { return !l.GetUp() })
 }
 
 // session is the controller's P4Runtime stream to one switch and what it knows of
@@ -189,16 +203,27 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 func (c *control) carryOut(now fabric.Time, ready controller.Ready) {
 	delays, life := c.w.run.Scenario.Control, c.life
 	computed := now + delays.ComputeDelay
+	next := change{deltas: ready.Writes}
 	for _, notice := range ready.Notices {
-		c.w.net.At(computed+delays.PushDelay, func(now fabric.Time) {
-			if c.alive(life) {
-				c.push(now, notice)
-			}
-		})
+		if good(notice) {
+			next.notices = append(next.notices, notice)
+			continue
+		}
+		c.pushAt(computed+delays.PushDelay, notice)
 	}
 	c.w.net.At(computed, func(now fabric.Time) {
 		if c.alive(life) {
-			c.write(now, ready.Writes)
+			c.write(now, next)
+		}
+	})
+}
+
+// pushAt hands a link update to every agent at a time, if this life lasts.
+func (c *control) pushAt(at fabric.Time, u *statepb.Update) {
+	life := c.life
+	c.w.net.At(at, func(now fabric.Time) {
+		if c.alive(life) {
+			c.push(now, u)
 		}
 	})
 }
@@ -207,13 +232,13 @@ func (c *control) carryOut(now fabric.Time, ready controller.Ready) {
 func (c *control) alive(life int) bool { return !c.down && c.life == life }
 
 // write writes a change's deltas once all earlier ones are written.
-func (c *control) write(now fabric.Time, deltas []controller.SwitchDelta) {
+func (c *control) write(now fabric.Time, next change) {
 	if c.writing {
-		c.waiting = append(c.waiting, deltas)
+		c.waiting = append(c.waiting, next)
 		return
 	}
 	c.writing = true
-	c.writeStages(now, deltas)
+	c.writeStages(now, next)
 }
 
 // push hands a link update to every agent.
@@ -226,9 +251,13 @@ func (c *control) push(now fabric.Time, u *statepb.Update) {
 
 // writeStages writes the deltas of the first stage and goes on with the next
 // when all of it is acknowledged.
-func (c *control) writeStages(now fabric.Time, deltas []controller.SwitchDelta) {
+func (c *control) writeStages(now fabric.Time, todo change) {
+	deltas := todo.deltas
 	if len(deltas) == 0 {
 		c.w.note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
+		for _, notice := range todo.notices {
+			c.pushAt(now+c.w.run.Scenario.Control.PushDelay, notice)
+		}
 		if c.writing = len(c.waiting) > 0; c.writing {
 			next := c.waiting[0]
 			c.waiting = c.waiting[1:]
@@ -249,7 +278,7 @@ func (c *control) writeStages(now fabric.Time, deltas []controller.SwitchDelta) 
 		}
 		c.writeBatches(now, d.Node, batches, func(now fabric.Time) {
 			if waiting--; waiting == 0 {
-				c.writeStages(now, deltas[stage:])
+				c.writeStages(now, change{deltas[stage:], todo.notices})
 			}
 		})
 	}
