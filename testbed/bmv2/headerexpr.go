@@ -28,6 +28,15 @@ func (c *compiler) headerOperand(e *jVal) (hdrOperand, error) {
 			return hdrOperand{}, fmt.Errorf("there is no header %q", n)
 		}
 		return hdrOperand{id: i, typ: c.headers[i].typ}, nil
+	case e.Op == "" && e.Type == "stack_field": // [stack, "last"]: the element itself
+		hid, typ, fn, err := c.lastOf(e)
+		if err != nil {
+			return hdrOperand{}, err
+		}
+		if fn != "last" {
+			return hdrOperand{}, fmt.Errorf("%w: stack_field %q where a header is needed", ErrUnsupported, fn)
+		}
+		return hdrOperand{dynamic: true, slot: hid, typ: typ}, nil
 	case e.Op == "dereference_header_stack" || e.Op == "dereference_stack":
 		si, err := c.stackOperand(e.Left)
 		if err != nil {

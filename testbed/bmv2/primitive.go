@@ -1,6 +1,7 @@
 package bmv2
 
 import (
+	"bytes"
 	"fmt"
 )
 
@@ -418,6 +419,8 @@ func (c *compiler) logPrimitive(format, args *jVal) error {
 	var vs []jVal
 	if a, err := unwrap(args); err != nil {
 		return err
+	} else if string(bytes.Join(bytes.Fields(a.Value), nil)) == "{}" {
+		// p4c's way to write no arguments
 	} else if err := unmarshal(a.Value, &vs); err != nil {
 		return err
 	}
