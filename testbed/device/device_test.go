@@ -280,8 +280,8 @@ func TestPriorities(t *testing.T) {
 // A queue's rate spaces packets out.
 func TestQueueRate(t *testing.T) {
 	l := newLab(t, []int{linkFrames, linkFrames}, device.Config{QueueRate: 1000})
-	l.send(1, order{port: 2, tag: 1}, order{port: 2, tag: 2}, order{port: 2, tag: 3}, order{port: 2, tag: 4})
 	start := time.Now()
+	l.send(1, order{port: 2, tag: 1}, order{port: 2, tag: 2}, order{port: 2, tag: 3}, order{port: 2, tag: 4})
 	got := l.receive(2, 4)
 	if d := time.Since(start); d < 2500*time.Microsecond {
 		t.Errorf("four packets took %v at 1000 packets/s", d)
