@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,6 +175,7 @@ func (d *Device) addServices() (err error) {
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
 		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, OnPortEvent: d.onPortEvent,
+		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
 	})
 	if err != nil {
 		return err
@@ -330,6 +332,23 @@ func (d *Device) onPortEvent(number uint32, up bool) {
 	e.epoch++
 	d.stats.PortEvents++
 	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(number), up, e.epoch)})
+}
+
+// repeatPortEvents tells the program again what it was told of the ports: it
+// knows now which of them are uplinks. Ports that are up come first, for an
+// uplink's place may have gone from a dead port to a live one.
+func (d *Device) repeatPortEvents() {
+	if !d.eventsOn || !slices.ContainsFunc(d.ports, func(e *egress) bool { return e.epoch > 0 }) {
+		return
+	}
+	for _, up := range []bool{true, false} {
+		for _, e := range d.ports {
+			if e.told == up && e.number < p4src.MaxPorts {
+				d.stats.PortEvents++
+				d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+			}
+		}
+	}
 }
 
 // portChanged follows the state that gNMI shows.

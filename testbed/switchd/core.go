@@ -55,6 +55,12 @@ type Config struct {
 	// pipeline came into the data path: the owner of the data plane makes
 	// port-event packets of it.
 	OnPortEvent func(number uint32, up bool)
+	// PortTables names the tables that the program consults when a
+	// port-event packet comes. What it made of the events so far is out of
+	// date when they change: OnPortTables is told of it, after the write, and
+	// the owner of the data plane repeats the events.
+	PortTables   []string
+	OnPortTables func()
 }
 
 // RolePolicy limits what a role's controllers may do.

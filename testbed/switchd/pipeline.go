@@ -25,6 +25,8 @@ type pipeline struct {
 	byDigest        map[bmv2.DigestID]*digestState
 	idle            idleQueue
 
+	portTables bool // one of the core's PortTables changed
+
 	inTx bool
 	undo []func()
 }
@@ -60,7 +62,9 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}
 	for _, ts := range sch.tableList {
-		p.tableStates = append(p.tableStates, newTableState(ts))
+		state := newTableState(ts)
+		state.ofPorts = slices.Contains(c.cfg.PortTables, ts.name)
+		p.tableStates = append(p.tableStates, state)
 	}
 	if err := p.loadInitialEntries(); err != nil {
 		return nil, err
@@ -148,6 +152,7 @@ func (c *Core) Install(config *p4.ForwardingPipelineConfig) error {
 // commit puts p into the data path.
 func (c *Core) commit(p *pipeline) {
 	c.live, c.saved = p, nil
+	p.portTables = false // the events follow
 	if c.cfg.OnSwitch != nil {
 		c.cfg.OnSwitch(p.sw)
 	}

@@ -18,6 +18,8 @@ type tableState struct {
 	byKey map[string]*entry
 	list  []*entry // in a deterministic order
 	dflt  defaultEntry
+	// ofPorts: port events mean something else when it changes.
+	ofPorts bool
 }
 
 // entry is one table entry.
@@ -197,6 +199,9 @@ func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) er
 		err = p.deleteEntry(t, te)
 	default:
 		err = invalidf("update type %v", typ)
+	}
+	if err == nil && t.ofPorts {
+		p.portTables = true
 	}
 	return within("table "+t.name, err)
 }

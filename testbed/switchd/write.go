@@ -22,6 +22,16 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 		return rpcError(errNoPipeline())
 	}
 	p.sw.SetTime(c.dataplaneNow())
+	err = p.write(r, req)
+	if p.portTables && p == c.live && c.cfg.OnPortTables != nil {
+		p.portTables = false
+		c.cfg.OnPortTables()
+	}
+	return err
+}
+
+// write carries out the updates as the request's atomicity says.
+func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
 	switch a := req.GetAtomicity(); a {
 	case p4.WriteRequest_CONTINUE_ON_ERROR:
 		var errs []error // made when the first update fails

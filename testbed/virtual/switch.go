@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -45,6 +46,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 		Load:        func([]byte) (*bmv2.Program, error) { return w.lab.program, nil },
 		OnSwitch:    n.pipeline.Use,
 		OnPortEvent: n.portEvent,
+		PortTables:  p4src.PortTables(), OnPortTables: n.repeatPortEvents,
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +77,27 @@ func (n *node) portEvent(number uint32, up bool) {
 	}
 	n.known[number-1] = up
 	n.epochs[number-1]++
+	n.tell(number, up)
+}
+
+// repeatPortEvents tells the data plane again what it was told of the ports: it
+// knows now which of them are uplinks. Ports that are up come first, for an
+// uplink's place may have gone from a dead port to a live one.
+func (n *node) repeatPortEvents() {
+	if slices.Max(n.epochs) == 0 {
+		return
+	}
+	for _, state := range []bool{true, false} {
+		for i, up := range n.known {
+			if up == state {
+				n.tell(uint32(i+1), up)
+			}
+		}
+	}
+}
+
+// tell injects a port-event packet.
+func (n *node) tell(number uint32, up bool) {
 	packet := p4src.AppendPortEvent(nil, uint16(number), up, n.epochs[number-1])
 	if err := n.w.net.Inject(n.id, p4src.PortEventPort, packet, len(packet)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port event: %w", n.w.f.Name(n.id), err))
