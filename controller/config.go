@@ -60,10 +60,10 @@ type ECN struct {
 // Limits of what tables can hold.
 const (
 	NeverQuench    = math.MaxUint32 // as Config.QuenchIntervalUs: no quench
+	CloneSessions  = 512            // the clone session towards port p is CloneSessions+p
 	maxDepth       = 1<<19 - 1      // mark_between's thresholds
 	maxPriority    = 1<<3 - 1       // set_device's control_priority
 	maxProbability = 1<<16 - 1      // mark_between's pmax
-	cloneSessions  = 512            // the session towards port p is 512+p
 	groupSizeLimit = 1 << 10
 	minCloneBytes  = 90 // an IPv6 quench with a VLAN tag
 )

@@ -116,7 +116,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	n := c.f.Node(id)
 	w := tableWriter{c.f, out}
 	for p := range n.Ports() {
-		w.add(exact(CloneSession, uint64(cloneSessions+p+1)), CloneTo, uint64(p+1), uint64(c.cfg.CloneBytes), uint64(c.cfg.CloneClass))
+		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), uint64(c.cfg.CloneBytes), uint64(c.cfg.CloneClass))
 	}
 	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],
 		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -27,6 +28,11 @@ type Target struct {
 	GNMI       string
 	GNMITarget string // names the switch to a gNMI server that serves several
 	DeviceID   uint64 // P4Runtime device id
+	// Profile is the kind of switch; nil: targets.Default.
+	Profile *targets.Profile
+	Ports   *targets.PortMap // nil: the fabric's own numbers and names
+	// Pipeline is the program of the switch; nil: Config's.
+	Pipeline *p4rt.Pipeline
 }
 
 // Config sets up a [Daemon].
@@ -115,4 +121,26 @@ func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target) error {
 		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(targets), f.Switches())
 	}
 	return nil
+}
+
+// pipeline returns the program of a switch, in its dialect.
+func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
+	t := c.Targets[id]
+	p := c.Pipeline
+	if t.Pipeline != nil {
+		p = t.Pipeline
+	}
+	if t.Profile == nil {
+		return p.In(p4rt.Dialect{Ports: t.Ports})
+	}
+	return p.In(p4rt.NewDialect(t.Profile, t.Ports))
+}
+
+// batchSize returns how many updates one request to a switch may carry.
+func (c *Config) batchSize(id fabric.NodeID) int {
+	n := c.BatchSize
+	if p := c.Targets[id].Profile; p != nil && p.BatchSize > 0 && (n == 0 || n > p.BatchSize) {
+		n = p.BatchSize
+	}
+	return n
 }

@@ -157,7 +157,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 	}
 	log := d.cfg.Log.With("switch", dev.name)
 	dev.session, err = p4rt.NewSession(p4rt.SessionConfig{
-		DeviceID: t.DeviceID, Own: d.cfg.Own, Pipeline: d.cfg.Pipeline, BatchSize: d.cfg.BatchSize,
+		DeviceID: t.DeviceID, Own: d.cfg.Own, Pipeline: d.cfg.pipeline(id), BatchSize: d.cfg.batchSize(id),
 		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
 		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
 		OnTables: func(tenure uint64, h p4rt.Held) { d.inbox.put(func() { d.tablesRead(dev, tenure, h) }) },
@@ -169,7 +169,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 		return nil, err
 	}
 	dev.ports, err = linkstate.NewSession(linkstate.SessionConfig{
-		Target: t.GNMITarget, Ports: d.f.Node(id).Ports(), Heartbeat: d.cfg.Heartbeat, Backoff: d.cfg.Backoff, Log: log,
+		Target: t.GNMITarget, Names: t.Ports, Ports: d.f.Node(id).Ports(), Heartbeat: d.cfg.Heartbeat, Backoff: d.cfg.Backoff, Log: log,
 		OnHealth: func(h linkstate.Health, err error) {
 			sampling := dev.ports.Sampling()
 			d.inbox.put(func() { d.healthChanged(dev, h, sampling, err) })

@@ -22,6 +22,12 @@ import (
 // inLab runs f in fake time with a fat-tree of four-port switches.
 func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	t.Helper()
+	inLabOf(t, nil, f)
+}
+
+// inLabOf is inLab, of switches that set up has changed before they start.
+func inLabOf(t *testing.T, setup func(*lab), f func(t *testing.T, l *lab)) {
+	t.Helper()
 	if _, err := loadProgram(); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +35,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, fatTree(t, 4), false)
+		l := newLabOf(t, fatTree(t, 4), false, setup)
 		l.fake = true
 		defer l.close()
 		f(t, l)

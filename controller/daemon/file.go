@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -21,6 +23,11 @@ const NoGNMI = "none"
 type File struct {
 	Switches map[string]FileTarget `yaml:"switches"` // by name: tor0, agg1, core2, spine0
 	Tables   FileTables            `yaml:"tables"`
+	// Programs are what the switches run, by architecture: v1model, tna, t2na. The
+	// program of v1model need not be named.
+	Programs map[string]FileProgram `yaml:"programs"`
+
+	dir string // of the file
 }
 
 // FileTarget is a [Target] in YAML.
@@ -29,6 +36,10 @@ type FileTarget struct {
 	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime; none: it has none
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
+	Profile    string  `yaml:"profile"`     // the kind of switch, see package targets; default: ethereal
+	// Ports maps the fabric's ports 1, 2, ... to the switch's; default: the same
+	// numbers, and interfaces Ethernet1, Ethernet2, ...
+	Ports []targets.Port `yaml:"ports"`
 }
 
 // FileTables is what of a controller.Config a file can set.
@@ -71,6 +82,7 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", path, err)
 	}
+	f.dir = filepath.Dir(path)
 	return f, nil
 }
 
@@ -110,9 +122,21 @@ func (f File) Apply(c *Config) error {
 		if t.DeviceID != nil {
 			x.DeviceID = *t.DeviceID
 		}
+		if x.Profile, err = targets.ByName(t.Profile); err != nil {
+			return fail("switches: %s: %v", name, err)
+		}
+		if ports := c.Core.Fabric.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 && x.Profile.NeedsPorts {
+			return fail("switches: %s: ports: %d listed; a %s lists all its %d fabric ports, down to up, with name and id", name, len(t.Ports), x.Profile.Name, ports)
+		}
+		if x.Ports, err = targets.NewPortMap(t.Ports); err != nil {
+			return fail("switches: %s: %v", name, err)
+		}
 		c.Targets[id] = x
 	}
 	if err := checkTargets(c.Core.Fabric, c.Targets); err != nil {
+		return err
+	}
+	if err := f.pipelines(c); err != nil {
 		return err
 	}
 	t := f.Tables

@@ -20,8 +20,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
-	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
@@ -56,6 +56,9 @@ type lab struct {
 	cut      map[fabric.LinkID]bool // links that carry nothing
 	conns    map[way][]net.Conn
 	blocked  map[way]bool
+	// The switches' kind and ports; nil: ours.
+	profile *targets.Profile
+	ports   map[fabric.NodeID]*targets.PortMap
 }
 
 // way is a controller's way to a switch.
@@ -83,12 +86,20 @@ type labSwitch struct {
 
 func newLab(t testing.TB, f *fabric.Fabric, tcp bool) *lab {
 	t.Helper()
+	return newLabOf(t, f, tcp, nil)
+}
+
+func newLabOf(t testing.TB, f *fabric.Fabric, tcp bool, setup func(*lab)) *lab {
+	t.Helper()
 	if _, err := loadProgram(); err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{
 		t: t, f: f, tcp: tcp, switches: map[string]*labSwitch{}, cut: map[fabric.LinkID]bool{},
 		conns: map[way][]net.Conn{}, blocked: map[way]bool{},
+	}
+	if setup != nil {
+		setup(l)
 	}
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
@@ -121,7 +132,9 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 	defer s.mu.Unlock()
 	var configs []switchd.PortConfig
 	for p := 1; p <= s.lab.f.Node(s.id).Ports(); p++ {
-		configs = append(configs, switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p), Down: down[uint32(p)]})
+		m := s.lab.ports[s.id]
+		number, _ := m.ID(fabric.PortNo(p))
+		configs = append(configs, switchd.PortConfig{Name: m.Name(fabric.PortNo(p)), Number: number, Down: down[uint32(p)]})
 	}
 	now := func() int64 { return time.Now().UnixNano() }
 	var err error
@@ -247,7 +260,8 @@ func (l *lab) port(e fabric.End, up bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.ports.SetOper(uint32(e.Port), up, time.Now().UnixNano()); err != nil {
+	number, _ := l.ports[e.Node].ID(e.Port)
+	if err := s.ports.SetOper(number, up, time.Now().UnixNano()); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -291,7 +305,7 @@ func (l *lab) config() Config {
 		Backoff: backoff.Policy{First: 100 * time.Millisecond, Most: time.Second, Factor: 2, Jitter: 0.5},
 	}
 	for name, s := range l.switches {
-		c.Targets[s.id] = Target{P4Runtime: name, GNMI: name, DeviceID: uint64(s.id) + 1}
+		c.Targets[s.id] = Target{P4Runtime: name, GNMI: name, DeviceID: uint64(s.id) + 1, Profile: l.profile, Ports: l.ports[s.id]}
 	}
 	return c
 }
@@ -379,7 +393,11 @@ func (l *lab) check(r *running) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		held, err := p4rt.Fetch(context.Background(), p4.NewP4RuntimeClient(conn), pipeline.Schema(), uint64(s.id)+1)
+		schema := pipeline.Schema()
+		if l.profile != nil {
+			schema = schema.In(p4rt.NewDialect(l.profile, l.ports[s.id]))
+		}
+		held, err := p4rt.Fetch(context.Background(), p4.NewP4RuntimeClient(conn), schema, uint64(s.id)+1)
 		conn.Close()
 		if err != nil {
 			l.t.Fatalf("%s: %v", name, err)

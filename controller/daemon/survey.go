@@ -68,14 +68,15 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 	}
 	with(t.P4Runtime, func(conn grpc.ClientConnInterface) (err error) {
 		client := p4.NewP4RuntimeClient(conn)
-		if f.Pipeline, err = cfg.Pipeline.Installed(ctx, client, t.DeviceID); err != nil || !f.Pipeline {
+		pipeline := cfg.pipeline(id)
+		if f.Pipeline, err = pipeline.Installed(ctx, client, t.DeviceID); err != nil || !f.Pipeline {
 			return err
 		}
-		f.Held, err = p4rt.Fetch(ctx, client, cfg.Pipeline.Schema(), t.DeviceID)
+		f.Held, err = p4rt.Fetch(ctx, client, pipeline.Schema(), t.DeviceID)
 		return err
 	})
 	with(t.GNMI, func(conn grpc.ClientConnInterface) (err error) {
-		f.Ports, err = linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget})
+		f.Ports, err = linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 		return err
 	})
 	return f

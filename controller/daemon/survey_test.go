@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -113,6 +114,12 @@ func TestHandler(t *testing.T) {
 	})
 }
 
+// bare is a target without its kind.
+func bare(t Target) Target {
+	t.Profile, t.Ports = nil, nil
+	return t
+}
+
 func TestFile(t *testing.T) {
 	f := fatTree(t, 4)
 	var all strings.Builder
@@ -132,18 +139,23 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Targets[f.ToRID(1)], (Target{P4Runtime: "sw:1", GNMI: "sw:1", DeviceID: 18}); got != want {
+	if got, want := c.Targets[f.ToRID(1)], (Target{P4Runtime: "sw:1", GNMI: "sw:1", DeviceID: 18}); got.Profile.Name != targets.Default || got.Ports.Len() != 0 || bare(got) != want {
 		t.Errorf("tor1: %+v, want %+v", got, want)
 	}
 	if c.Core.QuenchIntervalUs != 20 || c.Core.CarrierV6 != controller.FlowLabel || c.Core.ECN.Kmax != 2000 || c.Core.ControlPriority != 7 {
 		t.Errorf("tables: %+v", c.Core)
 	}
 	c, err = parse(strings.Replace(all.String(), "'sw:0'}", "'sw:0', gnmi: none, device_id: 0}", 1))
-	if got := c.Targets[f.ToRID(0)]; err != nil || got != (Target{P4Runtime: "sw:0"}) {
+	if got := c.Targets[f.ToRID(0)]; err != nil || bare(got) != (Target{P4Runtime: "sw:0"}) {
 		t.Errorf("tor0: %+v, %v", got, err)
 	}
 	for _, tt := range []struct{ text, want string }{
 		{"", "tor0 is missing"},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino}", 1), `tor0: targets: profile: "tofino" is none of`},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: stratum-tofino}", 1), "tor0: ports: 0 listed; a stratum-tofino lists all its 4"},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 1}, {name: d, id: 4}]}", 1), "tor0: targets: port 3: id: 1 is port 1's"},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino-sde, ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 3}, {name: d, id: 4}]}", 1), "programs: tna: missing; tor0 is a tofino-sde"},
+		{all.String() + "programs: {v1model: {p4info: no/where}}\n", "programs: v1model: p4info: open no/where"},
 		{"switch: {}", "field switch not found"},
 		{"switches: {tor99: {}}", `no node "tor99"`},
 		{"switches: {h0: {}}", "h0 is a host"},

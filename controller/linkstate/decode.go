@@ -9,6 +9,7 @@ import (
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -44,8 +45,13 @@ var statuses = map[string]Kind{
 
 // Decode returns what a notification says of ports, deletions first, as gNMI
 // orders them. Paths that have nothing to do with oper-status, and interfaces
-// that are no ports, are passed over. It returns no events with an error.
-func Decode(n *gnmi.Notification) ([]Event, error) {
+// that are no ports, are passed over. names maps interfaces to ports; nil is
+// [ParsePort]. It returns no events with an error.
+func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
+	parse := ParsePort
+	if names.Len() > 0 {
+		parse = names.ByName
+	}
 	var out []Event
 	for _, d := range n.GetDelete() {
 		name, rest, ok := split(n.GetPrefix(), d)
@@ -54,7 +60,7 @@ func Decode(n *gnmi.Notification) ([]Event, error) {
 		}
 		if name == "" || name == "*" {
 			out = append(out, Event{Kind: AllGone, TimeNs: n.GetTimestamp()})
-		} else if p, ok := ParsePort(name); ok {
+		} else if p, ok := parse(name); ok {
 			out = append(out, Event{Port: p, Kind: Gone, TimeNs: n.GetTimestamp()})
 		}
 	}
@@ -63,7 +69,7 @@ func Decode(n *gnmi.Notification) ([]Event, error) {
 		if !ok || name == "" || !within(rest, []string{"state", "oper-status"}) {
 			continue
 		}
-		p, ok := ParsePort(name)
+		p, ok := parse(name)
 		if !ok {
 			continue
 		}

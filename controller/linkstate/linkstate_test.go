@@ -111,7 +111,7 @@ func TestDecode(t *testing.T) {
 		{"string for a container", `update { path { ` + interface3 + ` } val { string_val: "UP" } }`, nil, "where a container belongs"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Decode(notification(t, tc.text))
+			got, err := Decode(notification(t, tc.text), nil)
 			if tc.err == "" && err != nil || tc.err != "" && (!errors.Is(err, ErrNotification) || !strings.Contains(err.Error(), tc.err)) {
 				t.Fatalf("error %v, want %q", err, tc.err)
 			}
@@ -130,7 +130,7 @@ func operStatus(port fabric.PortNo, value string) *gnmi.SubscribeResponse {
 
 func TestMonitor(t *testing.T) {
 	synced := &gnmi.SubscribeResponse{Response: &gnmi.SubscribeResponse_SyncResponse{SyncResponse: true}}
-	m, err := NewMonitor(100)
+	m, err := NewMonitor(100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestMonitor(t *testing.T) {
 	if due, _ := m.Deadline(); due != 400 {
 		t.Errorf("deadline %d: a bad message counts as heard", due)
 	}
-	if _, err := NewMonitor(0); !errors.Is(err, ErrStaleAfter) {
+	if _, err := NewMonitor(0, nil); !errors.Is(err, ErrStaleAfter) {
 		t.Error(err)
 	}
 }
@@ -203,7 +203,7 @@ func FuzzDecode(f *testing.F) {
 		if proto.Unmarshal(wire, n) != nil {
 			return
 		}
-		events, err := Decode(n)
+		events, err := Decode(n, nil)
 		if err != nil && events != nil {
 			t.Errorf("events and error %v", err)
 		}

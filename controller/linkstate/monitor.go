@@ -7,6 +7,7 @@ import (
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -35,6 +36,7 @@ type Monitor struct {
 	health     Health
 	heard      fabric.Time // when last
 	ports      map[fabric.PortNo]port
+	names      *targets.PortMap
 }
 
 type port struct {
@@ -50,13 +52,14 @@ type Change struct {
 	TimeNs int64 // of the switch's clock; 0 when it did not say
 }
 
-// NewMonitor returns a monitor that is disconnected and knows of no port.
+// NewMonitor returns a monitor that is disconnected and knows of no port. names
+// maps the switch's interfaces to ports; nil is [ParsePort].
 // Silence for longer than staleAfter makes it stale.
-func NewMonitor(staleAfter fabric.Time) (*Monitor, error) {
+func NewMonitor(staleAfter fabric.Time, names *targets.PortMap) (*Monitor, error) {
 	if staleAfter <= 0 {
 		return nil, ErrStaleAfter
 	}
-	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}}, nil
+	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}, names: names}, nil
 }
 
 // Health returns how far the states can be believed, as of the last call.
@@ -93,7 +96,7 @@ func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change,
 	}
 	switch x := r.GetResponse().(type) {
 	case *gnmi.SubscribeResponse_Update:
-		events, err := Decode(x.Update)
+		events, err := Decode(x.Update, m.names)
 		if err != nil {
 			return nil, err
 		}

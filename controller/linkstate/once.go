@@ -42,7 +42,7 @@ func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) 
 		if m.GetSyncResponse() {
 			return states, nil
 		}
-		events, err := Decode(m.GetUpdate())
+		events, err := Decode(m.GetUpdate(), sub.Names)
 		if err != nil {
 			return nil, err
 		}

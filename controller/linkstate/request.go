@@ -9,6 +9,7 @@ import (
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -48,6 +49,8 @@ type Subscription struct {
 	// Ports, if any, are asked for one by one, for targets that do not take a
 	// wildcard.
 	Ports []fabric.PortNo
+	// Names maps the ports to the switch's interfaces. Nil: Ethernet1, ...
+	Names *targets.PortMap
 }
 
 func nanos(field string, t fabric.Time) (uint64, error) {
@@ -75,7 +78,7 @@ func (s Subscription) Request() (*gnmi.SubscribeRequest, error) {
 	if len(s.Ports) > 0 {
 		names = names[:0]
 		for _, p := range s.Ports {
-			names = append(names, PortName(p))
+			names = append(names, s.Names.Name(p))
 		}
 	}
 	for _, name := range names {

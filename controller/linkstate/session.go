@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -24,8 +25,9 @@ var ErrStale = errors.New("linkstate: the switch is silent")
 
 // SessionConfig sets up a [Session].
 type SessionConfig struct {
-	Target string // see Subscription
-	Ports  int    // of the switch, 1 to that; for targets that take no wildcard
+	Target string           // see Subscription
+	Ports  int              // of the switch, 1 to that; for targets that take no wildcard
+	Names  *targets.PortMap // the switch's interfaces; nil: Ethernet1, ...
 	// Heartbeat is how often the switch is to repeat each state. 0: 5 s.
 	Heartbeat time.Duration
 	// StaleAfter is how long it may be silent. 0: two and a half heartbeats.
@@ -85,7 +87,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 	if err := cfg.Backoff.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := NewMonitor(fabric.Time(cfg.StaleAfter.Nanoseconds()) * fabric.Nanosecond)
+	m, err := NewMonitor(fabric.Time(cfg.StaleAfter.Nanoseconds())*fabric.Nanosecond, cfg.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +152,7 @@ func (s *Session) report(err error) {
 
 func (s *Session) subscription() Subscription {
 	sub := Subscription{
-		Target: s.cfg.Target, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond, Encoding: gnmi.Encoding_JSON_IETF,
+		Target: s.cfg.Target, Names: s.cfg.Names, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond, Encoding: gnmi.Encoding_JSON_IETF,
 	}
 	r := requests[s.request]
 	if r.sample {

@@ -15,6 +15,7 @@ func Collect(schema *Schema, entities []*p4.Entity) Held {
 	for _, e := range entities {
 		h.add(schema, e)
 	}
+	h.Entries = schema.complete(h.Entries)
 	slices.SortFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
 	return h
 }

@@ -21,6 +21,14 @@ var ErrForeign = errors.New("p4rt: not the controller's")
 // it cannot have written: such an entry is in its table, but none of the
 // controller's updates leads to it.
 func (s *Schema) Decode(e *p4.Entity) (controller.Entry, error) {
+	d, err := s.decode(e)
+	if err != nil {
+		return d, err
+	}
+	return s.dialect.inward(d)
+}
+
+func (s *Schema) decode(e *p4.Entity) (controller.Entry, error) {
 	if pre := e.GetPacketReplicationEngineEntry(); pre != nil {
 		if cs := pre.GetCloneSessionEntry(); cs != nil {
 			return decodeClone(cs)

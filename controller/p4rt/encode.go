@@ -41,6 +41,10 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %v: %s", ErrEntry, e, fmt.Sprintf(format, args...))
 	}
+	e, err := s.dialect.outward(e)
+	if err != nil {
+		return nil, err
+	}
 	if e.Table == controller.CloneSession {
 		return encodeClone(e, keyOnly)
 	}

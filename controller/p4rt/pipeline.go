@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/controller"
 )
 
 // Pipeline is a program for switches. It is immutable and safe for concurrent
@@ -24,9 +26,10 @@ type Pipeline struct {
 
 // NewPipeline returns the pipeline of a P4Info and what the target takes as its
 // program. Its cookie is made from both. It returns an error that wraps
-// [ErrSchema] if the P4Info does not fit the controller.
-func NewPipeline(info *p4config.P4Info, deviceConfig []byte) (*Pipeline, error) {
-	schema, err := NewSchema(info)
+// [ErrSchema] if the P4Info does not fit the controller, the tables that it may
+// lack aside.
+func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controller.Table) (*Pipeline, error) {
+	schema, err := NewSchema(info, mayLack...)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +49,11 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte) (*Pipeline, error) 
 			Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie},
 		},
 	}, nil
+}
+
+// In returns the pipeline for one switch.
+func (p *Pipeline) In(d Dialect) *Pipeline {
+	return &Pipeline{config: p.config, schema: p.schema.In(d)}
 }
 
 // Schema returns the numbers by which the program knows the tables.

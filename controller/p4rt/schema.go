@@ -24,6 +24,7 @@ type Schema struct {
 	byTableID  map[uint32]controller.Table
 	byActionID map[uint32]controller.Action
 	names      map[uint32]string // of every table and action, for errors
+	dialect    Dialect
 }
 
 type tableIDs struct {
@@ -59,8 +60,8 @@ func ParseP4Info(text []byte) (*p4config.P4Info, error) {
 }
 
 // NewSchema returns the schema of a program, or an error that names the first
-// thing of the controller's that it lacks or has otherwise.
-func NewSchema(info *p4config.P4Info) (*Schema, error) {
+// thing of the controller's that it has otherwise, or lacks and is not allowed to.
+func NewSchema(info *p4config.P4Info, mayLack ...controller.Table) (*Schema, error) {
 	s := &Schema{
 		tables: map[controller.Table]tableIDs{}, actions: map[controller.Action]actionIDs{},
 		byTableID: map[uint32]controller.Table{}, byActionID: map[uint32]controller.Action{},
@@ -73,8 +74,8 @@ func NewSchema(info *p4config.P4Info) (*Schema, error) {
 		s.names[a.GetPreamble().GetId()] = a.GetPreamble().GetName()
 	}
 	for _, t := range controller.Tables() {
-		if t == controller.CloneSession {
-			continue // the packet replication engine's, in no P4Info
+		if t == controller.CloneSession || slices.Contains(mayLack, t) {
+			continue // the packet replication engine's, in no P4Info; not there
 		}
 		if err := s.bindTable(info, t); err != nil {
 			return nil, err

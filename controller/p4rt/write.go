@@ -35,6 +35,7 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 	}
 	var out []Batch
 	phase := 0
+	updates = s.known(updates)
 	for i := range updates {
 		u, err := s.Encode(updates[i])
 		if err != nil {

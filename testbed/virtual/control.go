@@ -143,7 +143,7 @@ func (c *control) program(n *node) error {
 
 // subscribe asks a switch for the states of its ports.
 func (c *control) subscribe(s *session, n *node) (err error) {
-	if s.monitor, err = linkstate.NewMonitor(neverStale); err != nil {
+	if s.monitor, err = linkstate.NewMonitor(neverStale, nil); err != nil {
 		return err
 	}
 	s.monitor.Connected(c.w.net.Now())

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// TestChipDialect manages switches that number and name their ports as a Tofino
+// under Stratum does, and have no use for port_of_uplink.
+func TestChipDialect(t *testing.T) {
+	profile, err := targets.ByName("stratum-tofino")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inLabOf(t, func(l *lab) {
+		l.profile = profile
+		l.ports = map[fabric.NodeID]*targets.PortMap{}
+		for i := range l.f.Switches() {
+			id := fabric.NodeID(l.f.Hosts() + i)
+			var ports []targets.Port
+			for p := range l.f.Node(id).Ports() {
+				// Every board has its own order.
+				n := (p*5 + i) % 32
+				ports = append(ports, targets.Port{Name: fmt.Sprintf("%d/0", n+1), ID: uint32(128 + 4*n), Lanes: 4})
+			}
+			m, err := targets.NewPortMap(ports)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.ports[id] = m
+		}
+	}, func(t *testing.T, l *lab) {
+		l.link("agg0-core1", false)
+		r := l.run(nil)
+		if s := settle(r); s.Epoch != 1 || len(s.NotUp) != 1 || s.NotUp[0].Name != "agg0-core1" {
+			t.Errorf("epoch %d, links not up %+v", s.Epoch, s.NotUp)
+		}
+		l.check(r)
+		l.wrote()
+		l.link("tor2-agg3", false)
+		synctest.Wait()
+		if s := settle(r); len(s.NotUp) != 2 {
+			t.Errorf("links not up %+v", s.NotUp)
+		}
+		l.check(r)
+		if n, _ := l.wrote(); n == 0 || n > 100 {
+			t.Errorf("%d updates for a link", n)
+		}
+		r.stop()
+
+		// Another controller finds nothing to do.
+		r = l.run(nil)
+		settle(r)
+		if n, pushes := l.wrote(); n != 0 || pushes != 0 {
+			t.Errorf("after the restart %d updates, %d pipelines, want none", n, pushes)
+		}
+		r.stop()
+	})
+}

@@ -1,0 +1,145 @@
+package p4rt
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Dialect is how one switch differs from what the controller's core assumes.
+type Dialect struct {
+	Ports *targets.PortMap // the switch's port numbers; nil: the fabric's
+	// Lacks lists tables that the switch's program has not. Writes to them are
+	// dropped. Only [controller.PortOfUplink] may be lacking: it is
+	// [controller.UplinkOfPort] the other way round, and is read back so.
+	Lacks []controller.Table
+	// CloneBytes and CloneClass stand where the core sets none.
+	CloneBytes, CloneClass int
+}
+
+// NewDialect returns the dialect of a switch of the kind.
+func NewDialect(p *targets.Profile, ports *targets.PortMap) Dialect {
+	return Dialect{Ports: ports, Lacks: p.Lacks, CloneBytes: p.CloneBytes, CloneClass: p.CloneClass}
+}
+
+// In returns the schema for one switch of the program.
+func (s *Schema) In(d Dialect) *Schema {
+	t := *s
+	t.dialect = d
+	return &t
+}
+
+// lacks reports whether the switch has no such table.
+func (s *Schema) lacks(t controller.Table) bool { return slices.Contains(s.dialect.Lacks, t) }
+
+// plain reports whether the switch speaks as the core does.
+func (d *Dialect) plain() bool { return d.Ports.Len() == 0 && d.CloneBytes == 0 && d.CloneClass == 0 }
+
+const portParam = "port"
+
+// outward returns the entry with the switch's port numbers.
+func (d *Dialect) outward(e controller.Entry) (controller.Entry, error) {
+	if d.plain() {
+		return e, nil
+	}
+	return d.translate(e, func(p uint64) (uint64, error) {
+		id, ok := d.Ports.ID(fabric.PortNo(p))
+		if !ok {
+			return 0, fmt.Errorf("port %d is not mapped; the switch's map has %d ports", p, d.Ports.Len())
+		}
+		return uint64(id), nil
+	}, [2]uint64{}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)})
+}
+
+// inward returns the entry with the fabric's port numbers.
+func (d *Dialect) inward(e controller.Entry) (controller.Entry, error) {
+	if d.plain() {
+		return e, nil
+	}
+	return d.translate(e, func(id uint64) (uint64, error) {
+		if id <= targets.MaxDevicePort {
+			if p, ok := d.Ports.Port(uint32(id)); ok {
+				return uint64(p), nil
+			}
+		}
+		return 0, fmt.Errorf("port %d is none of the switch's map", id)
+	}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, [2]uint64{})
+}
+
+// translate replaces every port of an entry, and a clone session's length and
+// class if they are from.
+func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error), from, to [2]uint64) (controller.Entry, error) {
+	fail := func(err error) (controller.Entry, error) {
+		return controller.Entry{}, fmt.Errorf("%w: %v: %w", ErrEntry, e, err)
+	}
+	var err error
+	out := e
+	switch l := e.Table.Layout(); {
+	case e.Table == controller.CloneSession:
+		if e.Value.Lo < controller.CloneSessions {
+			return fail(fmt.Errorf("a session below %d", controller.CloneSessions))
+		}
+		if out.Value.Lo, err = port(e.Value.Lo - controller.CloneSessions); err != nil {
+			return fail(err)
+		}
+		out.Value.Lo += controller.CloneSessions
+	case l.Key.Name == portParam:
+		if out.Value.Lo, err = port(e.Value.Lo); err != nil {
+			return fail(err)
+		}
+	}
+	if len(e.Members) > 0 {
+		out.Members = slices.Clone(e.Members)
+		for i, m := range e.Members {
+			p, err := port(uint64(m.Port))
+			if err != nil {
+				return fail(err)
+			}
+			out.Members[i].Port = fabric.PortNo(p)
+		}
+		slices.SortStableFunc(out.Members, func(a, b controller.Member) int { return int(a.Port) - int(b.Port) })
+		return out, nil
+	}
+	for i, p := range e.Action.Layout().Params {
+		if p.Name != portParam {
+			continue
+		}
+		if out.Args[i], err = port(e.Args[i]); err != nil {
+			return fail(err)
+		}
+	}
+	if e.Action == controller.CloneTo && [2]uint64{e.Args[1], e.Args[2]} == from {
+		out.Args[1], out.Args[2] = to[0], to[1]
+	}
+	return out, nil
+}
+
+// complete appends to what a switch holds the tables that it does without.
+func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
+	if !s.lacks(controller.PortOfUplink) {
+		return entries
+	}
+	for _, e := range entries {
+		if e.Table != controller.UplinkOfPort || e.Action != controller.SetUplinkIndex {
+			continue
+		}
+		back := controller.Entry{
+			Key:    controller.Key{Table: controller.PortOfUplink, Value: controller.Value{Lo: e.Args[0]}},
+			Action: controller.TakeUplink,
+		}
+		back.Args[0] = e.Value.Lo
+		entries = append(entries, back)
+	}
+	return entries
+}
+
+// known returns the updates of tables that the switch has.
+func (s *Schema) known(updates []controller.Update) []controller.Update {
+	if len(s.dialect.Lacks) == 0 {
+		return updates
+	}
+	return slices.DeleteFunc(slices.Clone(updates), func(u controller.Update) bool { return s.lacks(u.Entry.Table) })
+}

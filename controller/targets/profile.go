@@ -1,0 +1,142 @@
+package targets
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// ErrProfile is wrapped by the errors of this package.
+var ErrProfile = errors.New("targets")
+
+// Program is the architecture that a target's program is written for.
+type Program uint8
+
+// The programs.
+const (
+	V1Model Program = iota // v1model/ethereal.p4
+	TNA                    // tna/ethereal.p4 for Tofino 1
+	T2NA                   // tna/ethereal.p4 for Tofino 2
+)
+
+func (p Program) String() string { return [...]string{"v1model", "tna", "t2na"}[p] }
+
+// Profile is a kind of switch.
+type Profile struct {
+	Name    string
+	Program Program
+	// Pack makes the P4Runtime device config of what the compiler wrote.
+	Pack func(Compiled) ([]byte, error)
+
+	BatchSize int // updates that one Write may carry; 0: as many as the controller likes
+	// Atomic is whether ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC are understood. The
+	// controller needs neither: it orders its writes make-before-break.
+	Atomic bool
+	// Reconcile is whether RECONCILE_AND_COMMIT keeps entries.
+	Reconcile bool
+	// Lacks lists tables that v1model's program has and the target's has not,
+	// since the chip does without.
+	Lacks []controller.Table
+
+	// CloneBytes is how much of a packet a clone session is to keep, 0 for all,
+	// where the target takes a length at all.
+	CloneBytes int
+	// CloneClass is the class of service of clones; 0 where the target takes none.
+	CloneClass int
+	// QueueUnit is the bytes that one step of the queue depth stands for; 0: as
+	// the operator says, since it is packets or a matter of configuration.
+	QueueUnit int
+
+	// NeedsPorts is whether the operator must map the ports: the numbers follow
+	// from the board, not from the position.
+	NeedsPorts bool
+	GNMI       GNMI
+}
+
+// GNMI is what a target's gNMI server differs in.
+type GNMI struct {
+	None     bool // it has no gNMI: run `ethereal gnmi` beside it
+	OnChange bool // oper-status is reported on change
+	Wildcard bool // interface[name=*] is understood
+	// Sample is the interval to ask for where OnChange is not to be had.
+	Sample time.Duration
+}
+
+// The cells of the packet buffer, in bytes.
+const (
+	tofino1Cell = 80
+	tofino2Cell = 176
+)
+
+// quenchClone is what of a packet a chip's mirror is to keep: Ethernet, VLAN,
+// IPv6, UDP, BTH and the mirror's own header.
+const quenchClone = 14 + 4 + 40 + 8 + 12 + 14
+
+// profiles are made anew for every caller: nothing here is shared.
+func profiles() []Profile {
+	chipLacks := []controller.Table{controller.PortOfUplink}
+	return []Profile{
+		{
+			// PI refuses clone sessions with a class or a length, and takes
+			// CONTINUE_ON_ERROR only.
+			Name: "bmv2", Program: V1Model, Pack: packJSON,
+			GNMI: GNMI{None: true},
+		},
+		{
+			Name: "ethereal", Program: V1Model, Pack: packJSON, Atomic: true, Reconcile: true,
+			GNMI: GNMI{OnChange: true, Wildcard: true},
+		},
+		{
+			Name: "stratum-bmv2", Program: V1Model, Pack: packJSON, NeedsPorts: true,
+			GNMI: GNMI{OnChange: true, Wildcard: true},
+		},
+		{
+			Name: "stratum-tofino", Program: TNA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
+			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
+			GNMI: GNMI{OnChange: true, Wildcard: true},
+		},
+		{
+			Name: "stratum-tofino2", Program: T2NA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
+			CloneBytes: quenchClone, QueueUnit: tofino2Cell, NeedsPorts: true,
+			GNMI: GNMI{OnChange: true, Wildcard: true},
+		},
+		{
+			// The P4Runtime server of the chip's own SDE: PI's packing, and no gNMI.
+			Name: "tofino-sde", Program: TNA, Pack: packPI, BatchSize: 256, Lacks: chipLacks,
+			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
+			GNMI: GNMI{None: true},
+		},
+	}
+}
+
+// Default is the profile of a switch of which nothing is said.
+const Default = "ethereal"
+
+// Names returns the names of all profiles.
+func Names() []string {
+	var names []string
+	for _, p := range profiles() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// ByName returns a profile; the empty name stands for [Default].
+func ByName(name string) (*Profile, error) {
+	if name == "" {
+		name = Default
+	}
+	for _, p := range profiles() {
+		if p.Name == name {
+			return &p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: profile: %q is none of %s", ErrProfile, name, strings.Join(Names(), ", "))
+}
+
+// LacksTable reports whether the target's program has no such table.
+func (p *Profile) LacksTable(t controller.Table) bool { return slices.Contains(p.Lacks, t) }
