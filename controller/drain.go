@@ -11,11 +11,8 @@ import (
 // ends say. It returns an error, and changes nothing, for a host's link: a host
 // has no other.
 func (c *Core) Drain(now fabric.Time, id fabric.LinkID, drained bool) error {
-	switch {
-	case id < 0 || int(id) >= len(c.links):
-		return fmt.Errorf("controller: no link %d; links are 0 to %d", id, len(c.links)-1)
-	case int(id) < c.f.Hosts():
-		return fmt.Errorf("controller: %s is a host's only link and cannot be drained", c.f.LinkName(id))
+	if err := c.CanDrain(id); err != nil {
+		return err
 	}
 	was := c.links[id].up()
 	c.links[id].drained = drained
@@ -23,10 +20,23 @@ func (c *Core) Drain(now fabric.Time, id fabric.LinkID, drained bool) error {
 	return nil
 }
 
+// CanDrain returns why a link cannot be drained, whatever its state; nil if it can.
+func (c *Core) CanDrain(id fabric.LinkID) error {
+	switch {
+	case id < 0 || int(id) >= len(c.links):
+		return fmt.Errorf("controller: no link %d; links are 0 to %d", id, len(c.links)-1)
+	case int(id) < c.f.Hosts():
+		return fmt.Errorf("controller: %s is a host's only link and cannot be drained", c.f.LinkName(id))
+	}
+	return nil
+}
+
 // LinkReport is all that is known of a link.
 type LinkReport struct {
 	DownA, DownB bool // what its ends said last
 	Drained      bool
+	Suspected    bool   // see Core.Suspect; it is used nevertheless
+	Confirmed    bool   // by probes
 	Epoch        uint64 // counts its changes
 }
 
@@ -36,7 +46,7 @@ func (r LinkReport) Up() bool { return !r.DownA && !r.DownB && !r.Drained }
 // LinkReport returns what is known of a link of the fabric.
 func (c *Core) LinkReport(id fabric.LinkID) LinkReport {
 	l := &c.links[id]
-	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Epoch: l.epoch}
+	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Suspected: l.suspected, Confirmed: l.confirmed, Epoch: l.epoch}
 }
 
 // DrainLinks returns the links to drain so that a switch carries nothing. It

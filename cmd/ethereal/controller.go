@@ -36,6 +36,7 @@ type controllerFlags struct {
 	audit, stage                 time.Duration
 	batch                        int
 	dryRun                       bool
+	peers                        []string
 }
 
 // newControllerCommand makes `ethereal controller`.
@@ -60,6 +61,7 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f.StringVar(&flags.agents, "agents", "127.0.0.1:9559", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
 	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT` or unix:PATH; empty: do not")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains need; without it nothing can be drained")
+	f.StringSliceVar(&flags.peers, "peer", nil, "`HOST:PORT` of another controller's --agents, to agree with on what is drained; needs --admin-token-file, the same for both")
 	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
 	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
 	f.StringVar(&flags.logLevel, "log-level", "info", "`LEVEL`: debug, info, warn or error")
@@ -168,9 +170,14 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (er
 		return fmt.Errorf("--log-level: %q is none of debug, info, warn, error", f.logLevel)
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	token, err := readToken(f.tokenFile)
-	if err != nil {
+	if cfg.Token, err = readToken(f.tokenFile); err != nil {
 		return err
+	}
+	if cfg.Peers = f.peers; len(cfg.Peers) > 0 && cfg.Token == "" {
+		return errors.New("--peer needs --admin-token-file")
+	}
+	cfg.DialPeer = func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, grpc.WithTransportCredentials(files.client("")))
 	}
 	if f.events != "" {
 		w, err := os.OpenFile(f.events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -192,7 +199,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (er
 	if err != nil {
 		return errors.Join(err, closeListener(agents))
 	}
-	if err := serveController(ctx, d, agents, admin, files, token, cfg.Log); err != nil && ctx.Err() == nil {
+	if err := serveController(ctx, d, agents, admin, files, cfg.Log); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
@@ -248,7 +255,7 @@ const maxAgentMessage = 1 << 20
 
 // serveController runs a controller with its listeners, nil ones left out, until
 // ctx ends.
-func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *tlsFiles, token string, log *slog.Logger) error {
+func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *tlsFiles, log *slog.Logger) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
 	if agents != nil {
@@ -259,6 +266,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		)
 		statepb.RegisterFabricStateServer(srv, d.Service())
+		statepb.RegisterControllersServer(srv, d.PeerService())
 		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.mutual())
 		g.Go(func() error { return srv.Serve(agents) })
 		g.Go(func() error {
@@ -270,7 +278,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 	}
 	if admin != nil {
 		srv := &http.Server{
-			Handler: d.Handler(token), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+			Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
 			TLSConfig: files.serverConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)

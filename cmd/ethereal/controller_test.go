@@ -3,16 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,43 +23,53 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/switchd"
 )
 
-// writeCA makes an authority and a certificate for 127.0.0.1 from it, and
+// labCA has scripts/lab-ca make an authority and a certificate for 127.0.0.1, and
 // returns the flags that name the files.
-func writeCA(t *testing.T, dir string) []string {
+func labCA(t *testing.T, dir string) []string {
 	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl is not on the PATH")
+	}
+	out, err := exec.CommandContext(t.Context(), "../../scripts/lab-ca", dir, "node,127.0.0.1").CombinedOutput()
+	if err != nil {
+		t.Fatalf("lab-ca: %v\n%s", err, out)
+	}
+	return []string{
+		"--tls-ca=" + filepath.Join(dir, "ca.pem"), "--tls-cert=" + filepath.Join(dir, "node.pem"), "--tls-key=" + filepath.Join(dir, "node.key"),
+	}
+}
+
+// TestLabCA makes certificates with the script as its page says, and sees it refuse
+// what it cannot do.
+func TestLabCA(t *testing.T) {
+	dir := t.TempDir()
+	labCA(t, dir)
+	run := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "../../scripts/lab-ca", args...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(dir, "tor0,10.0.0.1,fd00::1,tor0.lab"); err != nil || !strings.Contains(out, "DNS:tor0,IP:10.0.0.1,IP:fd00::1,DNS:tor0.lab") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := readTLS(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "tor0.pem"), filepath.Join(dir, "tor0.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := files.own[0].Leaf
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		for _, name := range []string{"tor0", "10.0.0.1", "fd00::1", "tor0.lab"} {
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.roots, DNSName: name, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.roots, DNSName: "tor1", KeyUsages: []x509.ExtKeyUsage{usage}}); err == nil {
+			t.Error("the certificate is good for any name")
 		}
 	}
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lab"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	must(err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	must(err)
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	must(err)
-	return []string{
-		"--tls-ca=" + write("ca.pem", "CERTIFICATE", caDER), "--tls-cert=" + write("cert.pem", "CERTIFICATE", der),
-		"--tls-key=" + write("key.pem", "EC PRIVATE KEY", keyDER),
+	for _, args := range [][]string{{dir}, {dir, "ca"}, {dir, "../x"}, {dir, "a,$(b)"}, {dir, ""}} {
+		if out, err := run(args...); err == nil || !strings.HasPrefix(out, "lab-ca: ") {
+			t.Errorf("%q: %v %s", args, err, out)
+		}
 	}
 }
 
@@ -184,7 +189,7 @@ func TestController(t *testing.T) {
 			dir := t.TempDir()
 			var tlsFlags []string
 			if mutual {
-				tlsFlags = writeCA(t, dir)
+				tlsFlags = labCA(t, dir)
 			}
 			files, setPort := tcpLab(t, tlsFlags)
 			files = append(files, tlsFlags...)

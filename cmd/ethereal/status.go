@@ -160,7 +160,7 @@ func (s *statusView) print(out io.Writer) error {
 		for _, r := range []struct {
 			is   bool
 			name string
-		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Held, "flapping"}} {
+		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Held, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"}} {
 			if r.is {
 				why = append(why, r.name)
 			}

@@ -62,8 +62,17 @@ type Config struct {
 	Damping   damping.Config
 	// Suspicion sets up how agents' time-outs are joined; its Fabric is Core's.
 	Suspicion suspicion.Config
-	// StateFile keeps what is drained. Empty: a restart forgets it.
+	// StateFile keeps what is drained. Empty: a restart forgets it, unless a peer
+	// remembers.
 	StateFile string
+	// Peers are the agents' addresses of the other controllers of these switches,
+	// with which it is agreed what is drained.
+	Peers []string
+	// DialPeer makes a connection to a peer; nil: as Dial.
+	DialPeer func(addr string) (*grpc.ClientConn, error)
+	// Token is what operators and peers must know to change something. Empty:
+	// nobody may.
+	Token string
 
 	Log    *slog.Logger // nil: silent
 	Events *EventLog    // nil: none
@@ -79,6 +88,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.StageTimeout, time.Second)
 	if c.History == 0 {
 		c.History = 4096
+	}
+	if c.DialPeer == nil {
+		c.DialPeer = c.Dial
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -96,6 +108,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Pipeline: missing", ErrConfig)
 	case c.Dial == nil:
 		return fmt.Errorf("%w: Dial: missing", ErrConfig)
+	case len(c.Peers) > 0 && c.Token == "":
+		return fmt.Errorf("%w: Token: missing; peers need one", ErrConfig)
 	case c.Own == 0:
 		return fmt.Errorf("%w: the election id must be above 0", ErrConfig)
 	}

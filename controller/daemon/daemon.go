@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
@@ -30,11 +31,14 @@ type Daemon struct {
 	service *notify.Service
 	inbox   *inbox
 	began   time.Time
+	metrics *metrics
 
 	// What follows belongs to the goroutine of loop.
 	core      *controller.Core
 	damper    *damping.Damper
 	suspicion *suspicion.Core
+	drains    drains.Set
+	peers     []*peer   // their number does not change
 	switches  []*device // by NodeID - Hosts
 	conductor conductor
 	stageDue  time.Time // of the present stage
@@ -95,7 +99,7 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, suspicion: suspects, began: time.Now(),
+		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, suspicion: suspects, began: time.Now(), metrics: newMetrics(),
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
@@ -111,6 +115,9 @@ func New(cfg Config) (*Daemon, error) {
 			return nil, errors.Join(err, d.closeConns())
 		}
 		d.switches = append(d.switches, dev)
+	}
+	if err := d.newPeers(); err != nil {
+		return nil, errors.Join(err, d.closeConns())
 	}
 	if !slices.ContainsFunc(d.switches, func(dev *device) bool { return dev.ports != nil }) {
 		d.cfg.Settle = 0 // nobody will tell of ports
@@ -144,6 +151,9 @@ func (d *Daemon) closeConns() error {
 	var errs []error
 	for _, c := range d.conns {
 		errs = append(errs, c.Close())
+	}
+	for _, p := range d.peers {
+		errs = append(errs, p.conn.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -189,6 +199,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if dev.ports != nil {
 			g.Go(func() error { return dev.ports.Run(ctx) })
 		}
+	}
+	for _, p := range d.peers {
+		g.Go(func() error { return d.follow(ctx, p) })
 	}
 	err := g.Wait()
 	d.inbox.close()

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -18,8 +20,8 @@ var ErrSevers = errors.New("daemon: would cut off")
 
 // Drain takes a link or switch, by name, out of use while it still works, or,
 // with undo set, back into use. It returns the links concerned once the tables
-// are written and the agents told: nothing is sent over them any more then but
-// what is on its way. Without force it returns an error that wraps [ErrSevers],
+// are written and the agents told, here and by the peers that answer: nothing is
+// sent over them any more then but what is on its way. Without force it returns an error that wraps [ErrSevers],
 // and drains nothing, if hosts would lose their last path.
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
 	ids, err := d.named(name)
@@ -34,24 +36,47 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 			return
 		}
 		for _, id := range ids {
-			before := d.core.Epoch()
-			if failed = d.core.Drain(d.clock(), id, !undo); failed != nil {
+			if failed = d.core.CanDrain(id); failed != nil {
 				return
 			}
-			on := undo
-			d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(id), Up: &on})
+		}
+		var news []drains.Mark
+		for _, id := range ids {
 			names = append(names, d.f.LinkName(id))
-			if d.core.Epoch() != before {
-				a := d.f.Link(id).A
-				d.linkChanged(time.Now(), a.Node, a.Port)
+			if d.drains.Put(id, !undo, d.cfg.Core.Instance) {
+				news = append(news, drains.Mark{Link: id, Drained: !undo})
 			}
 		}
-		failed = d.writeDrained()
+		failed = d.marked(news)
 	})
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	return names, d.idle(ctx)
+	// The peer that is primary has to write them.
+	if err := errors.Join(d.idle(ctx), d.tellPeers(ctx, true)); err != nil {
+		return names, err
+	}
+	return names, nil
+}
+
+// marked carries out marks that are news, and remembers them.
+func (d *Daemon) marked(news []drains.Mark) error {
+	if len(news) == 0 {
+		return nil
+	}
+	for _, m := range news {
+		before := d.core.Epoch()
+		if err := d.core.Drain(d.clock(), m.Link, m.Drained); err != nil {
+			return err
+		}
+		up := !m.Drained
+		d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(m.Link), Up: &up})
+		if d.core.Epoch() != before {
+			a := d.f.Link(m.Link).A
+			d.linkChanged(time.Now(), a.Node, a.Port)
+		}
+	}
+	return d.writeDrained()
 }
 
 // named returns the links that a link's or switch's name stands for.
@@ -88,7 +113,15 @@ func (d *Daemon) idle(ctx context.Context) error {
 
 // drainedFile is the state file.
 type drainedFile struct {
-	Drained []string `json:"drained"` // links
+	Links []drainedLink `json:"links"` // that were ever drained
+}
+
+// drainedLink is a drains.Mark.
+type drainedLink struct {
+	Name    string `json:"name"`
+	Drained bool   `json:"drained"`
+	Version uint64 `json:"version"`
+	By      string `json:"by"`
 }
 
 func (d *Daemon) readDrained() error {
@@ -103,17 +136,20 @@ func (d *Daemon) readDrained() error {
 		return fmt.Errorf("daemon: state file: %w", err)
 	}
 	var file drainedFile
-	if err := json.Unmarshal(text, &file); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
 		return fmt.Errorf("daemon: state file %s: %w; remove it to forget what is drained", d.cfg.StateFile, err)
 	}
-	for _, name := range file.Drained {
-		id, err := d.f.LinkByName(name)
+	for _, l := range file.Links {
+		id, err := d.f.LinkByName(l.Name)
 		if err == nil {
-			err = d.core.Drain(0, id, true)
+			err = d.core.Drain(0, id, l.Drained)
 		}
 		if err != nil {
 			return fmt.Errorf("daemon: state file %s: %w", d.cfg.StateFile, err)
 		}
+		d.drains.Merge([]drains.Mark{{Link: id, Drained: l.Drained, Version: l.Version, By: l.By}})
 	}
 	return nil
 }
@@ -123,11 +159,9 @@ func (d *Daemon) writeDrained() error {
 	if d.cfg.StateFile == "" {
 		return nil
 	}
-	file := drainedFile{Drained: []string{}}
-	for i := range d.f.Links() {
-		if id := fabric.LinkID(i); d.core.LinkReport(id).Drained {
-			file.Drained = append(file.Drained, d.f.LinkName(id))
-		}
+	file := drainedFile{Links: []drainedLink{}}
+	for _, m := range d.drains.Marks() {
+		file.Links = append(file.Links, drainedLink{d.f.LinkName(m.Link), m.Drained, m.Version, m.By})
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {

@@ -105,11 +105,21 @@ func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, e
 		dev.told = true
 	}
 	d.judge()
+	d.settleIfTold()
+}
+
+// settleIfTold ends the start once all have been heard of that can tell anything.
+func (d *Daemon) settleIfTold() {
 	if d.settled {
 		return
 	}
 	for _, dev := range d.switches {
 		if dev.ports != nil && !dev.told {
+			return
+		}
+	}
+	for _, p := range d.peers {
+		if !p.tried {
 			return
 		}
 	}
@@ -303,6 +313,7 @@ func (d *Daemon) write(deltas []controller.SwitchDelta) {
 	d.last.Updates = d.conductor.written
 	if !d.last.Trigger.IsZero() {
 		d.last.Took = time.Since(d.last.Trigger)
+		d.metrics.converged.Observe(d.last.Took.Seconds())
 	}
 	d.cfg.Log.Info("change written", "epoch", d.last.Epoch, "switches", d.last.Switches, "updates", d.last.Updates, "took", d.last.Took)
 	d.cfg.Events.add(Record{

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -44,7 +45,10 @@ type LinkStatus struct {
 	DownB   bool   `json:"down_b,omitempty"`
 	Drained bool   `json:"drained,omitempty"`
 	Held    bool   `json:"held,omitempty"` // flaps
-	Epoch   uint64 `json:"epoch"`
+	// Suspected: agents' time-outs point to it; Confirmed: probes over it are lost.
+	Suspected bool   `json:"suspected,omitempty"`
+	Confirmed bool   `json:"confirmed,omitempty"`
+	Epoch     uint64 `json:"epoch"`
 }
 
 // Status is the state of the controller.
@@ -63,6 +67,8 @@ type Status struct {
 	Switches []SwitchStatus `json:"switches"`
 	NotUp    []LinkStatus   `json:"links_not_up"`
 	Agents   []notify.Agent `json:"agents"`
+
+	Suspicion suspicion.Stats `json:"suspicion"`
 }
 
 // Status returns the present state.
@@ -77,7 +83,7 @@ func (d *Daemon) status() Status {
 	s := Status{
 		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.settled, Ready: d.settled, Epoch: d.core.Epoch(),
 		Busy: d.conductor.busy, Last: d.last, Changes: d.changes, Repairs: d.repairs, Refusals: d.refusals, Links: d.f.Links(),
-		NotUp: []LinkStatus{},
+		NotUp: []LinkStatus{}, Suspicion: d.suspicion.Stats(),
 	}
 	for _, dev := range d.switches {
 		x := SwitchStatus{
@@ -95,11 +101,12 @@ func (d *Daemon) status() Status {
 		id := fabric.LinkID(i)
 		r, l := d.core.LinkReport(id), d.f.Link(id)
 		held := d.damper.Held(l.A) || d.damper.Held(l.B)
-		if r.Up() && !held {
+		if r.Up() && !held && !r.Suspected {
 			continue
 		}
 		s.NotUp = append(s.NotUp, LinkStatus{
 			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Held: held, Epoch: r.Epoch,
+			Suspected: r.Suspected, Confirmed: r.Confirmed,
 		})
 	}
 	return s

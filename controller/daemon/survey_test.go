@@ -53,9 +53,9 @@ func TestPlan(t *testing.T) {
 
 func TestHandler(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		r := l.run(nil)
+		r := l.run(func(c *Config) { c.Token = "secret" })
 		settle(r)
-		h := r.Handler("secret")
+		h := r.Handler()
 		do := func(method, path, token string) (int, string) {
 			req := httptest.NewRequest(method, path, nil)
 			if token != "" {
@@ -94,11 +94,11 @@ func TestHandler(t *testing.T) {
 				t.Errorf("POST %s: %d %s, want %d", tt.path, code, body, tt.want)
 			}
 		}
-		w := httptest.NewRecorder()
-		req := httptest.NewRequest(http.MethodPost, drain, nil)
-		req.Header.Set("Authorization", "Bearer ")
-		if r.Handler("").ServeHTTP(w, req); w.Code != http.StatusForbidden {
-			t.Errorf("drained without any token: %d", w.Code)
+		r.cfg.Token = ""
+		for _, token := range []string{"", "secret"} {
+			if code, _ := do("POST", drain, token); code != http.StatusForbidden {
+				t.Errorf("drained without any token: %d", code)
+			}
 		}
 		_, body = do("GET", "/metrics", "")
 		for _, want := range []string{"ethereal_ready 1\n", `ethereal_switch_primary{switch="tor0"} 1` + "\n", "ethereal_link_changes_total 2\n"} {

@@ -48,14 +48,14 @@ type Ready struct {
 
 // Stats counts what a core has seen and done.
 type Stats struct {
-	Reports   uint64 // taken
-	Explained uint64 // of those: by a link that is down or suspected
-	Hosts     uint64 // of those: laid to a host
-	Suspected uint64
-	Confirmed uint64
-	Cleared   uint64
-	Probes    uint64 // asked for
-	Lost      uint64 // of those: lost a packet
+	Reports   uint64 `json:"reports"`   // taken
+	Explained uint64 `json:"explained"` // of those: by a link that is down or suspected
+	Hosts     uint64 `json:"hosts"`     // of those: laid to a host
+	Suspected uint64 `json:"suspected"`
+	Confirmed uint64 `json:"confirmed"`
+	Cleared   uint64 `json:"cleared"`
+	Probes    uint64 `json:"probes"` // asked for
+	Lost      uint64 `json:"lost"`   // of those: lost a packet
 }
 
 // Core is the state machine; see the package comment.

@@ -708,6 +708,135 @@ func (x *Suspicion) GetDst() uint32 {
 	return 0
 }
 
+// DrainMarks is what one controller knows of drains.
+type DrainMarks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Marks []*DrainMark           `protobuf:"bytes,1,rep,name=marks,proto3" json:"marks,omitempty"`
+	// In a request: answer once the callee has written what follows to the switches
+	// whose primary it is.
+	Wait          bool `protobuf:"varint,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainMarks) Reset() {
+	*x = DrainMarks{}
+	mi := &file_state_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainMarks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainMarks) ProtoMessage() {}
+
+func (x *DrainMarks) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainMarks.ProtoReflect.Descriptor instead.
+func (*DrainMarks) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DrainMarks) GetMarks() []*DrainMark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+func (x *DrainMarks) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+// DrainMark says that a link was taken out of use, or back into it. Of two marks
+// of a link the one with the higher version holds; of the same version, the one
+// whose by is greater.
+type DrainMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fabric's link number.
+	Link    uint32 `protobuf:"varint,1,opt,name=link,proto3" json:"link,omitempty"`
+	Drained bool   `protobuf:"varint,2,opt,name=drained,proto3" json:"drained,omitempty"`
+	// Above all versions of this link that the controller which was asked knew.
+	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The instance of that controller.
+	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainMark) Reset() {
+	*x = DrainMark{}
+	mi := &file_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainMark) ProtoMessage() {}
+
+func (x *DrainMark) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainMark.ProtoReflect.Descriptor instead.
+func (*DrainMark) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DrainMark) GetLink() uint32 {
+	if x != nil {
+		return x.Link
+	}
+	return 0
+}
+
+func (x *DrainMark) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
+func (x *DrainMark) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *DrainMark) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 var File_state_proto protoreflect.FileDescriptor
 
 const file_state_proto_rawDesc = "" +
@@ -763,9 +892,20 @@ const file_state_proto_rawDesc = "" +
 	"\btimeouts\x18\x03 \x01(\rR\btimeouts\x12\x17\n" +
 	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\x12\x15\n" +
 	"\x03dst\x18\x05 \x01(\rH\x00R\x03dst\x88\x01\x01B\x06\n" +
-	"\x04_dst2V\n" +
+	"\x04_dst\"T\n" +
+	"\n" +
+	"DrainMarks\x122\n" +
+	"\x05marks\x18\x01 \x03(\v2\x1c.ethereal.state.v1.DrainMarkR\x05marks\x12\x12\n" +
+	"\x04wait\x18\x02 \x01(\bR\x04wait\"c\n" +
+	"\tDrainMark\x12\x12\n" +
+	"\x04link\x18\x01 \x01(\rR\x04link\x12\x18\n" +
+	"\adrained\x18\x02 \x01(\bR\adrained\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by2V\n" +
 	"\vFabricState\x12G\n" +
-	"\x05Watch\x12\x1f.ethereal.state.v1.AgentMessage\x1a\x19.ethereal.state.v1.Update(\x010\x01B4Z2github.com/ethereal-fabric/ethereal/fabric/statepbb\x06proto3"
+	"\x05Watch\x12\x1f.ethereal.state.v1.AgentMessage\x1a\x19.ethereal.state.v1.Update(\x010\x012W\n" +
+	"\vControllers\x12H\n" +
+	"\bExchange\x12\x1d.ethereal.state.v1.DrainMarks\x1a\x1d.ethereal.state.v1.DrainMarksB4Z2github.com/ethereal-fabric/ethereal/fabric/statepbb\x06proto3"
 
 var (
 	file_state_proto_rawDescOnce sync.Once
@@ -779,7 +919,7 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
@@ -790,22 +930,27 @@ var file_state_proto_goTypes = []any{
 	(*Report)(nil),       // 6: ethereal.state.v1.Report
 	(*ProbeResult)(nil),  // 7: ethereal.state.v1.ProbeResult
 	(*Suspicion)(nil),    // 8: ethereal.state.v1.Suspicion
+	(*DrainMarks)(nil),   // 9: ethereal.state.v1.DrainMarks
+	(*DrainMark)(nil),    // 10: ethereal.state.v1.DrainMark
 }
 var file_state_proto_depIdxs = []int32{
-	0, // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
-	2, // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
-	3, // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
-	5, // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
-	6, // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
-	8, // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
-	7, // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
-	4, // 7: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	1, // 8: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	0,  // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
+	2,  // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
+	3,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
+	5,  // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
+	6,  // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
+	8,  // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
+	7,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
+	10, // 7: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
+	4,  // 8: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
+	9,  // 9: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
+	1,  // 10: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
+	9,  // 11: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -824,9 +969,9 @@ func file_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_state_proto_goTypes,
 		DependencyIndexes: file_state_proto_depIdxs,

@@ -125,3 +125,115 @@ var FabricState_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "state.proto",
 }
+
+const (
+	Controllers_Exchange_FullMethodName = "/ethereal.state.v1.Controllers/Exchange"
+)
+
+// ControllersClient is the client API for Controllers service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Controllers tell each other what operators have taken out of use, so that it
+// stays so whichever of them is primary.
+type ControllersClient interface {
+	// Exchange takes what the caller knows and answers with what the callee does.
+	// It needs the metadata "authorization: Bearer TOKEN".
+	Exchange(ctx context.Context, in *DrainMarks, opts ...grpc.CallOption) (*DrainMarks, error)
+}
+
+type controllersClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewControllersClient(cc grpc.ClientConnInterface) ControllersClient {
+	return &controllersClient{cc}
+}
+
+func (c *controllersClient) Exchange(ctx context.Context, in *DrainMarks, opts ...grpc.CallOption) (*DrainMarks, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainMarks)
+	err := c.cc.Invoke(ctx, Controllers_Exchange_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ControllersServer is the server API for Controllers service.
+// All implementations must embed UnimplementedControllersServer
+// for forward compatibility.
+//
+// Controllers tell each other what operators have taken out of use, so that it
+// stays so whichever of them is primary.
+type ControllersServer interface {
+	// Exchange takes what the caller knows and answers with what the callee does.
+	// It needs the metadata "authorization: Bearer TOKEN".
+	Exchange(context.Context, *DrainMarks) (*DrainMarks, error)
+	mustEmbedUnimplementedControllersServer()
+}
+
+// UnimplementedControllersServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedControllersServer struct{}
+
+func (UnimplementedControllersServer) Exchange(context.Context, *DrainMarks) (*DrainMarks, error) {
+	return nil, status.Error(codes.Unimplemented, "method Exchange not implemented")
+}
+func (UnimplementedControllersServer) mustEmbedUnimplementedControllersServer() {}
+func (UnimplementedControllersServer) testEmbeddedByValue()                     {}
+
+// UnsafeControllersServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ControllersServer will
+// result in compilation errors.
+type UnsafeControllersServer interface {
+	mustEmbedUnimplementedControllersServer()
+}
+
+func RegisterControllersServer(s grpc.ServiceRegistrar, srv ControllersServer) {
+	// If the following call panics, it indicates UnimplementedControllersServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Controllers_ServiceDesc, srv)
+}
+
+func _Controllers_Exchange_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainMarks)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllersServer).Exchange(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controllers_Exchange_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllersServer).Exchange(ctx, req.(*DrainMarks))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Controllers_ServiceDesc is the grpc.ServiceDesc for Controllers service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Controllers_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "ethereal.state.v1.Controllers",
+	HandlerType: (*ControllersServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Exchange",
+			Handler:    _Controllers_Exchange_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "state.proto",
+}

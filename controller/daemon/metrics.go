@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+)
+
+// metrics is what Prometheus is told: times measured as they happen, and at each
+// scrape what the status says.
+type metrics struct {
+	converged prometheus.Histogram
+	scraped   []scraped
+	switches  []scrapedSwitch
+}
+
+// scraped is a metric that follows from the status.
+type scraped struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*Status) float64
+}
+
+// scrapedSwitch is one that every switch has.
+type scrapedSwitch struct {
+	desc  *prometheus.Desc
+	value func(*SwitchStatus) float64
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func newMetrics() *metrics {
+	m := &metrics{converged: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "ethereal_convergence_seconds",
+		Help:    "From the first word of a link's change to the last acknowledged write.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+	})}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("ethereal_"+name, help, labels, nil)
+	}
+	add := func(kind prometheus.ValueType, name, help string, value func(*Status) float64) {
+		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
+	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	add(gauge, "ready", "1 when settled and every switch is in hand.", func(s *Status) float64 { return one(s.Ready) })
+	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
+	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.", func(s *Status) float64 { return float64(s.Epoch) })
+	add(counter, "changes_written_total", "Changes written to switches.", func(s *Status) float64 { return float64(s.Changes) })
+	add(counter, "repair_updates_total", "Updates that read-backs asked for.", func(s *Status) float64 { return float64(s.Repairs) })
+	add(counter, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
+	add(gauge, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
+	links := func(name, help string, is func(*LinkStatus) bool) {
+		add(gauge, name, help, func(s *Status) (n float64) {
+			for i := range s.NotUp {
+				n += one(is(&s.NotUp[i]))
+			}
+			return n
+		})
+	}
+	links("links_down", "Links that an end calls down.", func(l *LinkStatus) bool { return l.DownA || l.DownB })
+	links("links_drained", "Links that operators took out of use.", func(l *LinkStatus) bool { return l.Drained })
+	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Held })
+	links("links_suspected", "Links that lose packets though no switch says so.", func(l *LinkStatus) bool { return l.Suspected })
+	add(counter, "reports_total", "Paths that agents reported as timed out.", func(s *Status) float64 { return float64(s.Suspicion.Reports) })
+	add(counter, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })
+	add(counter, "probes_total", "Probes that agents were asked for.", func(s *Status) float64 { return float64(s.Suspicion.Probes) })
+	add(gauge, "agents", "Connected agents.", func(s *Status) float64 { return float64(len(s.Agents)) })
+	add(gauge, "agent_updates_behind", "Updates that the slowest agent has not taken.", func(s *Status) (most float64) {
+		for _, a := range s.Agents {
+			most = max(most, float64(a.Behind))
+		}
+		return most
+	})
+	each := func(name, help string, value func(*SwitchStatus) float64) {
+		m.switches = append(m.switches, scrapedSwitch{desc("switch_"+name, help, "switch"), value})
+	}
+	each("primary", "1 where this controller is primary.", func(x *SwitchStatus) float64 { return one(x.Primary) })
+	each("standby", "1 where another controller is.", func(x *SwitchStatus) float64 { return one(x.Phase == p4rt.Backup) })
+	each("synced", "1 where the tables are as desired.", func(x *SwitchStatus) float64 { return one(x.Synced) })
+	each("dead", "1 where the neighbours say that the switch is dead.", func(x *SwitchStatus) float64 { return one(x.Verdict == Dead) })
+	each("ports_fresh", "1 where port states are up to date.", func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
+	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
+	return m
+}
+
+// collector gives Prometheus a daemon's metrics.
+type collector struct{ d *Daemon }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, x := range c.d.metrics.scraped {
+		out <- x.desc
+	}
+	for _, x := range c.d.metrics.switches {
+		out <- x.desc
+	}
+}
+
+// scrapeTimeout bounds the wait for the daemon's goroutine.
+const scrapeTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	s, err := c.d.Status(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(c.d.metrics.scraped[0].desc, err)
+		return
+	}
+	for _, x := range c.d.metrics.scraped {
+		out <- prometheus.MustNewConstMetric(x.desc, x.kind, x.value(&s))
+	}
+	for _, x := range c.d.metrics.switches {
+		for i := range s.Switches {
+			out <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, x.value(&s.Switches[i]), s.Switches[i].Name)
+		}
+	}
+}
+
+// Registry returns a registry with the daemon's metrics and the process's.
+func (d *Daemon) Registry() (*prometheus.Registry, error) {
+	r := prometheus.NewRegistry()
+	return r, errors.Join(
+		r.Register(collector{d}), r.Register(d.metrics.converged),
+		r.Register(collectors.NewGoCollector()), r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+}
+
+func (d *Daemon) metricsHandler() http.Handler {
+	r, err := d.Registry()
+	if err != nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		})
+	}
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}

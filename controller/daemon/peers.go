@@ -1,0 +1,192 @@
+package daemon
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// Times between peers.
+const (
+	peerEvery   = 2 * time.Second // from one exchange to the next
+	peerTimeout = time.Second     // of one
+	peerWait    = 10 * time.Second
+)
+
+// peer is another controller of the same switches.
+type peer struct {
+	addr   string
+	conn   *grpc.ClientConn
+	tried  bool // once: the loop's
+	failed bool // last time: the loop's
+}
+
+// newPeers is called once the daemon is otherwise complete.
+func (d *Daemon) newPeers() error {
+	for _, addr := range d.cfg.Peers {
+		conn, err := d.cfg.DialPeer(addr)
+		if err != nil {
+			return fmt.Errorf("daemon: peer %s: %w", addr, err)
+		}
+		d.peers = append(d.peers, &peer{addr: addr, conn: conn})
+	}
+	return nil
+}
+
+// follow exchanges marks with a peer until ctx ends.
+func (d *Daemon) follow(ctx context.Context, p *peer) error {
+	t := time.NewTicker(peerEvery)
+	defer t.Stop()
+	for {
+		err := d.exchange(ctx, p, false)
+		if err := d.ask(ctx, func() { d.peerTried(p, err) }); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+func (d *Daemon) peerTried(p *peer, err error) {
+	if failed := err != nil; failed != p.failed || !p.tried {
+		if failed {
+			d.cfg.Log.Warn("peer", "addr", p.addr, "err", err)
+		} else {
+			d.cfg.Log.Info("peer", "addr", p.addr, "state", "agrees on what is drained")
+		}
+		p.failed = failed
+	}
+	p.tried = true
+	d.settleIfTold()
+}
+
+// exchange shows a peer our marks and takes its own. With wait it has written what
+// follows when this returns.
+func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
+	timeout := peerTimeout
+	if wait {
+		timeout = peerWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req := &statepb.DrainMarks{Wait: wait}
+	if err := d.ask(ctx, func() { req.Marks = d.marks() }); err != nil {
+		return err
+	}
+	out := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.cfg.Token)
+	resp, err := statepb.NewControllersClient(p.conn).Exchange(out, req)
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = d.ask(ctx, func() { failed = d.merge(resp) })
+	return errors.Join(err, failed)
+}
+
+// tellPeers exchanges marks with all peers at once. It returns an error if there
+// are peers and none has written what follows.
+func (d *Daemon) tellPeers(ctx context.Context, wait bool) error {
+	if len(d.peers) == 0 {
+		return nil
+	}
+	errs := make(chan error, len(d.peers))
+	for _, p := range d.peers {
+		go func() { errs <- d.exchange(ctx, p, wait) }()
+	}
+	var failed []error
+	for _, p := range d.peers {
+		if err := <-errs; err != nil {
+			d.cfg.Log.Warn("peer was not told", "err", err)
+			failed = append(failed, fmt.Errorf("daemon: drained here, but peer %s does not know yet: %w", p.addr, err))
+		}
+	}
+	primary := false
+	err := d.ask(ctx, func() { primary = d.primarySomewhere() })
+	if len(failed) == len(d.peers) && !primary {
+		return errors.Join(append(failed, err)...)
+	}
+	return err
+}
+
+// primarySomewhere reports whether this controller writes to any switch.
+func (d *Daemon) primarySomewhere() bool {
+	for _, dev := range d.switches {
+		if dev.phase.Primary() {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Daemon) marks() []*statepb.DrainMark {
+	var out []*statepb.DrainMark
+	for _, m := range d.drains.Marks() {
+		out = append(out, &statepb.DrainMark{Link: uint32(m.Link), Drained: m.Drained, Version: m.Version, By: m.By})
+	}
+	return out
+}
+
+func (d *Daemon) merge(in *statepb.DrainMarks) error {
+	var marks []drains.Mark
+	for _, m := range in.GetMarks() {
+		id := fabric.LinkID(nodeID(m.GetLink()))
+		if err := d.core.CanDrain(id); err != nil {
+			return fmt.Errorf("%w: do both have the same fabric?", err)
+		}
+		marks = append(marks, drains.Mark{Link: id, Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy()})
+	}
+	return d.marked(d.drains.Merge(marks))
+}
+
+// peerService answers other controllers.
+type peerService struct {
+	statepb.UnimplementedControllersServer
+	d *Daemon
+}
+
+// PeerService returns what other controllers call, to be registered with a gRPC
+// server. It refuses whoever does not know the token, and all when there is none.
+func (d *Daemon) PeerService() statepb.ControllersServer { return &peerService{d: d} }
+
+// Exchange implements statepb.ControllersServer.
+func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*statepb.DrainMarks, error) {
+	given := ""
+	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) == 1 {
+		given = v[0]
+	}
+	if !s.d.authorized(given) {
+		return nil, status.Error(codes.PermissionDenied, "daemon: peers need the controller's token")
+	}
+	out := &statepb.DrainMarks{}
+	var failed error
+	err := s.d.ask(ctx, func() {
+		failed = s.d.merge(in)
+		out.Marks = s.d.marks()
+	})
+	if err = errors.Join(err, failed); err == nil && in.GetWait() {
+		err = s.d.idle(ctx)
+	}
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return out, nil
+}
+
+// authorized reports whether a caller's "authorization" may change things.
+func (d *Daemon) authorized(given string) bool {
+	return d.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+d.cfg.Token)) == 1
+}

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// peers is how controllers of a lab reach each other.
+type peers struct {
+	t   *testing.T
+	lis map[string]*bufconn.Listener
+}
+
+const secret = "a token of the lab"
+
+// join lets a config find the others.
+func (p *peers) join(others ...string) func(*Config) {
+	return func(c *Config) {
+		c.Token, c.Peers = secret, others
+		c.DialPeer = func(name string) (*grpc.ClientConn, error) {
+			return grpc.NewClient("passthrough:"+name, grpc.WithTransportCredentials(insecure.NewCredentials()),
+				grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second}}),
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+					if lis := p.lis[name]; lis != nil {
+						return lis.DialContext(ctx)
+					}
+					return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+				}))
+		}
+	}
+}
+
+// serve has others reach a controller by name until the returned function is called.
+func (p *peers) serve(name string, r *running) (stop func()) {
+	lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
+	statepb.RegisterControllersServer(srv, r.PeerService())
+	p.lis[name] = lis
+	done := make(chan struct{})
+	go func() { defer close(done); srv.Serve(lis) }()
+	return func() { p.lis[name] = nil; srv.Stop(); <-done }
+}
+
+// TestSharedDrains drains at either of two controllers: both know, whoever is
+// primary writes, and neither failover nor restart forgets.
+func TestSharedDrains(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := &peers{t: t, lis: map[string]*bufconn.Listener{}}
+		start := func(name, other string, own uint64) (*running, func()) {
+			r := l.run(func(c *Config) { c.Own = own; p.join(other)(c) })
+			return r, p.serve(name, r)
+		}
+		drained := func(r *running, want int) {
+			t.Helper()
+			r.until("told of drains", func(s Status) bool {
+				n := 0
+				for _, x := range s.NotUp {
+					if x.Drained {
+						n++
+					}
+				}
+				return n == want
+			})
+		}
+		a, stopA := start("a", "b", 9)
+		settle(a)
+		b, stopB := start("b", "a", 1)
+		settle(b)
+		ctx := context.Background()
+
+		if _, err := a.Drain(ctx, "agg0-core0", false, false); err != nil { // at the primary
+			t.Fatal(err)
+		}
+		drained(b, 1)
+		if _, err := b.Drain(ctx, "agg0-core1", false, false); err != nil { // at the standby
+			t.Fatal(err)
+		}
+		l.check(b) // the primary has written it
+		drained(a, 2)
+
+		// The primary dies; what it wrote stays as it is.
+		l.wrote()
+		stopA()
+		a.stop()
+		if s := settle(b); !s.Switches[0].Primary {
+			t.Fatal("the standby did not take over")
+		}
+		l.check(b)
+		if n, _ := l.wrote(); n != 0 {
+			t.Errorf("%d updates at the failover, want none", n)
+		}
+		if _, err := b.Drain(ctx, "agg0-core0", true, false); err != nil {
+			t.Fatal(err)
+		}
+
+		// It comes back without a state file and learns from its peer.
+		a, stopA = start("a", "b", 9)
+		settle(a)
+		drained(a, 1)
+		stopB()
+		b.stop()
+		settle(a)
+		synctest.Wait()
+		l.check(a)
+		if _, err := a.Drain(ctx, "agg0-core1", true, false); err != nil { // nobody to tell, but it can write
+			t.Error(err)
+		}
+		stopA()
+		a.stop()
+	})
+}
+
+// TestPeersNeedToken lets nobody drain who does not know the token.
+func TestPeersNeedToken(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		r := l.run(nil)
+		settle(r)
+		marks := &statepb.DrainMarks{Marks: []*statepb.DrainMark{{Link: uint32(l.f.Links() - 1), Drained: true, Version: 1}}}
+		for _, token := range []string{"", "Bearer ", "Bearer wrong"} {
+			ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", token))
+			if _, err := r.PeerService().Exchange(ctx, marks); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%q: %v", token, err)
+			}
+		}
+		r.stop()
+		r = l.run(func(c *Config) { c.Token = secret })
+		settle(r)
+		ctx, cancel := context.WithTimeout(metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+secret)), time.Second)
+		defer cancel()
+		if _, err := r.PeerService().Exchange(ctx, marks); err != nil {
+			t.Error(err)
+		}
+		marks.Marks[0].Link = 0 // a host's
+		if _, err := r.PeerService().Exchange(ctx, marks); status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("a host's link: %v", err)
+		}
+		settle(r)
+		r.stop()
+	})
+}

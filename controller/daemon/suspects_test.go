@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// TestSuspicion has agents report a black hole over gRPC: all are told which link
+// it is, those that are asked probe it, and all are told when it works again.
+func TestSuspicion(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		r := l.run(nil)
+		settle(r)
+		lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
+		statepb.RegisterFabricStateServer(srv, r.Service())
+		go srv.Serve(lis)
+		conn, err := grpc.NewClient("passthrough:controller", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead, err := l.f.LinkByName("tor0-agg1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.carry(dead, false) // and nobody is told
+		ctx, cancel := context.WithCancel(context.Background())
+		last := make([]*statepb.Suspect, l.f.Hosts()) // by host: what it heard last
+		probed := 0
+		ended := make(chan struct{}, l.f.Hosts())
+		var streams []grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]
+		for h := range l.f.Hosts() {
+			s, err := statepb.NewFabricStateClient(conn).Watch(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Hello{Hello: &statepb.Hello{Host: uint32(h)}}}); err != nil {
+				t.Fatal(err)
+			}
+			streams = append(streams, s)
+			go func() {
+				defer func() { ended <- struct{}{} }()
+				for {
+					u, err := s.Recv()
+					if err != nil {
+						return
+					}
+					l.mu.Lock()
+					for _, x := range u.GetSuspects() {
+						last[h] = x
+					}
+					l.mu.Unlock()
+					results := &statepb.Report{}
+					for _, p := range u.GetProbes() {
+						res := &statepb.ProbeResult{Id: p.GetId(), Sent: p.GetPackets()}
+						src, dst := l.f.ToROf(fabric.NodeID(h)), l.f.ToROf(fabric.NodeID(p.GetDst()))
+						if l.f.PathUses(src, dst, fabric.Label(p.GetLabel()), dead) && !l.carries(dead) {
+							res.Lost = res.Sent
+						}
+						results.Probes = append(results.Probes, res)
+						l.mu.Lock()
+						probed++
+						l.mu.Unlock()
+					}
+					if len(results.Probes) > 0 {
+						s.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Report{Report: results}})
+					}
+				}
+			}()
+		}
+		synctest.Wait()
+		// Two hosts of the rack time out towards several others.
+		for h := range 2 {
+			report := &statepb.Report{}
+			for _, dst := range []uint32{5, 9, 14} {
+				report.Suspicions = append(report.Suspicions, &statepb.Suspicion{
+					DstTor: uint32(l.f.ToROf(fabric.NodeID(dst))), Dst: &dst, Label: uint32(l.f.LabelFor(1, h)), Timeouts: 1,
+				})
+			}
+			report.Suspicions = append(report.Suspicions, &statepb.Suspicion{DstTor: 1 << 31, Label: 1 << 30}) // nonsense is passed over
+			if err := streams[h].Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Report{Report: report}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		heard := func(suspected, confirmed bool) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for h, s := range last {
+				if s.GetLink() != uint32(dead) || s.GetSuspected() != suspected || s.GetConfirmed() != confirmed {
+					t.Errorf("host %d heard %v", h, s)
+				}
+			}
+		}
+		heard(true, true)
+		if s := r.state(); len(s.NotUp) != 1 || !s.NotUp[0].Confirmed || !s.NotUp[0].Up {
+			t.Errorf("status: %+v", s.NotUp)
+		}
+		l.check(r) // tables do not follow
+		l.carry(dead, true)
+		heard(false, false)
+		if probed == 0 || len(r.state().NotUp) > 0 {
+			t.Errorf("%d probes; %+v", probed, r.state().NotUp)
+		}
+		cancel()
+		for range l.f.Hosts() {
+			<-ended
+		}
+		conn.Close()
+		srv.Stop()
+		r.Service().Wait()
+		r.stop()
+	})
+}

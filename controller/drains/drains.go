@@ -1,0 +1,72 @@
+// Package drains remembers which links operators have taken out of use, so that
+// several controllers, told at different times and restarted at any, come to agree.
+//
+// A [Set] holds the latest mark of each link. Marks are ordered by version and, for
+// two operators at the same time, by who took them; merging is commutative,
+// associative and idempotent, so controllers need only show each other their sets
+// now and then. A Set has no goroutine, socket or clock, and is not safe for
+// concurrent use.
+package drains
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Mark says that a link was taken out of use, or back into it.
+type Mark struct {
+	Link    fabric.LinkID
+	Drained bool
+	Version uint64
+	By      string // the controller that was asked
+}
+
+// newer reports whether m holds against o, a mark of the same link.
+func (m Mark) newer(o Mark) bool {
+	by := cmp.Compare(m.By, o.By)
+	return m.Version > o.Version || m.Version == o.Version && (by > 0 || by == 0 && m.Drained && !o.Drained)
+}
+
+// Set is the marks of a fabric's links. The zero value has none.
+type Set struct{ marks map[fabric.LinkID]Mark }
+
+// Put marks a link as somebody asks. It returns false, and changes nothing, if it is
+// marked so already.
+func (s *Set) Put(id fabric.LinkID, drained bool, by string) bool {
+	m, ok := s.marks[id]
+	if m.Drained == drained && (ok || !drained) {
+		return false
+	}
+	s.put(Mark{id, drained, m.Version + 1, by})
+	return true
+}
+
+func (s *Set) put(m Mark) {
+	if s.marks == nil {
+		s.marks = map[fabric.LinkID]Mark{}
+	}
+	s.marks[m.Link] = m
+}
+
+// Merge takes others' marks and returns those that are news.
+func (s *Set) Merge(marks []Mark) (news []Mark) {
+	for _, m := range marks {
+		if have, ok := s.marks[m.Link]; !ok || m.newer(have) {
+			s.put(m)
+			news = append(news, m)
+		}
+	}
+	return news
+}
+
+// Marks returns all marks, by link.
+func (s *Set) Marks() []Mark {
+	out := make([]Mark, 0, len(s.marks))
+	for _, m := range s.marks {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Mark) int { return cmp.Compare(a.Link, b.Link) })
+	return out
+}
