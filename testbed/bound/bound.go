@@ -11,8 +11,9 @@
 //	T >= drain(c, wire bytes of p..q over c, from A(p) + pre(c)) + post(c) + Z(q) + ack
 //
 // drain is the moment at which the bytes have crossed, if they begin at the
-// given one. It counts the cut's live links only, moment by moment: a link that
-// is out takes its capacity away for that time.
+// given one. It counts the surviving capacity of the cut's links only, in the
+// direction crossed, moment by moment: a link that is out takes its capacity
+// away for that time, one that is degraded a part of it.
 //
 // Wire bytes are payload and headers, in as few packets as the payload fits in:
 // splitting a message can only add packets.
@@ -88,9 +89,12 @@ func (p Format) smallest(payload int64) int64 {
 	return min(1, payload) + p.Header
 }
 
-// Outage takes a link's capacity away, both ways, from From until Until.
+// Outage takes capacity away from one direction of a link, from From until
+// Until.
 type Outage struct {
 	Link        fabric.LinkID
+	Up          bool        // the direction away from the hosts
+	Rate        fabric.Rate // what is left, if less than the link's own; 0: nothing
 	From, Until fabric.Time
 }
 
@@ -130,7 +134,7 @@ func CCT(f *fabric.Fabric, phases [][]Transfer, format Format, outages []Outage)
 				crossing
 				z fabric.Time
 			}{{phase, after[p+1]}, {tail, rest}} {
-				drained := b.drain(c.links, run.bytes, before[p]+run.pre)
+				drained := b.drain(c, run.bytes, before[p]+run.pre)
 				if drained == math.MaxInt64 {
 					return drained
 				}
@@ -157,6 +161,7 @@ func (c *crossing) add(o crossing) {
 
 type cut struct {
 	links  []fabric.LinkID
+	up     bool       // the direction in which they are crossed
 	phases []crossing // none if nothing crosses in any phase
 }
 
@@ -186,16 +191,19 @@ func (b *builder) measure(phases [][]Transfer) {
 	podUp, podDown := 2*(hosts+tors), 2*(hosts+tors)+pods
 	for h := range hosts {
 		links := []fabric.LinkID{f.Node(fabric.NodeID(h)).Link(1)}
-		b.cuts[hostOut+h].links, b.cuts[hostIn+h].links = links, links
+		b.cuts[hostOut+h] = cut{links: links, up: true}
+		b.cuts[hostIn+h].links = links
 	}
 	for t := range tors {
 		links := uplinksOf(f, f.ToRID(t))
-		b.cuts[torUp+t].links, b.cuts[torDown+t].links = links, links
+		b.cuts[torUp+t] = cut{links: links, up: true}
+		b.cuts[torDown+t].links = links
 	}
 	for a := range f.Aggs() {
 		pod := f.Node(f.AggID(a)).Pod
 		links := append(b.cuts[podUp+pod].links, uplinksOf(f, f.AggID(a))...)
-		b.cuts[podUp+pod].links, b.cuts[podDown+pod].links = links, links
+		b.cuts[podUp+pod] = cut{links: links, up: true}
+		b.cuts[podDown+pod].links = links
 	}
 
 	b.ack = math.MaxInt64
@@ -285,12 +293,12 @@ func (b *builder) path(src, dst fabric.NodeID) []fabric.LinkID {
 	return append(links, f.Node(dst).Link(1))
 }
 
-// drain returns when bytes have crossed the links if they begin at start, or
+// drain returns when bytes have crossed the cut if they begin at start, or
 // math.MaxInt64 if they never do.
-func (b *builder) drain(links []fabric.LinkID, bytes int64, start fabric.Time) fabric.Time {
+func (b *builder) drain(c cut, bytes int64, start fabric.Time) fabric.Time {
 	var changes []fabric.Time
 	for _, o := range b.outages {
-		if slices.Contains(links, o.Link) {
+		if o.Up == c.up && slices.Contains(c.links, o.Link) {
 			changes = append(changes, o.From, o.Until)
 		}
 	}
@@ -304,10 +312,8 @@ func (b *builder) drain(links []fabric.LinkID, bytes int64, start fabric.Time) f
 			}
 		}
 		rate := fabric.Rate(0)
-		for _, l := range links {
-			if !b.out(l, now) {
-				rate += b.f.Link(l).Rate
-			}
+		for _, l := range c.links {
+			rate += b.rate(l, c.up, now)
 		}
 		if rate > 0 {
 			if need := left / float64(rate); next == math.MaxInt64 || now+fabric.Time(need) <= next {
@@ -322,13 +328,15 @@ func (b *builder) drain(links []fabric.LinkID, bytes int64, start fabric.Time) f
 	}
 }
 
-func (b *builder) out(l fabric.LinkID, at fabric.Time) bool {
+// rate returns what a direction of a link carries at a time.
+func (b *builder) rate(l fabric.LinkID, up bool, at fabric.Time) fabric.Rate {
+	rate := b.f.Link(l).Rate
 	for _, o := range b.outages {
-		if o.Link == l && at >= o.From && at < o.Until {
-			return true
+		if o.Link == l && o.Up == up && at >= o.From && at < o.Until {
+			rate = min(rate, o.Rate)
 		}
 	}
-	return false
+	return rate
 }
 
 func uplinksOf(f *fabric.Fabric, id fabric.NodeID) []fabric.LinkID {

@@ -49,6 +49,7 @@ type direction struct {
 	queues    port
 	counters  LinkCounters
 	tap       *tap
+	gray      *gray // nil: the link loses nothing by chance
 }
 
 // serialisation returns how long the port sends a packet of that length.
@@ -76,7 +77,7 @@ func (n *Network) transmit(dir LinkDir, id packetID, p *packet) {
 	if d.tap != nil {
 		n.capture(d, p)
 	}
-	if d.down {
+	if d.down || d.gray != nil && d.gray.takes() {
 		n.lose(dir, d, id, p)
 		return
 	}

@@ -70,7 +70,6 @@ func New(c Config) (*Network, error) {
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
-	const psPerByte = 8 * fabric.Rate(fabric.Second) // at 1 b/s
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
 		for _, e := range []struct {
@@ -80,9 +79,7 @@ func New(c Config) (*Network, error) {
 			d := &n.dirs[e.d]
 			d.from, d.to, d.rate, d.delay = e.from, e.to, l.Rate, l.Delay
 			d.toHost = f.Node(e.to.Node).Tier == fabric.Host
-			if psPerByte%l.Rate == 0 {
-				d.perByte = fabric.Time(psPerByte / l.Rate)
-			}
+			d.perByte = perByte(l.Rate)
 		}
 	}
 	for i := range n.hosts {

@@ -141,6 +141,12 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 	}
 }
 
+// into fills the struct that v points to. It is for types that read a mapping in
+// a way of their own and want the plain one as well.
+func (d *decoder) into(n *yaml.Node, v any, path string) {
+	d.mapping(n, reflect.ValueOf(v).Elem(), path, 0)
+}
+
 // link fills the links of a tier. What the mapping leaves out has its default,
 // and what it says holds: a delay of zero is one, not the default.
 func (d *decoder) link(n *yaml.Node, l *fabric.LinkSpec, path string, depth int) {
@@ -292,7 +298,14 @@ func purpose(t reflect.Type, key string) string {
 		"Scheme.name":          "for example ethereal",
 		"Failure.name":         "the case's name goes into every result",
 		"Event.at":             "for example 20us after the start of the collective",
-		"Event.action":         "cut or restore",
-		"Event.detection":      "how long the switches take to notice, for example 10us",
-	}[t.Name()+"."+key]
+		"Event.action":         "cut, restore, gray, degrade or flap",
+	}[typeName(t)+"."+key]
+}
+
+// typeName returns the name that a type goes by in purpose.
+func typeName(t reflect.Type) string {
+	if t.ConvertibleTo(reflect.TypeFor[Event]()) {
+		return "Event"
+	}
+	return t.Name()
 }

@@ -27,7 +27,7 @@ func (r Run) Hash() (string, error) {
 		value any
 	}{
 		{"scenario", s}, {"collective", r.Collective}, {"scheme", r.Scheme}, {"failure", failure},
-		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)},
+		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)}, {"interventions", r.Interventions},
 	} {
 		text, err := json.Marshal(part.value)
 		if err != nil {

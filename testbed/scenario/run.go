@@ -73,12 +73,12 @@ func (s *Scenario) Expand() ([]Run, error) {
 	}
 	var runs []Run
 	for _, c := range s.Failures {
-		events, err := c.LinkEvents(f)
+		events, err := c.eventsBySeed(f, s.Seeds)
 		if err != nil {
 			return nil, err
 		}
 		notifiers := c.Notifiers
-		if len(events) == 0 {
+		if len(c.Events) == 0 {
 			notifiers = []Notifier{NotifyNone}
 		}
 		for _, op := range s.Collectives {
@@ -90,7 +90,7 @@ func (s *Scenario) Expand() ([]Run, error) {
 						}
 						runs = append(runs, Run{
 							Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
-							Failure: c, Events: events, Notifier: n, Seed: seed,
+							Failure: c, Events: events[seed], Notifier: n, Seed: seed,
 						})
 					}
 				}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -195,25 +194,6 @@ type Failure struct {
 	Notifiers []Notifier `yaml:"notifiers"`
 }
 
-// Event is one thing that happens to a link, or to all links of a node.
-type Event struct {
-	At     fabric.Time `yaml:"at" scenario:"required"` // from the start of the collective
-	Link   string      `yaml:"link"`                   // "tor0-agg0"
-	Node   string      `yaml:"node"`                   // "agg1": all its links
-	Action Action      `yaml:"action" scenario:"required"`
-	// Detection is how much later the switches at the link's ends know.
-	Detection fabric.Time `yaml:"detection" scenario:"required"`
-}
-
-// Action is what an [Event] does.
-type Action string
-
-// Actions.
-const (
-	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
-	Restore Action = "restore" // the link carries packets again
-)
-
 // Notifier is a way in which hosts learn of a dead link. The retransmission
 // timer runs under all of them.
 type Notifier string
@@ -274,54 +254,4 @@ func Default() Scenario {
 		Seeds:    Seeds{1},
 		Deadline: 100 * fabric.Millisecond,
 	}
-}
-
-// LinkEvent is an [Event] with its names resolved, for one link.
-type LinkEvent struct {
-	At        fabric.Time
-	Link      fabric.LinkID
-	Up        bool
-	Detection fabric.Time // from At until both ends know
-}
-
-// LinkEvents returns what happens to the links of f, in order of time. An event
-// of a node concerns its links that are not in that state already.
-func (c Failure) LinkEvents(f *fabric.Fabric) ([]LinkEvent, error) {
-	events := slices.Clone(c.Events)
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	var out []LinkEvent
-	down := map[fabric.LinkID]bool{}
-	for _, e := range events {
-		links, err := e.links(f)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range links {
-			up := e.Action == Restore
-			if e.Node != "" && down[l] == !up {
-				continue
-			}
-			down[l] = !up
-			out = append(out, LinkEvent{e.At, l, up, e.Detection})
-		}
-	}
-	return out, nil
-}
-
-// links returns the links an event is about.
-func (e Event) links(f *fabric.Fabric) ([]fabric.LinkID, error) {
-	if e.Link != "" {
-		l, err := f.LinkByName(e.Link)
-		return []fabric.LinkID{l}, err
-	}
-	id, err := f.NodeByName(e.Node)
-	if err != nil {
-		return nil, err
-	}
-	n := f.Node(id)
-	links := make([]fabric.LinkID, n.Ports())
-	for p := range links {
-		links[p] = n.Link(fabric.PortNo(p + 1))
-	}
-	return links, nil
 }

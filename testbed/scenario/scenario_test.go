@@ -84,7 +84,7 @@ func TestExpandDemo(t *testing.T) {
 		t.Errorf("slug %q, want %q", r.Slug(), want)
 	}
 	id, _ := r.Fabric.LinkByName("tor0-agg0")
-	events := []LinkEvent{{20 * fabric.Microsecond, id, false, 10 * fabric.Microsecond}}
+	events := []LinkEvent{{At: 20 * fabric.Microsecond, Link: id, Detection: 10 * fabric.Microsecond}}
 	if d := cmp.Diff(events, r.Events); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
@@ -176,7 +176,7 @@ func TestNodeEvents(t *testing.T) {
 		{At: 2, Node: "agg0", Action: Cut},
 		{At: 3, Node: "agg0", Action: Restore},
 	}}
-	events, err := c.LinkEvents(f)
+	events, err := c.LinkEvents(f, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

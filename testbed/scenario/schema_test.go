@@ -186,7 +186,8 @@ func TestSchemaEnums(t *testing.T) {
 		{root.Defs["host"].Properties["receiver"].Enum,
 			[]string{string(SchemeReceiver), string(GoBackN), string(SelectiveRepeat), string(IdealReceiver)}},
 		{root.Defs["host"].Properties["carrier"].Enum, []string{string(UDPSourcePort), string(IPv6FlowLabel)}},
-		{root.Defs["event"].Properties["action"].Enum, []string{string(Cut), string(Restore)}},
+		{root.Defs["event"].Properties["action"].Enum, actionNames()},
+		{root.Defs["event"].Properties["direction"].Enum, []string{string(UpWay), string(DownWay)}},
 		{root.Defs["failure"].Properties["notifiers"].Items.Enum,
 			[]string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},
 	} {

@@ -1,8 +1,6 @@
 package virtual
 
 import (
-	"math"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/bound"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
@@ -34,17 +32,5 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 		Header:  headerBytes + ipBytes(run) + frameOverhead,
 		Ack:     headerBytes + ipBytes(run) + aethBytes + frameOverhead,
 	}
-	var outages []bound.Outage
-	for _, e := range run.Events {
-		if !e.Up {
-			outages = append(outages, bound.Outage{Link: e.Link, From: e.At, Until: math.MaxInt64})
-			continue
-		}
-		for i := range outages {
-			if outages[i].Link == e.Link && outages[i].Until == math.MaxInt64 {
-				outages[i].Until = e.At
-			}
-		}
-	}
-	return bound.CCT(run.Fabric, phases, format, outages)
+	return bound.CCT(run.Fabric, phases, format, outages(run))
 }

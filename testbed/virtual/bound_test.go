@@ -135,10 +135,18 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 		link := f.LinkName(fabric.LinkID(l))
 		at := fabric.Time(rapid.IntRange(0, 20).Draw(rt, "us until the cut")) * fabric.Microsecond
 		detection := fabric.Time(rapid.IntRange(0, 10).Draw(rt, "us until detected")) * fabric.Microsecond
-		c.Events = append(c.Events, scenario.Event{At: at, Link: link, Action: scenario.Cut, Detection: detection})
+		e := scenario.Event{At: at, Link: link, Action: scenario.Cut, Detection: detection}
+		e.Direction = rapid.SampledFrom([]scenario.Direction{scenario.BothWays, scenario.UpWay, scenario.DownWay}).Draw(rt, "direction")
+		switch rapid.IntRange(0, 3).Draw(rt, "cut, gray or degraded") {
+		case 0:
+			e.Action, e.Loss = scenario.Gray, scenario.Share(rapid.IntRange(1, 100).Draw(rt, "loss"))/100
+		case 1:
+			e.Action, e.Rate = scenario.Degrade, fabric.Rate(rapid.IntRange(1, 400).Draw(rt, "rate"))*fabric.Gbps
+		}
+		c.Events = append(c.Events, e)
 		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 {
 			c.Events = append(c.Events, scenario.Event{
-				At: at + fabric.Time(out)*fabric.Microsecond, Link: link, Action: scenario.Restore, Detection: detection,
+				At: at + fabric.Time(out)*fabric.Microsecond, Link: link, Action: scenario.Restore, Detection: detection, Direction: e.Direction,
 			})
 		}
 	}

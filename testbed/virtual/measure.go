@@ -29,6 +29,7 @@ const (
 	ipv4Bytes   = 20
 	ipv6Bytes   = 40
 	aethBytes   = 4
+	rethBytes   = 16
 )
 
 // note puts an event on the timeline and into the event log.
@@ -111,7 +112,7 @@ func (w *world) measureLinks(r *report.Result) error {
 	}
 	cut := map[fabric.LinkID]bool{}
 	for _, e := range w.run.Events {
-		cut[e.Link] = cut[e.Link] || !e.Up && e.At <= w.net.Now()
+		cut[e.Link] = cut[e.Link] || e.Cuts() && e.At <= w.net.Now()
 	}
 	r.Links = make([]report.LinkLoad, 2*w.f.Links())
 	fill := func(d netsim.LinkDir, data, control int64) {

@@ -120,36 +120,6 @@ func (w *world) start() {
 	w.net.At(0, func(fabric.Time) { w.job.Start(w.post) })
 }
 
-// linkEvent cuts or restores a link. Nobody knows yet.
-func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
-	dirs := []netsim.LinkDir{netsim.Upward(e.Link), netsim.Downward(e.Link)}
-	if e.Up {
-		w.net.Restore(dirs...)
-		w.note(now, report.KindRestore, w.f.LinkName(e.Link), "")
-		return
-	}
-	w.net.Cut(dirs...)
-	if w.firstCut < 0 {
-		w.firstCut = now
-	}
-	w.note(now, report.KindCut, w.f.LinkName(e.Link), "")
-}
-
-// detect tells the switches at both ends of a link what happened to it. A run
-// whose only notifier is the time-out has switches that notice nothing.
-func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
-	if w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(netsim.Upward(e.Link)) == e.Up {
-		return
-	}
-	l := w.f.Link(e.Link)
-	w.note(now, report.KindDetect, w.f.LinkName(e.Link), upDown(e.Up))
-	for _, end := range []fabric.End{l.A, l.B} {
-		if int(end.Node) >= w.f.Hosts() {
-			w.node(end.Node).portChanged(now, end.Port, e.Up)
-		}
-	}
-}
-
 func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hosts()] }
 
 // fail ends the run: a part broke its contract.

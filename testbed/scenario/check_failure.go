@@ -1,0 +1,161 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad complain) {
+	if c.Name == "" {
+		bad(path+".name", "is empty", "give the case a name")
+	}
+	known := []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}
+	for i, n := range c.Notifiers {
+		p := fmt.Sprintf("%s.notifiers[%d]", path, i)
+		if !slices.Contains(known, string(n)) {
+			bad(p, fmt.Sprintf("unknown notifier %q", n), choose(string(n), known))
+		} else if slices.Contains(c.Notifiers[:i], n) {
+			bad(p, fmt.Sprintf("%s is in the list already", n), "remove one")
+		}
+	}
+	if len(c.Events) == 0 {
+		if len(c.Notifiers) > 0 {
+			bad(path+".notifiers", "nothing fails in this case", "add events, or remove the notifiers")
+		}
+		return
+	}
+	if len(c.Notifiers) == 0 {
+		bad(path+".notifiers", "is missing", "list who may tell the hosts, as in [timeout, quench, gnmi]; each is a run")
+	}
+	states := map[fabric.LinkID]linkState{}
+	var last fabric.Time
+	for i, e := range c.Events {
+		p := fmt.Sprintf("%s.events[%d]", path, i)
+		if e.At < last {
+			bad(p+".at", fmt.Sprintf("%v is before the event above it (%v)", e.At, last), "list events in order of time")
+		}
+		last = max(last, e.At)
+		if e.At >= s.Deadline {
+			bad(p+".at", fmt.Sprintf("%v is not before the deadline (%v)", e.At, s.Deadline), "move the event or the deadline")
+		}
+		if e.Detection > 1000*fabric.Second {
+			bad(p+".detection", fmt.Sprintf("%v is more than 1000s", e.Detection), "write for example 10us")
+		}
+		if !slices.Contains(Actions(), e.Action) {
+			names := actionNames()
+			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), choose(string(e.Action), names))
+			continue
+		}
+		e.checkAction(p, bad)
+		e.checkPlace(p, f, states, bad)
+	}
+}
+
+func actionNames() []string {
+	var names []string
+	for _, a := range Actions() {
+		names = append(names, string(a))
+	}
+	return names
+}
+
+// checkAction checks what belongs to the event's action alone.
+func (e Event) checkAction(p string, bad complain) {
+	if known := []string{string(UpWay), string(DownWay)}; e.Direction != BothWays && !slices.Contains(known, string(e.Direction)) {
+		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), choose(string(e.Direction), known)+", or leave it out for both")
+	}
+	for _, k := range []struct {
+		key    string
+		given  bool
+		action Action
+		remedy string
+	}{
+		{"loss", e.Loss != 0, Gray, "write for example 1%"},
+		{"rate", e.Rate != 0, Degrade, "write for example 100Gb/s"},
+		{"period", e.Period != 0, Flap, "write for example 100us"},
+		{"down", e.Down != 0, Flap, "write for example 20us"},
+		{"times", e.Times != 0, Flap, "write for example 10"},
+	} {
+		switch {
+		case k.given && e.Action != k.action:
+			bad(p+"."+k.key, fmt.Sprintf("belongs to action %s", k.action), "remove it")
+		case !k.given && e.Action == k.action:
+			bad(p+"."+k.key, "is missing", k.remedy)
+		}
+	}
+	if e.Action == Degrade && e.Rate < 0 {
+		bad(p+".rate", fmt.Sprintf("%v is below zero", e.Rate), "write for example 100Gb/s")
+	}
+	if e.Action != Flap {
+		return
+	}
+	if e.Times < 0 || e.Times > 10_000 {
+		bad(p+".times", fmt.Sprintf("%d is outside 1 to 10000", e.Times), "write for example 10")
+	}
+	if e.Period > 1000*fabric.Second {
+		bad(p+".period", fmt.Sprintf("%v is more than 1000s", e.Period), "write for example 100us")
+	}
+	if e.Down >= e.Period {
+		bad(p+".down", fmt.Sprintf("%v is not less than the period (%v)", e.Down, e.Period), "write less")
+	}
+}
+
+// linkState is what the events so far have done to a link.
+type linkState struct{ cut, hurt bool }
+
+// checkPlace checks which links an event is about, and that it changes them.
+func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]linkState, bad complain) {
+	var given []string
+	for _, k := range []struct {
+		key string
+		is  bool
+	}{{"link", e.Link != ""}, {"node", e.Node != ""}, {"random", e.Random != 0}} {
+		if k.is {
+			given = append(given, k.key)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		bad(p, "names neither a link nor a node", "add for example link: tor0-agg0, or random: 1%")
+		return
+	case len(given) > 1:
+		bad(p+"."+given[1], "the event names a "+given[0]+" as well", "keep one of the two")
+		return
+	case f == nil || e.Random > 0:
+		return
+	}
+	links, err := e.links(f, 0)
+	if err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "fabric: "), "; ")
+		if remedy == "" {
+			remedy = fmt.Sprintf("write for example %s; `ethereal topo --scenario FILE --format json` lists them", f.LinkName(fabric.LinkID(f.Hosts())))
+		}
+		bad(p+"."+given[0], problem, remedy)
+		return
+	}
+	for _, l := range links {
+		s := states[l]
+		state := ""
+		switch {
+		case e.Action == Restore && !s.cut && !s.hurt:
+			state = "up"
+		case (e.Action == Cut || e.Action == Flap) && s.cut:
+			state = "cut"
+		}
+		if e.Link != "" && state != "" {
+			bad(p+".action", fmt.Sprintf("%s is %s at that time already", e.Link, state), "remove the event, or correct the order")
+		}
+		switch e.Action {
+		case Cut:
+			s.cut = true
+		case Gray, Degrade:
+			s.hurt = true
+		default:
+			s = linkState{}
+		}
+		states[l] = s
+	}
+}

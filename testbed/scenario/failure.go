@@ -1,0 +1,245 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Event is one thing that happens to a link, to all links of a node, or to a
+// share of the links between switches.
+type Event struct {
+	At   fabric.Time `yaml:"at" scenario:"required"` // from the start of the collective
+	Link string      `yaml:"link"`                   // "tor0-agg0"
+	Node string      `yaml:"node"`                   // "agg1": all its links
+	// Random is the share of the links between switches that it happens to, at
+	// least one; which, the run's seed draws. Events of one share hit the same
+	// links.
+	Random Share  `yaml:"random"`
+	Action Action `yaml:"action" scenario:"required"`
+	// Direction is up (away from the hosts), down, or empty for both.
+	Direction Direction `yaml:"direction"`
+
+	Loss Share       `yaml:"loss"` // gray: each packet is lost with this probability
+	Rate fabric.Rate `yaml:"rate"` // degrade: what the link carries from then on
+	// Of a flap: it goes down Times times, each Period after the one before, and
+	// comes back after Down.
+	Period fabric.Time `yaml:"period"`
+	Down   fabric.Time `yaml:"down"`
+	Times  int         `yaml:"times"`
+
+	// Detection is how much later the switches at the link's ends know. Of a gray
+	// or degraded link they never know.
+	Detection fabric.Time `yaml:"detection"`
+}
+
+// decodeNode reads an event. Detection must be given where it means something:
+// an instant one is said, not left out.
+func (e *Event) decodeNode(d *decoder, n *yaml.Node, path string) {
+	type plain Event // has no decodeNode
+	d.into(n, (*plain)(e), path)
+	if _, ok := d.where[join(path, "detection")]; !ok && slices.Contains([]Action{Cut, Restore, Flap}, e.Action) && n.Kind == yaml.MappingNode {
+		d.fail(d.locate(path), join(path, "detection"), "is missing", "add it; how long the switches take to notice, for example 10us")
+	}
+}
+
+// Action is what an [Event] does.
+type Action string
+
+// Actions.
+const (
+	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
+	Restore Action = "restore" // the link is whole again, whatever was wrong
+	Gray    Action = "gray"    // the link loses packets at random, and nobody notices
+	Degrade Action = "degrade" // the link gets slower, and nobody notices
+	Flap    Action = "flap"    // the link goes down and comes back, again and again
+)
+
+// Actions returns all actions.
+func Actions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap} }
+
+// Direction is one way of a link.
+type Direction string
+
+// Directions.
+const (
+	BothWays Direction = ""
+	UpWay    Direction = "up"   // away from the hosts
+	DownWay  Direction = "down" // towards the hosts
+)
+
+// Share is a part of a whole, 0 to 1. In YAML it is a number or a percentage.
+type Share float64
+
+// UnmarshalText reads "1%" or "0.01".
+func (s *Share) UnmarshalText(text []byte) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v <= 1) {
+		return fmt.Errorf("%q is not a share of 0 to 1; write for example 1%% or 0.01", text)
+	}
+	*s = Share(v)
+	return nil
+}
+
+// MarshalText prints a percentage.
+func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String prints a percentage: "1%".
+func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 10, 64) + "%" }
+
+// LinkEvent is an [Event] with its names resolved, for one link.
+type LinkEvent struct {
+	At        fabric.Time
+	Link      fabric.LinkID
+	Up        bool        // the link, or its direction, is whole again
+	Detection fabric.Time // from At until both ends know
+
+	Direction Direction
+	Loss      Share       // above 0: the link turns gray, and nothing else happens
+	Rate      fabric.Rate // above 0: it gets this rate, and nothing else happens
+	// Silent: the state of no port changes, and nobody can notice.
+	Silent bool
+}
+
+// Cuts reports whether the event takes the link, or a direction, down.
+func (e LinkEvent) Cuts() bool { return !e.Up && e.Loss == 0 && e.Rate == 0 }
+
+// LinkEvents returns what happens to the links of f in a run of that seed, in
+// order of time. An event of a node or of a share of links concerns those that
+// are not in that state already.
+func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) {
+	events := slices.Clone(c.Events)
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	var out []LinkEvent
+	for _, e := range events {
+		links, err := e.links(f, seed)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			out = append(out, e.of(l)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b LinkEvent) int { return cmp.Compare(a.At, b.At) })
+	return effective(out), nil
+}
+
+// eventsBySeed returns what happens in the runs of each seed.
+func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkEvent, error) {
+	out := make(map[uint64][]LinkEvent, len(seeds))
+	random := slices.ContainsFunc(c.Events, func(e Event) bool { return e.Random > 0 })
+	for i, seed := range seeds {
+		if i > 0 && !random {
+			out[seed] = out[seeds[0]]
+			continue
+		}
+		var err error
+		if out[seed], err = c.LinkEvents(f, seed); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// effective drops events that change nothing, and marks those that no port can
+// tell.
+func effective(events []LinkEvent) []LinkEvent {
+	type state struct{ down, hurt bool }
+	now := map[fabric.LinkID]state{}
+	out := events[:0]
+	for _, e := range events {
+		s := now[e.Link]
+		switch {
+		case e.Up:
+			if !s.down && !s.hurt {
+				continue
+			}
+			e.Silent = !s.down
+			s = state{}
+		case e.Cuts():
+			if s.down {
+				continue
+			}
+			s.down = true
+		default:
+			e.Silent, s.hurt = true, true
+		}
+		now[e.Link] = s
+		out = append(out, e)
+	}
+	return out
+}
+
+// of returns what an event does to one of its links.
+func (e Event) of(l fabric.LinkID) []LinkEvent {
+	one := LinkEvent{At: e.At, Link: l, Detection: e.Detection, Direction: e.Direction}
+	switch e.Action {
+	case Restore:
+		one.Up = true
+	case Gray:
+		one.Loss = e.Loss
+	case Degrade:
+		one.Rate = e.Rate
+	case Flap:
+		var out []LinkEvent
+		for i := range fabric.Time(e.Times) {
+			down, up := one, one
+			down.At = e.At + i*e.Period
+			up.At, up.Up = down.At+e.Down, true
+			out = append(out, down, up)
+		}
+		return out
+	}
+	return []LinkEvent{one}
+}
+
+// links returns the links an event is about.
+func (e Event) links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
+	switch {
+	case e.Random > 0:
+		return randomLinks(f, e.Random, seed), nil
+	case e.Link != "":
+		l, err := f.LinkByName(e.Link)
+		return []fabric.LinkID{l}, err
+	}
+	id, err := f.NodeByName(e.Node)
+	if err != nil {
+		return nil, err
+	}
+	n := f.Node(id)
+	links := make([]fabric.LinkID, n.Ports())
+	for p := range links {
+		links[p] = n.Link(fabric.PortNo(p + 1))
+	}
+	return links, nil
+}
+
+// randomLinks draws a share of the links between switches, at least one, in
+// order of their numbers. Host links, which are numbered first, are not drawn: a
+// host has no other.
+func randomLinks(f *fabric.Fabric, share Share, seed uint64) []fabric.LinkID {
+	all := f.Links() - f.Hosts()
+	if all == 0 {
+		return nil
+	}
+	count := min(max(1, int(math.Round(float64(share)*float64(all)))), all)
+	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73)) // "links"
+	links := make([]fabric.LinkID, 0, count)
+	for _, i := range rng.Perm(all)[:count] {
+		links = append(links, fabric.LinkID(f.Hosts()+i))
+	}
+	slices.Sort(links)
+	return links
+}
