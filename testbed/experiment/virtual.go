@@ -37,7 +37,7 @@ func (v virtualWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*rep
 		run.Failure.Events = append(run.Failure.Events, events...)
 		run.Interventions = append(run.Interventions, interventions...)
 	}
-	if run.Events, err = run.Failure.LinkEvents(e.Fabric); err != nil {
+	if run.Events, err = run.Failure.LinkEvents(e.Fabric, run.Seed); err != nil {
 		return nil, err
 	}
 	return v.run(ctx, run, scenario.Observer{Happened: rec.Add})
