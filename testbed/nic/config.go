@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
 // Control is what a QP does when it hears of congestion.
@@ -63,6 +64,9 @@ type Config struct {
 	// port carries it in any case.
 	FlowLabel bool
 
+	// PKey is the partition: packets of another are foreign. 0: the default one.
+	PKey uint16
+
 	MTU      int         // bytes of payload in a full packet; 0: DefaultMTU
 	LineRate fabric.Rate // a QP's top rate; 0: the host link's
 
@@ -115,6 +119,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.PKey == 0 {
+		c.PKey = rocev2.DefaultPKey
+	}
 	if c.MTU == 0 {
 		c.MTU = DefaultMTU
 	}

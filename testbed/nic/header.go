@@ -80,7 +80,7 @@ func (s *stack) encode(b []byte, c *Config, dst fabric.NodeID, op rocev2.Opcode,
 		DstMAC: f.MAC(f.ToROf(c.Host)), SrcMAC: f.MAC(c.Host),
 		Src: f.HostAddr4(c.Host), Dst: f.HostAddr4(dst),
 		TrafficClass: ecn, TTL: hopLimit,
-		BTH: rocev2.BTHFields{Opcode: op, Migration: true, PKey: rocev2.DefaultPKey},
+		BTH: rocev2.BTHFields{Opcode: op, Migration: true, PKey: c.PKey},
 	}
 	if s.ipv6 {
 		h.Src, h.Dst = f.HostAddr6(c.Host), f.HostAddr6(dst)

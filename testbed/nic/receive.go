@@ -77,6 +77,10 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		return
 	}
 	bth := rocev2.BTH(hdr[st.bth:st.len])
+	if bth.PKey() != e.cfg.PKey {
+		e.stats.Foreign++
+		return
+	}
 	p := packet{
 		src:      src,
 		opcode:   bth.Opcode(),

@@ -20,8 +20,8 @@ type Request struct {
 // Settings say how a host's endpoint and agent behave. They start both anew.
 type Settings struct {
 	Seed uint64 `json:"seed"`
-	// Nonce goes into first sequence numbers; the same at all hosts, and another
-	// each time, so that late packets of before are told apart.
+	// Nonce goes into partition keys and first sequence numbers; the same at all
+	// hosts, and another each time, so that late packets of before are told apart.
 	Nonce  uint64            `json:"nonce"`
 	Scheme string            `json:"scheme"` // empty: ethereal
 	Params map[string]string `json:"params,omitempty"`

@@ -119,7 +119,7 @@ func (r *Rank) Configure(now fabric.Time, s control.Settings) error {
 	c := nic.Config{
 		Fabric: f, Host: r.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: fabric.Rate(s.RateBits),
 		RTO: ns(s.RTO), AckEvery: s.AckEvery, NoNudge: s.NoNudge, Control: nic.Control(congestion), CNPInterval: ns(s.MarkInterval),
-		AckLabel: balancer.AckLabel, InitialPSN: initialPSN(s.Nonce),
+		AckLabel: balancer.AckLabel, InitialPSN: initialPSN(s.Nonce), PKey: partition(s.Nonce),
 	}
 	perPacket, _ := balancer.(scheme.PacketHost)
 	if perPacket != nil {
@@ -140,9 +140,13 @@ func (r *Rank) Configure(now fabric.Time, s control.Settings) error {
 	return nil
 }
 
+// partition returns the partition of a nonce: packets of an endpoint that was are
+// then not taken for its successor's. It has full membership's bit, and is not the
+// default one.
+func partition(nonce uint64) uint16 { return 0x8000 | uint16(nonce>>20)%0x7fff }
+
 // initialPSN returns how first sequence numbers follow from the ends of a queue
-// pair and its number, another way for each nonce: packets of an endpoint that was
-// are then not taken for its successor's.
+// pair and its number, another way for each nonce.
 func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
 	return func(src, dst fabric.NodeID, qpn uint32) uint32 {
 		h := nonce ^ uint64(src)<<44 ^ uint64(dst)<<24 ^ uint64(qpn)
