@@ -1,8 +1,82 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// liveFlags are what the trials of `ethereal live` share.
+type liveFlags struct {
+	fabric  string
+	k       int
+	rate    string
+	payload int
+	seed    uint64
+}
+
+func (l *liveFlags) register(c *cobra.Command, rate string) {
+	f := c.Flags()
+	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it, instead of a fat-tree of --k")
+	f.IntVar(&l.k, "k", 4, "`K` of a fat-tree")
+	f.StringVar(&l.rate, "rate", rate, "`RATE` of all links of that fat-tree")
+	f.IntVar(&l.payload, "payload", 4096, "`BYTES` of a full packet")
+	f.Uint64Var(&l.seed, "seed", 1, "of random choices")
+}
+
+func (l *liveFlags) read() (*fabric.Fabric, error) {
+	spec := fabric.Spec{Kind: fabric.KindFatTree, K: l.k}
+	if l.fabric != "" {
+		var err error
+		if spec, err = scenario.LoadFabric(l.fabric); err != nil {
+			return nil, err
+		}
+		return fabric.New(spec)
+	}
+	var rate fabric.Rate
+	if err := rate.UnmarshalText([]byte(l.rate)); err != nil {
+		return nil, fmt.Errorf("--rate: %w", err)
+	}
+	link := fabric.LinkSpec{Rate: rate, Delay: 10 * fabric.Microsecond}
+	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
+	return fabric.New(spec)
+}
 
 // liveCommand makes `ethereal live`.
 func (a *app) liveCommand() *cobra.Command {
-	return &cobra.Command{Use: "live", Short: "Keep a live fabric for exploring", Hidden: true}
+	c := &cobra.Command{
+		Use:   "live",
+		Short: "Build a fabric of processes on this machine, to explore it or to try it",
+		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
+go when the program ends, however it ends. It takes root, or user namespaces.`,
+	}
+	c.AddCommand(a.liveReactCommand(), a.liveSoakCommand(), a.liveForgeCommand())
+	return c
+}
+
+// inSandbox calls f in namespaces of the program's own, which it starts itself
+// again for if need be.
+func inSandbox(ctx context.Context, f func(dir string) error) error {
+	dir, ok := live.Inside()
+	if ok {
+		if err := f(dir); err != nil {
+			if keep := os.Getenv("ETHEREAL_LIVE_KEEP"); keep != "" {
+				err = errors.Join(err, os.CopyFS(keep, os.DirFS(dir)))
+			}
+			return fmt.Errorf("%w: %w", errRun, err)
+		}
+		return nil
+	}
+	code, err := live.Enter(ctx, os.Args[1:])
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return endedWith(code)
 }

@@ -216,11 +216,8 @@ func (x *Fabric) switchEnded(id fabric.NodeID) {
 	if x.dying {
 		return
 	}
-	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		l := x.f.Node(id).Link(p)
-		if err := x.end(l, id).setUp(false); err != nil {
-			x.log.Error("link of a dead switch", "err", err)
-		}
+	if err := x.dark(id); err != nil {
+		x.log.Error("links of a dead switch", "err", err)
 	}
 }
 
@@ -289,10 +286,9 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	if err := os.WriteFile(x.path("targets.yaml"), switches, 0o600); err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
-	admin := x.path("admin.sock")
 	p, err := x.thread.start(x.thread.home, "controller", x.dir, []string{
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
-		"--admin", "unix:" + admin, "--event-log", x.path("controller.jsonl"), "--log-level", "info",
+		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.path("controller.jsonl"), "--log-level", "info",
 	}, nil)
 	if err != nil {
 		return err
@@ -300,15 +296,30 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	x.mu.Lock()
 	x.controller = p
 	x.mu.Unlock()
+	return x.Settled(ctx)
+}
+
+// Settled waits until the controller has all switches in hand and nothing to
+// write. Without a controller it returns at once.
+func (x *Fabric) Settled(ctx context.Context) error {
+	x.mu.Lock()
+	p := x.controller
+	x.mu.Unlock()
+	if p == nil {
+		return nil
+	}
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", admin)
+		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
 	}}, Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
 		if err := p.ended(); err != nil {
 			return true, err
 		}
-		var s struct{ Settled, Ready, Busy bool } // of daemon.Status
+		var s struct { // of daemon.Status
+			Settled, Ready, Busy bool
+			NotUp                []struct{ Name string } `json:"links_not_up"`
+		}
 		r, err := client.Get("http://controller/status")
 		if err != nil {
 			return false, err
@@ -317,8 +328,8 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
 			return false, err
 		}
-		if !s.Ready || s.Busy {
-			return false, fmt.Errorf("settled %v, ready %v, busy %v", s.Settled, s.Ready, s.Busy)
+		if !s.Ready || s.Busy || len(s.NotUp) > 0 {
+			return false, fmt.Errorf("settled %v, ready %v, busy %v, links not up: %v", s.Settled, s.Ready, s.Busy, s.NotUp)
 		}
 		return true, nil
 	})

@@ -139,7 +139,23 @@ func (x *Fabric) KillSwitch(id fabric.NodeID) error {
 	if p == nil {
 		return fmt.Errorf("live: %s is dead already", x.f.Name(id))
 	}
-	p.kill()
+	// A dead box has no carrier, from that moment on and not from when the kernel
+	// has cleared the process away.
+	p.cmd.Process.Kill() //nolint:errcheck // it has ended
+	err := x.dark(id)
+	<-p.done
+	return err
+}
+
+// dark takes all links of a switch down, at their other ends: there it is noticed
+// at once. A lost carrier the kernel may tell up to a second late.
+func (x *Fabric) dark(id fabric.NodeID) error {
+	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
+		l := x.f.Node(id).Link(p)
+		if err := x.end(l, x.f.Link(l).Peer(id).Node).setUp(false); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -152,7 +168,8 @@ func (x *Fabric) ReviveSwitch(ctx context.Context, id fabric.NodeID) error {
 		return err
 	}
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		if err := x.end(x.f.Node(id).Link(p), id).setUp(true); err != nil {
+		l := x.f.Node(id).Link(p)
+		if err := x.end(l, x.f.Link(l).Peer(id).Node).setUp(true); err != nil {
 			return err
 		}
 	}

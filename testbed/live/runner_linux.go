@@ -86,11 +86,7 @@ func (r *Runner) ready(ctx context.Context, run scenario.Run) error {
 		if err := r.fabric.StartHosts(ctx); err != nil {
 			return err
 		}
-		var sockets []string
-		for h := range run.Fabric.Hosts() {
-			sockets = append(sockets, r.fabric.Socket(fabric.NodeID(h)))
-		}
-		if r.session, err = coordinator.Open(ctx, sockets); err != nil {
+		if r.session, err = coordinator.Connect(ctx, r.fabric.Sockets()); err != nil {
 			return err
 		}
 	}

@@ -226,7 +226,7 @@ func (t *thread) close() {
 	unix.Close(t.home) //nolint:errcheck // only read
 }
 
-// waitFor polls until ok, or gives up.
+// waitFor polls until ok, or gives up. An error that comes with ok is what failed.
 func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
 	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -235,7 +235,7 @@ func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (b
 	for {
 		done, err := ok()
 		if done {
-			return nil
+			return err
 		}
 		if err != nil {
 			last = err

@@ -13,6 +13,7 @@ import (
 type ledger struct {
 	messages map[messageKey]*message
 	open     int // posted but not both received and sent
+	received int
 	bytes    int64
 	done     map[int]int64 // ranks whose part of the job is done, and when
 	faults   []error
@@ -79,6 +80,7 @@ func (l *ledger) take(e happening) {
 			return
 		}
 		m.received, m.gotCRC = true, e.CRC
+		l.received++
 		l.bytes += e.Bytes
 		if m.posted {
 			l.compare(e.Peer, e.ID, m)

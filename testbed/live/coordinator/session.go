@@ -20,6 +20,7 @@ type Session struct {
 	hosts  []*Host // by rank
 	events chan happening
 	ledger *ledger
+	next   uint64 // number of the last message of Post
 	hash   hash.Hash
 	log    io.Writer // JSON lines of events; nil: none
 }
@@ -30,8 +31,8 @@ type happening struct {
 	control.Event
 }
 
-// Open connects to hosts, by rank.
-func Open(ctx context.Context, sockets []string) (*Session, error) {
+// Connect connects to hosts, by rank.
+func Connect(ctx context.Context, sockets []string) (*Session, error) {
 	s := &Session{events: make(chan happening, 4096), ledger: newLedger(), hash: sha256.New()}
 	for rank, path := range sockets {
 		h, err := Dial(ctx, path, func(e control.Event) { s.events <- happening{rank, e} })

@@ -85,6 +85,10 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 	}
 	if s.left -= n; s.left == 0 {
 		r.arrived(now, src, s.id, g.buf[s.start:s.start+s.bytes])
+		if g.once {
+			r.engine.Deregister(key)
+			delete(r.regions, key)
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ type slot struct {
 type region struct {
 	buf   []byte
 	slots []slot // by start
+	once  bool   // it goes when its message has arrived
 }
 
 // at returns the slot of a WRITE, nil if it fits none.

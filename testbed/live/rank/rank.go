@@ -223,7 +223,7 @@ func (r *Rank) Expect(in []control.Inbound) error {
 		if m.Bytes < 1 || m.Bytes > maxAssembly {
 			return fmt.Errorf("rank: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxAssembly)
 		}
-		g := &region{buf: make([]byte, m.Bytes), slots: []slot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}}
+		g := &region{buf: make([]byte, m.Bytes), slots: []slot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}, once: true}
 		if err := r.register(m.Key, g); err != nil {
 			return err
 		}
