@@ -299,7 +299,9 @@ func (r *Rank) act(now fabric.Time) {
 	}
 	for _, f := range ready.Flip {
 		if err := r.engine.Relabel(nic.QP(f.QP), f.To); err != nil {
-			r.fault(now, err)
+			if r.qps[nic.QP(f.QP)] != nil { // else it was done before this could be
+				r.fault(now, err)
+			}
 			continue
 		}
 		if old, ok := r.flipped[nic.QP(f.QP)]; ok {
@@ -359,7 +361,10 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 }
 
 // Receive implements [softroce.Driven].
-func (r *Rank) Receive(now fabric.Time, frame []byte) { r.engine.Receive(now, frame) }
+func (r *Rank) Receive(now fabric.Time, frame []byte) {
+	r.engine.Receive(now, frame)
+	r.act(now) // the time that has passed may ask for something, too
+}
 
 // MaxFrame implements [softroce.Driven].
 func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() }
