@@ -32,11 +32,17 @@ type Inline struct {
 	qps     int     // at most so many have a label
 
 	mu   sync.RWMutex
-	set  map[QP]fabric.Label
+	set  map[QP]*labelled
 	seen map[QP]*seen
 
 	labels  [1 << fabric.LabelBits]counter
 	reasons [Reasons]counter
+}
+
+// labelled is a queue pair's label. It is replaced, not changed.
+type labelled struct {
+	label fabric.Label
+	used  atomic.Bool
 }
 
 type counter struct{ packets, bytes atomic.Uint64 }
@@ -62,7 +68,7 @@ func NewInline(ipv6 Carrier, qps int) *Inline {
 	if qps <= 0 {
 		qps = 1 << 16
 	}
-	return &Inline{carrier: ipv6, qps: qps, set: map[QP]fabric.Label{}, seen: map[QP]*seen{}}
+	return &Inline{carrier: ipv6, qps: qps, set: map[QP]*labelled{}, seen: map[QP]*seen{}}
 }
 
 // Rewrite labels a whole Ethernet frame, in place, and returns what became of
@@ -85,11 +91,15 @@ func (l *Inline) rewrite(frame []byte) Reason {
 	}
 	q := QP{f.Destination().Unmap(), f.BTH().DestQP()}
 	l.mu.RLock()
-	label, ok := l.set[q]
+	set := l.set[q]
 	l.mu.RUnlock()
-	if !ok {
+	if set == nil {
 		l.passed(q, len(frame))
 		return NoLabel
+	}
+	label := set.label
+	if !set.used.Load() {
+		set.used.Store(true)
 	}
 	if f.IPv6() && l.carrier == FlowLabel {
 		f.SetFlowLabel(rocev2.FlowLabel(label))
@@ -143,7 +153,7 @@ func (l *Inline) Set(as ...Assignment) error {
 		if _, ok := l.set[a.QP]; !ok && len(l.set) >= l.qps {
 			return fmt.Errorf("%w: %v: %d have a label", ErrFull, a.QP, len(l.set))
 		}
-		l.set[a.QP] = a.Label
+		l.set[a.QP] = &labelled{label: a.Label}
 		delete(l.seen, a.QP)
 	}
 	return nil
@@ -164,8 +174,8 @@ func (l *Inline) Clear(qps ...QP) error {
 func (l *Inline) Assignments() ([]Assignment, error) {
 	l.mu.RLock()
 	as := make([]Assignment, 0, len(l.set))
-	for q, label := range l.set {
-		as = append(as, Assignment{q, label})
+	for q, set := range l.set {
+		as = append(as, Assignment{q, set.label})
 	}
 	l.mu.RUnlock()
 	Sort(as)
@@ -212,6 +222,19 @@ func SortSeen(s []Seen) {
 	slices.SortFunc(s, func(a, b Seen) int {
 		return cmp.Or(cmp.Compare(a.Ago, b.Ago), a.QP.Dst.Compare(b.QP.Dst), cmp.Compare(a.QP.Num, b.QP.Num))
 	})
+}
+
+// Unused is of [Discoverer].
+func (l *Inline) Unused() ([]QP, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var idle []QP
+	for q, set := range l.set {
+		if !set.used.Swap(false) {
+			idle = append(idle, q)
+		}
+	}
+	return idle, nil
 }
 
 // Close is of [Labeller]. There is nothing to free.

@@ -91,6 +91,9 @@ type Discoverer interface {
 	// Unlabelled returns queue pairs whose packets were seen while they had no
 	// label, the one seen last first. Old ones are forgotten to make room.
 	Unlabelled() ([]Seen, error)
+	// Unused returns queue pairs that have a label and of which no packet
+	// passed since the last call, or since they were given it.
+	Unused() ([]QP, error)
 }
 
 // Seen is a queue pair whose packets passed without a label.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,8 @@ type Tagger struct {
 	at     []attachment
 	pinDir string
 	hook   Hook
+
+	mu sync.Mutex // of who writes labels
 }
 
 var _ labeller.Discoverer = (*Tagger)(nil)
@@ -100,6 +103,9 @@ type key struct {
 	Number uint32
 }
 
+// labelled is struct label of the program.
+type labelled struct{ Label, Used uint32 }
+
 // count is struct count of the program.
 type count struct{ Packets, Bytes uint64 }
 
@@ -118,11 +124,13 @@ func (k key) qp() labeller.QP {
 // Set is of [labeller.Labeller]. A queue pair that has a label gets another by
 // one system call.
 func (t *Tagger) Set(as ...labeller.Assignment) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, a := range as {
 		if err := a.Validate(); err != nil {
 			return err
 		}
-		k, v := keyOf(a.QP), uint32(a.Label)
+		k, v := keyOf(a.QP), labelled{Label: uint32(a.Label)}
 		err := t.o.Labels.Update(&k, &v, ebpf.UpdateExist)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
 			if err = t.o.Labels.Update(&k, &v, ebpf.UpdateAny); err == nil {
@@ -141,6 +149,8 @@ func (t *Tagger) Set(as ...labeller.Assignment) error {
 
 // Clear is of [labeller.Labeller].
 func (t *Tagger) Clear(qps ...labeller.QP) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, q := range qps {
 		if q.Validate() != nil {
 			continue // it has no label
@@ -155,18 +165,48 @@ func (t *Tagger) Clear(qps ...labeller.QP) error {
 
 // Assignments is of [labeller.Labeller].
 func (t *Tagger) Assignments() ([]labeller.Assignment, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var as []labeller.Assignment
 	var k key
-	var v uint32
+	var v labelled
 	it := t.o.Labels.Iterate()
 	for it.Next(&k, &v) {
-		as = append(as, labeller.Assignment{QP: k.qp(), Label: fabric.Label(v)})
+		as = append(as, labeller.Assignment{QP: k.qp(), Label: fabric.Label(v.Label)})
 	}
 	if err := it.Err(); err != nil {
 		return nil, explain("read the labels", err)
 	}
 	labeller.Sort(as)
 	return as, nil
+}
+
+// Unused is of [labeller.Discoverer].
+func (t *Tagger) Unused() ([]labeller.QP, error) {
+	t.mu.Lock() // else a label set meanwhile would be overwritten below
+	defer t.mu.Unlock()
+	var idle []labeller.QP
+	var used []key
+	var values []labelled
+	var k key
+	var v labelled
+	it := t.o.Labels.Iterate()
+	for it.Next(&k, &v) {
+		if v.Used == 0 {
+			idle = append(idle, k.qp())
+		} else {
+			used, values = append(used, k), append(values, labelled{Label: v.Label})
+		}
+	}
+	if err := it.Err(); err != nil {
+		return nil, explain("read the labels", err)
+	}
+	for i := range used {
+		if err := t.o.Labels.Update(&used[i], &values[i], ebpf.UpdateExist); err != nil {
+			return nil, explain("mark the labels", err)
+		}
+	}
+	return idle, nil
 }
 
 // Unlabelled is of [labeller.Discoverer].

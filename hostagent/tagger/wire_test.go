@@ -218,6 +218,11 @@ func TestFlip(t *testing.T) {
 		t.Errorf("labels seen: %v", saw)
 	}
 	t.Logf("%d flips under %d packets: labels %v", flips, n, saw)
+	for i, want := range []int{0, 1} { // used by the packets above; then not
+		if idle, err := tg.Unused(); err != nil || len(idle) != want {
+			t.Errorf("call %d of Unused: %v, %v", i, idle, err)
+		}
+	}
 	if err := tg.Clear(q); err != nil {
 		t.Fatal(err)
 	}

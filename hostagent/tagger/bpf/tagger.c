@@ -44,6 +44,11 @@ struct qp {
 	__u32 number; // 24 bits
 };
 
+struct label {
+	__u32 label;
+	__u32 used; // a packet passed since user space wrote the element
+};
+
 struct count {
 	__u64 packets;
 	__u64 bytes;
@@ -59,7 +64,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct qp);
-	__type(value, __u32);
+	__type(value, struct label);
 } labels SEC(".maps");
 
 // Queue pairs whose packets passed while they had no label.
@@ -336,7 +341,8 @@ static __always_inline void remember(struct qp *qp, __u32 bytes)
 static __always_inline int rewrite(struct __sk_buff *skb, __u32 bytes)
 {
 	struct packet p = {};
-	__u32 *label, l;
+	struct label *label;
+	__u32 l;
 	__u16 port;
 	int r = parse(skb, &p);
 
@@ -349,7 +355,9 @@ static __always_inline int rewrite(struct __sk_buff *skb, __u32 bytes)
 	}
 	if (skb->gso_size)
 		return SEGMENTED;
-	l = *label & (LABELS - 1);
+	if (!label->used) // most often it is: then the cache line stays shared
+		label->used = 1;
+	l = label->label & (LABELS - 1);
 	if (p.ipv6 && ipv6_flow_label) {
 		r = set_flow_label(skb, &p, l);
 	} else {
