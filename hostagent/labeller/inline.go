@@ -119,7 +119,7 @@ func (l *Inline) passed(q QP, bytes int) {
 		l.mu.Lock()
 		if s = l.seen[q]; s == nil {
 			s = &seen{}
-			if len(l.seen) >= min(l.qps, maxSeen) {
+			if len(l.seen) >= maxSeen {
 				l.forgetOldest()
 			}
 			l.seen[q] = s

@@ -158,13 +158,13 @@ func TestInvalid(t *testing.T) {
 
 // TestForgetsOldest floods a labeller with queue pairs nobody labels.
 func TestForgetsOldest(t *testing.T) {
-	l := labeller.NewInline(labeller.SourcePort, 4)
-	for i := range uint32(100) {
+	l := labeller.NewInline(labeller.SourcePort, 0)
+	for i := range uint32(2000) {
 		l.Rewrite(frame(t, labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: i}, 0, 0xC000))
 	}
 	seen, err := l.Unlabelled()
-	if err != nil || len(seen) != 4 {
-		t.Fatalf("%v, %v: want 4", seen, err)
+	if err != nil || len(seen) != 1024 {
+		t.Fatalf("%d, %v: want 1024", len(seen), err)
 	}
 }
 
