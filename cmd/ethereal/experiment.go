@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/testbed/experiment"
+	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
@@ -151,10 +153,20 @@ func (a *app) tellOutcome(o *experiment.Outcome, quiet bool) error {
 
 // experimentWorld returns the world that the flags name, and what to call when
 // all is over.
-func (a *app) experimentWorld(_ context.Context, flags experimentFlags) (w experiment.World, done func(), err error) {
+func (a *app) experimentWorld(ctx context.Context, flags experimentFlags) (w experiment.World, done func(), err error) {
 	switch {
 	case flags.world == experiment.Virtual:
 		return experiment.NewVirtual(experiment.Runner(a.run)), func() {}, nil
+	case flags.world == experiment.Live:
+		dir, ok := live.Inside()
+		if !ok {
+			code, err := live.Enter(ctx, os.Args[1:])
+			if err != nil {
+				return nil, nil, fmt.Errorf("%w: %w", errRun, err)
+			}
+			return nil, nil, endedWith(code)
+		}
+		return experiment.NewLive(dir, a.log), func() {}, nil
 	case slices.Contains(experiment.WorldNames(), flags.world):
 		return nil, nil, fmt.Errorf("--world: %s is not here yet", flags.world)
 	}

@@ -286,9 +286,13 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	if err := os.WriteFile(x.path("targets.yaml"), switches, 0o600); err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
+	token, err := x.writeToken()
+	if err != nil {
+		return err
+	}
 	p, err := x.thread.start(x.thread.home, "controller", x.dir, []string{
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
-		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.path("controller.jsonl"), "--log-level", "info",
+		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}, nil)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 	}
 	lost := r.addHosts(out, stats)
 	r.addLinks(out, stats, before, after)
-	if len(run.Events) > 0 {
+	if len(run.Events)+len(r.opt.Acts) > 0 {
 		out.LostToFailure = max(0, lost-out.Drops)
 	} else {
 		out.Drops = max(out.Drops, lost)

@@ -1,10 +1,12 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -25,6 +27,19 @@ type Links interface {
 	Tell(ctx context.Context, id fabric.LinkID, up bool) (at int64, err error)
 }
 
+// Act is something done to a fabric during a run.
+type Act struct {
+	At fabric.Time
+	// Event stands on the timeline, at the time that Do returns, unless its Kind
+	// is empty.
+	Event report.Event
+	// Cut lists the links that the act takes down.
+	Cut []fabric.LinkID
+	// Do does it, and returns when that was, in ns of CLOCK_MONOTONIC. An error
+	// ends the run.
+	Do func(ctx context.Context) (at int64, err error)
+}
+
 // ErrUnsupported is wrapped when a scenario asks for what hosts or links outside
 // of virtual time cannot do.
 var ErrUnsupported = errors.New("coordinator: not possible outside of virtual time")
@@ -39,6 +54,11 @@ type Options struct {
 	Lead time.Duration
 	// Send makes messages go by SEND instead of by RDMA WRITE.
 	Send bool
+	// Acts are done during the run, besides its events, in any order.
+	Acts []Act
+	// Started is told the moment of the start, in ns of CLOCK_MONOTONIC, before
+	// it comes. Nil: nobody.
+	Started func(at int64)
 	// Progress is called now and then with the time since the start. Nil: nobody.
 	Progress func(since fabric.Time)
 }
@@ -83,8 +103,7 @@ type live struct {
 type notice struct {
 	event report.Event
 	at    int64
-	down  bool // the link was cut
-	link  fabric.LinkID
+	cut   []fabric.LinkID
 	err   error
 }
 
@@ -101,7 +120,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 		opt.Lead = 50 * time.Millisecond
 	}
 	began := time.Now()
-	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, 2*len(run.Events))}
+	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, 2*len(run.Events)+len(opt.Acts))}
 	before, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -154,6 +173,9 @@ func (r *live) prepare(ctx context.Context) (before []Counted, err error) {
 		return nil, err
 	}
 	r.start = r.opt.Clock() + int64(r.opt.Lead)
+	if r.opt.Started != nil {
+		r.opt.Started(r.start)
+	}
 	begin := control.Job{At: r.start}
 	_, err = r.s.ask(ctx, func(int) control.Request { return control.Request{Job: &begin} })
 	if err == nil && r.opt.Clock() > r.start {
@@ -227,12 +249,14 @@ func (r *live) notice(n notice) error {
 		return n.err
 	}
 	n.event.Time = float64(n.at-r.start) / 1000
-	r.cuts = append(r.cuts, n.event)
-	if n.down {
-		r.cut[n.link] = true
-		if r.cutAt == 0 {
-			r.cutAt = n.at
-		}
+	if n.event.Kind != "" {
+		r.cuts = append(r.cuts, n.event)
+	}
+	for _, l := range n.cut {
+		r.cut[l] = true
+	}
+	if len(n.cut) > 0 && r.cutAt == 0 {
+		r.cutAt = n.at
 	}
 	return nil
 }
@@ -265,30 +289,51 @@ func steps(run scenario.Run) []step {
 	return out
 }
 
-// playEvents cuts and restores links when it is time.
-func (r *live) playEvents(ctx context.Context) {
+// acts returns what is to be done in a run, in order of time.
+func (r *live) acts() []Act {
 	lost := map[fabric.LinkID]bool{}
+	out := slices.Clone(r.opt.Acts)
 	for _, s := range steps(r.run) {
-		wait := time.Duration(r.start + int64(s.at/fabric.Nanosecond) - r.opt.Clock())
+		a := Act{At: s.at, Event: report.Event{Where: r.run.Fabric.LinkName(s.link)}}
+		if s.tell {
+			a.Event.Kind, a.Event.Text = report.KindDetect, upDown(s.up)
+			a.Do = func(ctx context.Context) (int64, error) {
+				if lost[s.link] == s.up {
+					return 0, errChanged
+				}
+				return r.opt.Links.Tell(ctx, s.link, s.up)
+			}
+			out = append(out, a)
+			continue
+		}
+		if a.Event.Kind = report.KindRestore; !s.up {
+			a.Event.Kind, a.Cut = report.KindCut, []fabric.LinkID{s.link}
+		}
+		a.Do = func(ctx context.Context) (int64, error) {
+			lost[s.link] = !s.up
+			return r.opt.Links.Lose(ctx, s.link, !s.up)
+		}
+		out = append(out, a)
+	}
+	slices.SortStableFunc(out, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
+	return out
+}
+
+// errChanged says that a link has changed again before its ends were to notice.
+var errChanged = errors.New("coordinator: the link has changed again since")
+
+// playEvents does what is to be done to the fabric when it is time.
+func (r *live) playEvents(ctx context.Context) {
+	for _, a := range r.acts() {
+		wait := time.Duration(r.start + int64(a.At/fabric.Nanosecond) - r.opt.Clock())
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		if s.tell && lost[s.link] == s.up {
-			continue // it has changed again since
-		}
-		n := notice{link: s.link, event: report.Event{Where: r.run.Fabric.LinkName(s.link)}}
-		if s.tell {
-			n.at, n.err = r.opt.Links.Tell(ctx, s.link, s.up)
-			n.event.Kind, n.event.Text = report.KindDetect, upDown(s.up)
-		} else {
-			lost[s.link] = !s.up
-			n.at, n.err = r.opt.Links.Lose(ctx, s.link, !s.up)
-			n.event.Kind, n.down = report.KindCut, !s.up
-			if s.up {
-				n.event.Kind = report.KindRestore
-			}
+		n := notice{event: a.Event, cut: a.Cut}
+		if n.at, n.err = a.Do(ctx); errors.Is(n.err, errChanged) {
+			continue
 		}
 		if ctx.Err() != nil {
 			return

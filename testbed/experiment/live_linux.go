@@ -1,0 +1,121 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// NewLive returns the live world. The process must be in namespaces that
+// live.Enter made; dir is for sockets and logs.
+func NewLive(dir string, log *slog.Logger) World { return &liveWorld{dir: dir, log: log} }
+
+type liveWorld struct {
+	dir string
+	log *slog.Logger
+}
+
+// Name implements [World].
+func (*liveWorld) Name() string { return Live }
+
+func insecureDial(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// Run implements [World]: every experiment has a fabric of its own.
+func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*report.Result, error) {
+	f := e.Fabric
+	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(e.Scenario.Host.Payload), QueueDepth: 512, Log: l.log})
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	if err := x.StartHosts(ctx); err != nil {
+		return nil, err
+	}
+	ways := live.Notifiers{
+		Quench: e.Notifier.Quench(), GNMI: e.Notifier.GNMI(), QuenchInterval: e.Scenario.Switch.QuenchInterval,
+		HashSeed: uint32(e.Scenario.Seeds[0]),
+	}
+	if err := x.StartController(ctx, ways); err != nil {
+		return nil, err
+	}
+	var sockets []string
+	for h := range f.Hosts() {
+		sockets = append(sockets, x.Socket(fabric.NodeID(h)))
+	}
+	session, err := coordinator.Open(ctx, sockets)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close() //nolint:errcheck // the hosts end anyway
+	h := &liveHands{x: x, f: f, ways: ways}
+	defer h.gray.heal("") //nolint:errcheck // the namespace goes, too
+	w := &wall{
+		hands: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
+		clock: live.Monotonic, eventLog: x.EventLog(),
+	}
+	for _, id := range switchesOf(f) {
+		w.gnmi[id] = "unix:" + x.Socket(id)
+	}
+	return w.run(ctx, e, rec)
+}
+
+// liveHands act on a live fabric.
+type liveHands struct {
+	x    *live.Fabric
+	f    *fabric.Fabric
+	ways live.Notifiers
+	gray grayer
+}
+
+func (h *liveHands) Link(ctx context.Context, id fabric.LinkID, up bool) (err error) {
+	if up {
+		_, err = h.x.Restore(ctx, id, live.GNMI)
+	} else {
+		_, err = h.x.Cut(ctx, id, live.GNMI)
+	}
+	return err
+}
+
+func (h *liveHands) Node(ctx context.Context, id fabric.NodeID, up bool) error {
+	if up {
+		return h.x.ReviveSwitch(ctx, id)
+	}
+	return h.x.KillSwitch(id)
+}
+
+func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+	l := h.f.Link(id)
+	var names []string
+	for _, e := range []fabric.End{l.A, l.B} {
+		if int(e.Node) < h.f.Hosts() {
+			return fmt.Errorf("%s is a host's; only links between switches turn gray here", h.f.LinkName(id))
+		}
+		names = append(names, live.InterfaceName(h.f, e))
+	}
+	return h.gray.set(h.f.LinkName(id), names, loss)
+}
+
+func (h *liveHands) Controller(ctx context.Context, up bool) error {
+	if up {
+		return h.x.StartController(ctx, h.ways)
+	}
+	return h.x.KillController()
+}
+
+func (h *liveHands) Agent(_ context.Context, id fabric.NodeID, up bool) error {
+	return h.x.StallHost(id, !up)
+}
+
+func (h *liveHands) Drain(ctx context.Context, name string, drained bool) error {
+	return h.x.Drain(ctx, name, drained)
+}
