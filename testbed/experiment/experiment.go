@@ -141,7 +141,7 @@ const (
 	wallRate     = 5 * fabric.Mbps
 	wallDeadline = 60 * fabric.Second
 	wallPayload  = 4096
-	wallRTO      = 250 * fabric.Millisecond
+	wallRTO      = 2 * fabric.Second  // above what the queues of an incast hold
 	wallMemory   = 30 * fabric.Second // of failed paths
 )
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -22,7 +24,7 @@ import (
 
 // lead is how long before a collective begins the hosts are told: on a busy
 // machine it takes its time until all have heard.
-const lead = 500 * time.Millisecond
+const lead = 2 * time.Second
 
 // hands do things to a fabric on the wall clock. What one cannot do it refuses
 // with an error that says why.
@@ -66,7 +68,7 @@ func (w *wall) run(ctx context.Context, e *Experiment, rec *Record) (*report.Res
 	var start int64
 	var offset time.Duration // of the wall clock from the monotonic one
 	opt := coordinator.Options{
-		Counters: w.counters, Clock: w.clock, Lead: lead,
+		Counters: tolerant{w.counters}, Clock: w.clock, Lead: lead,
 		Started: func(at int64) { start, offset = at, time.Duration(time.Now().UnixNano()-w.clock()) },
 	}
 	for _, s := range e.Steps {
@@ -247,4 +249,16 @@ func switchesOf(f *fabric.Fabric) []fabric.NodeID {
 		ids = append(ids, fabric.NodeID(f.Hosts()+i))
 	}
 	return slices.Clip(ids)
+}
+
+// tolerant reads counters; a switch that is dead has none.
+type tolerant struct{ coordinator.Counters }
+
+// Read implements coordinator.Counters.
+func (t tolerant) Read(ctx context.Context, id fabric.NodeID) (coordinator.Counted, error) {
+	c, err := t.Counters.Read(ctx, id)
+	if status.Code(err) == codes.Unavailable {
+		return coordinator.Counted{}, nil
+	}
+	return c, err
 }
