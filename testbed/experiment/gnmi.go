@@ -81,7 +81,7 @@ func listenPorts(ctx context.Context, client gnmi.GNMIClient, request *gnmi.Subs
 		}
 		at := clock()
 		synced = synced || m.GetSyncResponse()
-		events, err := linkstate.Decode(m.GetUpdate())
+		events, err := linkstate.Decode(m.GetUpdate(), nil)
 		if err != nil {
 			continue // what the switch says of other things
 		}
