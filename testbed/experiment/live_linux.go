@@ -52,7 +52,7 @@ func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*repor
 	for h := range f.Hosts() {
 		sockets = append(sockets, x.Socket(fabric.NodeID(h)))
 	}
-	session, err := coordinator.Open(ctx, sockets)
+	session, err := coordinator.Connect(ctx, sockets)
 	if err != nil {
 		return nil, err
 	}
