@@ -20,6 +20,31 @@ var pageFiles embed.FS
 type Page struct {
 	Title   string // defaults to the scenarios' names
 	Version string // of the program that made the results
+	Charts  bool   // show what [Charts] returns as well
+}
+
+// told returns results whose failure's name tells what else keeps them apart: the
+// scenario, where there are several, and what a sweep varied.
+func told(rs []*Result) []*Result {
+	several := len(distinct(rs, func(r *Result) string { return r.Scenario })) > 1
+	out := make([]*Result, len(rs))
+	for i, r := range rs {
+		variant := r.variantText("")
+		if !several && variant == "" {
+			out[i] = r
+			continue
+		}
+		c := *r
+		if several {
+			c.Failure = c.Scenario + ": " + c.Failure
+		}
+		if variant != "" {
+			c.Failure += ", " + variant
+		}
+		c.Variant = nil
+		out[i] = &c
+	}
+	return out
 }
 
 // HTML writes a self-contained page: findings, pictures, table, definitions.
@@ -38,11 +63,16 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 	if err != nil {
 		return fmt.Errorf("report: page: %w", err)
 	}
+	var charts []Chart
+	if p.Charts {
+		charts = Charts(rs)
+	}
+	rs = told(rs)
 	if p.Title == "" {
 		p.Title = strings.Join(distinct(rs, func(r *Result) string { return r.Scenario }), ", ")
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, newView(rs, p)); err != nil {
+	if err := t.Execute(&out, newView(rs, charts, p)); err != nil {
 		return fmt.Errorf("report: page: %w", err)
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {
@@ -53,11 +83,13 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 
 // view is what the template shows.
 type view struct {
-	Page
+	Title, Version string
+
 	Facts     []string
 	Schemes   []legend
 	Cards     []card
 	Bars      []barPanel
+	Charts    []template.HTML
 	Heat      []heatPanel
 	Timelines []timelinePanel
 	Columns   []column
@@ -99,11 +131,14 @@ func (c column) Help() string { return c.help }
 // Left reports whether the column is aligned left.
 func (c column) Left() bool { return c.left }
 
-func newView(rs []*Result, p Page) view {
+func newView(rs []*Result, charts []Chart, p Page) view {
 	v := view{
-		Page: p, Facts: facts(rs), Cards: cards(rs), Bars: barPanels(rs), Heat: heatPanels(rs),
+		Title: p.Title, Version: p.Version, Facts: facts(rs), Cards: cards(rs), Bars: barPanels(rs), Heat: heatPanels(rs),
 		Timelines: timelinePanels(rs), Columns: columns(),
 		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
+	}
+	for _, c := range charts {
+		v.Charts = append(v.Charts, template.HTML(c.SVG())) // escaped there
 	}
 	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
 	for i, s := range schemes {

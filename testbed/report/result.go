@@ -1,6 +1,11 @@
 package report
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
 
 // Result is what one run measured. As JSON it is one object on one line; its
 // schema, which says the same, is result.schema.json. Times are microseconds of
@@ -169,4 +174,18 @@ func (r *Result) Slowdown() (ratio float64, ok bool) {
 // operation returns the collective with its size.
 func (r *Result) operation() string {
 	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
+}
+
+// String names the run: scenario, failure, collective and size, notifier, scheme,
+// seed, and what a sweep varied.
+func (r *Result) String() string {
+	parts := []string{r.Scenario, r.Failure, r.operation()}
+	if r.Notifier != "none" && r.Notifier != "" {
+		parts = append(parts, r.Notifier)
+	}
+	parts = append(parts, r.Scheme, fmt.Sprintf("seed %d", r.Seed))
+	if v := r.variantText(""); v != "" {
+		parts = append(parts, v)
+	}
+	return strings.Join(parts, ", ")
 }

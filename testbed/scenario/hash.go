@@ -60,7 +60,7 @@ func withoutZeros(v any) (kept any, ok bool) {
 	case float64:
 		return x, x != 0
 	case string:
-		return x, x != "" && x != "0s" && x != "0B" && x != "0b/s"
+		return x, x != "" && x != "0s" && x != "0B" && x != "0b/s" && x != "0%"
 	case []any:
 		out := make([]any, len(x))
 		for i, e := range x {

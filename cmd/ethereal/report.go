@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// reportFlags are the flags of `ethereal report`.
+type reportFlags struct {
+	html, csv, svg string
+	only, title    string
+	quiet          bool
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	var flags reportFlags
+	c := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Show results as tables and pictures",
+		Long: `Reads results, as "ethereal bench" and "ethereal run" write them, from any number of files, and shows them
+together: a table on standard output, and, where asked for, one self-contained HTML page, or a picture per file. Of a run
+that is there more than once, the last result counts.`,
+		Example: `  ethereal report demo.jsonl
+  ethereal report a.jsonl b.jsonl --html report.html
+  ethereal report a.jsonl --only 'halving.*healthy' --svg pictures`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("report takes at least one file of results; ethereal bench and ethereal run write them")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.runReport(args, flags) },
+	}
+	f := c.Flags()
+	f.StringVar(&flags.html, "html", "", "write a self-contained HTML page to `FILE`")
+	f.StringVar(&flags.svg, "svg", "", "write each picture as a file of its own to the folder `DIR`")
+	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`; - is standard output, instead of the table")
+	f.StringVar(&flags.only, "only", "", "show only what matches `REGEXP`: scenario, failure, collective, size, notifier, scheme, seed and what varied")
+	f.StringVar(&flags.title, "title", "", "the page's `TITLE`; the scenarios' names when left out")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "no table")
+	return c
+}
+
+func (a *app) runReport(paths []string, flags reportFlags) (err error) {
+	only, err := regexp.Compile(flags.only)
+	if err != nil {
+		return fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
+	}
+	var rs []*report.Result
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("%w; name a file that ethereal bench or ethereal run --json wrote", err)
+		}
+		some, err := report.Decode(file, path)
+		if e := file.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range some {
+			if only.MatchString(r.String()) {
+				rs = append(rs, r)
+			}
+		}
+	}
+	rs = report.Distinct(rs)
+	if len(rs) == 0 {
+		return fmt.Errorf("--only: no result of %d files matches", len(paths))
+	}
+	write := func(flag, path string, what func(io.Writer) error) (err error) {
+		file, err := create(flag, path)
+		if err != nil {
+			return err
+		}
+		defer closeFile(file, &err)
+		return what(file)
+	}
+	switch {
+	case flags.csv == "-":
+		err = report.CSV(a.stdout, rs)
+	case flags.csv != "":
+		err = write("--csv", flags.csv, func(w io.Writer) error { return report.CSV(w, rs) })
+	}
+	if err == nil && !flags.quiet && flags.csv != "-" {
+		err = report.Summary(a.stdout, rs)
+	}
+	if err == nil && flags.html != "" {
+		err = write("--html", flags.html, func(w io.Writer) error {
+			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true})
+		})
+	}
+	if err != nil || flags.svg == "" {
+		return err
+	}
+	if err := os.MkdirAll(flags.svg, 0o777); err != nil {
+		return openError("--svg", err)
+	}
+	for _, c := range report.Charts(rs) {
+		path := filepath.Join(flags.svg, c.Name+".svg")
+		if err := write("--svg", path, func(w io.Writer) error { _, err := io.WriteString(w, c.SVG()); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

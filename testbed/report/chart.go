@@ -1,0 +1,254 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strings"
+)
+
+// Chart is a picture of numbers: lines over an axis, or bars in groups. Its SVG
+// stands alone, as a file, and inside a page.
+type Chart struct {
+	Name   string // of a file: letters, digits and dashes
+	Title  string
+	XLabel string
+	YLabel string
+	LogX   bool
+	LogY   bool
+	Groups []string // of bars; nil: lines
+	Series []Series
+}
+
+// Series is the points of one name.
+type Series struct {
+	Name   string
+	Color  int // of the palette
+	Points []Point
+}
+
+// Point is a value and its range over seeds. In a chart of bars X is the
+// group's number.
+type Point struct {
+	X, Y      float64
+	Low, High float64
+	Missing   bool // of a bar: none of the runs finished
+}
+
+// palette are the colours of series; they read on white and on dark grey.
+var palette = [...]string{
+	"#2f86c8", "#e8883a", "#3fa36c", "#b05cc0", "#c2a020", "#d04a6e", "#20a0a8", "#7d8794", "#8c6d4f", "#6a7fdb", "#9ab84a", "#e06fb0",
+}
+
+func seriesColor(i int) string { return palette[max(i, 0)%len(palette)] }
+
+// Geometry of charts, in SVG units.
+const (
+	chartWidth  = 760.0
+	chartHeight = 320.0
+	plotLeft    = 66.0
+	plotRight   = chartWidth - 12
+	plotTop     = 34.0
+	plotBottom  = chartHeight - 46
+	legendRow   = 17.0
+)
+
+// axis maps values to a line of the picture.
+type axis struct {
+	min, max float64
+	log      bool
+	from, to float64
+}
+
+func (a axis) at(v float64) float64 {
+	if a.log {
+		return logarithmic{a.min, a.max, a.from, a.to}.at(v)
+	}
+	return a.from + (a.to-a.from)*(v-a.min)/(a.max-a.min)
+}
+
+// ticks returns marks at round values: of few decades also 2 and 5.
+func (a axis) ticks() []tick {
+	if !a.log {
+		var out []tick
+		for _, t := range (linear{max: a.max, from: 0, to: 1}).ticks(6) {
+			t.X = a.from + (a.to-a.from)*t.X
+			out = append(out, t)
+		}
+		return out
+	}
+	var out []tick
+	few := a.max/a.min < 200
+	for e := math.Floor(math.Log10(a.min)); e <= math.Log10(a.max); e++ {
+		for _, m := range []float64{1, 2, 5} {
+			v := m * math.Pow(10, e)
+			if v >= a.min*(1-1e-9) && v <= a.max*(1+1e-9) && (m == 1 || few) {
+				out = append(out, tick{X: a.at(v), Label: short(v)})
+			}
+		}
+	}
+	return out
+}
+
+// scales returns the axes that hold all points.
+func (c Chart) scales() (x, y axis) {
+	x = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogX, from: plotLeft, to: plotRight}
+	y = axis{min: math.Inf(1), max: math.Inf(-1), log: c.LogY, from: plotBottom, to: plotTop}
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			x.min, x.max = min(x.min, p.X), max(x.max, p.X)
+			if !p.Missing {
+				y.min, y.max = min(y.min, p.Y, p.Low), max(y.max, p.Y, p.High)
+			}
+		}
+	}
+	for _, a := range []*axis{&x, &y} {
+		switch {
+		case math.IsInf(a.min, 0):
+			a.min, a.max = 0, 1
+		case a.log && !(a.min > 0):
+			a.min = max(a.max/1e6, 1e-12)
+		case a == &y && !a.log:
+			a.min = min(0, a.min)
+		}
+		if a.log && a.max <= a.min {
+			a.max = a.min * 10
+		}
+		if a.max <= a.min {
+			a.max = a.min + 1
+		}
+	}
+	if y.log {
+		y.min, y.max = y.min/1.15, y.max*1.15
+	} else {
+		y.max *= 1.04
+	}
+	return x, y
+}
+
+// SVG returns the picture.
+func (c Chart) SVG() string {
+	var b strings.Builder
+	rows := legendRows(c.Series)
+	height := chartHeight + float64(rows)*legendRow
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-label="%s">`, px(chartWidth), px(height), html.EscapeString(c.Title))
+	b.WriteString("<style>.c-t{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#6b7785}" +
+		".c-h{font:600 13.5px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#4a5664}" +
+		".c-g{stroke:#8a95a3;stroke-opacity:.25}.c-w{stroke:#6b7785;stroke-width:1.2}" +
+		"@media (prefers-color-scheme:dark){.c-t{fill:#a3afbd}.c-h{fill:#d5dce4}.c-w{stroke:#a3afbd}}</style>\n")
+	text := func(x, y float64, class, anchor, s string) {
+		fmt.Fprintf(&b, `<text class="%s" x="%s" y="%s" text-anchor="%s">%s</text>`+"\n", class, px(x), px(y), anchor, html.EscapeString(s))
+	}
+	text(0, 15, "c-h", "start", c.Title)
+	x, y := c.scales()
+	for _, t := range y.ticks() {
+		fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%s" y1="%s" y2="%[3]s"/>`, px(plotLeft), px(plotRight), px(t.X))
+		text(plotLeft-6, t.X+4, "c-t", "end", t.Label)
+	}
+	fmt.Fprintf(&b, `<text class="c-t" transform="translate(13 %s) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
+		px((plotTop+plotBottom)/2), html.EscapeString(c.YLabel))
+	text((plotLeft+plotRight)/2, plotBottom+36, "c-t", "middle", c.XLabel)
+	if c.Groups != nil {
+		c.bars(&b, y, text)
+	} else {
+		for _, t := range x.ticks() {
+			fmt.Fprintf(&b, `<line class="c-g" x1="%s" x2="%[1]s" y1="%s" y2="%s"/>`, px(t.X), px(plotTop), px(plotBottom))
+			text(t.X, plotBottom+16, "c-t", "middle", t.Label)
+		}
+		c.lines(&b, x, y)
+	}
+	c.legend(&b, text)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func (c Chart) lines(b *strings.Builder, x, y axis) {
+	for _, s := range c.Series {
+		color := seriesColor(s.Color)
+		var path strings.Builder
+		for i, p := range s.Points {
+			op := "L"
+			if i == 0 {
+				op = "M"
+			}
+			fmt.Fprintf(&path, "%s%s %s", op, px(x.at(p.X)), px(y.at(p.Y)))
+		}
+		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" d="%s"/>`+"\n", color, path.String())
+		if len(s.Points) > 15 {
+			continue // a distribution: no marks
+		}
+		for _, p := range s.Points {
+			c.whisker(b, x.at(p.X), p, y)
+			fmt.Fprintf(b, `<circle cx="%s" cy="%s" r="3.2" fill="%s"><title>%s: %s</title></circle>`,
+				px(x.at(p.X)), px(y.at(p.Y)), color, html.EscapeString(s.Name), number(p.Y))
+		}
+		b.WriteString("\n")
+	}
+}
+
+func (c Chart) whisker(b *strings.Builder, x float64, p Point, y axis) {
+	if p.High > p.Low {
+		fmt.Fprintf(b, `<path class="c-w" fill="none" d="M%s %sh6m-3 0V%sm-3 0h6"/>`, px(x-3), px(y.at(p.Low)), px(y.at(p.High)))
+	}
+}
+
+func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, anchor, s string)) {
+	group := (plotRight - plotLeft) / float64(len(c.Groups))
+	width := min(group*0.86/float64(max(len(c.Series), 1)), 34)
+	for g, name := range c.Groups {
+		text(plotLeft+group*(float64(g)+0.5), plotBottom+16, "c-t", "middle", name)
+	}
+	for i, s := range c.Series {
+		color := seriesColor(s.Color)
+		for _, p := range s.Points {
+			left := plotLeft + group*(p.X+0.5) + width*(float64(i)-float64(len(c.Series))/2)
+			top, style, value := y.at(p.Y), `fill-opacity="1"`, number(p.Y)
+			if p.Missing {
+				top, style, value = plotTop, `fill-opacity=".15" stroke-dasharray="4 3" stroke="`+color+`"`, "did not finish"
+			}
+			fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" fill="%s" %s><title>%s, %s: %s</title></rect>`,
+				px(left), px(top), px(width*0.9), px(max(plotBottom-top, 0)), color, style,
+				html.EscapeString(s.Name), html.EscapeString(c.Groups[int(p.X)]), value)
+			if !p.Missing {
+				c.whisker(b, left+width*0.45, p, y)
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+// legendRows returns how many rows the legend takes.
+func legendRows(series []Series) int {
+	x, rows := plotLeft, 1
+	for _, s := range series {
+		w := legendWidth(s.Name)
+		if x+w > plotRight && x > plotLeft {
+			x, rows = plotLeft, rows+1
+		}
+		x += w
+	}
+	return rows
+}
+
+func legendWidth(name string) float64 { return 30 + 6.8*float64(len([]rune(name))) }
+
+func (c Chart) legend(b *strings.Builder, text func(x, y float64, class, anchor, s string)) {
+	x, y := plotLeft, chartHeight+8
+	for _, s := range c.Series {
+		w := legendWidth(s.Name)
+		if x+w > plotRight && x > plotLeft {
+			x, y = plotLeft, y+legendRow
+		}
+		fmt.Fprintf(b, `<rect x="%s" y="%s" width="11" height="11" rx="2" fill="%s"/>`, px(x), px(y-10), seriesColor(s.Color))
+		text(x+16, y, "c-t", "start", s.Name)
+		x += w
+	}
+}
+
+// px prints a coordinate.
+func px(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "0"
+	}
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+}

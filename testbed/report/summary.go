@@ -1,0 +1,93 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Summary writes a table of any set of results: one section for what is the same
+// but for the scheme, and in it one line per scheme with the mean and the range
+// over seeds. Beside the multiple of the lower bound stands that of the first
+// scheme's time.
+func Summary(w io.Writer, rs []*Result) error {
+	var out bytes.Buffer
+	rs = Distinct(rs)
+	if len(rs) == 0 {
+		out.WriteString("no results\n")
+	}
+	order := distinct(rs, func(r *Result) string { return r.Scheme })
+	for i, g := range groups(rs, func(r *Result) string { return r.operation() + "\x00" + r.circumstances() }) {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		fmt.Fprintf(&out, "%s, %s", g[0].operation(), g[0].circumstances())
+		if b := spreadOf(g, bound); b.n > 0 {
+			fmt.Fprintf(&out, "  (lower bound %s us)", rangeText(b))
+		}
+		out.WriteByte('\n')
+		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(t, "scheme\tseeds\tCCT us\tleast\tlargest\tx bound\tx first\tQPs\ttime-outs\tresent\t")
+		var first float64
+		for _, s := range byScheme(g, order) {
+			c, x := spreadOf(s, cct), spreadOf(s, slowdown)
+			cells := []string{"", "", "", "", ""}
+			if c.n > 0 {
+				if first == 0 {
+					first = c.mean
+				}
+				cells = []string{number(c.mean), number(c.min), number(c.max), fixed(x.mean, x.n), fixed(c.mean/first, c.n)}
+			}
+			if missing := (row{results: s}).incomplete(); missing != "" {
+				cells[0] = strings.TrimSpace(cells[0] + " (" + missing + ")")
+			}
+			qps := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.QPsPerHostMax), true })
+			timeouts := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Timeouts), true })
+			resent := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Retransmissions), true })
+			fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%s\t%s\t\n", s[0].Scheme, len(s), strings.Join(cells, "\t"), qps.max,
+				short(timeouts.mean), strconv.FormatFloat(resent.mean, 'f', 0, 64))
+		}
+		if err := t.Flush(); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func fixed(v float64, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
+}
+
+// CSV writes a line for each result, for other programs' tables.
+func CSV(w io.Writer, rs []*Result) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"scenario", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
+		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256"}}
+	for _, r := range Distinct(rs) {
+		rows = append(rows, []string{r.Scenario, r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
+			strconv.FormatUint(r.Seed, 10), csvNumber(r.CCT), csvNumber(r.Bound), strconv.Itoa(r.QPsPerHostMax),
+			strconv.FormatInt(r.Timeouts, 10), strconv.FormatInt(r.Retransmissions, 10), strconv.FormatInt(r.LostToFailure, 10),
+			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256})
+	}
+	if err := out.WriteAll(rows); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func csvNumber(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'f', -1, 64)
+}
