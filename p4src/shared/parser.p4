@@ -4,6 +4,11 @@
 #ifndef ETHEREAL_PARSER_P4
 #define ETHEREAL_PARSER_P4
 
+// What an architecture does with the IPv4 header in the parser, if anything.
+#ifndef ETHEREAL_IPV4_EXTRACTED
+#define ETHEREAL_IPV4_EXTRACTED
+#endif
+
 #define ETHEREAL_PARSER_STATES                                  \
     state parse_ethernet {                                      \
         packet.extract(hdr.ethernet);                           \
@@ -29,6 +34,7 @@
     }                                                           \
     state parse_ipv4 {                                          \
         packet.extract(hdr.ipv4);                               \
+        ETHEREAL_IPV4_EXTRACTED                                 \
         transition select(hdr.ipv4.ihl, hdr.ipv4.fragment, hdr.ipv4.protocol) { \
             (5, 0, PROTOCOL_UDP): parse_udp;                    \
             default: accept;                                    \

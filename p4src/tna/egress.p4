@@ -1,0 +1,198 @@
+// Egress: ECN marking from the queue, counters, and the source quench.
+
+parser EgressParser(packet_in packet, out egress_headers_t hdr, out egress_metadata_t meta,
+                    out egress_intrinsic_metadata_t intrinsic) {
+    Checksum() ipv4_sum;
+
+    state start {
+        packet.extract(intrinsic);
+        transition select(packet.lookahead<bit<8>>()) {
+            KIND_QUENCH: parse_mirror;
+            default: parse_bridge;
+        }
+    }
+    state parse_mirror {
+        packet.extract(hdr.mirror);
+        transition parse_ethernet;
+    }
+    state parse_bridge {
+        packet.extract(hdr.bridge);
+        transition parse_ethernet;
+    }
+    ETHEREAL_PARSER_STATES
+}
+
+control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
+               in egress_intrinsic_metadata_t intrinsic,
+               in egress_intrinsic_metadata_from_parser_t from_parser,
+               inout egress_intrinsic_metadata_for_deparser_t for_deparser,
+               inout egress_intrinsic_metadata_for_output_port_t for_port) {
+    // RoCEv2 data; everything else. By egress port.
+    @name(".port_tx_data")
+    Counter<bit<64>, PortId_t>(512, CounterType_t.PACKETS_AND_BYTES) port_tx_data;
+    @name(".port_tx_control")
+    Counter<bit<64>, PortId_t>(512, CounterType_t.PACKETS_AND_BYTES) port_tx_control;
+    Random<bit<16>>() random;
+
+    // Marks with certainty from kmax up, with a probability that rises from 0 to
+    // pmax/65536 between kmin and kmax. kmin == kmax is DCTCP's step. The chip
+    // cannot multiply: between the two the line is a staircase of powers of two,
+    // off by less than a factor of two. Depths are in cells of the packet buffer.
+    @name(".mark_between")
+    action mark_between(bit<19> kmin, bit<19> kmax, bit<16> pmax) {
+        meta.over_min = intrinsic.deq_qdepth - kmin;
+        meta.over_max = intrinsic.deq_qdepth - kmax;
+        meta.ecn_pmax = pmax;
+        meta.ecn_on = 1;
+    }
+    @name(".ecn_profile")
+    table ecn_profile {
+        key = { intrinsic.egress_port: exact @name("port"); }
+        actions = { mark_between; NoAction; }
+        default_action = NoAction;
+        size = 512;
+    }
+
+#define HALVE(n) action halve_##n() { meta.threshold = meta.ecn_pmax >> n; }
+    HALVE(0) HALVE(1) HALVE(2) HALVE(3) HALVE(4) HALVE(5) HALVE(6) HALVE(7)
+    HALVE(8) HALVE(9) HALVE(10) HALVE(11) HALVE(12) HALVE(13) HALVE(14) HALVE(15)
+    action never() { meta.threshold = 0; }
+
+    // pmax * (depth - kmin) / (kmax - kmin), by the highest bits of the two.
+    @name(".ecn_curve")
+    table ecn_curve {
+        key = {
+            meta.over_min: ternary @name("over");
+            meta.span: ternary @name("span");
+        }
+        actions = {
+            halve_0; halve_1; halve_2; halve_3; halve_4; halve_5; halve_6; halve_7;
+            halve_8; halve_9; halve_10; halve_11; halve_12; halve_13; halve_14; halve_15;
+            never;
+        }
+        const default_action = never;
+        const entries = {
+#include "ecn_curve.p4"
+        }
+    }
+
+    action throw_dice() { meta.roll = random.get(); }
+    action compare() { meta.excess = meta.threshold |-| meta.roll; }
+    action mark_v4() { hdr.ipv4.ecn = ECN_CE; }
+    action mark_v6() { hdr.ipv6.ecn = ECN_CE; }
+
+    // The mirror of a packet whose port was dead becomes a word to its source,
+    // and goes back where the packet came from.
+    action become_quench() {
+        mac_t mac = hdr.ethernet.src;
+        hdr.ethernet.src = hdr.ethernet.dst;
+        hdr.ethernet.dst = mac;
+        hdr.quench.setValid();
+        hdr.quench.version = 1;
+        hdr.quench.flags = 0;
+        hdr.quench.labelled = hdr.mirror.labelled;
+        hdr.quench.rerouted = hdr.mirror.rerouted;
+        hdr.quench.label = hdr.mirror.label;
+        hdr.quench.switch_id = hdr.mirror.switch_id;
+        hdr.quench.port = hdr.mirror.port;
+        hdr.quench.reserved = 0;
+        hdr.quench.epoch = hdr.mirror.epoch;
+        hdr.quench.pad_qp = 0;
+        hdr.quench.dst_qp = hdr.bth.dst_qp;
+        hdr.quench.pad_psn = 0;
+        hdr.quench.psn = hdr.bth.psn;
+        hdr.udp.src = UDP_QUENCH;
+        hdr.udp.dst = UDP_QUENCH;
+        hdr.udp.length = 8 + QUENCH_BYTES;
+        hdr.udp.checksum = 0;
+    }
+    action quench_v4() {
+        bit<32> address = hdr.ipv4.src;
+        hdr.ipv4.src = hdr.ipv4.dst;
+        hdr.ipv4.dst = address;
+        hdr.ipv4.dscp = DSCP_NETWORK_CONTROL;
+        hdr.ipv4.ecn = ECN_NOT_ECT;
+        hdr.ipv4.ttl = 64;
+        hdr.ipv4.id = 0;
+        hdr.ipv4.total_length = 20 + 8 + QUENCH_BYTES;
+    }
+    action quench_v6() {
+        bit<128> address = hdr.ipv6.src;
+        hdr.ipv6.src = hdr.ipv6.dst;
+        hdr.ipv6.dst = address;
+        hdr.ipv6.dscp = DSCP_NETWORK_CONTROL;
+        hdr.ipv6.ecn = ECN_NOT_ECT;
+        hdr.ipv6.hop_limit = 64;
+        hdr.ipv6.flow_label = 0;
+        hdr.ipv6.payload_length = 8 + QUENCH_BYTES;
+    }
+
+    apply {
+        if (hdr.mirror.isValid()) {
+            become_quench();
+            if (hdr.ipv4.isValid()) { quench_v4(); } else { quench_v6(); }
+            hdr.bth.setInvalid();
+        } else if (hdr.bth.isValid() && hdr.bth.opcode != BTH_ACK && hdr.bth.opcode != BTH_ATOMIC_ACK &&
+                   hdr.bth.opcode != BTH_CNP) {
+            meta.is_data = 1;
+        }
+
+        if (meta.is_data == 0) {
+            port_tx_control.count(intrinsic.egress_port);
+        } else {
+            port_tx_data.count(intrinsic.egress_port);
+            ecn_profile.apply();
+            if (meta.ecn_on == 1) {
+                meta.span = meta.over_min - meta.over_max;
+                throw_dice();
+                ecn_curve.apply();
+                compare();
+                // The sign bit: the depth is below.
+                if (meta.over_max[18:18] == 0 || (meta.over_min[18:18] == 0 && meta.excess != 0)) {
+                    if (hdr.ipv4.isValid()) {
+                        if (hdr.ipv4.ecn != ECN_NOT_ECT) { mark_v4(); }
+                    } else if (hdr.ipv6.ecn != ECN_NOT_ECT) {
+                        mark_v6();
+                    }
+                }
+            }
+        }
+    }
+}
+
+control EgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_metadata_t meta,
+                       in egress_intrinsic_metadata_for_deparser_t for_deparser) {
+    Checksum() ipv4_sum;
+    Checksum() quench_v4_sum;
+    Checksum() quench_v6_sum;
+
+    apply {
+        if (hdr.quench.isValid() && hdr.ipv4.isValid()) {
+            hdr.ipv4.checksum = quench_v4_sum.update({
+                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length,
+                hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol,
+                hdr.ipv4.src, hdr.ipv4.dst });
+        } else if (hdr.ipv4.isValid()) {
+            hdr.ipv4.checksum = ipv4_sum.update({
+                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
+                hdr.ipv4.ttl, hdr.ipv4.protocol, meta.ipv4_rest });
+        }
+        // IPv6 has no header checksum, so UDP's is not optional.
+        if (hdr.quench.isValid() && hdr.ipv6.isValid()) {
+            hdr.udp.checksum = quench_v6_sum.update({
+                hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.next_header, hdr.udp.length,
+                hdr.udp.src, hdr.udp.dst, hdr.udp.length,
+                hdr.quench.version, hdr.quench.flags, hdr.quench.labelled, hdr.quench.rerouted,
+                hdr.quench.label, hdr.quench.switch_id, hdr.quench.port, hdr.quench.reserved,
+                hdr.quench.epoch, hdr.quench.pad_qp, hdr.quench.dst_qp, hdr.quench.pad_psn,
+                hdr.quench.psn }, true);
+        }
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.vlan);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.quench);
+        packet.emit(hdr.bth);
+    }
+}

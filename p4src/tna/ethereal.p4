@@ -1,0 +1,44 @@
+// Ethereal for Tofino: TNA (Tofino 1) and T2NA (Tofino 2).
+//
+// The tables, actions and counters are those of v1model/ethereal.p4, under the
+// same names and with the same parameters. Where the chip can do better than
+// v1model says, it does:
+//
+//   - a dead port is learnt from the packet generator's port-down event, with no
+//     CPU in the way; a port-event packet from the CPU does the same, and says
+//     when the port is back;
+//   - the way round a dead uplink is the action selector itself: the event clears
+//     the port's bit in the selector's live members, so `ecmp` answers with a
+//     live one, and v1model's first_live and port_of_uplink are not needed;
+//   - the source quench is an ingress mirror of the packet, cut to its headers by
+//     the mirror session.
+//
+// What differs is listed in docs/tofino.md.
+#include <core.p4>
+#if __TARGET_TOFINO__ == 2
+#include <t2na.p4>
+#else
+#include <tna.p4>
+#endif
+
+#include "../shared/headers.p4"
+#include "sizes.p4"
+#include "tna_headers.p4"
+
+// The IPv4 header checksum is corrected for the fields that change, as in RFC
+// 1624: the parser takes them off the old sum, the deparser adds the new ones.
+// A header that came broken stays broken, and options need not be known.
+#define ETHEREAL_IPV4_EXTRACTED                                         \
+        ipv4_sum.subtract({ hdr.ipv4.checksum });                       \
+        ipv4_sum.subtract({ hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, \
+                            hdr.ipv4.ttl, hdr.ipv4.protocol });         \
+        meta.ipv4_rest = ipv4_sum.get();
+#include "../shared/parser.p4"
+
+#include "ingress.p4"
+#include "egress.p4"
+
+Pipeline(IngressParser(), Ingress(), IngressDeparser(),
+         EgressParser(), Egress(), EgressDeparser()) pipe;
+
+Switch(pipe) main;

@@ -1,0 +1,398 @@
+// Ingress: port events, routing, the label, liveness and the way round.
+
+parser IngressParser(packet_in packet, out ingress_headers_t hdr, out ingress_metadata_t meta,
+                     out ingress_intrinsic_metadata_t intrinsic) {
+    Checksum() ipv4_sum;
+
+    state start {
+        packet.extract(intrinsic);
+        packet.advance(PORT_METADATA_SIZE);
+        transition select(intrinsic.ingress_port) {
+            PKTGEN_PORT &&& PKTGEN_PORT_MASK: parse_port_down;
+            default: parse_ethernet;
+        }
+    }
+    state parse_port_down {
+        packet.extract(hdr.port_down);
+        transition accept;
+    }
+    ETHEREAL_PARSER_STATES
+}
+
+control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
+                in ingress_intrinsic_metadata_t intrinsic,
+                in ingress_intrinsic_metadata_from_parser_t from_parser,
+                inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
+                inout ingress_intrinsic_metadata_for_tm_t for_tm) {
+    // 0 while the port lives, else the epoch of its down event.
+    @name(".port_down")
+    Register<bit<32>, PortId_t>(512, 0) port_down;
+    RegisterAction<bit<32>, PortId_t, bit<32>>(port_down) read_port_down = {
+        void apply(inout bit<32> value, out bit<32> epoch) { epoch = value; }
+    };
+    RegisterAction<bit<32>, PortId_t, bit<32>>(port_down) write_port_down = {
+        void apply(inout bit<32> value) { value = meta.event_epoch; }
+    };
+    // Counts the port-down events of the packet generator, which have no epoch.
+    @name(".port_epoch")
+    Register<bit<32>, PortId_t>(512, 0) port_epoch;
+    RegisterAction<bit<32>, PortId_t, bit<32>>(port_epoch) next_epoch = {
+        void apply(inout bit<32> value, out bit<32> epoch) {
+            value = value + 1;
+            epoch = value;
+        }
+    };
+    // When a source was last quenched for a port. It counts as long ago when the
+    // clock has wrapped since.
+    @name(".quench_last")
+    Register<bit<32>, quench_slot_t>(QUENCH_SLOTS, 0) quench_last;
+    RegisterAction<bit<32>, quench_slot_t, bit<1>>(quench_last) claim_quench = {
+        void apply(inout bit<32> last, out bit<1> due) {
+            due = 0;
+            if (last <= meta.due_before || last > meta.now) {
+                last = meta.now;
+                due = 1;
+            }
+        }
+    };
+
+    @name(".fallback")
+    Counter<bit<64>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) fallback;
+    @name(".drops")
+    Counter<bit<64>, bit<8>>(6, CounterType_t.PACKETS_AND_BYTES) drops;
+    @name(".source_route_counter")
+    DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) source_route_counter;
+
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) hash_v4;
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) hash_v6;
+    Hash<quench_slot_t>(HashAlgorithm_t.CRC32) slot_v4;
+    Hash<quench_slot_t>(HashAlgorithm_t.CRC32) slot_v6;
+
+    @name(".ecmp_members")
+    ActionProfile(ECMP_MEMBERS) ecmp_members;
+    Hash<bit<14>>(HashAlgorithm_t.CRC16) ecmp_hash;
+    // One bit a member, set while it may be chosen.
+    @name(".ecmp_live")
+    Register<bit<1>, bit<32>>(131072) ecmp_live;
+    @name(".ecmp_selector")
+    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ecmp_live, 64, 16) ecmp_selector;
+    SelectorAction(ecmp_selector) member_dies = {
+        void apply(inout bit<1> live) { live = 0; }
+    };
+    SelectorAction(ecmp_selector) member_lives = {
+        void apply(inout bit<1> live) { live = 1; }
+    };
+
+    @name(".set_device")
+    action set_device(bit<32> switch_id, bit<32> hash_seed, bit<8> hash_offset, bit<8> uplinks,
+                      bit<3> control_priority, bit<32> quench_interval_us) {
+        meta.switch_id = switch_id;
+        meta.hash_seed = hash_seed;
+        meta.hash_offset = hash_offset;
+        meta.control_priority = control_priority;
+        meta.quench_interval = quench_interval_us;
+    }
+    @name(".device")
+    table device {
+        actions = { set_device; }
+        default_action = set_device(0, 0, 0, 0, 0, NEVER_QUENCH);
+        size = 1;
+    }
+
+    @name(".carrier_udp_sport")
+    action carrier_udp_sport() {
+        meta.label = hdr.udp.src[13:0];
+        meta.labelled = meta.sport_marked;
+    }
+    @name(".carrier_flow_label")
+    action carrier_flow_label() {
+        meta.label = hdr.ipv6.flow_label[13:0];
+        meta.labelled = meta.flow_marked;
+    }
+    @name(".label_carrier")
+    table label_carrier {
+        key = { meta.is_ipv6: exact @name("is_ipv6"); }
+        actions = { carrier_udp_sport; carrier_flow_label; NoAction; }
+        default_action = NoAction;
+        size = 2;
+    }
+
+    @name(".deliver")
+    action deliver(port_t port, mac_t dmac) {
+        meta.port = port;
+        meta.chosen = 1;
+        hdr.ethernet.src = hdr.ethernet.dst;
+        hdr.ethernet.dst = dmac;
+    }
+    @name(".forward_down")
+    action forward_down(port_t port) {
+        meta.port = port;
+        meta.chosen = 1;
+    }
+    @name(".forward_up")
+    action forward_up(bit<16> group) {
+        meta.group = group;
+        meta.upward = 1;
+    }
+    @name(".discard")
+    action discard() { }
+
+    @name(".route_v4")
+    table route_v4 {
+        key = { hdr.ipv4.dst: lpm @name("dst"); }
+        actions = { deliver; forward_down; forward_up; discard; }
+        default_action = discard;
+        size = ROUTES;
+    }
+    @name(".route_v6")
+    table route_v6 {
+        key = { hdr.ipv6.dst: lpm @name("dst"); }
+        actions = { deliver; forward_down; forward_up; discard; }
+        default_action = discard;
+        size = ROUTES;
+    }
+
+    @name(".take_uplink")
+    action take_uplink(port_t port) {
+        meta.port = port;
+        meta.chosen = 1;
+    }
+    @name(".source_route")
+    table source_route {
+        key = { meta.label: ternary @name("label"); }
+        actions = { take_uplink; @defaultonly NoAction; }
+        default_action = NoAction;
+        counters = source_route_counter;
+        size = LABELS;
+    }
+    // Chooses among the live members, so what it chooses needs no second look.
+    @name(".ecmp")
+    table ecmp {
+        key = {
+            meta.group: exact @name("group");
+            meta.ecmp_key: selector @name("flow");
+        }
+        actions = { take_uplink; NoAction; }
+        implementation = ecmp_selector;
+        size = ECMP_GROUPS;
+    }
+
+    @name(".set_uplink_index")
+    action set_uplink_index(bit<8> index) {
+        meta.member = (bit<32>)index;
+        meta.member_known = 1;
+    }
+    @name(".uplink_of_port")
+    table uplink_of_port {
+        key = { meta.event_port: exact @name("port"); }
+        actions = { set_uplink_index; NoAction; }
+        default_action = NoAction;
+        size = 64;
+    }
+
+    action event_of_generator() {
+        meta.event = 1;
+        meta.event_port = hdr.port_down.port_num;
+        meta.event_epoch = next_epoch.execute(hdr.port_down.port_num);
+    }
+    action event_of_cpu_down() {
+        meta.event = 1;
+        meta.event_port = (PortId_t)hdr.port_event.port;
+        meta.event_epoch = hdr.port_event.epoch;
+    }
+    action event_of_cpu_up() {
+        meta.event = 1;
+        meta.event_port = (PortId_t)hdr.port_event.port;
+        meta.event_epoch = 0;
+        meta.event_up = 1;
+    }
+    action note_event() { write_port_down.execute(meta.event_port); }
+    action look_at_port() { meta.epoch = read_port_down.execute(meta.port); }
+
+    action hash_flow_v4() {
+        meta.hash = hash_v4.get({ meta.hash_seed, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol,
+                                  meta.l4_src, meta.l4_dst });
+    }
+    action hash_flow_v6() {
+        meta.hash = hash_v6.get({ meta.hash_seed, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header,
+                                  meta.l4_src, meta.l4_dst });
+    }
+    action key_low() { meta.ecmp_key = meta.hash[15:0]; }
+    action key_high() { meta.ecmp_key = meta.hash[31:16]; }
+
+    action quench_slot_v4() { meta.slot = slot_v4.get({ hdr.ipv4.src, meta.dead_port }); }
+    action quench_slot_v6() { meta.slot = slot_v6.get({ hdr.ipv6.src, meta.dead_port }); }
+    action claim() { meta.quench_due = claim_quench.execute(meta.slot); }
+
+    action prefer() {
+        for_tm.ingress_cos = meta.control_priority;
+        for_tm.qid = (QueueId_t)meta.control_priority;
+    }
+    action note_dead_port() {
+        meta.dead = 1;
+        meta.dead_port = meta.port;
+    }
+    action mark_rerouted_v4() { hdr.ipv4.dscp = hdr.ipv4.dscp | DSCP_REROUTED; }
+    action mark_rerouted_v6() { hdr.ipv6.dscp = hdr.ipv6.dscp | DSCP_REROUTED; }
+
+    action mirror_quench() {
+        for_deparser.mirror_type = MIRROR_QUENCH;
+#if __TARGET_TOFINO__ == 2
+        // The sessions are few; the port is the packet's own.
+        meta.mirror_session = 1;
+        for_deparser.mirror_egress_port = intrinsic.ingress_port;
+#else
+        // Session QUENCH_SESSION + p sends to port p.
+        meta.mirror_session = 1w1 ++ intrinsic.ingress_port;
+#endif
+    }
+
+    action send() {
+        for_tm.ucast_egress_port = meta.port;
+        hdr.bridge.setValid();
+        hdr.bridge.kind = KIND_PACKET;
+    }
+    action refuse() {
+        drops.count(meta.drop);
+        for_deparser.drop_ctl = 1;
+    }
+    // The switch learns that a port of its own changed, and nothing goes on.
+    action swallow() { for_deparser.drop_ctl = 1; }
+
+    apply {
+        device.apply();
+        meta.drop = NO_DROP;
+        meta.now = from_parser.global_tstamp[41:10];
+        meta.due_before = meta.now |-| meta.quench_interval;
+
+        if (hdr.port_down.isValid()) {
+            event_of_generator();
+        } else if (hdr.port_event.isValid()) {
+            if (intrinsic.ingress_port != CPU_PORT || hdr.port_event.version != 1 ||
+                hdr.port_event.port[15:9] != 0) {
+                meta.drop = DROP_BAD_PORT_EVENT;
+            } else if (hdr.port_event.up == 0) {
+                event_of_cpu_down();
+            } else {
+                event_of_cpu_up();
+            }
+        } else if (hdr.ipv4.isValid()) {
+            if (hdr.ipv4.ttl <= 1) {
+                meta.drop = DROP_TTL;
+            } else {
+                hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+                route_v4.apply();
+            }
+        } else if (hdr.ipv6.isValid()) {
+            meta.is_ipv6 = 1;
+            if (hdr.ipv6.hop_limit <= 1) {
+                meta.drop = DROP_TTL;
+            } else {
+                hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                route_v6.apply();
+            }
+        } else {
+            meta.drop = DROP_NOT_IP;
+        }
+
+        if (hdr.udp.isValid()) {
+            meta.l4_src = hdr.udp.src;
+            meta.l4_dst = hdr.udp.dst;
+        }
+        if (hdr.bth.isValid()) {
+            if (hdr.udp.src[15:14] == 3) { meta.sport_marked = 1; }
+            if (hdr.ipv6.flow_label[19:14] == FLOW_LABEL_MARK) { meta.flow_marked = 1; }
+            label_carrier.apply();
+            if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
+                prefer();
+            }
+        } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH) {
+            prefer();
+        }
+
+        if (hdr.ipv4.isValid()) { hash_flow_v4(); } else { hash_flow_v6(); }
+        if (meta.hash_offset == 0) { key_low(); } else { key_high(); }
+
+        if (meta.upward == 1 && meta.labelled == 1) {
+            source_route.apply();
+        }
+        if (meta.event == 1) {
+            note_event();
+            uplink_of_port.apply();
+        } else if (meta.chosen == 1) {
+            look_at_port();
+        }
+        if (meta.epoch != 0) {
+            note_dead_port();
+            if (meta.is_ipv6 == 1) { quench_slot_v6(); } else { quench_slot_v4(); }
+        }
+
+        if (meta.event == 1) {
+            if (meta.member_known == 1) {
+                if (meta.event_up == 0) {
+                    member_dies.execute(meta.member);
+                } else {
+                    member_lives.execute(meta.member);
+                }
+            }
+            swallow();
+        } else {
+            if (meta.upward == 1 && (meta.chosen == 0 || meta.dead == 1)) {
+                if (meta.dead == 1) {
+                    meta.fallback = FALLBACK_REROUTED;
+                } else if (meta.labelled == 1) {
+                    meta.fallback = FALLBACK_UNKNOWN_LABEL;
+                } else {
+                    meta.fallback = FALLBACK_UNLABELLED;
+                }
+                if (ecmp.apply().hit) {
+                    fallback.count(meta.fallback);
+                    if (meta.dead == 1) {
+                        meta.rerouted = 1;
+                        if (meta.is_ipv6 == 1) { mark_rerouted_v6(); } else { mark_rerouted_v4(); }
+                    }
+                } else {
+                    meta.drop = DROP_NO_LIVE_UPLINK;
+                }
+            } else if (meta.dead == 1) {
+                meta.drop = DROP_DEAD_DOWN_PATH;
+            } else if (meta.chosen == 0 && meta.drop == NO_DROP) {
+                meta.drop = DROP_NO_ROUTE;
+            }
+
+            if (meta.dead == 1 && hdr.bth.isValid() && meta.quench_interval != NEVER_QUENCH) {
+                claim();
+                if (meta.quench_due == 1) {
+                    mirror_quench();
+                }
+            }
+            if (meta.drop == NO_DROP) { send(); } else { refuse(); }
+        }
+    }
+}
+
+control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingress_metadata_t meta,
+                        in ingress_intrinsic_metadata_for_deparser_t for_deparser) {
+    Checksum() ipv4_sum;
+    Mirror(MIRROR_QUENCH) mirror;
+
+    apply {
+        if (hdr.ipv4.isValid()) {
+            hdr.ipv4.checksum = ipv4_sum.update({
+                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
+                hdr.ipv4.ttl, hdr.ipv4.protocol, meta.ipv4_rest });
+        }
+        if (for_deparser.mirror_type == MIRROR_QUENCH) {
+            mirror.emit<quench_mirror_t>(meta.mirror_session,
+                { KIND_QUENCH, 0, meta.labelled, meta.rerouted, 2w0 ++ meta.label, meta.switch_id,
+                  7w0 ++ meta.dead_port, meta.epoch });
+        }
+        packet.emit(hdr.bridge);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.vlan);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.bth);
+    }
+}

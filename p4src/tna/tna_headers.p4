@@ -1,0 +1,133 @@
+// Headers and metadata that only the chip's architecture has.
+#ifndef ETHEREAL_TNA_HEADERS_P4
+#define ETHEREAL_TNA_HEADERS_P4
+
+// The port of a pipe on which the packet generator's packets come in, and the
+// port to the CPU (PCIe) from which port-event packets are believed.
+#if __TARGET_TOFINO__ == 2
+const PortId_t PKTGEN_PORT = 6;
+#ifndef CPU_PORT
+#define CPU_PORT 0
+#endif
+#else
+const PortId_t PKTGEN_PORT = 68;
+#ifndef CPU_PORT
+#define CPU_PORT 320
+#endif
+#endif
+const PortId_t PKTGEN_PORT_MASK = 0x7F; // of any pipe
+
+typedef bit<12> quench_slot_t;
+
+const MirrorType_t MIRROR_QUENCH = 1;
+
+const bit<8> NO_DROP = 0xFF;
+
+// The first byte of what goes from ingress to egress.
+const bit<8> KIND_PACKET = 0;
+const bit<8> KIND_QUENCH = 1;
+
+header bridge_t {
+    bit<8> kind;
+}
+
+// What a mirrored packet brings along: the quench to be.
+@flexible
+header quench_mirror_t {
+    bit<8>  kind;
+    bit<6>  pad;
+    bit<1>  labelled;
+    bit<1>  rerouted;
+    bit<16> label;
+    bit<32> switch_id;
+    bit<16> port;
+    bit<32> epoch;
+}
+
+struct ingress_headers_t {
+    bridge_t                  bridge;
+    pktgen_port_down_header_t port_down;
+    ethernet_t                ethernet;
+    vlan_t                    vlan;
+    port_event_t              port_event;
+    ipv4_t                    ipv4;
+    ipv6_t                    ipv6;
+    udp_t                     udp;
+    bth_t                     bth;
+}
+
+struct egress_headers_t {
+    bridge_t        bridge;
+    quench_mirror_t mirror;
+    ethernet_t      ethernet;
+    vlan_t          vlan;
+    port_event_t    port_event; // never valid: for the shared parser
+    ipv4_t          ipv4;
+    ipv6_t          ipv6;
+    udp_t           udp;
+    bth_t           bth;
+    quench_t        quench;
+}
+
+struct ingress_metadata_t {
+    // Set by table `device`.
+    bit<32> switch_id;
+    bit<32> hash_seed;
+    bit<8>  hash_offset;
+    bit<3>  control_priority;
+    bit<32> quench_interval; // 1.024 us
+
+    // The packet's place in the fabric.
+    bit<1>   is_ipv6;
+    bit<1>   sport_marked;
+    bit<1>   flow_marked;
+    bit<1>   labelled;
+    bit<1>   upward;
+    bit<1>   chosen;         // an output port is known
+    label_t  label;
+    PortId_t port;
+    bit<16>  group;
+    bit<16>  l4_src;         // UDP ports; 0 for all else
+    bit<16>  l4_dst;
+    bit<32>  hash;
+    bit<16>  ecmp_key;
+    bit<16>  ipv4_rest;      // header checksum without the fields that change
+    bit<8>   fallback;       // reasons
+    bit<8>   drop;
+
+    // The packet's port is dead.
+    bit<32>       epoch;     // of its down event
+    bit<1>        dead;
+    bit<1>        rerouted;
+    PortId_t      dead_port;
+    quench_slot_t slot;
+    bit<1>        quench_due;
+    bit<32>       now;       // 1.024 us
+    bit<32>       due_before;
+    MirrorId_t    mirror_session;
+
+    // A port event.
+    bit<1>   event;
+    bit<1>   event_up;
+    PortId_t event_port;
+    bit<32>  event_epoch;
+    bit<32>  member;         // the port's bit among the selector's members
+    bit<1>   member_known;
+}
+
+struct egress_metadata_t {
+    bit<16> ipv4_rest;       // header checksum without the fields that change
+    bit<1>  is_data;         // RoCEv2 data
+
+    // ECN: the queue's depth less kmin, less kmax, as two's complement.
+    bit<1>  ecn_on;
+    bit<19> over_min;
+    bit<19> over_max;
+    bit<19> span;            // kmax - kmin
+    bit<16> ecn_pmax;
+    bit<16> threshold;       // mark if a 16-bit roll is below
+    bit<16> roll;
+    bit<16> excess;
+}
+
+#endif
