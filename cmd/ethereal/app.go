@@ -96,7 +96,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.topoCommand(), a.experimentCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newStatusCommand(), newDrainCommand())
-	root.AddCommand(newHostagentCommand(), a.liveCommand())
+	root.AddCommand(newHostagentCommand(), newTagCommand(), a.liveCommand())
 	return root
 }
 
