@@ -146,6 +146,7 @@ const (
 	KindQuench     Kind = "quench"     // a host received its first source quench
 	KindGNMI       Kind = "gnmi"       // the controller received a switch's notification
 	KindWrite      Kind = "write"      // the controller has the last acknowledgement of its table writes
+	KindSuspect    Kind = "suspect"    // the controller changed its mind on a link that only agents complain of
 	KindPush       Kind = "push"       // the agents received the controller's link update
 	KindTimeout    Kind = "timeout"    // a host's first retransmission timer expired
 	KindRetransmit Kind = "retransmit" // a host began to send again what was lost
@@ -155,7 +156,7 @@ const (
 
 // Kinds returns all kinds of event.
 func Kinds() []Kind {
-	return []Kind{KindCut, KindFirstHit, KindDetect, KindQuench, KindGNMI, KindWrite, KindPush,
+	return []Kind{KindCut, KindFirstHit, KindDetect, KindQuench, KindGNMI, KindWrite, KindSuspect, KindPush,
 		KindTimeout, KindRetransmit, KindRestore, KindDone}
 }
 

@@ -68,6 +68,7 @@ func glyphs() []glyph {
 		{KindQuench, "Q", "a host gets its first source quench"},
 		{KindGNMI, "G", "the controller gets a gNMI notification"},
 		{KindWrite, "W", "all table writes are acknowledged"},
+		{KindSuspect, "S", "the controller suspects a link, or does no longer"},
 		{KindPush, "P", "the agents get the controller's update"},
 		{KindTimeout, "T", "a host's first retransmission timer expires"},
 		{KindRestore, "↑", "a link comes back"},

@@ -9,7 +9,9 @@
 //
 // # Schemes
 //
-//   - ethereal: the host agent's core, [hostagent.Core], as it ships.
+//   - ethereal: the host agent's core, [hostagent.Core], as it ships. Parameter
+//     suspicion: on shares what agents time out on ([SharesSuspicion]); off,
+//     the paper's.
 //   - ecmp: one queue pair per flow, its source port drawn at random; the
 //     switches hash. Nothing moves, whatever fails.
 //   - mp-rdma: every flow cut into pieces of its own queue pair and random

@@ -43,7 +43,7 @@ type entry struct {
 
 func entries() []entry {
 	return []entry{
-		{Ethereal, nil, nic.GoBackN, func(*args) maker { return newEthereal }, nil},
+		{Ethereal, []string{"suspicion"}, nic.GoBackN, settleEthereal, nil},
 		{ECMP, nil, nic.GoBackN, func(*args) maker { return hashedBy(1) }, nil},
 		{MPRDMA, []string{"ways"}, nic.GoBackN, func(a *args) maker {
 			return hashedBy(a.integer("ways", defaultWays, 1, maxWays))

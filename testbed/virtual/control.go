@@ -15,6 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 	"github.com/ethereal-fabric/ethereal/testbed/switchd"
 )
 
@@ -23,6 +24,7 @@ import (
 type control struct {
 	w        *world
 	core     *controller.Core
+	doubts   *doubts   // nil: no shared suspicion
 	sessions []session // by NodeID - Hosts
 
 	// Changes that wait for the one being written: a change's deltas build on
@@ -71,7 +73,16 @@ func newControl(w *world) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &control{w: w, core: core}, nil
+	c := &control{w: w, core: core}
+	return c, c.doubt()
+}
+
+// doubt begins an account of suspicions, where the run has agents share them.
+func (c *control) doubt() (err error) {
+	if scheme.SharesSuspicion(c.w.run.Scheme.Name, c.w.run.Scheme.Params) {
+		c.doubts, err = newDoubts(c)
+	}
+	return err
 }
 
 // takeOver becomes primary at every switch, pushes the pipeline, writes the
@@ -184,6 +195,13 @@ func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeRespo
 		if err := c.core.PortState(now, id, ch.Port, ch.Up); err != nil {
 			c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
 			return
+		}
+	}
+	if c.doubts != nil {
+		for _, ch := range changes {
+			if link, ok := c.w.f.LinkAt(id, ch.Port); ok {
+				c.doubts.linkState(now, link, c.core.LinkUp(link))
+			}
 		}
 	}
 	c.w.told(now, kind, c.w.f.Name(id), changeText(changes))

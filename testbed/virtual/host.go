@@ -38,6 +38,9 @@ type host struct {
 	away   bool // the agent is down
 	missed bool // a batching window ended meanwhile
 
+	asked     map[nic.QP]*asked // probes that the controller asked for
+	nextProbe nic.QP
+
 	// Firsts that are on the timeline already.
 	timedOut, quenched, resent bool
 }
@@ -50,7 +53,8 @@ var (
 
 func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	h := &host{
-		w: w, id: id, qps: map[nic.QP]collective.ID{}, probes: map[nic.QP]bool{},
+		asked: map[nic.QP]*asked{},
+		w:     w, id: id, qps: map[nic.QP]collective.ID{}, probes: map[nic.QP]bool{},
 		sending: map[collective.ID]int64{}, arriving: map[collective.ID]int64{},
 	}
 	s := w.run.Scenario
@@ -141,6 +145,11 @@ func (h *host) act(now fabric.Time) {
 		}
 		h.w.noteFlip(now, h.id, f)
 	}
+	if d := h.w.control.doubts; d != nil {
+		for _, failed := range ready.Failed {
+			d.report(now, h.id, failed)
+		}
+	}
 	if len(ready.Open)+len(ready.Flip) > 0 {
 		h.w.net.Wake(h.id)
 	}
@@ -219,6 +228,10 @@ func (h *host) Acked(now fabric.Time, qp nic.QP, bytes int64) {
 
 // Done implements [nic.Handler].
 func (h *host) Done(now fabric.Time, qp nic.QP) {
+	if qp >= firstProbe {
+		delete(h.asked, qp)
+		return
+	}
 	h.scheme.Done(now, hostagent.QP(qp))
 	if h.probes[qp] {
 		delete(h.probes, qp)
@@ -242,6 +255,14 @@ func (h *host) Done(now fabric.Time, qp nic.QP) {
 
 // Timeout implements [nic.Handler].
 func (h *host) Timeout(now fabric.Time, qp nic.QP) {
+	if a := h.asked[qp]; a != nil {
+		a.lost++ // it will be sent again, and that one does not count
+		delete(h.asked, qp)
+		return
+	}
+	if qp >= firstProbe {
+		return
+	}
 	if !h.timedOut {
 		h.timedOut = true
 		h.w.note(now, report.KindTimeout, h.w.f.Name(h.id), "first retransmission time-out of this host")

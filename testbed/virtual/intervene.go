@@ -93,6 +93,9 @@ func (c *control) restart(now fabric.Time) (err error) {
 	}
 	c.life++
 	c.down, c.waiting, c.writing = false, nil, false
+	if err := c.doubt(); err != nil {
+		return err
+	}
 	if c.w.run.Notifier.GNMI() {
 		c.recovering = len(c.w.switches)
 	}
