@@ -119,14 +119,14 @@ func TestCommands(t *testing.T) {
 // interfaces of its own or other processes beside it, or goes on for ever.
 func privileged(args string) bool {
 	command, _, _ := strings.Cut(args, " ")
-	return !slices.Contains([]string{"run", "topo", "bench", "report"}, command)
+	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace"}, command)
 }
 
 // TestFlags: the pages of commands have every flag that --help has.
 func TestFlags(t *testing.T) {
 	dir := build(t)
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
-	for _, command := range []string{"run", "topo", "bench", "report"} {
+	for _, command := range []string{"run", "topo", "bench", "report", "trace"} {
 		page := pages(t)[filepath.Join("docs", "ethereal-"+command+".md")]
 		for _, f := range flag.FindAllString(ethereal(t, dir, command, "--help"), -1) {
 			if !strings.Contains(page, "`"+f+"`") && !strings.Contains(page, "`"+f+" ") {

@@ -36,6 +36,10 @@ func (id ID) Src() int { return int(id >> rankBits & (MaxRanks - 1)) }
 // Dst returns the receiving rank.
 func (id ID) Dst() int { return int(id & (MaxRanks - 1)) }
 
+// MakeID returns the id of a message, for those who number messages of several
+// jobs themselves. All must be within the limits above.
+func MakeID(job uint8, step, src, dst int) ID { return newID(job, step, src, dst) }
+
 // String prints the id as "job0/step3/4-12".
 func (id ID) String() string {
 	return fmt.Sprintf("job%d/step%d/%d-%d", id.Job(), id.Step(), id.Src(), id.Dst())

@@ -189,9 +189,16 @@ func (s *Scenario) checkTimes(bad complain) {
 }
 
 func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, bad complain) {
+	if c.Kind == Workload {
+		c.checkWorkload(path, f, bad)
+		return
+	}
+	if c.File != "" {
+		bad(path+".file", "belongs to kind workload", "remove it")
+	}
 	algorithms := collective.Algorithms(c.Kind)
 	if algorithms == nil {
-		known := collective.Kinds()
+		known := collectiveKinds()
 		remedy := choose(c.Kind, known)
 		if slices.Contains(collective.Algorithms(collective.AllReduce), c.Kind) {
 			remedy = fmt.Sprintf("that is an algorithm: write kind: all-reduce and algorithm: %s", c.Kind)

@@ -142,9 +142,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, depth int) {
 }
 
 // into fills the struct that v points to. It is for types that read a mapping in
-// a way of their own and want the plain one as well.
-func (d *decoder) into(n *yaml.Node, v any, path string) {
-	d.mapping(n, reflect.ValueOf(v).Elem(), path, 0)
+// a way of their own and want the plain one as well. It returns the keys that
+// misspelt ones were meant to be.
+func (d *decoder) into(n *yaml.Node, v any, path string) (meant []string) {
+	return d.mapping(n, reflect.ValueOf(v).Elem(), path, 0)
 }
 
 // link fills the links of a tier. What the mapping leaves out has its default,
@@ -166,8 +167,8 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
 	return n.Kind == yaml.ScalarNode
 }
 
-// mapping fills a struct.
-func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) {
+// mapping fills a struct. It returns the keys that misspelt ones were meant to be.
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) (meant []string) {
 	t := v.Type()
 	var known, required []string
 	field := map[string]int{}
@@ -183,13 +184,14 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 		d.value(n, v.Field(field[key]), p, depth+1)
 	})
 	if seen == nil {
-		return
+		return meant
 	}
 	for _, key := range required {
 		if !slices.Contains(seen, key) && !slices.Contains(meant, key) {
 			d.fail(d.locate(path), join(path, key), "is missing", "add it; "+purpose(t, key))
 		}
 	}
+	return meant
 }
 
 // keys calls do for every key of a mapping that is one of known (any key when
@@ -294,7 +296,6 @@ func purpose(t reflect.Type, key string) string {
 		"Scenario.collectives": "for example a list with - {kind: all-to-all, bytes: 16MB}",
 		"Scenario.schemes":     "for example schemes: [ethereal, ecmp]",
 		"Collective.kind":      "for example all-to-all",
-		"Collective.bytes":     "for example 16MB",
 		"Scheme.name":          "for example ethereal",
 		"Failure.name":         "the case's name goes into every result",
 		"Event.at":             "for example 20us after the start of the collective",
@@ -304,8 +305,10 @@ func purpose(t reflect.Type, key string) string {
 
 // typeName returns the name that a type goes by in purpose.
 func typeName(t reflect.Type) string {
-	if t.ConvertibleTo(reflect.TypeFor[Event]()) {
-		return "Event"
+	for _, known := range []reflect.Type{reflect.TypeFor[Event](), reflect.TypeFor[Collective]()} {
+		if t.ConvertibleTo(known) {
+			return known.Name()
+		}
 	}
 	return t.Name()
 }

@@ -55,4 +55,3 @@ func LoadWith(path string, extra map[string]any,
 	}
 	return ParseWith(path, data, readFile, extra, check)
 }
-

@@ -45,8 +45,8 @@ type Event struct {
 // an instant one is said, not left out.
 func (e *Event) decodeNode(d *decoder, n *yaml.Node, path string) {
 	type plain Event // has no decodeNode
-	d.into(n, (*plain)(e), path)
-	if _, ok := d.where[join(path, "detection")]; !ok && slices.Contains([]Action{Cut, Restore, Flap}, e.Action) && n.Kind == yaml.MappingNode {
+	meant := d.into(n, (*plain)(e), path)
+	if _, ok := d.where[join(path, "detection")]; !ok && !slices.Contains(meant, "detection") && slices.Contains([]Action{Cut, Restore, Flap}, e.Action) && n.Kind == yaml.MappingNode {
 		d.fail(d.locate(path), join(path, "detection"), "is missing", "add it; how long the switches take to notice, for example 10us")
 	}
 }

@@ -21,12 +21,14 @@ func (r Run) Hash() (string, error) {
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	failure := r.Failure
 	failure.Name, failure.Notifiers = "", nil
+	op := r.Collective
+	op.File = "" // what it holds counts, not where it is
 	what := map[string]any{}
 	for _, part := range []struct {
 		key   string
 		value any
 	}{
-		{"scenario", s}, {"collective", r.Collective}, {"scheme", r.Scheme}, {"failure", failure},
+		{"scenario", s}, {"collective", op}, {"program", r.Program}, {"scheme", r.Scheme}, {"failure", failure},
 		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)}, {"interventions", r.Interventions},
 	} {
 		text, err := json.Marshal(part.value)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
 )
 
 // Run is one independent simulation. Everything in it is shared with the other
@@ -21,6 +22,8 @@ type Run struct {
 	Events     []LinkEvent // of the failure, in order of time
 	Notifier   Notifier
 	Seed       uint64
+	// Program is what runs, if the collective is a workload.
+	Program *workload.Program
 
 	// Interventions are what else is done during the run, in any order. No
 	// scenario has them; experiments do.
@@ -82,6 +85,12 @@ func (s *Scenario) Expand() ([]Run, error) {
 			notifiers = []Notifier{NotifyNone}
 		}
 		for _, op := range s.Collectives {
+			var program *workload.Program
+			if op.Kind == Workload {
+				if program, err = workload.Load(op.File, f.Hosts()); err != nil {
+					return nil, err
+				}
+			}
 			for _, n := range notifiers {
 				for _, scheme := range s.Schemes {
 					for _, seed := range s.Seeds {
@@ -90,7 +99,7 @@ func (s *Scenario) Expand() ([]Run, error) {
 						}
 						runs = append(runs, Run{
 							Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
-							Failure: c, Events: events[seed], Notifier: n, Seed: seed,
+							Failure: c, Events: events[seed], Notifier: n, Seed: seed, Program: program,
 						})
 					}
 				}

@@ -1,8 +1,11 @@
 package scenario
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
@@ -132,22 +135,50 @@ type Control struct {
 type Collective struct {
 	Kind      string       `yaml:"kind" scenario:"required"`
 	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
-	Bytes     fabric.Bytes `yaml:"bytes" scenario:"required"`
-	Shift     int          `yaml:"shift"`   // permutation: rank i sends to i+shift; 0 draws one by the run's seed
-	Target    int          `yaml:"target"`  // incast: the rank that receives
-	Senders   int          `yaml:"senders"` // incast: how many send; 0: all others
+	Bytes     fabric.Bytes `yaml:"bytes"`     // required, but for a workload
+	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0 draws one by the run's seed
+	Target    int          `yaml:"target"`    // incast: the rank that receives
+	Senders   int          `yaml:"senders"`   // incast: how many send; 0: all others
+	// File is what a workload is read from; see package workload.
+	File string `yaml:"file"`
+}
+
+// Workload is the kind of a collective that is a program of several.
+const Workload = "workload"
+
+// decodeNode reads a collective. A file is named relative to the scenario's.
+func (c *Collective) decodeNode(d *decoder, n *yaml.Node, path string) {
+	type plain Collective // has no decodeNode
+	meant := d.into(n, (*plain)(c), path)
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	if _, ok := d.where[join(path, "bytes")]; !ok && c.Kind != Workload && !slices.Contains(meant, "bytes") {
+		d.fail(d.locate(path), join(path, "bytes"), "is missing", "add it; for example 16MB")
+	}
+	if c.File != "" && !filepath.IsAbs(c.File) {
+		c.File = filepath.Join(filepath.Dir(d.file), c.File)
+	}
 }
 
 // Name returns the operation and, when it is not the plain one, its algorithm:
 // "all-reduce/recursive-doubling". The size is not part of it.
 func (c Collective) Name() string {
+	if c.Kind == Workload {
+		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
+	}
 	if c.Algorithm == "" || len(collective.Algorithms(c.Kind)) == 1 {
 		return c.Kind
 	}
 	return c.Kind + "/" + c.Algorithm
 }
 
-func (c Collective) String() string { return c.Name() + " " + c.Bytes.String() }
+func (c Collective) String() string {
+	if c.Kind == Workload {
+		return c.Name()
+	}
+	return c.Name() + " " + c.Bytes.String()
+}
 
 // Spec returns the collective as [collective.New] takes it.
 func (c Collective) Spec(ranks int, seed uint64) collective.Spec {

@@ -179,7 +179,7 @@ func TestSchemaEnums(t *testing.T) {
 	}{
 		{root.Properties["schemes"].Items.AnyOf[0].Enum, SchemeNames()},
 		{root.Defs["scheme"].Properties["name"].Enum, SchemeNames()},
-		{root.Defs["collective"].Properties["kind"].Enum, collective.Kinds()},
+		{root.Defs["collective"].Properties["kind"].Enum, collectiveKinds()},
 		{root.Defs["collective"].Properties["algorithm"].Enum, collective.Algorithms(collective.AllReduce)},
 		{root.Defs["fabric"].Properties["kind"].Enum, []string{fabric.KindFatTree, fabric.KindLeafSpine}},
 		{root.Defs["host"].Properties["congestion_control"].Enum, []string{string(DCTCP), string(NoCC), string(DCQCN)}},

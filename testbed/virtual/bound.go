@@ -18,7 +18,6 @@ func ipBytes(run scenario.Run) int64 {
 // Bound returns the lower bound on the completion time of a run's collective, in
 // any world; math.MaxInt64: there is none.
 func Bound(run scenario.Run, job *collective.Job) fabric.Time {
-	s := run.Scenario
 	phases := make([][]bound.Transfer, job.Phases())
 	for p := range phases {
 		for send := range job.Traffic(p) {
@@ -27,10 +26,29 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 			})
 		}
 	}
-	format := bound.Format{
-		Payload: int64(s.Host.Payload),
+	return bound.CCT(run.Fabric, phases, format(run), outages(run))
+}
+
+// format returns what a packet of the run costs on the wire.
+func format(run scenario.Run) bound.Format {
+	return bound.Format{
+		Payload: int64(run.Scenario.Host.Payload),
 		Header:  headerBytes + ipBytes(run) + frameOverhead,
 		Ack:     headerBytes + ipBytes(run) + aethBytes + frameOverhead,
 	}
-	return bound.CCT(run.Fabric, phases, format, outages(run))
+}
+
+// programBound returns the lower bound on the completion time of a run's program:
+// its messages as one phase, which takes no order for granted, and the longest
+// computation of a rank.
+func programBound(run scenario.Run) fabric.Time {
+	all, err := run.Program.Traffic()
+	if err != nil {
+		return 0 // it would not have run
+	}
+	phase := make([]bound.Transfer, len(all))
+	for i, s := range all {
+		phase[i] = bound.Transfer{Src: fabric.NodeID(s.Src), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes}
+	}
+	return max(bound.CCT(run.Fabric, [][]bound.Transfer{phase}, format(run), outages(run)), run.Program.LongestCompute())
 }

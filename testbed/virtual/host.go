@@ -247,7 +247,7 @@ func (h *host) Done(now fabric.Time, qp nic.QP) {
 		return
 	}
 	delete(h.sending, id)
-	if err := h.w.job.Sent(id); err != nil {
+	if err := h.w.job.sent(id); err != nil {
 		h.w.fail(err)
 	}
 	h.w.checkFinished(now, id.Src())
@@ -287,7 +287,7 @@ func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes
 		return
 	}
 	delete(h.arriving, id)
-	if err := h.w.job.Received(id, h.w.post); err != nil {
+	if err := h.w.job.received(id); err != nil {
 		h.w.fail(err)
 	}
 	h.w.checkFinished(now, id.Dst())
@@ -313,11 +313,11 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 
 // checkFinished notes when a rank, and when the collective, is done.
 func (w *world) checkFinished(now fabric.Time, rank int) {
-	if !w.job.Done(rank) {
+	if !w.job.done(rank) {
 		return
 	}
 	w.note(now, report.KindDone, w.f.Name(fabric.NodeID(rank)), "rank finished")
-	if w.job.Finished() {
+	if w.job.finished() {
 		w.finished, w.end = true, now
 		w.net.Stop()
 	}

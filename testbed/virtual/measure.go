@@ -69,7 +69,14 @@ func (w *world) measure() (*report.Result, error) {
 		cct := w.end.Micros()
 		r.CCT, r.End, r.EndTime = &cct, report.Finished, cct
 	}
-	if b := Bound(w.run, w.job); b < math.MaxInt64 {
+	if w.run.Program != nil {
+		bytes, err := w.run.Program.TotalBytes()
+		if err != nil {
+			return nil, err
+		}
+		r.Bytes = bytes
+	}
+	if b := w.job.bound(); b < math.MaxInt64 {
 		us := b.Micros()
 		r.Bound = &us
 	}

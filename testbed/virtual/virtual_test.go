@@ -299,8 +299,8 @@ func checkDelivery(t *testing.T, w *world, r *report.Result) {
 			t.Errorf("%s: %d queue pairs, %d messages out and %d in are left over", w.f.Name(h.id), len(h.qps), len(h.sending), len(h.arriving))
 		}
 	}
-	if delivered != uint64(w.job.TotalBytes()) {
-		t.Errorf("%d bytes delivered of %d", delivered, w.job.TotalBytes())
+	if delivered != uint64(w.job.(single).TotalBytes()) {
+		t.Errorf("%d bytes delivered of %d", delivered, w.job.(single).TotalBytes())
 	}
 	if messages == 0 {
 		t.Error("no message delivered")

@@ -9,7 +9,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -35,7 +34,7 @@ type world struct {
 	switches []*node      // by NodeID - Hosts
 	hosts    []*host      // by NodeID
 	control  *control
-	job      *collective.Job
+	job      job
 	log      *netsim.JSONL
 
 	finished bool
@@ -71,7 +70,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 			return nil, err
 		}
 	}
-	if w.job, err = collective.New(run.CollectiveSpec()); err != nil {
+	if w.job, err = w.newJob(); err != nil {
 		return nil, err
 	}
 	if w.control, err = newControl(w); err != nil {
@@ -117,7 +116,7 @@ func (w *world) start() {
 	for _, i := range w.run.Interventions {
 		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
 	}
-	w.net.At(0, func(fabric.Time) { w.job.Start(w.post) })
+	w.net.At(0, func(fabric.Time) { w.job.start() })
 }
 
 func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hosts()] }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
+)
+
+func (a *app) traceCommand() *cobra.Command {
+	var ranks int
+	var out string
+	c := &cobra.Command{
+		Use:   "trace WORKLOAD",
+		Short: "Write a workload as a Chakra execution trace",
+		Long: `Writes what each rank of a workload file does as an MLCommons Chakra execution trace: one file a rank, PREFIX.RANK.et, and
+PREFIX.groups.json with the groups of ranks. Other simulators read them; so does a workload file with the key chakra.`,
+		Example: `  ethereal trace testbed/scenarios/workloads/gpt.yaml --ranks 16 --out gpt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("trace takes one workload file, not %d; as in ethereal trace testbed/scenarios/workloads/gpt.yaml", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := workload.Load(args[0], ranks)
+			if err != nil {
+				return err
+			}
+			if err := workload.WriteChakra(out, p); err != nil {
+				return fmt.Errorf("--out: %w; name a prefix in a folder that exists", err)
+			}
+			bytes, err := p.TotalBytes()
+			fmt.Fprintf(a.stdout, "%d ranks, %d bytes of messages\n", len(p.Ranks), bytes)
+			return err
+		},
+	}
+	c.Flags().IntVar(&ranks, "ranks", 16, "write the files of `N` ranks; those that the workload does not use do nothing")
+	c.Flags().StringVarP(&out, "out", "o", "trace", "write `PREFIX`.0.et, PREFIX.1.et, ...")
+	return c
+}

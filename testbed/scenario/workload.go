@@ -1,0 +1,44 @@
+package scenario
+
+import (
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
+)
+
+// collectiveKinds returns what a collective's kind may be.
+func collectiveKinds() []string { return append(collective.Kinds(), Workload) }
+
+// checkWorkload checks a collective of kind workload, its file included.
+func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
+	if c.Algorithm != "" || c.Bytes != 0 || c.Shift != 0 || c.Target != 0 || c.Senders != 0 {
+		bad(path, "a workload has a file and nothing else", "say the rest in the file")
+		return
+	}
+	if c.File == "" {
+		bad(path+".file", "is missing", "name a workload file relative to this one")
+		return
+	}
+	if f == nil {
+		return
+	}
+	p, err := workload.Load(c.File, f.Hosts())
+	if err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), workload.ErrProgram.Error()+": "), "; ")
+		bad(path+".file", problem, remedy)
+		return
+	}
+	all, err := p.Traffic()
+	if err == nil && len(all) == 0 {
+		bad(path+".file", "its ranks send nothing", "name a workload with messages")
+	}
+	for _, s := range all {
+		if s.Bytes > nic.MaxMessage {
+			bad(path+".file", "it has a message of more than 2GiB", "use smaller collectives, or more ranks")
+			return
+		}
+	}
+}

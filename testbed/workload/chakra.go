@@ -1,0 +1,455 @@
+package workload
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// Types of node; see chakra.proto.
+const (
+	nodeCompute    = 4
+	nodeSend       = 5
+	nodeRecv       = 6
+	nodeCollective = 7
+)
+
+// Field numbers; see chakra.proto.
+const (
+	fieldID       = 1
+	fieldName     = 2
+	fieldType     = 3
+	fieldCtrl     = 4
+	fieldData     = 5
+	fieldDuration = 7
+	fieldAttr     = 10
+)
+
+// Limits on what is read.
+const (
+	maxMessage  = 16 << 20 // bytes of a node
+	maxNodes    = 4 << 20  // of a rank
+	maxDuration = 1 << 40  // us: more than a run can hold is refused later
+)
+
+// chakraKinds returns the kinds of collective by CollectiveCommType.
+func chakraKinds() map[int64]string {
+	return map[int64]string{0: collective.AllReduce, 2: collective.AllGather, 6: collective.AllToAll, 7: collective.ReduceScatter, 8: collective.ReduceScatter}
+}
+
+// node is a Chakra node as far as it is read.
+type node struct {
+	id       uint64
+	name     string
+	kind     uint64
+	deps     []uint64
+	duration uint64 // us
+	ints     map[string]int64
+	texts    map[string]string
+}
+
+// ReadChakra reads the trace PREFIX.0.et, PREFIX.1.et, ..., and PREFIX.groups.json
+// if there is one. Algorithm is that of all-reduces and the like; empty means
+// direct. Errors about content wrap [ErrProgram].
+func ReadChakra(prefix, algorithm string) (*Program, error) {
+	groups, err := readGroups(prefix + ".groups.json")
+	if err != nil {
+		return nil, err
+	}
+	var ranks [][]node
+	for rank := 0; ; rank++ {
+		path := fmt.Sprintf("%s.%d.et", prefix, rank)
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) && rank > 0 {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("workload: %w; a trace is PREFIX.0.et, PREFIX.1.et, ...: name PREFIX", err)
+		}
+		nodes, err := readNodes(file)
+		if e := file.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrProgram, path, err)
+		}
+		if ranks = append(ranks, nodes); len(ranks) > collective.MaxRanks {
+			return nil, fmt.Errorf("%w: %s: more than %d ranks", ErrProgram, prefix, collective.MaxRanks)
+		}
+	}
+	p := &Program{Name: "chakra", Ranks: make([][]Op, len(ranks))}
+	for r, nodes := range ranks {
+		if p.Ranks[r], err = operations(nodes, r, len(ranks), groups, algorithm); err != nil {
+			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
+		}
+	}
+	return p, nil
+}
+
+func readGroups(path string) (map[string][]int, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	var groups map[string][]int
+	if err := json.Unmarshal(data, &groups); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w; write {\"name\": [ranks]}", ErrProgram, path, err)
+	}
+	return groups, nil
+}
+
+// readNodes reads the messages of one file.
+func readNodes(r io.Reader) ([]node, error) {
+	in := bufio.NewReader(r)
+	var out []node
+	for first := true; ; first = false {
+		size, err := binary.ReadUvarint(in)
+		if errors.Is(err, io.EOF) {
+			if first {
+				return nil, errors.New("the file is empty; a trace begins with its metadata")
+			}
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("message %d: length: %w", len(out), err)
+		}
+		if size > maxMessage || len(out) >= maxNodes {
+			return nil, fmt.Errorf("message %d: %d bytes; at most %d nodes of %d bytes each are read", len(out), size, maxNodes, maxMessage)
+		}
+		// A length that lies costs no memory before its bytes are there.
+		text, err := io.ReadAll(io.LimitReader(in, int64(size)))
+		if err != nil || uint64(len(text)) < size {
+			return nil, fmt.Errorf("message %d: %d bytes of %d", len(out), len(text), size)
+		}
+		if first {
+			continue // GlobalMetadata: nothing in it changes what ranks do
+		}
+		n, err := parseNode(text)
+		if err != nil {
+			return nil, fmt.Errorf("node %d: %w", len(out), err)
+		}
+		out = append(out, n)
+	}
+}
+
+// fields calls do for each field of a message: number for varints and fixed
+// ones, text for those of a length.
+func fields(b []byte, do func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error) error {
+	for len(b) > 0 {
+		field, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		var number uint64
+		var text []byte
+		switch typ {
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, n = protowire.ConsumeFixed32(b)
+			number = uint64(v)
+		case protowire.Fixed64Type:
+			number, n = protowire.ConsumeFixed64(b)
+		case protowire.BytesType:
+			text, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(field, typ, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if err := do(field, typ, number, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseNode(b []byte) (node, error) {
+	n := node{ints: map[string]int64{}, texts: map[string]string{}}
+	err := fields(b, func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error {
+		switch field {
+		case fieldID:
+			n.id = number
+		case fieldName:
+			n.name = string(text)
+		case fieldType:
+			n.kind = number
+		case fieldDuration:
+			n.duration = number
+		case fieldCtrl, fieldData:
+			if typ != protowire.BytesType {
+				n.deps = append(n.deps, number)
+				return nil
+			}
+			for len(text) > 0 { // packed
+				v, size := protowire.ConsumeVarint(text)
+				if size < 0 {
+					return protowire.ParseError(size)
+				}
+				n.deps, text = append(n.deps, v), text[size:]
+			}
+		case fieldAttr:
+			return n.attribute(text)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// attribute reads an AttributeProto: any whole number, a truth or a text.
+func (n *node) attribute(b []byte) error {
+	name := ""
+	return fields(b, func(field protowire.Number, _ protowire.Type, number uint64, text []byte) error {
+		switch field {
+		case 1:
+			name = string(text)
+		case 7, 9, 11, 13, 19, 21, 25, 27:
+			n.ints[name] = int64(number)
+		case 15, 17:
+			n.ints[name] = protowire.DecodeZigZag(number)
+		case 23:
+			n.ints[name] = int64(int32(number))
+		case 29:
+			n.texts[name] = string(text)
+		}
+		return nil
+	})
+}
+
+// operations turns the nodes of a rank into operations. Nodes need not stand in
+// the order of their dependencies; memory, storage and the like take their
+// duration.
+func operations(nodes []node, rank, ranks int, groups map[string][]int, algorithm string) ([]Op, error) {
+	order, err := sorted(nodes)
+	if err != nil {
+		return nil, err
+	}
+	place := make(map[uint64]int, len(nodes))
+	ops := make([]Op, 0, len(nodes))
+	for _, i := range order {
+		n := nodes[i]
+		op, err := n.operation(rank, ranks, groups, algorithm)
+		if err != nil {
+			return nil, fmt.Errorf("node %d (%s): %w", n.id, n.name, err)
+		}
+		for _, d := range n.deps {
+			op.After = append(op.After, place[d])
+		}
+		place[n.id] = len(ops)
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+// sorted returns the nodes' places in an order in which each stands after what it
+// waits for; otherwise by id.
+func sorted(nodes []node) ([]int, error) {
+	byID := make(map[uint64]int, len(nodes))
+	for i, n := range nodes {
+		if _, twice := byID[n.id]; twice {
+			return nil, fmt.Errorf("two nodes have id %d", n.id)
+		}
+		byID[n.id] = i
+	}
+	waits, next := make([]int, len(nodes)), make([][]int, len(nodes))
+	for i, n := range nodes {
+		for _, d := range n.deps {
+			j, ok := byID[d]
+			if !ok {
+				return nil, fmt.Errorf("node %d waits for node %d, which is not there", n.id, d)
+			}
+			waits[i]++
+			next[j] = append(next[j], i)
+		}
+	}
+	less := func(a, b int) int {
+		if nodes[a].id < nodes[b].id {
+			return -1
+		}
+		return 1
+	}
+	var ready, out []int
+	for i := range nodes {
+		if waits[i] == 0 {
+			ready = append(ready, i)
+		}
+	}
+	slices.SortFunc(ready, less)
+	for len(ready) > 0 {
+		i := ready[0]
+		ready = ready[1:]
+		out = append(out, i)
+		for _, j := range next[i] {
+			if waits[j]--; waits[j] == 0 {
+				ready = append(ready, j)
+			}
+		}
+	}
+	if len(out) < len(nodes) {
+		return nil, errors.New("nodes wait for each other in a circle")
+	}
+	return out, nil
+}
+
+func (n node) operation(rank, ranks int, groups map[string][]int, algorithm string) (Op, error) {
+	size := n.ints["comm_size"]
+	switch n.kind {
+	case nodeSend, nodeRecv:
+		op := Op{Kind: Send, Bytes: size, Tag: uint64(n.ints["comm_tag"]), Peer: int(n.ints["comm_dst"])}
+		if n.kind == nodeRecv {
+			op.Kind, op.Peer = Recv, int(n.ints["comm_src"])
+		}
+		return op, nil
+	case nodeCollective:
+		what, ok := chakraKinds()[n.ints["comm_type"]]
+		if !ok {
+			return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
+		}
+		group := make([]int, ranks)
+		for i := range group {
+			group[i] = i
+		}
+		if name, given := n.texts["pg_name"]; given && name != "" {
+			if group, ok = groups[name]; !ok {
+				return Op{}, fmt.Errorf("group %q is not in the file of groups", name)
+			}
+		}
+		if len(group) == 1 && group[0] == rank {
+			return Op{Kind: Compute}, nil // nothing to exchange
+		}
+		op := Op{Kind: Collective, What: what, Bytes: size, Group: group}
+		if slices.Contains(collective.Algorithms(what), algorithm) {
+			op.Algorithm = algorithm
+		}
+		return op, nil
+	}
+	if n.duration > maxDuration {
+		return Op{}, fmt.Errorf("a duration of %d us", n.duration)
+	}
+	return Op{Kind: Compute, Duration: fabric.Time(n.duration) * fabric.Microsecond}, nil
+}
+
+// WriteChakra writes a program as a trace: a file for each rank and, if it has
+// groups that are not all ranks, the file of groups. Durations are rounded up to
+// microseconds, and algorithms left out: a trace cannot say them.
+func WriteChakra(prefix string, p *Program) error {
+	groups := map[string][]int{}
+	for r, ops := range p.Ranks {
+		out := protowire.AppendTag(nil, 1, protowire.BytesType)
+		out = framed(nil, protowire.AppendString(out, "0.0.4"))
+		for o, op := range ops {
+			n, err := op.chakra(o, r, len(p.Ranks), groups)
+			if err != nil {
+				return fmt.Errorf("%w: %s: rank %d, operation %d: %w", ErrProgram, p.Name, r, o, err)
+			}
+			out = framed(out, n)
+		}
+		if err := os.WriteFile(fmt.Sprintf("%s.%d.et", prefix, r), out, 0o666); err != nil {
+			return fmt.Errorf("workload: %w", err)
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	text, err := json.MarshalIndent(groups, "", " ")
+	if err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	if err := os.WriteFile(prefix+".groups.json", append(text, '\n'), 0o666); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	return nil
+}
+
+func framed(b, message []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(message))), message...)
+}
+
+// chakra returns an operation as a node.
+func (op Op) chakra(id, rank, ranks int, groups map[string][]int) ([]byte, error) {
+	var b []byte
+	varint := func(field protowire.Number, v uint64) {
+		b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+	}
+	attribute := func(name string, field protowire.Number, number int64, text string) {
+		a := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
+		if field == 29 {
+			a = protowire.AppendString(protowire.AppendTag(a, field, protowire.BytesType), text)
+		} else {
+			a = protowire.AppendVarint(protowire.AppendTag(a, field, protowire.VarintType), uint64(number))
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, fieldAttr, protowire.BytesType), a)
+	}
+	name := [...]string{"compute", op.What, "send", "recv"}[op.Kind]
+	varint(fieldID, uint64(id))
+	b = protowire.AppendString(protowire.AppendTag(b, fieldName, protowire.BytesType), name)
+	varint(fieldType, [...]uint64{nodeCompute, nodeCollective, nodeSend, nodeRecv}[op.Kind])
+	var deps []byte
+	for _, a := range op.After {
+		deps = protowire.AppendVarint(deps, uint64(a))
+	}
+	if len(deps) > 0 {
+		b = protowire.AppendBytes(protowire.AppendTag(b, fieldData, protowire.BytesType), deps)
+	}
+	switch op.Kind {
+	case Compute:
+		varint(fieldDuration, uint64((op.Duration+fabric.Microsecond-1)/fabric.Microsecond))
+	case Send, Recv:
+		src, dst := rank, op.Peer
+		if op.Kind == Recv {
+			src, dst = dst, src
+		}
+		attribute("comm_src", 9, int64(src), "")
+		attribute("comm_dst", 9, int64(dst), "")
+		attribute("comm_tag", 9, int64(op.Tag), "")
+		attribute("comm_size", 9, op.Bytes, "")
+	case Collective:
+		kind := int64(-1)
+		for k, what := range chakraKinds() {
+			if what == op.What && k != 8 {
+				kind = k
+			}
+		}
+		if kind < 0 {
+			return nil, fmt.Errorf("a trace has no %s", op.What)
+		}
+		attribute("comm_type", 9, kind, "")
+		attribute("comm_size", 9, op.Bytes, "")
+		if len(op.Group) < ranks {
+			pg := groupName(groups, op.Group)
+			attribute("pg_name", 29, 0, pg)
+		}
+	}
+	return b, nil
+}
+
+// groupName returns the name of a group, a new one when it has none.
+func groupName(groups map[string][]int, group []int) string {
+	for name, g := range groups {
+		if slices.Equal(g, group) {
+			return name
+		}
+	}
+	name := strconv.Itoa(len(groups))
+	groups[name] = group
+	return name
+}

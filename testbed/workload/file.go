@@ -1,0 +1,183 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// file is a workload file: one of its keys.
+type file struct {
+	Jobs   []job   `yaml:"jobs"`
+	GPT    *GPT    `yaml:"gpt"`
+	Chakra *chakra `yaml:"chakra"`
+}
+
+// job is a collective on ranks of its own.
+type job struct {
+	Kind      string `yaml:"kind"`
+	Algorithm string `yaml:"algorithm"`
+	Bytes     string `yaml:"bytes"`
+	Ranks     string `yaml:"ranks"`  // "0..7,12"
+	At        string `yaml:"at"`     // begins then; 0 when absent
+	Repeat    int    `yaml:"repeat"` // so many times, one after the other; 1 when absent
+}
+
+type chakra struct {
+	Trace     string `yaml:"trace"` // PREFIX of PREFIX.0.et, ..., relative to the file
+	Algorithm string `yaml:"algorithm"`
+}
+
+const maxFile = 1 << 20
+
+// Load reads a workload file for a fabric of that many ranks. The program may
+// use fewer: the others do nothing. Errors about content wrap [ErrProgram].
+func Load(path string, ranks int) (*Program, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w; name a workload file", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("%w: %s is not a regular file of at most %d bytes", ErrProgram, path, maxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	p, err := parse(path, data, ranks)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Ranks) > ranks {
+		return nil, fmt.Errorf("%w: %s: it has %d ranks, and the fabric %d; use a larger fabric", ErrProgram, path, len(p.Ranks), ranks)
+	}
+	for len(p.Ranks) < ranks {
+		p.Ranks = append(p.Ranks, nil)
+	}
+	p.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	_, _, err = p.link()
+	return p, err
+}
+
+func parse(path string, data []byte, ranks int) (*Program, error) {
+	var f file
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&f); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w; a workload has jobs, gpt or chakra", ErrProgram, path, err)
+	}
+	given := 0
+	for _, is := range []bool{f.Jobs != nil, f.GPT != nil, f.Chakra != nil} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, fmt.Errorf("%w: %s: it has %d of jobs, gpt and chakra; write one of them", ErrProgram, path, given)
+	}
+	switch {
+	case f.GPT != nil:
+		return f.GPT.Program()
+	case f.Chakra != nil:
+		prefix := f.Chakra.Trace
+		if !filepath.IsAbs(prefix) {
+			prefix = filepath.Join(filepath.Dir(path), prefix)
+		}
+		return ReadChakra(prefix, f.Chakra.Algorithm)
+	}
+	p := &Program{Ranks: make([][]Op, ranks)}
+	for i, j := range f.Jobs {
+		if err := j.add(p, ranks); err != nil {
+			return nil, fmt.Errorf("%w: %s: jobs[%d]: %w", ErrProgram, path, i, err)
+		}
+	}
+	return p, nil
+}
+
+// add puts a job into the program. Jobs do not wait for each other.
+func (j job) add(p *Program, ranks int) error {
+	group, err := parseRanks(j.Ranks, ranks)
+	if err != nil {
+		return fmt.Errorf("ranks: %w", err)
+	}
+	var size fabric.Bytes
+	if err := size.UnmarshalText([]byte(j.Bytes)); err != nil {
+		return fmt.Errorf("bytes: %w", err)
+	}
+	var at fabric.Time
+	if j.At != "" {
+		if err := at.UnmarshalText([]byte(j.At)); err != nil {
+			return fmt.Errorf("at: %w", err)
+		}
+	}
+	if j.Repeat < 0 || j.Repeat > 10_000 {
+		return fmt.Errorf("repeat: %d is outside 1 to 10000", j.Repeat)
+	}
+	for _, r := range group {
+		var after []int
+		if at > 0 {
+			p.Ranks[r] = append(p.Ranks[r], Op{Kind: Compute, Duration: at})
+			after = []int{len(p.Ranks[r]) - 1}
+		}
+		for range max(j.Repeat, 1) {
+			p.Ranks[r] = append(p.Ranks[r], Op{
+				Kind: Collective, What: j.Kind, Algorithm: j.Algorithm, Bytes: int64(size), Group: group, After: after,
+			})
+			after = []int{len(p.Ranks[r]) - 1}
+		}
+	}
+	return nil
+}
+
+// parseRanks reads "0..7,12", or "0..30/2" for every second one. Empty means all.
+func parseRanks(text string, ranks int) ([]int, error) {
+	if text == "" {
+		text = fmt.Sprintf("0..%d", ranks-1)
+	}
+	seen := map[int]bool{}
+	var out []int
+	for part := range strings.SplitSeq(text, ",") {
+		span, by, stepped := strings.Cut(strings.TrimSpace(part), "/")
+		from, to, isRange := strings.Cut(span, "..")
+		if !isRange {
+			to = from
+		}
+		step := 1
+		a, err := strconv.Atoi(strings.TrimSpace(from))
+		b, err2 := strconv.Atoi(strings.TrimSpace(to))
+		if stepped && err == nil {
+			step, err = strconv.Atoi(strings.TrimSpace(by))
+		}
+		if err != nil || err2 != nil || a < 0 || b < a || step < 1 {
+			return nil, fmt.Errorf("%q is not a list of ranks; write for example 0..7,12 or 0..30/2", part)
+		}
+		if b >= ranks {
+			return nil, fmt.Errorf("rank %d is not there; the fabric has 0 to %d", b, ranks-1)
+		}
+		for r := a; r <= b; r += step {
+			if seen[r] {
+				return nil, fmt.Errorf("rank %d is in the list twice", r)
+			}
+			seen[r] = true
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// TotalBytes returns the payload of all messages.
+func (p *Program) TotalBytes() (int64, error) {
+	all, err := p.Traffic()
+	sum := int64(0)
+	for _, s := range all {
+		sum += s.Bytes
+	}
+	return sum, err
+}

@@ -1,0 +1,152 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// GPT is one training iteration of a GPT-like model, cut into tensor, data and
+// pipeline parallel parts. The zero value of a field means GPT-117M's, or 1.
+type GPT struct {
+	Layers   int `yaml:"layers"`   // 12; a multiple of Pipeline
+	Hidden   int `yaml:"hidden"`   // 768
+	Sequence int `yaml:"sequence"` // 1024 tokens
+
+	Tensor   int `yaml:"tensor"`   // ranks that share each layer
+	Data     int `yaml:"data"`     // replicas
+	Pipeline int `yaml:"pipeline"` // stages
+
+	MicroBatch   int     `yaml:"micro_batch"`   // sequences: 4
+	MicroBatches int     `yaml:"micro_batches"` // per iteration and replica
+	Element      int     `yaml:"element"`       // bytes of a number: 2
+	TeraFLOPS    float64 `yaml:"teraflops"`     // of a GPU, as used: 300
+
+	Algorithm string `yaml:"algorithm"` // of the all-reduces; direct when empty
+}
+
+func (g GPT) withDefaults() GPT {
+	for _, d := range []struct {
+		v  *int
+		to int
+	}{{&g.Layers, 12}, {&g.Hidden, 768}, {&g.Sequence, 1024}, {&g.Tensor, 1}, {&g.Data, 1}, {&g.Pipeline, 1},
+		{&g.MicroBatch, 4}, {&g.MicroBatches, 1}, {&g.Element, 2}} {
+		if *d.v == 0 {
+			*d.v = d.to
+		}
+	}
+	if g.TeraFLOPS == 0 {
+		g.TeraFLOPS = 300
+	}
+	return g
+}
+
+// maxOps bounds a program that a few numbers make.
+const maxOps = 4 << 20
+
+// Program returns the iteration. Ranks are numbered tensor first, then data, then
+// pipeline, so that the ranks that talk most are neighbours.
+//
+// Every stage takes its micro-batches forward, then backward. A layer computes
+// and, where it is shared, all-reduces the activations twice, forward and
+// backward; stages pass activations and gradients on. At the end each replica's
+// gradients are all-reduced, a layer at a time, the last first, each as soon as
+// its last backward pass is done.
+func (g GPT) Program() (*Program, error) {
+	g = g.withDefaults()
+	for _, c := range []struct {
+		key   string
+		value int
+	}{{"layers", g.Layers}, {"hidden", g.Hidden}, {"sequence", g.Sequence}, {"tensor", g.Tensor}, {"data", g.Data},
+		{"pipeline", g.Pipeline}, {"micro_batch", g.MicroBatch}, {"micro_batches", g.MicroBatches}, {"element", g.Element}} {
+		if c.value < 1 || c.value > 1<<20 {
+			return nil, fmt.Errorf("%w: gpt.%s is %d; write 1 or more", ErrProgram, c.key, c.value)
+		}
+	}
+	if !(g.TeraFLOPS > 0) {
+		return nil, fmt.Errorf("%w: gpt.teraflops is %v; write for example 300", ErrProgram, g.TeraFLOPS)
+	}
+	if g.Layers%g.Pipeline != 0 {
+		return nil, fmt.Errorf("%w: gpt.layers is %d, not a multiple of pipeline (%d)", ErrProgram, g.Layers, g.Pipeline)
+	}
+	ranks := g.Tensor * g.Data * g.Pipeline
+	if ranks > collective.MaxRanks || ranks*g.MicroBatches*(g.Layers/g.Pipeline)*8 > maxOps {
+		return nil, fmt.Errorf("%w: gpt: %d ranks make more than %d operations; use fewer", ErrProgram, ranks, maxOps)
+	}
+	p := &Program{Name: "gpt", Ranks: make([][]Op, ranks)}
+	for r := range ranks {
+		p.Ranks[r] = g.rank(r)
+	}
+	return p, nil
+}
+
+// rank returns what one rank does.
+func (g GPT) rank(r int) []Op {
+	tensor, data, stage := r%g.Tensor, r/g.Tensor%g.Data, r/(g.Tensor*g.Data)
+	at := func(t, d, s int) int { return (s*g.Data+d)*g.Tensor + t }
+	var tensorGroup, dataGroup []int
+	for t := range g.Tensor {
+		tensorGroup = append(tensorGroup, at(t, data, stage))
+	}
+	for d := range g.Data {
+		dataGroup = append(dataGroup, at(tensor, d, stage))
+	}
+	layers := g.Layers / g.Pipeline
+	tokens := float64(g.MicroBatch * g.Sequence)
+	h, s := float64(g.Hidden), float64(g.Sequence)
+	// Multiplications and additions of a layer's forward pass: its weights, and
+	// attention over the sequence.
+	forward := fabric.Time(tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second))
+	activations := int64(g.MicroBatch) * int64(g.Sequence) * int64(g.Hidden) * int64(g.Element)
+	gradients := int64(12*g.Hidden*g.Hidden/g.Tensor) * int64(g.Element)
+
+	var ops []Op
+	last := -1 // the operation before, in this rank's one stream of computation
+	add := func(op Op, after ...int) int {
+		for _, a := range after {
+			if a >= 0 {
+				op.After = append(op.After, a)
+			}
+		}
+		ops = append(ops, op)
+		return len(ops) - 1
+	}
+	layer := func(duration fabric.Time) {
+		last = add(Op{Kind: Compute, Duration: duration}, last)
+		for range 2 {
+			if g.Tensor > 1 {
+				last = add(Op{Kind: Collective, What: collective.AllReduce, Algorithm: g.Algorithm, Group: tensorGroup, Bytes: activations}, last)
+			}
+		}
+	}
+	message := func(kind Kind, peer int, tag uint64) int {
+		return add(Op{Kind: kind, Peer: peer, Tag: tag, Bytes: activations}, last)
+	}
+	for m := range uint64(g.MicroBatches) {
+		if stage > 0 {
+			last = message(Recv, at(tensor, data, stage-1), 2*m)
+		}
+		for range layers {
+			layer(forward)
+		}
+		if stage < g.Pipeline-1 {
+			message(Send, at(tensor, data, stage+1), 2*m) // what follows does not wait for it
+		}
+	}
+	for m := range uint64(g.MicroBatches) {
+		if stage < g.Pipeline-1 {
+			last = message(Recv, at(tensor, data, stage+1), 2*m+1)
+		}
+		for range layers {
+			layer(2 * forward)
+			if m == uint64(g.MicroBatches)-1 && g.Data > 1 {
+				add(Op{Kind: Collective, What: collective.AllReduce, Algorithm: g.Algorithm, Group: dataGroup, Bytes: gradients}, last)
+			}
+		}
+		if stage > 0 {
+			message(Send, at(tensor, data, stage-1), 2*m+1)
+		}
+	}
+	return ops
+}

@@ -1,0 +1,199 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// ErrProgram is wrapped by every error about a program's content.
+var ErrProgram = errors.New("workload: bad program")
+
+// Kind is what an [Op] is.
+type Kind uint8
+
+// Kinds of operation.
+const (
+	Compute    Kind = iota // takes Duration
+	Collective             // of Group
+	Send                   // Bytes to Peer
+	Recv                   // Bytes from Peer
+)
+
+// Op is an operation of one rank.
+type Op struct {
+	Kind     Kind
+	After    []int       // operations of the same rank, by their place in its list, that must be done first
+	Duration fabric.Time // of Compute
+
+	Group     []int  // of Collective: its ranks, in the order of the algorithm
+	What      string // of Collective: a kind of package collective
+	Algorithm string // of Collective: of that kind; empty for the kind's default
+	Bytes     int64  // of Collective as in [collective.Spec]; of Send and Recv the message
+	Peer      int    // of Send and Recv
+	Tag       uint64 // of Send and Recv
+}
+
+// Program is what each rank does: Ranks[r] is the operations of rank r. An
+// operation waits only for earlier ones of its list.
+type Program struct {
+	Name  string
+	Ranks [][]Op
+}
+
+// instance is a collective or message with the operations that make it up.
+type instance struct {
+	spec  collective.Spec
+	group []int // rank of each local rank
+	ops   []int // the operation of each local rank
+	base  int   // of the steps' numbers in messages' IDs
+	job   *collective.Job
+}
+
+// Most steps of all instances together: what an ID has room for.
+const maxSteps = collective.MaxJobs * collective.MaxSteps
+
+// link finds which operations belong together. index[r][o] is the instance of an
+// operation, -1 for a computation.
+func (p *Program) link() (all []*instance, index [][]int, err error) {
+	bad := func(r, o int, format string, args ...any) error {
+		return fmt.Errorf("%w: %s: rank %d, operation %d: %s", ErrProgram, p.Name, r, o, fmt.Sprintf(format, args...))
+	}
+	type place struct {
+		key string
+		n   int
+	}
+	known := map[place]int{}
+	index = make([][]int, len(p.Ranks))
+	for r, ops := range p.Ranks {
+		count := map[string]int{}
+		index[r] = make([]int, len(ops))
+		for o, op := range ops {
+			index[r][o] = -1
+			for _, a := range op.After {
+				if a < 0 || a >= o {
+					return nil, nil, bad(r, o, "waits for operation %d, which is not an earlier one", a)
+				}
+			}
+			var key string
+			var group []int
+			spec := collective.Spec{Kind: op.What, Algorithm: op.Algorithm, Bytes: op.Bytes}
+			switch op.Kind {
+			case Compute:
+				if op.Duration < 0 {
+					return nil, nil, bad(r, o, "a duration of %v; write 0 or more", op.Duration)
+				}
+				continue
+			case Collective:
+				group = op.Group
+				key = fmt.Sprint("c", group)
+				spec.Ranks = len(group)
+			case Send, Recv:
+				group = []int{r, op.Peer}
+				if op.Kind == Recv {
+					group = []int{op.Peer, r}
+				}
+				key = fmt.Sprint("m", group, op.Tag)
+				spec = collective.Spec{Kind: collective.Incast, Ranks: 2, Target: 1, Bytes: op.Bytes}
+			}
+			local := -1
+			for i, g := range group {
+				if g < 0 || g >= len(p.Ranks) {
+					return nil, nil, bad(r, o, "names rank %d; there are %d", g, len(p.Ranks))
+				}
+				if g == r {
+					local = i
+				}
+			}
+			if local < 0 {
+				return nil, nil, bad(r, o, "is of ranks %v, and not of its own", group)
+			}
+			if err := spec.Validate(); err != nil {
+				return nil, nil, bad(r, o, "%v", err)
+			}
+			at := place{key, count[key]}
+			count[key]++
+			i, ok := known[at]
+			if !ok {
+				i = len(all)
+				known[at] = i
+				all = append(all, &instance{spec: spec, group: group, ops: make([]int, len(group))})
+				for l := range all[i].ops {
+					all[i].ops[l] = -1
+				}
+			}
+			in := all[i]
+			if in.spec != spec {
+				return nil, nil, bad(r, o, "is %+v, where another rank has %+v", spec, in.spec)
+			}
+			if in.ops[local] >= 0 {
+				return nil, nil, bad(r, o, "a rank stands twice in %v", group)
+			}
+			in.ops[local] = o
+			index[r][o] = i
+		}
+	}
+	steps := 0
+	for _, in := range all {
+		for l, o := range in.ops {
+			if o < 0 {
+				return nil, nil, fmt.Errorf("%w: %s: rank %d has no part in a %s of ranks %v that others have", ErrProgram, p.Name, in.group[l], in.spec.Kind, in.group)
+			}
+		}
+		if in.job, err = collective.New(in.spec); err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", ErrProgram, p.Name, err)
+		}
+		in.base = steps
+		if steps += in.job.Phases(); steps > maxSteps {
+			return nil, nil, fmt.Errorf("%w: %s: more than %d steps of collectives; use fewer or smaller ones", ErrProgram, p.Name, maxSteps)
+		}
+	}
+	return all, index, nil
+}
+
+// Traffic returns all messages of the program, in no particular order, by the
+// ranks of the program.
+func (p *Program) Traffic() ([]collective.Send, error) {
+	all, _, err := p.link()
+	if err != nil {
+		return nil, err
+	}
+	var out []collective.Send
+	for _, in := range all {
+		for phase := range in.job.Phases() {
+			for s := range in.job.Traffic(phase) {
+				out = append(out, in.global(s))
+			}
+		}
+	}
+	return out, nil
+}
+
+// LongestCompute returns the longest time that a rank must compute, along
+// operations that wait for each other: no network makes the program faster.
+func (p *Program) LongestCompute() fabric.Time {
+	longest := fabric.Time(0)
+	for _, ops := range p.Ranks {
+		end := make([]fabric.Time, len(ops))
+		for o, op := range ops {
+			for _, a := range op.After {
+				end[o] = max(end[o], end[a])
+			}
+			if op.Kind == Compute {
+				end[o] += op.Duration
+			}
+			longest = max(longest, end[o])
+		}
+	}
+	return longest
+}
+
+// global turns a message of the instance's job into one of the program.
+func (in *instance) global(s collective.Send) collective.Send {
+	step := in.base + s.Step
+	s.Src, s.Dst, s.Step = in.group[s.Src], in.group[s.Dst], step
+	s.ID = collective.MakeID(uint8(step/collective.MaxSteps), step%collective.MaxSteps, s.Src, s.Dst)
+	return s
+}

@@ -1,0 +1,194 @@
+package workload
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// Runner is a program under way.
+type Runner struct {
+	program *Program
+	all     []*instance
+	index   [][]int   // instance of each operation
+	waits   [][]int   // per operation: how many it still waits for
+	next    [][][]int // per operation: those that wait for it
+	ended   [][]bool
+	left    []int // per rank: operations that are not done
+	open    int   // ranks that are not done
+	timers  timers
+	order   uint64
+}
+
+// NewRunner returns the runner of a program, or what is wrong with it. Errors
+// wrap [ErrProgram].
+func NewRunner(p *Program) (*Runner, error) {
+	all, index, err := p.link()
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{program: p, all: all, index: index}
+	for _, ops := range p.Ranks {
+		waits, next := make([]int, len(ops)), make([][]int, len(ops))
+		for o, op := range ops {
+			after := slices.Compact(slices.Sorted(slices.Values(op.After)))
+			waits[o] = len(after)
+			for _, a := range after {
+				next[a] = append(next[a], o)
+			}
+		}
+		r.waits, r.next = append(r.waits, waits), append(r.next, next)
+		r.ended = append(r.ended, make([]bool, len(ops)))
+		r.left = append(r.left, len(ops))
+		if len(ops) > 0 {
+			r.open++
+		}
+	}
+	return r, nil
+}
+
+// Start begins the program on all ranks.
+func (r *Runner) Start(now fabric.Time, emit func(collective.Send)) {
+	for rank := range r.waits {
+		for o := range r.waits[rank] {
+			// What a begin ends may have begun it already.
+			if len(r.program.Ranks[rank][o].After) == 0 {
+				r.begin(now, rank, o, emit)
+			}
+		}
+	}
+}
+
+// Received says that a message has arrived whole, as [collective.Job.Received]
+// takes it.
+func (r *Runner) Received(now fabric.Time, id collective.ID, emit func(collective.Send)) error {
+	in, local, err := r.find(id)
+	if err != nil {
+		return err
+	}
+	if err := in.job.Received(local, func(s collective.Send) { emit(in.global(s)) }); err != nil {
+		return err
+	}
+	r.settle(now, in, local.Dst(), emit)
+	return nil
+}
+
+// Sent says that a message's sender knows it to be delivered.
+func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Send)) error {
+	in, local, err := r.find(id)
+	if err != nil {
+		return err
+	}
+	if err := in.job.Sent(local); err != nil {
+		return err
+	}
+	r.settle(now, in, local.Src(), emit)
+	return nil
+}
+
+// Tick ends the computations whose time has come.
+func (r *Runner) Tick(now fabric.Time, emit func(collective.Send)) {
+	for len(r.timers) > 0 && r.timers[0].at <= now {
+		t := heap.Pop(&r.timers).(timer)
+		r.end(now, t.rank, t.op, emit)
+	}
+}
+
+// Deadline returns when Tick is due; ok is false when nothing computes.
+func (r *Runner) Deadline() (at fabric.Time, ok bool) {
+	if len(r.timers) == 0 {
+		return 0, false
+	}
+	return r.timers[0].at, true
+}
+
+// Done reports whether a rank has done all its operations.
+func (r *Runner) Done(rank int) bool { return r.left[rank] == 0 }
+
+// Finished reports whether all ranks have.
+func (r *Runner) Finished() bool { return r.open == 0 }
+
+// find returns the instance of a message and its id there.
+func (r *Runner) find(id collective.ID) (*instance, collective.ID, error) {
+	step := int(id.Job())*collective.MaxSteps + id.Step()
+	i, ok := slices.BinarySearchFunc(r.all, step, func(in *instance, step int) int { return in.base - step })
+	if !ok {
+		i--
+	}
+	if i < 0 || i >= len(r.all) {
+		return nil, 0, fmt.Errorf("workload: %v is no message of %s", id, r.program.Name)
+	}
+	in := r.all[i]
+	src, dst := slices.Index(in.group, id.Src()), slices.Index(in.group, id.Dst())
+	if src < 0 || dst < 0 {
+		return nil, 0, fmt.Errorf("workload: %v is no message of %s", id, r.program.Name)
+	}
+	return in, collective.MakeID(0, step-in.base, src, dst), nil
+}
+
+func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send)) {
+	op := r.program.Ranks[rank][o]
+	if op.Kind == Compute {
+		if op.Duration == 0 {
+			r.end(now, rank, o, emit)
+			return
+		}
+		r.order++
+		heap.Push(&r.timers, timer{now + op.Duration, r.order, rank, o})
+		return
+	}
+	in := r.all[r.index[rank][o]]
+	local := slices.Index(in.group, rank)
+	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
+	r.settle(now, in, local, emit)
+}
+
+// settle ends a rank's operation when its part of the instance is done and it
+// has begun: a message may arrive before its receiver waits for it.
+func (r *Runner) settle(now fabric.Time, in *instance, local int, emit func(collective.Send)) {
+	rank, o := in.group[local], in.ops[local]
+	if in.job.Done(local) && r.waits[rank][o] == 0 {
+		r.end(now, rank, o, emit)
+	}
+}
+
+func (r *Runner) end(now fabric.Time, rank, o int, emit func(collective.Send)) {
+	if r.ended[rank][o] {
+		return
+	}
+	r.ended[rank][o] = true
+	if r.left[rank]--; r.left[rank] == 0 {
+		r.open--
+	}
+	for _, n := range r.next[rank][o] {
+		if r.waits[rank][n]--; r.waits[rank][n] == 0 {
+			r.begin(now, rank, n, emit)
+		}
+	}
+}
+
+// timer is the end of a computation. Those of one time end in the order in which
+// they began.
+type timer struct {
+	at       fabric.Time
+	order    uint64
+	rank, op int
+}
+
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].order < t[j].order
+}
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,200 @@
+package workload
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/collective"
+)
+
+// play carries a program out with messages that arrive in random order, and
+// returns what each rank received, in bytes, and when all was done.
+func play(t *testing.T, p *Program, seed uint64) (received []int64, end fabric.Time) {
+	t.Helper()
+	r, err := NewRunner(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	received = make([]int64, len(p.Ranks))
+	var flying []collective.Send
+	ids := map[collective.ID]bool{}
+	emit := func(s collective.Send) {
+		if ids[s.ID] || s.ID.Src() != s.Src || s.ID.Dst() != s.Dst {
+			t.Fatalf("message %v of %+v", s.ID, s)
+		}
+		ids[s.ID] = true
+		flying = append(flying, s)
+	}
+	now := fabric.Time(0)
+	r.Start(now, emit)
+	for !r.Finished() {
+		at, computing := r.Deadline()
+		switch {
+		case len(flying) > 0 && (!computing || rng.IntN(2) == 0):
+			i := rng.IntN(len(flying))
+			s := flying[i]
+			flying[i] = flying[len(flying)-1]
+			flying = flying[:len(flying)-1]
+			received[s.Dst] += s.Bytes
+			if err := r.Received(now, s.ID, emit); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Sent(now, s.ID, emit); err != nil {
+				t.Fatal(err)
+			}
+		case computing:
+			now = at
+			r.Tick(now, emit)
+		default:
+			t.Fatal("nothing is left to happen, and ranks are not done")
+		}
+	}
+	if len(flying) > 0 {
+		t.Errorf("%d messages are on their way after the end", len(flying))
+	}
+	return received, now
+}
+
+// TestJobs: each job's ranks receive what the job alone would have them receive,
+// and ranks of none receive nothing.
+func TestJobs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	text := `jobs:
+  - {kind: all-reduce, algorithm: ring, bytes: 8000B, ranks: "0..6/2", repeat: 3}
+  - {kind: all-to-all, bytes: 4000B, ranks: "1,3,5,7", at: 10us}
+  - {kind: incast, bytes: 100B, ranks: "8..10"}
+`
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(path, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		got, end := play(t, p, seed)
+		// Ring: 2(N-1) shares of 2000 B, three times. All-to-all: N-1 of 1000 B.
+		want := []int64{36000, 3000, 36000, 3000, 36000, 3000, 36000, 3000, 200, 0, 0, 0}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("bytes received (-want +got):\n%s", d)
+		}
+		if end != 10*fabric.Microsecond || p.LongestCompute() != end {
+			t.Errorf("done at %v, longest computation %v", end, p.LongestCompute())
+		}
+	}
+}
+
+// TestGPT: what a rank receives follows from the model by hand.
+func TestGPT(t *testing.T) {
+	g := GPT{Layers: 4, Hidden: 64, Sequence: 128, Tensor: 2, Data: 2, Pipeline: 2, MicroBatch: 1, MicroBatches: 3, Algorithm: collective.Ring}
+	p, err := g.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const activations = 128 * 64 * 2
+	const gradients = 12 * 64 * 64 / 2 * 2
+	// Two layers a stage; 2 all-reduces a layer each way over two ranks, each of
+	// which brings a rank the whole vector; one message a micro-batch from the
+	// other stage; a gradient all-reduce a layer over two ranks.
+	const want = 3*2*4*activations + 3*activations + 2*gradients
+	got, end := play(t, p, 1)
+	for r, b := range got {
+		if b != want {
+			t.Errorf("rank %d received %d bytes, want %d", r, b, want)
+		}
+	}
+	if end < p.LongestCompute() {
+		t.Errorf("done at %v, before its computation (%v)", end, p.LongestCompute())
+	}
+	// The reference's figure for GPT-117M.
+	p, err = GPT{Tensor: 2}.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := p.Ranks[0][1].Bytes; b != 6_291_456 {
+		t.Errorf("a layer's all-reduce is of %d bytes, want 6291456", b)
+	}
+}
+
+// TestChakra writes a program as a trace and reads the same again.
+func TestChakra(t *testing.T) {
+	p, err := GPT{Layers: 4, Hidden: 64, Sequence: 128, Tensor: 2, Data: 2, Pipeline: 2, MicroBatches: 2}.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ops := range p.Ranks {
+		for o := range ops {
+			ops[o].Duration = (ops[o].Duration + fabric.Microsecond - 1) / fabric.Microsecond * fabric.Microsecond
+		}
+	}
+	prefix := filepath.Join(t.TempDir(), "gpt")
+	if err := WriteChakra(prefix, p); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadChakra(prefix, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(p.Ranks, got.Ranks, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("(-written +read):\n%s", d)
+	}
+	play(t, got, 1)
+}
+
+func TestBad(t *testing.T) {
+	for text, want := range map[string]string{
+		"job: []": "field job not found",
+		"{}":      "0 of jobs, gpt and chakra",
+		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
+		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",
+		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: '0..2,1'}]": "twice",
+		"jobs: [{kind: all-reduces, bytes: 1MB}]":                 `kind "all-reduces" is unknown`,
+		"chakra: {trace: none}":                                   "a trace is PREFIX.0.et",
+	} {
+		path := filepath.Join(t.TempDir(), "w.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path, 8); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzChakra(f *testing.F) {
+	op := Op{Kind: Collective, What: collective.AllReduce, Bytes: 100, Group: []int{0, 1}, After: []int{0}}
+	a, err := op.chakra(1, 0, 4, map[string][]int{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := (Op{Kind: Compute, Duration: 5}).chakra(0, 0, 4, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(framed(framed(framed(nil, nil), b), a))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		nodes, err := readNodes(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		ops, err := operations(nodes, 0, 4, map[string][]int{"0": {0, 1}}, "ring")
+		if err != nil {
+			return
+		}
+		p := &Program{Name: "fuzz", Ranks: [][]Op{ops, nil, nil, nil}}
+		if _, _, err := p.link(); err == nil {
+			if _, err := NewRunner(p); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
