@@ -127,6 +127,7 @@ func (a *app) liveSoakCommand() *cobra.Command {
 	f.StringVar(&message, "message", "1MB", "`SIZE` of a message, on average")
 	f.IntVar(&cfg.Failures, "failures", 10, "`N` failures of all kinds")
 	f.DurationVar(&cfg.RTO, "rto", 100*time.Millisecond, "retransmission timer")
+	f.DurationVar(&cfg.Limit, "limit", 0, "begin nothing new after `TIME`, and say how far it came; 0: no limit")
 	f.BoolVar(&cfg.Send, "send", false, "by SEND instead of by RDMA WRITE")
 	f.IntVar(&cfg.AckEvery, "ack-every", 4, "`PACKETS` for one acknowledgement")
 	return c

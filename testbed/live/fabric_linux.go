@@ -194,8 +194,10 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 	})
 }
 
-// startLimit bounds how long a process may take to serve.
-const startLimit = 30 * time.Second
+// startLimit bounds how long a process may take to serve, and a controller to have
+// all in hand: on a busy machine long, and longer than it holds a link down that
+// flaps.
+const startLimit = 2 * time.Minute
 
 // answers reports whether somebody listens on a UNIX socket.
 func answers(path string) bool {

@@ -122,10 +122,18 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	}
 	defer watch.close()
 	var out []Reaction
+	var order []int // of links: a controller does not believe one that flaps
+	uplinks := f.Node(f.ToRID(0)).Uplinks()
 	for i := range cfg.Cuts {
+		if len(order) == 0 {
+			order = rng.Perm(f.ToRs() * uplinks)
+		}
+		next := order[0]
+		order = order[1:]
+		first, n := f.HostsOf(f.ToRID(next / uplinks))
 		way := cfg.Ways[i%len(cfg.Ways)]
-		src := rng.IntN(f.Hosts())
-		r, err := b.react(ctx, set, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, way, rng, cfg, watch)
+		src := int(first) + rng.IntN(n)
+		r, err := b.react(ctx, set, next%uplinks, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, way, rng, cfg, watch)
 		if err != nil {
 			return out, fmt.Errorf("cut %d, %s: %w", i+1, way, err)
 		}
@@ -138,13 +146,13 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	return out, nil
 }
 
-func (b *Bench) react(ctx context.Context, set control.Settings, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
+func (b *Bench) react(ctx context.Context, set control.Settings, uplink int, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
 	f, s := cfg.Fabric, b.Session
 	if err := s.Configure(ctx, set); err != nil {
 		return Reaction{}, err
 	}
 	tor := f.ToROf(fabric.NodeID(t.Src))
-	port := f.Node(tor).FirstUplink() + fabric.PortNo(rng.IntN(f.Node(tor).Uplinks()))
+	port := f.Node(tor).FirstUplink() + fabric.PortNo(uplink)
 	link := f.Node(tor).Link(port)
 	began := time.Now()
 	if err := s.Post(ctx, t); err != nil {

@@ -23,6 +23,7 @@ type SoakConfig struct {
 	Send     bool // by SEND instead of by RDMA WRITE
 	AckEvery int
 	Seed     uint64
+	Limit    time.Duration // nothing new is begun after that long; 0: no limit
 	Log      func(format string, args ...any) // progress; nil: none
 }
 
@@ -75,8 +76,12 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 	began, told := time.Now(), time.Now()
 	posted := int64(0)
 	failing := true
+	over := func() bool { return cfg.Limit > 0 && time.Since(began) > cfg.Limit }
 	for {
-		for s.Open() < 2*f.Hosts() && (posted < cfg.Bytes || failing) {
+		if over() {
+			stop()
+		}
+		for s.Open() < 2*f.Hosts() && (posted < cfg.Bytes || failing) && !over() {
 			src := rng.IntN(f.Hosts())
 			dst := (src + 1 + rng.IntN(f.Hosts()-1)) % f.Hosts()
 			n := cfg.Message/2 + rng.Int64N(cfg.Message)
@@ -95,10 +100,13 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 		s.Words()
 		select {
 		case err := <-broke:
-			if err != nil {
+			if err != nil && !over() {
 				return out, err
 			}
 			failing = false
+			if err := b.Fabric.Heal(ctx); err != nil {
+				return out, err
+			}
 		default:
 		}
 		if cfg.Log != nil && time.Since(told) > 10*time.Second {
@@ -107,7 +115,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 			cfg.Log("%d messages, %v, %d failures after %v: %.1f MB/s", out.Messages, fabric.Bytes(out.Bytes), breaker.count(),
 				took.Round(time.Second), float64(out.Bytes)/1e6/took.Seconds())
 		}
-		if s.Open() == 0 && !failing && posted >= cfg.Bytes {
+		if s.Open() == 0 && !failing && (posted >= cfg.Bytes || over()) {
 			break
 		}
 	}

@@ -36,7 +36,7 @@ func (p *peer) take() (s uint16, ok bool) {
 }
 
 // message is one message to a peer that is not sent to its end yet: the QPs that
-// carry it, which have its ID in common; a SEND, which has none, is one of its own.
+// carry it, which have its ID in common; a SEND without one is one of its own.
 //
 // Messages to a peer go one after the other, as on a queue pair of a connection:
 // the QPs of the oldest one take turns with those to other peers, and those of
@@ -54,7 +54,7 @@ type message struct {
 func (e *Endpoint) join(q *qp) bool {
 	p := &e.peers[q.peer]
 	m := p.last
-	if m == nil || m.id != q.message || q.send {
+	if m == nil || m.id != q.message || q.send && q.message == 0 {
 		m = e.newMessage()
 		*m = message{id: q.message}
 		if p.last == nil {

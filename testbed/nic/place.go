@@ -11,7 +11,7 @@ type Placement struct {
 	Src     fabric.NodeID
 	QPN     uint32 // with Src it names the queue pair
 	Send    bool   // to a buffer of the receiver's choice; Address and RKey are 0
-	Address uint64 // of the message, as its sender has it: Message.ID
+	Address uint64 // as the message's RETH has it
 	RKey    uint32
 	Length  int64 // of the message; of a SEND: what has come so far, with this packet
 	Offset  int64 // of the payload in the message

@@ -11,11 +11,14 @@ const never = fabric.Time(math.MaxInt64)
 
 // Message is what a QP is opened for.
 type Message struct {
-	QP   QP     // not in use, in any past use either if stale events are to be told apart
-	ID   uint64 // handed over to the receiver with the message, in the RETH's address
-	RKey uint32 // goes into the RETH with it
+	QP QP     // not in use, in any past use either if stale events are to be told apart
+	ID uint64 // handed over to the receiver with the message, in the RETH's address
+	// RKey and Address go into the RETH: a key of the receiver's memory and a place
+	// in it. Without a key the ID goes there.
+	RKey    uint32
+	Address uint64
 	// Send asks for a SEND instead of an RDMA WRITE: the message goes to a buffer
-	// that the receiver chooses, and has no ID.
+	// that the receiver chooses, and its ID is not told.
 	Send  bool
 	Dst   fabric.NodeID // another host
 	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which nobody is told of but its sender
@@ -73,6 +76,7 @@ type qp struct {
 	message  uint64
 	of       *message // nil: the QP has sent all packets once, or is a probe
 	rkey     uint32
+	address  uint64
 	send     bool // SEND, not WRITE
 	bytes    int64
 
@@ -148,7 +152,10 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	e.peers[p].slots[s].qp = q
 	q.id, q.live, q.peer, q.balanced, q.failed = m.QP, true, p, m.Balanced, false
 	q.qpn = qpNumber(uint32(s), e.peers[p].slots[s].generation)
-	q.message, q.rkey, q.send, q.bytes = m.ID, m.RKey, m.Send, m.Bytes
+	q.message, q.rkey, q.address, q.send, q.bytes = m.ID, m.RKey, m.Address, m.Send, m.Bytes
+	if m.RKey == 0 {
+		q.address = m.ID
+	}
 	q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)

@@ -109,7 +109,7 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 	}
 	b.SetPSN(q.firstPSN + uint32(i))
 	if write && opcode.Starts() {
-		reth := rocev2.RETHFields{VirtualAddress: q.message, RKey: q.rkey, Length: uint32(q.bytes)}
+		reth := rocev2.RETHFields{VirtualAddress: q.address, RKey: q.rkey, Length: uint32(q.bytes)}
 		if i >= q.data {
 			reth.Length = 0
 		}

@@ -146,6 +146,7 @@ func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabe
 // Message is what Write and Send are to send.
 type Message struct {
 	QP    nic.QP
+	ID    uint64 // of the message that this is a part of; parts go side by side
 	Dst   fabric.NodeID
 	Data  []byte // the engine's until the queue pair is done; empty for a probe
 	Label fabric.Label
@@ -166,7 +167,7 @@ func (e *Engine) Send(now fabric.Time, m Message) error { return e.open(now, m, 
 
 func (e *Engine) open(now fabric.Time, m Message, send bool) error {
 	err := e.ep.Open(now, nic.Message{
-		QP: m.QP, ID: m.Address, RKey: m.Key, Send: send && len(m.Data) > 0, Dst: m.Dst, Bytes: int64(len(m.Data)),
+		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && len(m.Data) > 0, Dst: m.Dst, Bytes: int64(len(m.Data)),
 		Label: m.Label, Start: m.Start, Balanced: m.Balanced,
 	})
 	if err == nil {

@@ -66,6 +66,11 @@ type Options struct {
 // Settings returns what a run asks of its hosts.
 func Settings(run scenario.Run) (control.Settings, error) {
 	s := run.Scenario
+	for _, e := range run.Events {
+		if e.Loss > 0 || e.Rate > 0 || e.Direction != scenario.BothWays {
+			return control.Settings{}, fmt.Errorf("%w: a link that is gray, degraded or cut in one direction", ErrUnsupported)
+		}
+	}
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != nic.GoBackN {
 		return control.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
@@ -282,7 +287,7 @@ func steps(run scenario.Run) []step {
 	}
 	for _, e := range run.Events {
 		insert(step{e.At, e.Link, e.Up, false})
-		if run.Notifier != scenario.NotifyTimeout {
+		if run.Notifier != scenario.NotifyTimeout && !e.Silent {
 			insert(step{e.At + e.Detection, e.Link, e.Up, true})
 		}
 	}

@@ -317,7 +317,7 @@ func (r *Rank) act(now fabric.Time) {
 // openPiece opens the queue pair of a piece.
 func (r *Rank) openPiece(now fabric.Time, p hostagent.Piece) {
 	qp := nic.QP(p.QP)
-	m := softroce.Message{QP: qp, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: r.perPacket != nil}
+	m := softroce.Message{QP: qp, ID: p.Flow, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: r.perPacket != nil}
 	if p.Bytes == 0 {
 		r.probes[qp] = true
 		if err := r.engine.Write(now, m); err != nil {
