@@ -82,7 +82,7 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	if err != nil {
 		return at, err
 	}
-	return at, waitFor(ctx, 5*time.Second, x.f.LinkName(id)+" is up", func() (bool, error) {
+	return at, waitFor(ctx, startLimit, x.f.LinkName(id)+" is up", func() (bool, error) {
 		for _, w := range x.wires[id] {
 			if up, err := w.isUp(); !up || err != nil {
 				return false, err
@@ -112,7 +112,7 @@ func (x *Fabric) setEnabled(ctx context.Context, e fabric.End, enabled bool) err
 		return fmt.Errorf("live: %s: %w", x.f.Name(e.Node), err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is left to say
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	_, err = gnmi.NewGNMIClient(conn).Set(ctx, &gnmi.SetRequest{Update: []*gnmi.Update{{
 		Path: &gnmi.Path{Elem: []*gnmi.PathElem{

@@ -23,7 +23,7 @@ type SoakConfig struct {
 	Send     bool // by SEND instead of by RDMA WRITE
 	AckEvery int
 	Seed     uint64
-	Limit    time.Duration // nothing new is begun after that long; 0: no limit
+	Limit    time.Duration                    // nothing new is begun after that long; 0: no limit
 	Log      func(format string, args ...any) // progress; nil: none
 }
 
