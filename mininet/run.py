@@ -31,12 +31,13 @@ except ImportError as problem:
 # pylint: disable=wrong-import-position
 from functools import partial
 
+from etherealnet.actions import ActionServer, wait_until
 from etherealnet.control import FabricController
 from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, find_binary, find_bmv2, clean
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink, LinkError
-from etherealnet.switches import SWITCHES
+from etherealnet.switches import SWITCHES, delete_links
 from etherealnet.topology import FabricTopo
 
 
@@ -47,6 +48,13 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="the fabric, as `ethereal topo` prints it (default: k=4 fat-tree)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
                    help="go: ethereal switch; bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
+    p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
+                   help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
+    p.add_argument("--ping-only", action="store_true", help="no experiment")
+    p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
+    p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
+    p.add_argument("--rate", default="2Mb/s", metavar="RATE",
+                   help="at which hosts send before an experiment says otherwise (default: 2Mb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
     p.add_argument("--bw", type=float, metavar="MBIT",
                    help="rate of every link, in Mbit/s (default: as fast as it goes)")
@@ -108,6 +116,47 @@ def verify(deployment: Deployment) -> None:
         raise DeploymentError(f"verify: {done.stdout}{done.stderr}")
 
 
+def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> int:
+    """Starts the hosts' agents and carries out experiments; returns the exit code."""
+    for host in net.hosts:
+        host.start_agent(args.rate)
+    for host in net.hosts:
+        wait_until(f"{host.name}'s agent answers", lambda h=host: os.path.exists(h.socket), 30)  # type: ignore[misc]
+    controller = net.controllers[0]
+
+    def act(do: str, name: str) -> None:
+        if do == "node-down":
+            net.get(name).kill()
+        elif do == "node-up":
+            net.get(name).revive()
+        elif do == "controller-down":
+            controller.kill()
+        elif do == "controller-up":
+            controller.start()
+            controller.wait_ready()
+        elif do in ("agent-down", "agent-up"):
+            net.get(name).stall_agent(do == "agent-down")
+        else:
+            raise ValueError(f"{do!r} cannot be done here")
+
+    server = ActionServer(deployment.path("control.sock"), act)
+    files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
+    path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
+    argv = [deployment.binary, "experiment", "--world", "mininet", "--deployment", path, *files]
+    for flag in ("report", "record"):
+        if getattr(args, flag):
+            argv += ["--" + flag, getattr(args, flag)]
+    try:
+        with subprocess.Popen(argv) as process:
+            try:
+                return server.serve_while(process)
+            except BaseException:
+                process.terminate()
+                raise
+    finally:
+        server.close()
+
+
 def run(args: argparse.Namespace) -> int:
     """Boots, tries, and takes down."""
     stages = Stages()
@@ -136,10 +185,16 @@ def run(args: argparse.Namespace) -> int:
         stages.done("verify: the tables, read back, deliver everything")
         loss = ping_all(net)
         stages.done(f"pingall: {len(net.hosts) * (len(net.hosts) - 1)} pairs, {loss:g} % lost")
+        code = 0 if loss == 0 else 1
+        if not args.ping_only:
+            code = max(code, experiments(args, net, deployment))
+            stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
         if args.cli:
             CLI(net)
-        return 0 if loss == 0 else 1
+        return code
     finally:
+        deployment.stop_processes()
+        delete_links()
         if net is not None:
             net.stop()
         deployment.close()

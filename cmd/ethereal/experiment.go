@@ -18,8 +18,8 @@ import (
 
 // experimentFlags are the flags of `ethereal experiment`.
 type experimentFlags struct {
-	world, json, report, record string
-	quiet                       bool
+	world, deployment, json, report, record string
+	quiet                                   bool
 }
 
 // experimentCommand makes `ethereal experiment`.
@@ -43,6 +43,7 @@ printed in order of time; the exit code says whether all expectations held.`,
 	}
 	f := c.Flags()
 	f.StringVar(&flags.world, "world", experiment.Virtual, "`WORLD`: "+strings.Join(experiment.WorldNames(), ", "))
+	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches and hosts are")
 	f.StringVar(&flags.json, "json", "", "write the result of each experiment to `FILE`, as JSON lines")
 	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
 	f.StringVar(&flags.report, "report", "", "write a report with timelines, a self-contained HTML page, to `FILE`")
@@ -168,7 +169,18 @@ func (a *app) experimentWorld(ctx context.Context, flags experimentFlags) (w exp
 		}
 		return experiment.NewLive(dir, a.log), func() {}, nil
 	case slices.Contains(experiment.WorldNames(), flags.world):
-		return nil, nil, fmt.Errorf("--world: %s is not here yet", flags.world)
+		if flags.deployment == "" {
+			return nil, nil, fmt.Errorf("--world %s takes --deployment FILE; mininet/run.py writes one", flags.world)
+		}
+		d, err := experiment.LoadDeployment(flags.deployment)
+		if err != nil {
+			return nil, nil, err
+		}
+		w, err := experiment.Attach(ctx, flags.world, d, nil)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errRun, err)
+		}
+		return w, func() { w.Close() }, nil //nolint:errcheck // nothing is left to say
 	}
 	return nil, nil, fmt.Errorf("--world: %q is unknown; write one of %s", flags.world, strings.Join(experiment.WorldNames(), ", "))
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from typing import Any, Dict, List, Optional
@@ -30,12 +31,20 @@ class FabricController(Controller):  # type: ignore[misc]
 
     def start(self) -> None:
         """Writes the targets and starts the process."""
-        targets = self.deployment.write_targets(self.sidecar, self.tables)
-        self.process = self.deployment.spawn("controller", [
-            self.deployment.binary, "controller", "--fabric", self.deployment.fabric_file, "--targets", targets,
-            "--agents", "", "--admin", self.deployment.admin, "--settle", "10s",
-            "--event-log", self.deployment.path("events.jsonl"), *self.options,
+        d = self.deployment
+        targets = d.write_targets(self.sidecar, self.tables)
+        self.process = d.spawn("controller", [
+            d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--agents", "unix:" + d.agents,
+            "--admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",
+            "--event-log", d.path("events.jsonl"), *self.options,
         ])
+
+    def kill(self) -> None:
+        """Ends the process as a crash would."""
+        if self.process is None:
+            raise DeploymentError("there is no controller")
+        self.process.stop(signal.SIGKILL)
+        self.process = None
 
     def stop(self, *args: Any, **kwargs: Any) -> None:
         """Ends the process; the switches go on forwarding."""

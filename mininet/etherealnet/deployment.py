@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,16 @@ class Deployment:
         """Where the controller serves its status."""
         return f"127.0.0.1:{self.port_base + 9999}"
 
+    @property
+    def agents(self) -> str:
+        """The UNIX socket where hosts, each in its own namespace, find the controller."""
+        return self.path("agents.sock")
+
+    @property
+    def token(self) -> str:
+        """The file with the token that drains need."""
+        return self.path("token")
+
     def path(self, name: str) -> str:
         """A file of the deployment's folder."""
         return os.path.join(self.directory, name)
@@ -174,14 +185,18 @@ class Deployment:
         self.processes.append(process)
         return process
 
-    def close(self) -> None:
-        """Ends all processes and removes what they left."""
+    def stop_processes(self) -> None:
+        """Ends all processes that spawn() started."""
         for p in reversed(self.processes):
             if p.alive():
                 p.popen.terminate()
         for p in reversed(self.processes):
             p.stop()
         self.processes = []
+
+    def close(self) -> None:
+        """Ends all processes and removes what they left."""
+        self.stop_processes()
         if self._record is not None:
             self._record.close()
             self._record = None
@@ -191,6 +206,24 @@ class Deployment:
             self._lock = None
 
     # Files.
+
+    def write_token(self) -> str:
+        """Makes the token for drains."""
+        with open(self.token, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+            f.write(secrets.token_hex(16) + "\n")
+        return self.token
+
+    def write_deployment(self, hosts: List[str], interface: str) -> str:
+        """Writes what `ethereal experiment` reads, and returns the file's path."""
+        doc = {
+            "fabric": self.fabric_file, "targets": self.path("targets.yaml"), "hosts": hosts, "admin": self.admin,
+            "admin_token_file": self.token, "event_log": self.path("events.jsonl"),
+            "control": self.path("control.sock"), "interface": interface,
+        }
+        path = self.path("deployment.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(doc, f, indent=1)
+        return path
 
     def write_targets(self, sidecar: bool, tables: Optional[Dict[str, Any]] = None) -> str:
         """Writes the controller's targets and returns the file's path."""

@@ -3,11 +3,12 @@ no packet that a P4 switch cannot forward."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any, Dict, Optional
 
 from mininet.node import Host
 
-from .deployment import Deployment
+from .deployment import Deployment, Process
 
 # The next hop is no address of anybody: only its MAC, the ToR's, is used. The
 # program drops what is not IP, so it is never asked for.
@@ -20,6 +21,7 @@ class FabricHost(Host):  # type: ignore[misc]
     def __init__(self, name: str, deployment: Optional[Deployment] = None, **params: Any) -> None:
         super().__init__(name, **params)
         self.deployment = deployment
+        self.agent: Optional[Process] = None
         if deployment is not None:
             deployment.record_pid(self.pid)
 
@@ -43,6 +45,28 @@ class FabricHost(Host):  # type: ignore[misc]
             self.run(f"ip -6 neigh replace {GATEWAY6} lladdr {gateway_mac} dev {intf} nud permanent")
             self.run(f"ip -6 route replace default via {GATEWAY6} dev {intf}")
         return out
+
+    @property
+    def socket(self) -> str:
+        """Where the agent is driven from."""
+        assert self.deployment is not None
+        return self.deployment.path(self.name + ".sock")
+
+    def start_agent(self, rate: str) -> None:
+        """Starts the host's agent, with its soft RoCEv2 endpoint."""
+        assert self.deployment is not None
+        d = self.deployment
+        self.agent = d.spawn(self.name, [
+            d.binary, "hostagent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
+            str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--control", "unix:" + self.socket,
+            "--rate", rate, "--log-level", "warn",
+        ], namespace=self.pid)
+
+    def stall_agent(self, stalled: bool) -> None:
+        """Stops the agent and its endpoint, or lets them go on."""
+        if self.agent is None:
+            raise RuntimeError(f"{self.name} has no agent")
+        self.agent.popen.send_signal(signal.SIGSTOP if stalled else signal.SIGCONT)
 
     def run(self, command: str) -> None:
         """Runs a command in the host; a failure is an error."""

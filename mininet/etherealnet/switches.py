@@ -16,6 +16,7 @@ from mininet.node import Switch
 from .deployment import Deployment, Process
 
 PORT_EVENT_PORT = 508  # the port from which the P4 program believes port events
+GROUP = 0xE7E  # of the switches' interfaces, so that all can be deleted at once
 PRIORITY_QUEUES = 8  # the controller puts acknowledgements into the highest
 
 
@@ -68,7 +69,7 @@ class P4Switch(Switch):  # type: ignore[misc]
         for name in names:
             self.deployment.record_interface(name)
             quiet(name)
-        batch = "".join(f"link set dev {name} mtu {self.mtu}\n" for name in names)
+        batch = "".join(f"link set dev {name} mtu {self.mtu} group {GROUP}\n" for name in names)
         subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
         self.launch()
 
@@ -77,9 +78,24 @@ class P4Switch(Switch):  # type: ignore[misc]
         self.process = self.deployment.spawn(self.name, self.command())
 
     def kill(self) -> None:
-        """Ends the switch as a crash would; launch() starts it again."""
+        """Ends the switch as a dead box would; revive() starts it again."""
         if self.process is not None:
             self.process.stop(signal.SIGKILL)
+        self.set_ports(False)
+
+    def set_ports(self, up: bool) -> None:
+        """A box that is dead has no carrier on any port."""
+        for name in self.port_names():
+            subprocess.run(["ip", "link", "set", name, "up" if up else "down"], check=True)
+
+    def port_names(self) -> List[str]:
+        """The interfaces, by port."""
+        return [self.intfs[port].name for port in sorted(self.intfs) if port > 0]
+
+    def revive(self) -> None:
+        """Starts a killed switch again. It has no program until the controller comes."""
+        self.set_ports(True)
+        self.launch()
 
     def connected(self) -> bool:
         """Whether the process runs; who programs it is the controller's to say."""
@@ -155,3 +171,8 @@ def quiet(interface: str) -> None:
     if os.path.exists(path):
         with open(path, "w", encoding="ascii") as f:
             f.write("1")
+
+
+def delete_links() -> None:
+    """Deletes all interfaces of switches, which one by one takes seconds."""
+    subprocess.run(["ip", "link", "del", "group", str(GROUP)], check=False, capture_output=True)

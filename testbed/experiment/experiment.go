@@ -121,11 +121,15 @@ func (w Worlds) For(world string) Setting {
 	if s.Time == 0 {
 		s.Time = wallTime
 	}
+	bytes, rate := fabric.Bytes(wallBytes), wallRate
+	if world == Mininet { // where switches may be BMv2
+		bytes, rate = bmv2Bytes, bmv2Rate
+	}
 	if s.Bytes == 0 {
-		s.Bytes = wallBytes
+		s.Bytes = bytes
 	}
 	if s.Rate == 0 {
-		s.Rate = wallRate
+		s.Rate = rate
 	}
 	if s.Deadline == 0 {
 		s.Deadline = wallDeadline
@@ -139,6 +143,8 @@ const (
 	wallTime     = 4000
 	wallBytes    = 800e3
 	wallRate     = 5 * fabric.Mbps
+	bmv2Bytes    = 320e3
+	bmv2Rate     = 2 * fabric.Mbps
 	wallDeadline = 60 * fabric.Second
 	wallPayload  = 4096
 	wallRTO      = 2 * fabric.Second  // above what the queues of an incast hold

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -15,6 +16,10 @@ import (
 
 // dialer makes a connection, which must not block.
 type dialer func(addr string) (*grpc.ClientConn, error)
+
+func insecureDial(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
 
 // SetEnabled asks the gNMI server at addr to enable a port, or to disable it.
 func SetEnabled(ctx context.Context, dial func(addr string) (*grpc.ClientConn, error), addr string, port fabric.PortNo, enabled bool) error {

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
@@ -25,10 +22,6 @@ type liveWorld struct {
 
 // Name implements [World].
 func (*liveWorld) Name() string { return Live }
-
-func insecureDial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-}
 
 // Run implements [World]: every experiment has a fabric of its own.
 func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*report.Result, error) {

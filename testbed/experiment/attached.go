@@ -1,0 +1,366 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Deployment says where the parts of a fabric are that somebody else has made:
+// Mininet, or people with a lab. It is a JSON file; relative paths are relative
+// to its folder.
+type Deployment struct {
+	Fabric  string `json:"fabric"`  // file: what `ethereal topo` prints
+	Targets string `json:"targets"` // file: the controller's, with the switches' addresses
+	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
+	// which ssh -L makes of those on other machines.
+	Hosts []string `json:"hosts"`
+	// Admin is the controller's HOST:PORT for status and drains; Token the file
+	// with its token; EventLog the file it logs to. Each may be empty.
+	Admin    string `json:"admin"`
+	Token    string `json:"admin_token_file"`
+	EventLog string `json:"event_log"`
+	// Control is the UNIX socket of whoever made the fabric, and can end and start
+	// its processes. Empty: nobody can.
+	Control string `json:"control"`
+	// Interface is how the switches' interfaces are called in this network
+	// namespace, with %s for the switch and %d for the port. Empty: they are not
+	// here.
+	Interface string `json:"interface"`
+}
+
+// LoadDeployment reads a deployment's file. Unknown keys are refused.
+func LoadDeployment(path string) (*Deployment, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: deployment: %w", err)
+	}
+	d := &Deployment{}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(d); err != nil {
+		return nil, fmt.Errorf("experiment: deployment: %s: %w", path, err)
+	}
+	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control}
+	for i := range d.Hosts {
+		files = append(files, &d.Hosts[i])
+	}
+	for _, p := range files {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(filepath.Dir(path), *p)
+		}
+	}
+	switch {
+	case d.Fabric == "":
+		return nil, fmt.Errorf("experiment: deployment: %s: fabric: missing; name the file that the controller reads", path)
+	case d.Targets == "":
+		return nil, fmt.Errorf("experiment: deployment: %s: targets: missing; name the file that the controller reads", path)
+	}
+	return d, nil
+}
+
+// Attached is a world that somebody else has made. Close ends the connections.
+type Attached struct {
+	name    string
+	d       *Deployment
+	f       *fabric.Fabric
+	targets map[fabric.NodeID]daemon.Target
+	session *coordinator.Session
+	dial    dialer
+	gray    grayer
+}
+
+// Attach connects to a deployment. name is Mininet or Lab; dial connects to the
+// switches, nil being without TLS.
+func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
+	spec, err := scenario.LoadFabric(d.Fabric)
+	if err != nil {
+		return nil, err
+	}
+	a := &Attached{name: name, d: d, dial: dial}
+	if a.dial == nil {
+		a.dial = insecureDial
+	}
+	if a.f, err = fabric.New(spec); err != nil {
+		return nil, fmt.Errorf("experiment: deployment: %w", err)
+	}
+	if len(d.Hosts) != a.f.Hosts() {
+		return nil, fmt.Errorf("experiment: deployment: %d hosts for a fabric of %d", len(d.Hosts), a.f.Hosts())
+	}
+	file, err := daemon.ReadFile(d.Targets)
+	if err != nil {
+		return nil, err
+	}
+	cfg := daemon.Config{Core: controller.Config{Fabric: a.f}}
+	if err := file.Apply(&cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Targets, err)
+	}
+	a.targets = cfg.Targets
+	if a.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Name implements [World].
+func (a *Attached) Name() string { return a.name }
+
+// Close ends the connections, and what was done to links here.
+func (a *Attached) Close() error { return errors.Join(a.gray.heal(""), a.session.Close()) }
+
+// Run implements [World]. What its steps did is undone at the end.
+func (a *Attached) Run(ctx context.Context, e *Experiment, rec *Record) (result *report.Result, err error) {
+	if e.Notifier != scenario.NotifyAll {
+		return nil, fmt.Errorf("notifier %s: this fabric's controller and switches all speak; write all", e.Notifier)
+	}
+	if e.Fabric.Hosts() != a.f.Hosts() || e.Fabric.Switches() != a.f.Switches() || e.Fabric.Links() != a.f.Links() {
+		return nil, fmt.Errorf("the experiment's fabric has %d hosts and %d switches, this one %d and %d",
+			e.Fabric.Hosts(), e.Fabric.Switches(), a.f.Hosts(), a.f.Switches())
+	}
+	counters := map[fabric.NodeID]coordinator.Target{}
+	addresses := map[fabric.NodeID]string{}
+	for id, t := range a.targets {
+		counters[id] = coordinator.Target{Addr: t.P4Runtime, DeviceID: t.DeviceID}
+		if t.GNMI != "" {
+			addresses[id] = t.GNMI
+		}
+	}
+	h := &attachedHands{a: a}
+	defer func() {
+		undone := h.undo(context.WithoutCancel(ctx))
+		if err == nil {
+			err = undone
+		}
+	}()
+	w := &wall{
+		hands: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
+		clock: live.Monotonic, eventLog: a.d.EventLog,
+	}
+	return w.run(ctx, e, rec)
+}
+
+// attachedHands act on a deployment, and remember how to undo it.
+type attachedHands struct {
+	a     *Attached
+	after []undoing
+}
+
+// undoing takes back what was done, under a name.
+type undoing struct {
+	what string
+	do   func(context.Context) error
+}
+
+// did notes how something is undone; up says that it undid something itself.
+func (h *attachedHands) did(what string, up bool, do func(context.Context) error) {
+	h.after = slices.DeleteFunc(h.after, func(u undoing) bool { return u.what == what })
+	if !up {
+		h.after = append(h.after, undoing{what, do})
+	}
+}
+
+// healLimit bounds how long a fabric may take to be whole again.
+const healLimit = 30 * time.Second
+
+// undo takes back what is left, the last first, and waits until all ports are up.
+func (h *attachedHands) undo(ctx context.Context) error {
+	if len(h.after) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healLimit)
+	defer cancel()
+	for _, u := range slices.Backward(slices.Clone(h.after)) {
+		if err := u.do(ctx); err != nil {
+			return fmt.Errorf("undo %s: %w", u.what, err)
+		}
+	}
+	h.after = nil
+	for {
+		down, err := h.a.portsDown(ctx)
+		if err == nil && len(down) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the fabric is not whole again after %v: ports down: %v; %w", healLimit, down, errors.Join(err, ctx.Err()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// portsDown asks all switches for their ports.
+func (a *Attached) portsDown(ctx context.Context) ([]string, error) {
+	var down []string
+	for id, t := range a.targets {
+		if t.GNMI == "" {
+			continue
+		}
+		conn, err := a.dial(t.GNMI)
+		if err != nil {
+			return nil, err
+		}
+		ports, err := linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget})
+		conn.Close() //nolint:errcheck // nothing is left to say
+		if err != nil {
+			return nil, err
+		}
+		for p, up := range ports {
+			if !up {
+				down = append(down, fmt.Sprintf("%s:%d", a.f.Name(id), p))
+			}
+		}
+	}
+	slices.Sort(down)
+	return down, nil
+}
+
+func (h *attachedHands) Link(ctx context.Context, id fabric.LinkID, up bool) error {
+	end := h.a.f.Link(id).A
+	if int(end.Node) < h.a.f.Hosts() {
+		end = h.a.f.Link(id).B
+	}
+	t := h.a.targets[end.Node]
+	if t.GNMI == "" {
+		return fmt.Errorf("%s has no gNMI address in %s", h.a.f.Name(end.Node), h.a.d.Targets)
+	}
+	err := SetEnabled(ctx, h.a.dial, t.GNMI, end.Port, up)
+	if err == nil {
+		h.did("link "+h.a.f.LinkName(id), up, func(ctx context.Context) error { return h.Link(ctx, id, true) })
+	}
+	return err
+}
+
+func (h *attachedHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+	if h.a.d.Interface == "" {
+		return errors.New("the switches' interfaces are not on this machine")
+	}
+	l := h.a.f.Link(id)
+	var names []string
+	for _, e := range []fabric.End{l.A, l.B} {
+		if int(e.Node) < h.a.f.Hosts() {
+			return fmt.Errorf("%s is a host's; only links between switches turn gray here", h.a.f.LinkName(id))
+		}
+		names = append(names, fmt.Sprintf(h.a.d.Interface, h.a.f.Name(e.Node), e.Port))
+	}
+	name := h.a.f.LinkName(id)
+	err := h.a.gray.set(name, names, loss)
+	if err == nil {
+		h.did("gray "+name, loss == 0, func(context.Context) error { return h.a.gray.heal(name) })
+	}
+	return err
+}
+
+func (h *attachedHands) Node(ctx context.Context, id fabric.NodeID, up bool) error {
+	return h.control(ctx, "node", h.a.f.Name(id), up)
+}
+
+func (h *attachedHands) Controller(ctx context.Context, up bool) error {
+	return h.control(ctx, "controller", "", up)
+}
+
+func (h *attachedHands) Agent(ctx context.Context, id fabric.NodeID, up bool) error {
+	return h.control(ctx, "agent", h.a.f.Name(id), up)
+}
+
+// order is what whoever made the fabric is asked to do: a line of JSON, answered
+// by another.
+type order struct {
+	Do   string `json:"do"` // node-down, node-up, controller-down, ...
+	Name string `json:"name"`
+}
+
+func (h *attachedHands) control(ctx context.Context, what, name string, up bool) error {
+	if h.a.d.Control == "" {
+		return fmt.Errorf("nobody here can end and start processes: the deployment names no control socket")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", h.a.d.Control)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // the answer was read
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	do := what + "-down"
+	if up {
+		do = what + "-up"
+	}
+	if err := json.NewEncoder(conn).Encode(order{do, name}); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(io.LimitReader(conn, 1<<16)).ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	var answer struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return fmt.Errorf("the answer is not understood: %w", err)
+	}
+	if answer.Error != "" {
+		return errors.New(answer.Error)
+	}
+	h.did(strings.TrimSpace(what+" "+name), up, func(ctx context.Context) error { return h.control(ctx, what, name, true) })
+	return nil
+}
+
+func (h *attachedHands) Drain(ctx context.Context, name string, drained bool) error {
+	if h.a.d.Admin == "" || h.a.d.Token == "" {
+		return errors.New("drains take admin and admin_token_file in the deployment")
+	}
+	token, err := os.ReadFile(h.a.d.Token)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"name": {name}}
+	if !drained {
+		query.Set("undo", "true")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.a.d.Admin+"/drain?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	client := http.Client{Timeout: healLimit}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(strings.TrimSpace(string(body)))
+	}
+	h.did("drain "+name, !drained, func(ctx context.Context) error { return h.Drain(ctx, name, false) })
+	return nil
+}
