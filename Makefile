@@ -33,9 +33,10 @@ p4:
 		--p4runtime-files build/ethereal.p4info.txtpb v1model/ethereal.p4
 	cd p4src && sha256sum shared/*.p4 v1model/*.p4 build/*.json build/*.txtpb > build/SHA256SUMS
 
-# Rebuild the committed protobuf code; needs protoc and its Go plug-ins.
+# Rebuild the committed protobuf code and eBPF object; needs protoc with its Go
+# plug-ins, clang and libbpf-dev.
 generate:
-	$(GO) generate ./fabric/statepb
+	$(GO) generate ./fabric/statepb ./hostagent/tagger
 
 lint:
 	$(GO) vet ./...
