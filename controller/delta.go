@@ -92,9 +92,21 @@ type side struct {
 
 func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
 	var was, is side
+	alike := map[likeness][]Update{}
 	for t := range new.tor {
-		ov, nv := c.plan.tor(old, t), c.plan.tor(new, t)
 		n := c.f.Node(c.f.ToRID(t))
+		like, any := sc.likeness(t, old, new)
+		any = any && c.cfg.Balancer.Way == HashFlows // other balancers' slots are each switch's own
+		if any {
+			if us, known := alike[like]; known {
+				if len(us) > 0 {
+					out = append(out, SwitchDelta{Node: n.ID, Stage: stage, Updates: us})
+				}
+				continue
+			}
+			alike[like] = nil
+		}
+		ov, nv := c.plan.tor(old, t), c.plan.tor(new, t)
 		if sc.tors[t] {
 			was.routes, is.routes = ov.torRoutes(), nv.torRoutes()
 		} else {
@@ -107,9 +119,34 @@ func (c *Core) appendToRDeltas(out []SwitchDelta, stage int, sc *scope, old, new
 		}
 		was.entries = c.appendToRGroups(was.entries[:0], &ov, gs, false)
 		is.entries = c.appendToRGroups(is.entries[:0], &nv, gs, false)
+		before := len(out)
 		out = c.appendSwitchDelta(out, stage, n, sc.tors[t], &was, &is, old, new)
+		if any && len(out) > before {
+			alike[like] = out[before].Updates
+		}
 	}
 	return out
+}
+
+// likeness is what a ToR's delta follows from, unless it is a destination that the
+// delta is about: ToRs of a pod that have the same uplinks do the same.
+type likeness struct {
+	pod      int
+	old, new uint64 // live uplinks
+	local    bool
+}
+
+// likeness returns a ToR's, or false if its delta is its own.
+func (sc *scope) likeness(t int, old, new *state) (likeness, bool) {
+	if _, own := slices.BinarySearch(sc.dests, t); own {
+		return likeness{}, false
+	}
+	// What changes a whole ToR is about all destinations, and so about itself if
+	// it lacks an uplink.
+	if sc.tors[t] && (old.tor[t] != old.torAll || new.tor[t] != new.torAll) {
+		return likeness{}, false
+	}
+	return likeness{new.podOfToR(t), old.tor[t], new.tor[t], sc.tors[t]}, true
 }
 
 func (c *Core) appendAggDeltas(out []SwitchDelta, stage int, sc *scope, old, new *state) []SwitchDelta {
