@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -46,7 +45,8 @@ func Check(ctx context.Context, n Network, o Options) (Report, error) {
 		o.Problems = 10
 	}
 	c := checker{ctx: ctx, o: o, f: n.Fabric, noLabels: n.NoLabels}
-	c.w = walker{f: n.Fabric, up: make([]bool, n.Fabric.Links()), failed: NoLink}
+	c.w = walker{f: n.Fabric, up: make([]bool, n.Fabric.Links()), failed: NoLink, routes: make([]*controller.Entry, n.Fabric.Switches())}
+	c.mark = make([]uint32, n.Fabric.Links())
 	c.usable = make([]bool, n.Fabric.Links())
 	for i := range c.w.up {
 		id := fabric.LinkID(i)
@@ -79,7 +79,10 @@ type checker struct {
 	src   fabric.NodeID
 	exact bool                   // the label's path is alive: nothing but it will do
 	must  bool                   // the packet must arrive
-	used  map[fabric.LinkID]bool // links between switches that the walks took; nil: not wanted
+	keep  bool            // note links in used
+	used  []fabric.LinkID // links between switches that the walks took
+	mark  []uint32        // by link: the round in which it was noted
+	round uint32
 }
 
 // done reports whether to stop.
@@ -87,7 +90,7 @@ func (c *checker) done() bool { return c.ctx.Err() != nil || len(c.report.Proble
 
 func (c *checker) run() {
 	c.w.ended = c.ended
-	failed := map[fabric.LinkID]bool{}
+	failed := make([]bool, c.f.Links())
 	for s := range c.f.ToRs() {
 		for d := range c.f.ToRs() {
 			first, count := c.f.HostsOf(c.f.ToRID(d))
@@ -104,11 +107,15 @@ func (c *checker) run() {
 			}
 		}
 	}
-	c.report.Failures = len(failed)
+	for _, f := range failed {
+		if f {
+			c.report.Failures++
+		}
+	}
 }
 
 // class proves all there is of one source and destination.
-func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, failed map[fabric.LinkID]bool) {
+func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, failed []bool) {
 	c.src = src
 	// A dead host link ends everything, and says so.
 	hostUp := c.w.up[int(d.host)]
@@ -124,17 +131,15 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 	prove := func(label int, exact bool) {
 		c.w.failed = NoLink
 		c.exact, c.must = exact && hostUp, any && hostUp && (exact || label == NoLabel)
-		c.used = nil
-		if failures {
-			c.used = map[fabric.LinkID]bool{}
-		}
+		c.used, c.keep = c.used[:0], failures
+		c.round++
 		c.w.walk(src, &d, label)
-		used := c.used
-		c.used = nil
+		c.keep = false
 		// With a link of the way dead, before any controller knows: it may be lost,
 		// but never in silence nor in circles.
 		c.exact, c.must = false, false
-		for _, id := range slices.Sorted(maps.Keys(used)) {
+		slices.Sort(c.used)
+		for _, id := range c.used {
 			if c.done() {
 				return
 			}
@@ -167,11 +172,12 @@ func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 // ended judges the end of a walk.
 func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	c.report.Walks++
-	if c.used != nil {
+	if c.keep {
 		for i := range w.n {
 			if s := &w.steps[i]; s.port > 0 {
-				if id, ok := c.f.LinkAt(s.node, s.port); ok && int(id) >= c.f.Hosts() {
-					c.used[id] = true
+				if id, ok := c.f.LinkAt(s.node, s.port); ok && int(id) >= c.f.Hosts() && c.mark[id] != c.round {
+					c.mark[id] = c.round
+					c.used = append(c.used, id)
 				}
 			}
 		}
@@ -210,7 +216,7 @@ func (c *checker) onPath(w *walker) bool {
 func (c *checker) problem(k Kind) {
 	w := &c.w
 	p := Problem{Kind: k, Walk: Walk{
-		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Label: w.label, Failed: w.failed, End: w.end,
+		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Label: w.label, Failed: w.failed, End: w.end.text(c.f),
 	}}
 	for i := range w.n {
 		s := w.steps[i]

@@ -13,6 +13,7 @@ import (
 type tables struct {
 	routes  [2][]prefixes // by family; longest first
 	groups  map[uint64]*controller.Entry
+	first   *controller.Entry // group 0, which most packets take
 	labels  []*controller.Entry // by falling priority
 	carrier [2]controller.Action
 	uplink  map[fabric.PortNo]uint64 // uplink_of_port
@@ -41,6 +42,9 @@ func newTables(entries []controller.Entry) *tables {
 			t.addRoute(1, e)
 		case controller.ECMP:
 			t.groups[e.Value.Lo] = e
+			if e.Value.Lo == 0 {
+				t.first = e
+			}
 		case controller.SourceRoute:
 			t.labels = append(t.labels, e)
 		case controller.LabelCarrier:
@@ -111,6 +115,14 @@ func (t *tables) route(d *destination) *controller.Entry {
 		}
 	}
 	return nil
+}
+
+// group returns an ECMP group; nil when there is none.
+func (t *tables) group(n uint64) *controller.Entry {
+	if n == 0 {
+		return t.first
+	}
+	return t.groups[n]
 }
 
 // label returns the entry that matches a label; nil when none does.

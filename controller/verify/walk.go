@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller"
@@ -88,6 +89,22 @@ func (p Problem) Format(f *fabric.Fabric) string {
 	return b.String()
 }
 
+// ending says in words how a walk ended; the words are put together only for
+// walks that are shown.
+type ending struct {
+	format string
+	number int           // for the format's %d, if it has one
+	node   fabric.NodeID // for its %s, if it has one
+}
+
+func (e ending) text(f *fabric.Fabric) string {
+	s := strings.Replace(e.format, "%d", strconv.Itoa(e.number), 1)
+	if strings.Contains(s, "%s") {
+		s = strings.Replace(s, "%s", f.Name(e.node), 1)
+	}
+	return s
+}
+
 // maxSteps is more switches than any path without a loop has.
 const maxSteps = 8
 
@@ -119,11 +136,12 @@ type walker struct {
 	failed fabric.LinkID
 	ended  func(w *walker, fate fate, host fabric.NodeID) bool
 
-	dst   *destination
-	label int
+	dst    *destination
+	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
+	label  int
 	n     int
 	steps [maxSteps]step
-	end   string // of a lost packet
+	end   ending
 	stop  bool
 }
 
@@ -131,11 +149,14 @@ func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed
 
 // walk follows the packets that enter at a ToR by one of its hosts' ports.
 func (w *walker) walk(src fabric.NodeID, dst *destination, label int) {
+	if w.dst == nil || w.dst.addr != dst.addr {
+		clear(w.routes)
+	}
 	w.dst, w.label, w.n, w.stop = dst, label, 0, false
 	w.at(src, 1)
 }
 
-func (w *walker) finish(f fate, host fabric.NodeID, end string) {
+func (w *walker) finish(f fate, host fabric.NodeID, end ending) {
 	w.end = end
 	if !w.stop && !w.ended(w, f, host) {
 		w.stop = true
@@ -148,12 +169,12 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 		return
 	}
 	if w.n == maxSteps {
-		w.finish(looped, 0, "more switches than any path has")
+		w.finish(looped, 0, ending{format: "more switches than any path has"})
 		return
 	}
 	for i := range w.n {
 		if w.steps[i].node == node {
-			w.finish(looped, 0, "back at "+w.f.Name(node))
+			w.finish(looped, 0, ending{format: "back at %s", node: node})
 			return
 		}
 	}
@@ -162,9 +183,13 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	*s = step{node: node}
 	w.n++
 	defer func() { w.n-- }()
-	r := t.route(w.dst)
+	r := w.routes[int(node)-w.f.Hosts()]
 	if r == nil {
-		w.finish(lost, 0, "no route")
+		r = t.route(w.dst)
+		w.routes[int(node)-w.f.Hosts()] = r
+	}
+	if r == nil {
+		w.finish(lost, 0, ending{format: "no route"})
 		return
 	}
 	s.entries[0] = r
@@ -174,7 +199,7 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	case controller.ForwardUp:
 		w.goUp(t, s, in, r.Args[0])
 	default:
-		w.finish(lost, 0, "discarded")
+		w.finish(lost, 0, ending{format: "discarded"})
 	}
 }
 
@@ -186,9 +211,9 @@ func (w *walker) goUp(t *tables, s *step, in fabric.PortNo, group uint64) {
 			return
 		}
 	}
-	g := t.groups[group]
+	g := t.group(group)
 	if g == nil {
-		w.finish(lost, 0, fmt.Sprintf("no ECMP group %d", group))
+		w.finish(lost, 0, ending{format: "no ECMP group %d", number: int(group)})
 		return
 	}
 	s.entries[1] = g
@@ -202,7 +227,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	link, ok := w.f.LinkAt(s.node, port)
 	switch {
 	case !ok:
-		w.finish(lost, 0, fmt.Sprintf("there is no port %d", port))
+		w.finish(lost, 0, ending{format: "there is no port %d", number: int(port)})
 		return
 	case w.live(link):
 		w.cross(s, port, link, false)
@@ -210,7 +235,6 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	}
 	// The port's liveness register is set: the source is told, by a clone of the
 	// packet that goes back where it came from.
-	answer := t.quench && t.clones[cloneSession(in)] == in
 	found := false
 	if upward {
 		dead := w.deadUplinks(t, s.node)
@@ -223,7 +247,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 			link, ok := w.f.LinkAt(s.node, p)
 			if !ok || !w.live(link) {
 				s.port, s.rerouted = p, true
-				w.finish(lost, 0, fmt.Sprintf("rerouted into dead port %d", p))
+				w.finish(lost, 0, ending{format: "rerouted into dead port %d", number: int(p)})
 				continue
 			}
 			w.cross(s, p, link, true)
@@ -231,11 +255,11 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	}
 	s.port, s.rerouted = port, false
 	if !found {
-		f := told
-		if !answer {
-			f = silent
+		f := silent
+		if t.quench && t.clones[cloneSession(in)] == in {
+			f = told
 		}
-		w.finish(f, 0, fmt.Sprintf("dropped at dead port %d of %s", port, w.f.Name(s.node)))
+		w.finish(f, 0, ending{"dropped at dead port %d of %s", int(port), s.node})
 	}
 }
 
@@ -257,8 +281,7 @@ func (w *walker) cross(s *step, port fabric.PortNo, link fabric.LinkID, rerouted
 	s.port, s.rerouted = port, rerouted
 	peer := w.f.Link(link).Peer(s.node)
 	if w.f.Node(peer.Node).Tier == fabric.Host {
-		end := fmt.Sprintf("delivered to %s", w.f.Name(peer.Node))
-		w.finish(delivered, peer.Node, end)
+		w.finish(delivered, peer.Node, ending{format: "delivered to %s", node: peer.Node})
 		return
 	}
 	w.at(peer.Node, peer.Port)
