@@ -77,8 +77,8 @@ type checker struct {
 
 	// Of the walks under way.
 	src   fabric.NodeID
-	exact bool                   // the label's path is alive: nothing but it will do
-	must  bool                   // the packet must arrive
+	exact bool            // the label's path is alive: nothing but it will do
+	must  bool            // the packet must arrive
 	keep  bool            // note links in used
 	used  []fabric.LinkID // links between switches that the walks took
 	mark  []uint32        // by link: the round in which it was noted

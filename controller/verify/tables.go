@@ -13,7 +13,7 @@ import (
 type tables struct {
 	routes  [2][]prefixes // by family; longest first
 	groups  map[uint64]*controller.Entry
-	first   *controller.Entry // group 0, which most packets take
+	first   *controller.Entry   // group 0, which most packets take
 	labels  []*controller.Entry // by falling priority
 	carrier [2]controller.Action
 	uplink  map[fabric.PortNo]uint64 // uplink_of_port

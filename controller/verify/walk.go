@@ -139,10 +139,10 @@ type walker struct {
 	dst    *destination
 	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
 	label  int
-	n     int
-	steps [maxSteps]step
-	end   ending
-	stop  bool
+	n      int
+	steps  [maxSteps]step
+	end    ending
+	stop   bool
 }
 
 func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
