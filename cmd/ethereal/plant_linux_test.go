@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,15 +62,21 @@ func inNamespaces(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	cmd.Env = append(cmd.Env, "ETHEREAL_TEST_PROGRAM="+exe)
-	out, err := cmd.CombinedOutput()
+	var out bytes.Buffer
+	cmd.Stdout = io.MultiWriter(&out, os.Stderr) // a long run is worth watching
+	cmd.Stderr = cmd.Stdout
+	// It dies with this process; the signal comes when this thread ends.
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	t.Logf("%s", out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(out), "--- SKIP") {
+	if strings.Contains(out.String(), "--- SKIP") {
 		t.Skip("see above")
 	}
 	return false
