@@ -199,13 +199,26 @@ func (d *process) Run(in []Packet, want int) (map[uint32][][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if got += n; got >= want || time.Now().After(deadline) {
+		if got += n; got < want && d.ended() {
+			return nil, d.explain(errors.New("BMv2 ended at one of these packets"))
+		}
+		if got >= want || time.Now().After(deadline) {
 			time.Sleep(2 * time.Millisecond)
 			_, err := d.collect(out)
 			return out, err
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
+}
+
+// ended reports whether the process died.
+func (d *process) ended() bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+	if err != nil {
+		return true
+	}
+	_, state, ok := strings.Cut(string(b), ") ")
+	return ok && strings.HasPrefix(state, "Z")
 }
 
 // collect appends to out the packets that appeared in the captures.

@@ -1,0 +1,117 @@
+package differential
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// panel is one diagram: CPU time per packet over something that grows.
+type panel struct {
+	Title  string
+	X      string
+	Log    bool // the x axis; the y axis always is
+	Series []series
+}
+
+// series is one curve; Y is in ns.
+type series struct {
+	Name string
+	X    []int
+	Y    []float64
+}
+
+func (s *series) add(x int, y float64) {
+	s.X = append(s.X, x)
+	s.Y = append(s.Y, math.Round(y))
+}
+
+// Sizes of a panel in pixels.
+const (
+	panelWidth, panelHeight = 430, 300
+	left, right, top, below = 56, 12, 34, 40
+)
+
+// plot draws the panels side by side as SVG.
+func plot(panels []panel) []byte {
+	var b strings.Builder
+	w, h := panelWidth*len(panels), panelHeight+20
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n", w, h, w, h)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", w, h)
+	for i := range panels {
+		fmt.Fprintf(&b, `<g transform="translate(%d,0)">`+"\n", i*panelWidth)
+		panels[i].draw(&b)
+		b.WriteString("</g>\n")
+	}
+	b.WriteString("</svg>\n")
+	return []byte(b.String())
+}
+
+func (p *panel) draw(b *strings.Builder) {
+	lowX, highX := math.Inf(1), math.Inf(-1)
+	lowY, highY := math.Inf(1), math.Inf(-1)
+	for _, s := range p.Series {
+		for i := range s.X {
+			lowX, highX = min(lowX, float64(s.X[i])), max(highX, float64(s.X[i]))
+			lowY, highY = min(lowY, s.Y[i]), max(highY, s.Y[i])
+		}
+	}
+	lowY, highY = math.Pow(10, math.Floor(math.Log10(lowY))), math.Pow(10, math.Ceil(math.Log10(highY)))
+	scale := func(v, low, high float64, log bool) float64 {
+		if log {
+			v, low, high = math.Log(v), math.Log(low), math.Log(high)
+		}
+		return (v - low) / (high - low)
+	}
+	x := func(v float64) float64 {
+		return left + scale(v, lowX, highX, p.Log)*(panelWidth-left-right)
+	}
+	y := func(v float64) float64 {
+		return top + (1-scale(v, lowY, highY, true))*(panelHeight-top-below)
+	}
+	text := func(x, y float64, anchor, s string) {
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, s)
+	}
+	text((left+panelWidth-right)/2, 16, "middle", "CPU time per packet by "+p.Title)
+	for v := lowY; v <= highY*1.01; v *= 10 {
+		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#ddd"/>`+"\n", left, y(v), panelWidth-right)
+		text(left-6, y(v)+4, "end", duration(v))
+	}
+	var ticks []int
+	for _, s := range p.Series {
+		ticks = append(ticks, s.X...)
+	}
+	slices.Sort(ticks)
+	last := math.Inf(-1)
+	for _, v := range slices.Compact(ticks) {
+		if at := x(float64(v)); at-last > 30 {
+			text(at, panelHeight-below+16, "middle", fmt.Sprint(v))
+			last = at
+		}
+	}
+	text((left+panelWidth-right)/2, panelHeight-below+32, "middle", p.X)
+	colours := []string{"#1b6ac9", "#e0591c", "#2a9d5b", "#b0307e", "#7a5cc4", "#8c6d1f"}
+	for i, s := range p.Series {
+		colour := colours[i%len(colours)]
+		var path strings.Builder
+		for k := range s.X {
+			fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(k, 1)], x(float64(s.X[k])), y(s.Y[k]))
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`+"\n", x(float64(s.X[k])), y(s.Y[k]), colour)
+		}
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`+"\n", path.String(), colour)
+		at := left + float64(i)*(panelWidth-left-right)/float64(len(p.Series))
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="%s" font-size="9.5">%s</text>`+"\n", at, panelHeight+12, colour, s.Name)
+	}
+}
+
+// duration prints ns.
+func duration(ns float64) string {
+	switch {
+	case ns >= 1e6:
+		return fmt.Sprintf("%g ms", ns/1e6)
+	case ns >= 1e3:
+		return fmt.Sprintf("%g us", ns/1e3)
+	}
+	return fmt.Sprintf("%g ns", ns)
+}
