@@ -101,7 +101,7 @@ func (p *panel) draw(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`+"\n", path.String(), colour)
 		at := left + float64(i)*(panelWidth-left-right)/float64(len(p.Series))
-		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="%s" font-size="9.5">%s</text>`+"\n", at, panelHeight+12, colour, s.Name)
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="%s" font-size="8.5">%s</text>`+"\n", at, panelHeight+12, colour, s.Name)
 	}
 }
 
