@@ -6,7 +6,6 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
 	"github.com/ethereal-fabric/ethereal/testbed/device"
 	"github.com/ethereal-fabric/ethereal/testbed/switchd"
 )
@@ -33,7 +32,7 @@ func TestUplinksNamedAfterPortEvents(t *testing.T) {
 			if !ok {
 				t.Fatalf("no register %s", name)
 			}
-			v, err := c.Switch().Register(bmv2.RegisterID(id), index)
+			v, err := c.Switch().Register(id, index)
 			if err != nil {
 				t.Fatal(err)
 			}

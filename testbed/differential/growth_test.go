@@ -58,9 +58,7 @@ func TestGrowth(t *testing.T) {
 		if name == "by_ternary" {
 			most = 10_000
 		}
-		for _, s := range g.table(byte(i+1), name, most) {
-			table.Series = append(table.Series, s)
-		}
+		table.Series = append(table.Series, g.table(byte(i+1), name, most)...)
 	}
 	headers := panel{Title: "headers of 4 bytes, parsed and written", X: "headers"}
 	size := panel{Title: "packet", X: "bytes"}
@@ -178,11 +176,11 @@ func (g *growth) table(op byte, name string, most int) []series {
 		var updates []*p4.Update
 		for len(entries) < size {
 			e := newGrowthEntry(rng, op, len(entries))
-			if key := (growthEntry{a: e.a, b: e.b, bits: e.bits}); seen[key] {
+			key := growthEntry{a: e.a, b: e.b, bits: e.bits}
+			if seen[key] {
 				continue
-			} else {
-				seen[key] = true
 			}
+			seen[key] = true
 			entries = append(entries, e)
 			_, err := sw.Insert(id, bmv2.Entry{
 				Match: e.match(op), Priority: e.priority, Target: bmv2.Target{Call: bmv2.ActionCall{Action: act, Args: [][]byte{{0}}}},
@@ -199,7 +197,6 @@ func (g *growth) table(op byte, name string, most int) []series {
 		}
 		g.t.Logf("%s with %d entries: %.0f ns %v", name, size, out[0].Y[len(out[0].Y)-1], out[len(out)-1].Y)
 	}
-	seen = nil
 	g.memory["ours "+label] = float64(liveHeap()-heap) / float64(most)
 	if g.bmv2 != nil {
 		g.memory["BMv2 "+label] = float64(g.rss()-rss) / float64(most)
