@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 	"github.com/ethereal-fabric/ethereal/testbed/live/rank"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -30,6 +33,7 @@ type hostagentFlags struct {
 	iface            string
 	controllers      []string
 	control          string
+	admin, state     string
 	rate             string
 	tlsCA            string
 	tlsCert, tlsKey  string
@@ -62,6 +66,8 @@ that can be true, and is driven by a coordinator over a UNIX socket. It needs CA
 	f.StringVar(&flags.iface, "interface", "", "the network `INTERFACE` to the ToR")
 	f.StringArrayVar(&flags.controllers, "controller", nil, "listen to the controller at `ADDR`, HOST:PORT or unix:PATH; may be given again")
 	f.StringVar(&flags.control, "control", "", "be driven by a coordinator at `unix:PATH`")
+	f.StringVar(&flags.admin, "admin", "", "serve health, status and metrics over HTTP at `ADDR`, HOST:PORT or unix:PATH")
+	f.StringVar(&flags.state, "state-file", "", "`FILE` that keeps what a restart must not lose")
 	f.StringVar(&flags.rate, "rate", "", "`RATE` of the link, such as 100Mb/s, instead of the fabric's")
 	f.StringVar(&flags.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that controllers' certificates must come from; turns TLS on")
 	f.StringVar(&flags.tlsCert, "tls-cert", "", "`FILE` with our certificate")
@@ -124,18 +130,52 @@ func (f *hostagentFlags) run(ctx context.Context, _, stderr io.Writer) (err erro
 		return grpc.NewClient(addr, grpc.WithTransportCredentials(files.client(f.tlsName)),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: agentKeepAlive, Timeout: agentKeepAlive / 2}))
 	}
+	var state *daemon.State
+	if f.state != "" {
+		if state, err = daemon.ReadState(f.state, cfg.Host); err != nil {
+			return err
+		}
+		cfg.Known = state.Known()
+		cfg.OnUpdate = func(u *statepb.Update) {
+			state.SetLinks(u)
+			if err := state.Write(f.state); err != nil {
+				cfg.Log.Error("state is not kept", "err", err)
+			}
+		}
+	}
 	if cfg.Listen, err = listenUnix("--control", f.control); err != nil {
 		return err
 	}
+	admin, err := listen("--admin", f.admin, files)
+	if err != nil {
+		return errors.Join(err, closeListener(cfg.Listen))
+	}
 	if cfg.Port, err = openPort(f.iface, f.sendBuffer); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen))
+		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen), closeListener(admin))
 	}
 	p, err := rank.NewProcess(cfg)
 	if err != nil {
-		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen))
+		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
+	if admin != nil {
+		srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.serverConfig()}
+		g.Go(func() error {
+			<-ctx.Done()
+			return srv.Close()
+		})
+		g.Go(func() error {
+			serve := srv.Serve
+			if srv.TLSConfig != nil {
+				serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+			}
+			if err := serve(admin); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}

@@ -32,7 +32,7 @@ type ProcessConfig struct {
 	Controllers []string
 	Dial        func(addr string) (*grpc.ClientConn, error)
 	Known       *statepb.Update // see daemon.WatchConfig
-	// OnUpdate hears of every change of what is known of links, as a snapshot;
+	// OnUpdate hears of what is known of links, as a snapshot, when it has changed;
 	// nil: nobody.
 	OnUpdate func(*statepb.Update)
 
@@ -47,6 +47,7 @@ type Process struct {
 	shell   *softroce.Shell
 	server  *Server
 	watcher *daemon.Watcher
+	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may take its time
 }
 
 // NewProcess makes a host. On an error the port and the listener stay the
@@ -61,7 +62,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if cfg.Settings.RateBits == 0 {
 		cfg.Settings.RateBits = int64(cfg.Rate)
 	}
-	p := &Process{cfg: cfg, server: NewServer(cfg.Log)}
+	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
 	origin, monotonic := time.Now(), monotonicNow()
 	var err error
 	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, Log: cfg.Log})
@@ -81,9 +82,14 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 		Apply: func(u *statepb.Update) {
 			p.shell.Do(func(now fabric.Time) {
 				p.rank.Update(now, u)
-				if cfg.OnUpdate != nil && !u.GetHeartbeat() {
-					cfg.OnUpdate(p.rank.last)
+				if cfg.OnUpdate == nil || u.GetHeartbeat() {
+					return
 				}
+				select { // in place of one that was not taken
+				case <-p.known:
+				default:
+				}
+				p.known <- p.rank.last
 			})
 		},
 	})
@@ -112,6 +118,16 @@ func (p *Process) Run(ctx context.Context) error {
 		g.Go(func() error { return p.server.Run(ctx, p.cfg.Listen) })
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case u := <-p.known:
+				p.cfg.OnUpdate(u)
+			}
+		}
+	})
 	return errors.Join(g.Wait(), p.shell.Close())
 }
 

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// stateVersion is of the file's form.
+const stateVersion = 1
+
+// State is what a restart must not lose.
+type State struct {
+	Version  int              `json:"version"`
+	Host     fabric.NodeID    `json:"host"`
+	Instance string           `json:"instance"` // of the controller that Links is from
+	Epoch    uint64           `json:"epoch"`
+	Links    []LinkState      `json:"links"`
+	QPs      []hostagent.Held `json:"qps"` // that live outside of the agent's process
+}
+
+// LinkState is a statepb.LinkState.
+type LinkState struct {
+	Link  uint32 `json:"link"`
+	Up    bool   `json:"up"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// SetLinks takes what is known of links from a snapshot.
+func (s *State) SetLinks(u *statepb.Update) {
+	s.Instance, s.Epoch, s.Links = u.GetInstance(), u.GetEpoch(), nil
+	for _, l := range u.GetLinks() {
+		s.Links = append(s.Links, LinkState{l.GetLink(), l.GetUp(), l.GetEpoch()})
+	}
+}
+
+// Known returns what is known of links as a snapshot; nil: nothing.
+func (s *State) Known() *statepb.Update {
+	if s.Instance == "" {
+		return nil
+	}
+	u := &statepb.Update{Instance: s.Instance, Epoch: s.Epoch, Snapshot: true}
+	for _, l := range s.Links {
+		u.Links = append(u.Links, &statepb.LinkState{Link: l.Link, Up: l.Up, Epoch: l.Epoch})
+	}
+	return u
+}
+
+// maxState bounds a state file, in bytes.
+const maxState = 256 << 20
+
+// ReadState reads the state of a host. A file that is not there is an empty state;
+// one of another host, or that does not parse, is an error that wraps [ErrConfig].
+func ReadState(path string, host fabric.NodeID) (*State, error) {
+	s := &State{Version: stateVersion, Host: host}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: state file: %w", ErrConfig, err)
+	}
+	if info.Size() > maxState {
+		return nil, fmt.Errorf("%w: state file %s: %d bytes; it has at most %d", ErrConfig, path, info.Size(), maxState)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: state file: %w", ErrConfig, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("%w: state file %s: %w; remove it to start without", ErrConfig, path, err)
+	}
+	if s.Version != stateVersion || s.Host != host {
+		return nil, fmt.Errorf("%w: state file %s is version %d of host %d; this is version %d of host %d", ErrConfig, path,
+			s.Version, s.Host, stateVersion, host)
+	}
+	return s, nil
+}
+
+// Write replaces the file with the state: a reader, or a restart after a crash,
+// finds the old state or the new.
+func (s *State) Write(path string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("hostagent daemon: state file: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".state-*")
+	if err != nil {
+		return fmt.Errorf("hostagent daemon: state file: %w", err)
+	}
+	_, err = tmp.Write(append(text, '\n'))
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("hostagent daemon: state file: %w", errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
