@@ -61,7 +61,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual, or live on network namespaces of this machine, one run at a time")
+	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	// The only errors are of flags that do not exist.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 )
 
 // Worlds that a scenario can run in.
 const (
 	worldVirtual = "virtual"
+	worldFlow    = "flow"
 	worldLive    = "live"
 )
 
@@ -27,6 +29,11 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run Runner, done
 	switch flags.world {
 	case worldVirtual:
 		return a.run, func() {}, nil
+	case worldFlow:
+		if len(flags.pcap) > 0 || flags.events != "" {
+			return nil, nil, fmt.Errorf("--pcap, --events: the flow world has no packets; use --world %s", worldVirtual)
+		}
+		return flowlevel.Run, func() {}, nil
 	case worldLive:
 		if len(flags.pcap) > 0 {
 			return nil, nil, fmt.Errorf("--pcap: the live world has no captures; use tcpdump under ethereal live exec")
@@ -43,5 +50,5 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run Runner, done
 		r := live.NewRunner(dir, a.log)
 		return r.Run, r.Close, nil
 	}
-	return nil, nil, fmt.Errorf("--world: %q is unknown; write %s or %s", flags.world, worldVirtual, worldLive)
+	return nil, nil, fmt.Errorf("--world: %q is unknown; write %s, %s or %s", flags.world, worldVirtual, worldFlow, worldLive)
 }

@@ -1,0 +1,103 @@
+//go:build unix
+
+package flowlevel_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+var (
+	growthGPUs  = flag.String("growth.gpus", "64,512", "GPUs of TestGrowth: 64, 128, 512, 1024, 4096, 8192, 32768")
+	growthBytes = flag.String("growth.bytes", "4194304", "message sizes of TestGrowth, bytes")
+	growthKinds = flag.String("growth.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
+)
+
+// specs are fat-trees with as many uplinks as hosts at every tier.
+func specOf(gpus int) (fabric.Spec, bool) {
+	s, ok := map[int]fabric.Spec{
+		64:    {K: 8, Pods: 4},
+		128:   {K: 8},
+		512:   {K: 16, Pods: 8},
+		1024:  {K: 16},
+		4096:  {K: 32, Pods: 16},
+		8192:  {K: 32},
+		32768: {K: 64, Pods: 32},
+	}[gpus]
+	s.Kind = fabric.KindFatTree
+	return s, ok
+}
+
+// TestGrowth prints what a run costs as the fabric and the message grow: CPU
+// time and memory for the fabric with its paths, for all switches'
+// tables, and for the run.
+func TestGrowth(t *testing.T) {
+	fmt.Println("gpus\tcollective\tbytes\tfabric_s\ttables_s\ttable_entries\trun_s\theap_MB\tevents\tcct_us")
+	for _, g := range strings.Split(*growthGPUs, ",") {
+		gpus, _ := strconv.Atoi(g)
+		spec, ok := specOf(gpus)
+		if !ok {
+			t.Fatalf("-growth.gpus: %q", g)
+		}
+		began := cpuSeconds(t)
+		f, err := fabric.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := cpuSeconds(t) - began
+		tables, entries := tablesOf(t, f)
+		for _, kind := range strings.Split(*growthKinds, ",") {
+			for _, b := range strings.Split(*growthBytes, ",") {
+				bytes, _ := strconv.Atoi(b)
+				op, algorithm := kind, ""
+				if kind == "halving-doubling" {
+					op, algorithm = "all-reduce", kind
+				}
+				run := plan(t, spec, op, algorithm, fabric.Bytes(bytes), "ethereal", scenario.Seeds{1})[0]
+				began = cpuSeconds(t)
+				r, err := flowlevel.Run(context.Background(), run, scenario.Observer{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				fmt.Printf("%d\t%s\t%d\t%.3f\t%.3f\t%d\t%.2f\t%d\t%d\t%.1f\n", gpus, kind, bytes, built, tables, entries,
+					cpuSeconds(t)-began, m.HeapSys>>20, r.SimEvents, *r.CCT)
+			}
+		}
+	}
+}
+
+// tablesOf computes all switches' tables, as a controller does when it starts.
+func tablesOf(t *testing.T, f *fabric.Fabric) (seconds float64, entries int) {
+	t.Helper()
+	began := cpuSeconds(t)
+	c, err := controller.New(controller.Config{Fabric: f, Instance: "growth"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.Switches() {
+		entries += len(c.Desired(fabric.NodeID(f.Hosts() + i)))
+	}
+	return cpuSeconds(t) - began, entries
+}
+
+func cpuSeconds(t *testing.T) float64 {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
