@@ -19,24 +19,26 @@ import (
 )
 
 var (
-	growthGPUs  = flag.String("growth.gpus", "64,512", "GPUs of TestGrowth: 64, 128, 512, 1024, 4096, 8192, 32768")
+	growthGPUs  = flag.String("growth.gpus", "64,512", "GPUs of TestGrowth, 64 to 32768, multiples of 128 or 64 itself")
 	growthBytes = flag.String("growth.bytes", "4194304", "message sizes of TestGrowth, bytes")
 	growthKinds = flag.String("growth.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
 )
 
-// specs are fat-trees with as many uplinks as hosts at every tier.
+// specOf is a fat-tree of the reference evaluation's kind: 16 GPUs a ToR, 16
+// paths between pods, not oversubscribed.
 func specOf(gpus int) (fabric.Spec, bool) {
-	s, ok := map[int]fabric.Spec{
-		64:    {K: 8, Pods: 4},
-		128:   {K: 8},
-		512:   {K: 16, Pods: 8},
-		1024:  {K: 16},
-		4096:  {K: 32, Pods: 16},
-		8192:  {K: 32},
-		32768: {K: 64, Pods: 32},
-	}[gpus]
-	s.Kind = fabric.KindFatTree
-	return s, ok
+	s := fabric.Spec{Kind: fabric.KindFatTree, Pods: gpus / 64, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16}
+	link := func(r fabric.Rate) fabric.LinkSpec {
+		return fabric.LinkSpec{Rate: r, Delay: 500 * fabric.Nanosecond}
+	}
+	s.HostLink, s.ToRUplink, s.AggUplink = link(400e9), link(1600e9), link(1600e9)
+	switch {
+	case gpus == 64:
+		s.Pods, s.ToRsPerPod, s.AggUplink = 2, 2, link(800e9)
+	case gpus > 8192:
+		s.Pods, s.ToRsPerPod, s.AggUplink = gpus/128, 8, link(3200e9)
+	}
+	return s, gpus >= 64 && (gpus == 64 || gpus%128 == 0) && gpus <= 32768
 }
 
 // TestGrowth prints what a run costs as the fabric and the message grow: CPU
