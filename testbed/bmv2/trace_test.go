@@ -259,3 +259,32 @@ func BenchmarkTraced(b *testing.B) {
 		})
 	}
 }
+
+// A packet that goes a recorded way allocates nothing: this is compared in tests
+// because times cannot be.
+func TestTracesDoNotAllocate(t *testing.T) {
+	s := torSwitch(t)
+	s.bind(NewTraces(s.p))
+	p := rocePacket(10<<24|50, 0xC003)
+	data := make([]byte, len(p), len(p)+TraceSlack)
+	var h Held
+	pass := func() bool {
+		copy(data, p)
+		v, ok := s.TraceIngress(Input{Port: 1, Data: data, Length: 4200}, &h)
+		if !ok || v.Drop {
+			s.Ingress(Input{Port: 1, Data: data, Length: 4200}, &Batch{})
+			return false
+		}
+		s.TraceKeep(data)
+		drop, ok := s.TraceEgress(data, 4200, &h, QueueState{DeqDepth: 50})
+		return ok && !drop
+	}
+	pass() // records ingress
+	pass() // records egress
+	if !pass() {
+		t.Fatal("the way was not recorded")
+	}
+	if n := testing.AllocsPerRun(100, func() { pass() }); n != 0 {
+		t.Errorf("%v allocations a packet", n)
+	}
+}

@@ -48,7 +48,8 @@
 // link direction, a port and a host each have at most one pending event, bar a
 // few wake-ups of a host. Packets are pooled and indexed, header bytes real and
 // inline, payload only a length; nothing is allocated per packet once the pools
-// have grown.
+// have grown. A pipeline that is [InPlace] takes most packets through a switch
+// where they lie.
 //
 // # Goroutines
 //
