@@ -38,8 +38,9 @@ type Daemon struct {
 	damper    *damping.Damper
 	suspicion *suspicion.Core
 	drains    drains.Set
-	peers     []*peer   // their number does not change
-	switches  []*device // by NodeID - Hosts
+	early     map[damping.Port]time.Time // ports that are up before their switches have tables, and until when they wait
+	peers     []*peer                    // their number does not change
+	switches  []*device                  // by NodeID - Hosts
 	conductor conductor
 	stageDue  time.Time // of the present stage
 	settled   bool
@@ -100,7 +101,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, suspicion: suspects, began: time.Now(), metrics: newMetrics(),
-		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
+		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(), early: map[damping.Port]time.Time{},
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
 		Hosts: d.f.Hosts(), Log: cfg.Log,

@@ -27,7 +27,9 @@
 //
 // A session that dies takes no link down: switches forward without a controller.
 // A link is down when one of its ends says so. [Judge] tells from the neighbours
-// whether a switch without sessions is dead or only cut off.
+// whether a switch without sessions is dead or only cut off. A link that comes back
+// counts as down until the switches at its ends have their tables: one that was
+// restarted has carrier first.
 //
 // # End
 //

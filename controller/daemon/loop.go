@@ -74,6 +74,7 @@ func (d *Daemon) tick(now time.Time) {
 			dev.session.Reread()
 		}
 	}
+	d.releaseEarly(now)
 	d.suspicion.Tick(d.clock())
 	d.judge()
 }
@@ -92,6 +93,7 @@ func (d *Daemon) phaseChanged(dev *device, p p4rt.Phase, err error) {
 		dev.synced, dev.held = false, nil
 	}
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "phase", Switch: dev.name, State: p.String(), Error: dev.phaseErr})
+	d.releaseEarly(time.Now())
 	d.judge()
 }
 
@@ -143,8 +145,18 @@ func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	}
 }
 
-// believe hands the core a port's state.
+// believe hands the core a port's state, unless it is up and a switch at the link
+// has no tables yet.
 func (d *Daemon) believe(now time.Time, p damping.Port, up bool) {
+	if up && d.tooEarly(now, p) {
+		return
+	}
+	delete(d.early, p)
+	d.bring(now, p, up)
+}
+
+// bring hands the core a port's state.
+func (d *Daemon) bring(now time.Time, p damping.Port, up bool) {
 	before := d.core.Epoch()
 	if err := d.core.PortState(d.clock(), p.Node, p.Port, up); err != nil {
 		d.cfg.Log.Error("port state", "err", err)
@@ -216,6 +228,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "repair", Switch: dev.name, Count: n})
 	if n == 0 {
 		d.cfg.Log.Info("tables as desired", "switch", dev.name, "entries", len(h.Entries))
+		d.releaseEarly(time.Now())
 		return
 	}
 	d.repairs += uint64(n)
@@ -235,6 +248,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 // wrote takes the outcome of a write.
 func (d *Daemon) wrote(dev *device, err error) {
 	dev.pending--
+	defer d.releaseEarly(time.Now())
 	if err == nil || errors.Is(err, p4rt.ErrNotServing) {
 		return
 	}

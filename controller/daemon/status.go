@@ -81,7 +81,7 @@ func (d *Daemon) Status(ctx context.Context) (Status, error) {
 
 func (d *Daemon) status() Status {
 	s := Status{
-		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.settled, Ready: d.settled, Epoch: d.core.Epoch(),
+		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.settled, Ready: d.settled && len(d.early) == 0, Epoch: d.core.Epoch(),
 		Busy: d.conductor.busy, Last: d.last, Changes: d.changes, Repairs: d.repairs, Refusals: d.refusals, Links: d.f.Links(),
 		NotUp: []LinkStatus{}, Suspicion: d.suspicion.Stats(),
 	}
