@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -336,13 +335,4 @@ func (p *plant) proved(targets string, more ...string) error {
 		return fmt.Errorf("tables are not as desired: %s%s", out, errs)
 	}
 	return nil
-}
-
-// served returns nil if somebody listens at an address.
-func (p *plant) served(addr string) error {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err == nil {
-		c.Close()
-	}
-	return err
 }

@@ -40,7 +40,7 @@ func (d *Daemon) haveTables(l *fabric.Link) bool {
 			continue
 		}
 		dev := d.switches[int(e.Node)-d.f.Hosts()]
-		if !(dev.synced && dev.pending == 0) && dev.phase != p4rt.Backup {
+		if (!dev.synced || dev.pending > 0) && dev.phase != p4rt.Backup {
 			return false
 		}
 	}

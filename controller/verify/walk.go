@@ -99,10 +99,7 @@ type ending struct {
 
 func (e ending) text(f *fabric.Fabric) string {
 	s := strings.Replace(e.format, "%d", strconv.Itoa(e.number), 1)
-	if strings.Contains(s, "%s") {
-		s = strings.Replace(s, "%s", f.Name(e.node), 1)
-	}
-	return s
+	return strings.Replace(s, "%s", f.Name(e.node), 1)
 }
 
 // maxSteps is more switches than any path without a loop has.
