@@ -76,7 +76,9 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// Once a suspected link works, probes clear it while the collective goes on.
+// Once a suspected link works, probes clear it while the collective goes on. (With
+// two ToRs nothing tells a link from the one at the spine's other end: both are
+// suspected.)
 func TestSuspicionEnds(t *testing.T) {
 	s := scenario.Default()
 	s.Name = "suspicion"
@@ -102,7 +104,7 @@ func TestSuspicionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := w.control.doubts.core.Stats()
-	if st.Suspected != 1 || st.Cleared != 1 || st.Confirmed == 0 || len(w.control.doubts.core.Suspected()) != 0 {
+	if st.Suspected == 0 || st.Cleared != st.Suspected || st.Confirmed == 0 || len(w.control.doubts.core.Suspected()) != 0 {
 		t.Errorf("%+v, suspected now %v", st, w.control.doubts.core.Suspected())
 	}
 }
