@@ -4,6 +4,7 @@ package mininet
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,17 +86,81 @@ func (l lab) run(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestGoSwitch boots the k=4 fat-tree with the Go switch.
+// TestGoSwitch boots the k=4 fat-tree with the Go switch: all pairs ping, and an
+// all-to-all ends although a link goes down by gNMI.
 func TestGoSwitch(t *testing.T) {
 	l := newLab(t)
 	out, err := l.run(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"16 hosts, 20 switches, 48 links", "pingall: 240 pairs, 0 % lost"} {
+	for _, want := range []string{"16 hosts, 20 switches, 48 links", "pingall: 240 pairs, 0 % lost", "ok     finished 1 (= 1)", "ok     gnmi 2", "every check passes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing", want)
 		}
+	}
+}
+
+// TestShaped: what a kernel can do to links is read back, and what it cannot is
+// said instead of left out.
+func TestShaped(t *testing.T) {
+	l := newLab(t)
+	fabric := filepath.Join(t.TempDir(), "fabric.yaml")
+	if err := os.WriteFile(fabric, []byte("kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		discipline string
+		flags      []string
+		refusal    string
+	}{
+		{"handle 5: htb default 1", []string{"--bw", "50"}, "bw=50"},
+		{"netem delay 1ms", []string{"--delay", "1ms"}, "delay=1ms: the kernel has 0 ms"},
+	} {
+		probe := "ip link add v0 type veth peer name v1 && tc qdisc add dev v0 root " + c.discipline
+		can := exec.Command("unshare", "-n", "sh", "-c", probe).Run() == nil
+		out, err := l.run(t, append([]string{"--fabric", fabric, "--ping-only"}, c.flags...)...)
+		switch {
+		case can && (err != nil || !strings.Contains(out, "pingall: 2 pairs, 0 % lost")):
+			t.Errorf("%v: %v", c.flags, err)
+		case !can && (err == nil || !strings.Contains(out, c.refusal)):
+			t.Errorf("%v: the kernel cannot, and nobody says so: %v", c.flags, err)
+		}
+	}
+}
+
+// TestClean: what a run that was killed leaves behind is found and removed.
+func TestClean(t *testing.T) {
+	l := newLab(t)
+	record := fmt.Sprintf("{\"pid\": %d, \"start\": 1}\n{\"interface\": \"no-such-0\"}\n{\"pid\": 1", os.Getpid())
+	if err := os.WriteFile(filepath.Join(l.dir, "record.jsonl"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// This process has the number, but did not start then: it is not ended.
+	if out, err := l.run(t, "--clean"); err != nil || strings.Contains(out, "process") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(l.dir, "record.jsonl")); err == nil {
+		t.Error("the record is still there")
+	}
+	left := exec.Command("sleep", "1000")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", left.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
+	record = fmt.Sprintf("{\"pid\": %d, \"start\": %s}\n", left.Process.Pid, fields[19])
+	if err := os.WriteFile(filepath.Join(l.dir, "record.jsonl"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := l.run(t, "--clean"); err != nil || !strings.Contains(out, "removed process") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := left.Wait(); err == nil {
+		t.Error("the process ended by itself")
 	}
 }
 
@@ -113,7 +178,9 @@ func TestBMv2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, "pingall: 240 pairs, 0 % lost") {
-		t.Error("pingall is missing")
+	for _, want := range []string{"pingall: 240 pairs, 0 % lost", "every check passes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
 	}
 }

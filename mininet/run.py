@@ -129,6 +129,8 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
             net.get(name).kill()
         elif do == "node-up":
             net.get(name).revive()
+            if controller.process is not None:
+                controller.wait_ready()
         elif do == "controller-down":
             controller.kill()
         elif do == "controller-up":

@@ -8,6 +8,7 @@ is compared with what the kernel says it has.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, List
 
 from mininet.link import Link, TCIntf
@@ -32,13 +33,19 @@ def near(a: float, b: float) -> bool:
     return abs(a - b) <= 0.01 * max(abs(a), abs(b)) + 1e-9
 
 
-def compare(params: Dict[str, Any], qdiscs: List[Dict[str, Any]], classes: List[Dict[str, Any]]) -> List[str]:
-    """What was asked for and is not there. qdiscs and classes are tc's JSON."""
+def class_rates(text: str) -> List[float]:
+    """Rates in Mbit/s that tc's text about classes tells; htb has no JSON."""
+    units = {"": 1e-6, "K": 1e-3, "M": 1.0, "G": 1e3}
+    return [float(n) * units[u] for n, u in re.findall(r"\brate ([0-9.]+)([KMG]?)bit", text)]
+
+
+def compare(params: Dict[str, Any], qdiscs: List[Dict[str, Any]], classes: str) -> List[str]:
+    """What was asked for and is not there. qdiscs is tc's JSON, classes its text."""
     missing = []
     kinds = {q.get("kind"): q for q in qdiscs}
     bw = params.get("bw")
     if bw is not None:
-        rates = [c["rate"] * 8 / 1e6 for c in classes if isinstance(c.get("rate"), (int, float))]
+        rates = class_rates(classes)
         buckets = [q.get("options", {}).get("rate") for q in qdiscs]
         rates += [r * 8 / 1e6 for r in buckets if isinstance(r, (int, float))]
         if not any(near(r, float(bw)) for r in rates):
@@ -74,7 +81,7 @@ class CheckedTCIntf(TCIntf):  # type: ignore[misc]
         """Sets the options, then reads them back."""
         result = super().config(*args, **params)
         asked = {k: v for k, v in params.items() if v}
-        self.missing = compare(asked, self.read("qdisc"), self.read("class"))
+        self.missing = compare(asked, self.qdiscs(), self.cmd(f"tc class show dev {self.name}"))
         if self.missing:
             text = f"{self.node.name} {self.name}: " + "; ".join(self.missing) + \
                 " (kernel modules sch_htb, sch_tbf, sch_netem and sch_red do these)"
@@ -83,9 +90,9 @@ class CheckedTCIntf(TCIntf):  # type: ignore[misc]
             error(f"*** {text}\n")
         return result
 
-    def read(self, what: str) -> List[Dict[str, Any]]:
-        """tc's own account of a kind of object."""
-        text = self.cmd(f"tc -j {what} show dev {self.name}").strip()
+    def qdiscs(self) -> List[Dict[str, Any]]:
+        """tc's own account of the disciplines."""
+        text = self.cmd(f"tc -j qdisc show dev {self.name}").strip()
         start = text.find("[")
         found: List[Dict[str, Any]] = json.loads(text[start:]) if start >= 0 else []
         return found
@@ -95,5 +102,6 @@ class CheckedTCLink(Link):  # type: ignore[misc]
     """A link of two CheckedTCIntfs."""
 
     def __init__(self, *args: Any, **params: Any) -> None:
-        params.setdefault("intf", CheckedTCIntf)
+        params.setdefault("cls1", CheckedTCIntf)  # Mininet itself names intf
+        params.setdefault("cls2", CheckedTCIntf)
         super().__init__(*args, **params)

@@ -62,6 +62,16 @@ func (s Step) virtually(f *fabric.Fabric) ([]scenario.Event, []scenario.Interven
 		return []scenario.Event{at(s.At, scenario.Cut)}, nil, nil
 	case LinkUp, NodeUp:
 		return []scenario.Event{at(s.At, scenario.Restore)}, nil, nil
+	case Gray:
+		e := at(s.At, scenario.Gray)
+		if e.Loss = scenario.Share(s.Loss); s.Loss == 0 {
+			e.Action = scenario.Restore
+		}
+		return []scenario.Event{e}, nil, nil
+	case Rate:
+		e := at(s.At, scenario.Degrade)
+		e.Rate = s.Rate
+		return []scenario.Event{e}, nil, nil
 	case Flap:
 		var out []scenario.Event
 		for i := range s.Times {

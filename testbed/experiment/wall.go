@@ -251,13 +251,13 @@ func switchesOf(f *fabric.Fabric) []fabric.NodeID {
 	return slices.Clip(ids)
 }
 
-// tolerant reads counters; a switch that is dead has none.
+// tolerant reads counters; a switch that is dead, or has no program yet, has none.
 type tolerant struct{ coordinator.Counters }
 
 // Read implements coordinator.Counters.
 func (t tolerant) Read(ctx context.Context, id fabric.NodeID) (coordinator.Counted, error) {
 	c, err := t.Counters.Read(ctx, id)
-	if status.Code(err) == codes.Unavailable {
+	if c := status.Code(err); c == codes.Unavailable || c == codes.FailedPrecondition {
 		return coordinator.Counted{}, nil
 	}
 	return c, err
