@@ -28,7 +28,7 @@ const (
 
 	maxPackets = 1 << 22 // of a message: half of what PSNs tell apart, twice over
 
-	minHostRate = nic.DefaultMinRate
+	minHostRate = fabric.Mbps     // what a machine carries live may be little
 	maxHostRate = 8 * fabric.Tbps // 1 ps a byte
 
 	maxDelay = 1000 * fabric.Second
