@@ -157,6 +157,7 @@ func (d *Daemon) believe(now time.Time, p damping.Port, up bool) {
 
 // bring hands the core a port's state.
 func (d *Daemon) bring(now time.Time, p damping.Port, up bool) {
+	d.cfg.Events.add(Record{Time: now, Kind: "believed", Switch: d.f.Name(p.Node), Port: int(p.Port), Up: &up})
 	before := d.core.Epoch()
 	if err := d.core.PortState(d.clock(), p.Node, p.Port, up); err != nil {
 		d.cfg.Log.Error("port state", "err", err)

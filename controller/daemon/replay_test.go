@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// TestReplay leads a core through a run's event log: failures, a link that flaps
+// until it is held down, a drain. It has the same tables, has told agents the same
+// epochs, and knows the same links.
+func TestReplay(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		var log bytes.Buffer
+		r := l.run(func(c *Config) { c.Events = NewEventLog(&log); c.Core.Instance = "run" })
+		settle(r)
+		l.link("agg0-core1", false)
+		synctest.Wait()
+		if _, err := r.Drain(context.Background(), "agg3", false, false); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			l.link("tor5-agg4", false)
+			time.Sleep(200 * time.Millisecond)
+			l.link("tor5-agg4", true)
+			time.Sleep(200 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Minute) // it calms down
+		l.link("agg0-core1", true)
+		l.link("tor7-agg6", false)
+		synctest.Wait()
+		settle(r)
+		var want *statepb.Update
+		tables := map[fabric.NodeID][]controller.Entry{}
+		if err := r.ask(context.Background(), func() {
+			want = r.core.Snapshot()
+			for _, s := range l.switches {
+				tables[s.id] = r.core.Desired(s.id)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		cfg := r.cfg.Core
+		r.stop()
+
+		var told uint64
+		fresh := func() (*controller.Core, error) { told = 0; return controller.New(cfg) }
+		core, err := Replay(&log, fresh, func(c *controller.Core) {
+			for _, u := range c.Ready().Notices {
+				if u.GetEpoch() != told+1 {
+					t.Errorf("epoch %d after %d", u.GetEpoch(), told)
+				}
+				told = u.GetEpoch()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, core.Snapshot(), protocmp.Transform(), protocmp.IgnoreFields(&statepb.LinkState{}, "time_ns")); d != "" || told != want.GetEpoch() {
+			t.Errorf("agents were told up to epoch %d of %d; snapshot (-run +replay):\n%s", told, want.GetEpoch(), d)
+		}
+		for id, es := range tables {
+			if d := cmp.Diff(es, core.Desired(id)); d != "" {
+				t.Errorf("%s (-run +replay):\n%s", l.f.Name(id), d)
+			}
+		}
+		for _, bad := range []string{"{", `{"kind":"believed","switch":"tor99"}`, `{"kind":"drain","link":"h0-tor0"}`} {
+			if _, err := Replay(strings.NewReader(bad), fresh, nil); err == nil {
+				t.Errorf("%s was taken", bad)
+			}
+		}
+	})
+}
