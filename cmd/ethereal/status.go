@@ -117,6 +117,7 @@ type statusView struct {
 		Name, Phase, Ports, Verdict, Error string
 		PortError                          string `json:"ports_error"`
 		Primary, Synced                    bool
+		Unfit                              string
 		Entries                            int
 	}
 	NotUp  []daemon.LinkStatus `json:"links_not_up"`
@@ -150,7 +151,7 @@ func (s *statusView) print(out io.Writer) error {
 			tables = "synced"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", x.Name, role, x.Phase, tables, x.Entries, x.Ports, x.Verdict,
-			strings.TrimSpace(x.Error+" "+x.PortError))
+			strings.Join(strings.Fields(x.Error+" "+x.PortError+" "+x.Unfit), " "))
 	}
 	if len(s.NotUp) > 0 {
 		fmt.Fprintln(w, "LINK\tSTATE\tEPOCH")

@@ -71,7 +71,8 @@ type device struct {
 	pending  int        // writes under way
 	audit    time.Time  // when the tables are to be read back
 	verdict  Verdict
-	entries  int // read back last
+	entries  int    // read back last
+	unfit    string // why the program cannot hold the tables
 }
 
 // New returns a daemon, or what [Config.Validate] reports.

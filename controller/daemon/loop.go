@@ -217,7 +217,9 @@ func (d *Daemon) tablesRead(dev *device, tenure uint64, h p4rt.Held) {
 // repair writes what differs from what was read.
 func (d *Daemon) repair(dev *device, h p4rt.Held) {
 	want := d.core.Written(dev.id)
+	dev.unfit = ""
 	if err := d.cfg.Pipeline.Schema().Fits(want); err != nil {
+		dev.unfit = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}
 	us := controller.Diff(h.Entries, want)

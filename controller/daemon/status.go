@@ -35,6 +35,8 @@ type SwitchStatus struct {
 	Sampling  bool       `json:"sampling,omitempty"`
 	Verdict   Verdict    `json:"verdict"`
 	Entries   int        `json:"entries"` // when its tables were read last
+	// Unfit says why the program cannot hold what the switch should.
+	Unfit string `json:"unfit,omitempty"`
 }
 
 // LinkStatus is a link that is not simply up.
@@ -89,7 +91,7 @@ func (d *Daemon) status() Status {
 		x := SwitchStatus{
 			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
 			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: dev.synced && dev.pending == 0, Error: dev.phaseErr,
-			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries,
+			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries, Unfit: dev.unfit,
 		}
 		if dev.ports == nil {
 			x.Ports = "none"

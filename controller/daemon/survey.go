@@ -131,7 +131,11 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 		for _, why := range x.Held.Why {
 			fmt.Fprintf(w, "%s: delete %v\n", name, why)
 		}
-		us := controller.Diff(x.Held.Entries, core.Desired(x.Node))
+		want := core.Desired(x.Node)
+		if err := cfg.Pipeline.Schema().Fits(want); err != nil {
+			fmt.Fprintf(w, "%s: %v\n", name, err)
+		}
+		us := controller.Diff(x.Held.Entries, want)
 		updates += len(us) + len(x.Held.Stray)
 		for _, u := range us {
 			fmt.Fprintf(w, "%s: %v\n", name, u)
