@@ -91,6 +91,7 @@ type Attached struct {
 	session *coordinator.Session
 	dial    dialer
 	gray    grayer
+	ran     bool // an experiment was carried out
 }
 
 // Attach connects to a deployment. name is Mininet or Lab; dial connects to the
@@ -155,6 +156,13 @@ func (a *Attached) Run(ctx context.Context, e *Experiment, rec *Record) (result 
 			err = undone
 		}
 	}()
+	// A controller remembers: it goes on damping a link that flapped.
+	if a.ran && a.d.Control != "" {
+		if err := errors.Join(h.Controller(ctx, false), h.Controller(ctx, true)); err != nil {
+			return nil, fmt.Errorf("a fresh controller: %w", err)
+		}
+	}
+	a.ran = true
 	w := &wall{
 		hands: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
 		clock: live.Monotonic, eventLog: a.d.EventLog,
