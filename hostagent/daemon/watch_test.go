@@ -1,0 +1,175 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// controller is one that says what a test tells it to.
+type controller struct {
+	statepb.UnimplementedFabricStateServer
+	lis *bufconn.Listener
+	srv *grpc.Server
+
+	mu     sync.Mutex
+	hellos []*statepb.Hello
+	say    chan *statepb.Update
+}
+
+func newController() *controller {
+	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16)}
+	statepb.RegisterFabricStateServer(c.srv, c)
+	go c.srv.Serve(c.lis)
+	return c
+}
+
+func (c *controller) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, statepb.Update]) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.hellos = append(c.hellos, m.GetHello())
+	c.mu.Unlock()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case u := <-c.say:
+			if u == nil {
+				return errors.New("told to end")
+			}
+			if err := stream.Send(u); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func update(instance string, snapshot bool, epoch uint64, links ...*statepb.LinkState) *statepb.Update {
+	return &statepb.Update{Instance: instance, Snapshot: snapshot, Epoch: epoch, Links: links}
+}
+
+func link(id uint32, up bool, epoch uint64) *statepb.LinkState {
+	return &statepb.LinkState{Link: id, Up: up, Epoch: epoch}
+}
+
+// TestWatch follows one of two controllers until it breaks off, and then the other
+// from all that it has said.
+func TestWatch(t *testing.T) {
+	cs := map[string]*controller{"a": newController(), "b": newController()}
+	got := make(chan *statepb.Update, 16)
+	w, err := NewWatcher(WatchConfig{
+		Host: 3, Controllers: []string{"a", "b"}, Apply: func(u *statepb.Update) { got <- u }, Retry: time.Millisecond, RetryMost: 10 * time.Millisecond,
+		Dial: func(addr string) (*grpc.ClientConn, error) {
+			return grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return cs[addr].lis.DialContext(ctx) }))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+		for _, c := range cs {
+			c.srv.Stop()
+		}
+	}()
+	want := func(u *statepb.Update) {
+		t.Helper()
+		select {
+		case x := <-got:
+			if diff := cmp.Diff(u, x, protocmp.Transform()); diff != "" {
+				t.Fatalf("applied (-want +got):\n%s", diff)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("not applied: %v", u)
+		}
+	}
+	cs["a"].say <- update("A", true, 2, link(5, false, 1))
+	want(update("A", true, 2, link(5, false, 1)))
+	cs["a"].say <- update("A", false, 3, link(6, false, 1))
+	want(update("A", false, 3, link(6, false, 1)))
+	// The other speaks, too; it is remembered, not followed.
+	cs["b"].say <- update("B", true, 1)
+	cs["b"].say <- update("B", false, 2, link(6, false, 1))
+	for {
+		if c := w.Controllers()[1]; c.Epoch == 2 {
+			if c.Followed || !c.Open || c.Updates != 2 {
+				t.Fatalf("b: %+v", c)
+			}
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cs["a"].say <- nil
+	want(update("B", true, 2, link(6, false, 1)))
+	// a comes back: it is asked to go on from where it was, and is not followed.
+	cs["a"].say <- update("A", false, 4, link(5, true, 2))
+	for w.Controllers()[0].Epoch != 4 {
+		time.Sleep(time.Millisecond)
+	}
+	if h := cs["a"].hellos; len(h) != 2 || h[1].GetInstance() != "A" || h[1].GetLastEpoch() != 3 || h[1].GetHost() != 3 {
+		t.Errorf("hellos to a: %v", h)
+	}
+	// b ends as well: a's whole state counts again.
+	cs["b"].say <- nil
+	want(update("A", true, 4, link(5, true, 2), link(6, false, 1)))
+}
+
+// TestState writes a state and reads it, and refuses what is not one.
+func TestState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h3.json")
+	s, err := ReadState(path, 3)
+	if err != nil || s.Known() != nil {
+		t.Fatalf("no file: %+v, %v", s, err)
+	}
+	u := update("A", true, 7, link(5, false, 3), link(6, true, 2))
+	s.SetLinks(u)
+	s.QPs = []hostagent.Held{{QP: 4, Dst: 9, Left: 100, Label: 2, Home: 1, Labelled: true}}
+	if err := s.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadState(path, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s, again); diff != "" {
+		t.Errorf("state (-written +read):\n%s", diff)
+	}
+	if diff := cmp.Diff(u, again.Known(), protocmp.Transform()); diff != "" {
+		t.Errorf("links (-told +known):\n%s", diff)
+	}
+	if _, err := ReadState(path, 4); !errors.Is(err, ErrConfig) {
+		t.Errorf("another host's file: %v", err)
+	}
+	for _, text := range []string{"", "{", `{"version":2,"host":3}`, `{"version":1,"host":3,"more":1}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadState(path, 3); !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
