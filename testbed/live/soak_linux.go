@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -123,9 +124,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 	if err := s.Idle(ctx, 200*time.Millisecond); err != nil { // what comes twice comes now
 		return out, err
 	}
-	for how, n := range breaker.made {
-		out.Failures[how] = n
-	}
+	maps.Copy(out.Failures, breaker.made)
 	stats, err := s.Stats(ctx)
 	if err != nil {
 		return out, err

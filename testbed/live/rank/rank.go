@@ -251,7 +251,7 @@ func (r *Rank) Post(now fabric.Time, out []control.Outbound) error {
 // post takes a message into the batching window.
 func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 	o.data = make([]byte, bytes)
-	fill(o.data, r.set.Seed^uint64(r.posted)<<40, o.id)
+	fill(o.data, r.set.Seed^r.posted<<40, o.id)
 	r.sending[o.id] = o
 	r.posted++
 	r.tell(control.Event{
