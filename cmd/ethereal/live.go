@@ -57,7 +57,7 @@ func (a *app) liveCommand() *cobra.Command {
 		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
 go when the program ends, however it ends. It takes root, or user namespaces.`,
 	}
-	c.AddCommand(a.liveReactCommand(), a.liveSoakCommand(), a.liveForgeCommand())
+	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveDownCommand(), a.liveReactCommand(), a.liveSoakCommand(), a.liveForgeCommand())
 	return c
 }
 

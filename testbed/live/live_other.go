@@ -33,3 +33,9 @@ func (*Runner) Run(context.Context, scenario.Run, scenario.Observer) (*report.Re
 
 // Close does nothing.
 func (*Runner) Close() {}
+
+// Exec is not possible here.
+func Exec(string, []string) (int, error) { return 0, ErrLinux }
+
+// Down is not possible here.
+func Down() error { return ErrLinux }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/live"
+)
+
+// liveUpCommand makes `ethereal live up`.
+func (a *app) liveUpCommand() *cobra.Command {
+	var flags liveFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Keep a fabric of processes until live down, or Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := flags.read()
+			if err != nil {
+				return err
+			}
+			return inSandbox(c.Context(), func(dir string) error {
+				return live.Up(c.Context(), f, dir, flags.payload, func() {
+					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
+				})
+			})
+		},
+	}
+	flags.register(c, "100Mb/s")
+	return c
+}
+
+// liveExecCommand makes `ethereal live exec`.
+func liveExecCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "exec HOST -- COMMAND [ARGUMENT]...",
+		Short:   "Run a command in a host of the fabric that is up",
+		Example: "  ethereal live exec h0 -- ping -c 3 10.1.0.2",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := live.Exec(args[0], args[1:])
+			if err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			if code != 0 {
+				return endedWith(code)
+			}
+			return nil
+		},
+	}
+}
+
+// liveDownCommand makes `ethereal live down`.
+func liveDownCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Take down the fabric that is up",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := live.Down(); err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			return nil
+		},
+	}
+}

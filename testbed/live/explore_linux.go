@@ -1,0 +1,172 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// order is what Explore asks of a fabric's owner; three files come with Exec:
+// standard input, output and error.
+type order struct {
+	Host string   `json:"host,omitempty"`
+	Exec []string `json:"exec,omitempty"`
+	Down bool     `json:"down,omitempty"`
+}
+
+// answer is what it says when that is done.
+type answer struct {
+	Code  int    `json:"code"`
+	Error string `json:"error,omitempty"`
+}
+
+const exploreSocket = "live.sock"
+
+// Keep serves [Exec] and [Down] until one asks for the end, or ctx ends.
+func (x *Fabric) Keep(ctx context.Context) error {
+	lis, err := net.ListenUnix("unix", &net.UnixAddr{Name: x.path(exploreSocket), Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	defer stop()
+	for {
+		c, err := lis.AcceptUnix()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("live: %w", err)
+		}
+		go func() {
+			defer c.Close() //nolint:errcheck // all is said
+			a, down := x.obey(c)
+			json.NewEncoder(c).Encode(a) //nolint:errcheck // who asked is gone
+			if down {
+				cancel()
+			}
+		}()
+	}
+}
+
+func (x *Fabric) obey(c *net.UnixConn) (a answer, down bool) {
+	text, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(3*4))
+	n, m, _, _, err := c.ReadMsgUnix(text, oob)
+	var o order
+	if err == nil {
+		err = json.Unmarshal(text[:n], &o)
+	}
+	if err != nil {
+		return answer{Error: err.Error()}, false
+	}
+	if o.Down {
+		return answer{}, true
+	}
+	files, err := received(oob[:m])
+	for _, f := range files {
+		defer f.Close() //nolint:errcheck // the command has them
+	}
+	if err != nil || len(files) != 3 || len(o.Exec) == 0 {
+		return answer{Error: fmt.Sprintf("a command and three files are needed: %v", err)}, false
+	}
+	id, err := x.f.NodeByName(o.Host)
+	if err != nil {
+		return answer{Error: err.Error()}, false
+	}
+	ns := x.thread.home // a switch's: the fabric's own
+	if h := x.host(id); h != nil {
+		ns = h.ns
+	}
+	cmd := exec.Command(o.Exec[0], o.Exec[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := x.thread.in(ns, cmd.Start); err != nil {
+		return answer{Code: 127, Error: err.Error()}, false
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return answer{Code: 1, Error: err.Error()}, false
+	}
+	return answer{Code: cmd.ProcessState.ExitCode()}, false
+}
+
+// received returns the files in a control message.
+func received(oob []byte) ([]*os.File, error) {
+	ms, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	fds, err := unix.ParseUnixRights(&ms[0])
+	var files []*os.File
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+		files = append(files, os.NewFile(uintptr(fd), "passed"))
+	}
+	return files, err
+}
+
+// Exec runs a command in a host of the fabric that is up, with this process's
+// standard files, and returns its exit code. At a switch's name it runs among the
+// switches' ports.
+func Exec(host string, command []string) (int, error) {
+	return ask(order{Host: host, Exec: command}, unix.UnixRights(0, 1, 2))
+}
+
+// Down ends the fabric that is up.
+func Down() error {
+	_, err := ask(order{Down: true}, nil)
+	return err
+}
+
+// ask finds the one fabric that is up and hands it an order.
+func ask(o order, oob []byte) (int, error) {
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*", exploreSocket))
+	if err != nil || len(found) != 1 {
+		return 0, fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
+	}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: found[0], Net: "unix"})
+	if err != nil {
+		return 0, fmt.Errorf("live: %w", err)
+	}
+	defer c.Close() //nolint:errcheck // all is said
+	text, err := json.Marshal(o)
+	if err == nil {
+		_, _, err = c.WriteMsgUnix(text, oob, nil)
+	}
+	var a answer
+	if err == nil {
+		err = json.NewDecoder(c).Decode(&a)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return a.Code, fmt.Errorf("live: %w", err)
+	}
+	return a.Code, nil
+}
+
+// Up builds a fabric with addresses, hosts and a controller, calls ready, and
+// keeps it until [Down] or ctx's end.
+func Up(ctx context.Context, f *fabric.Fabric, dir string, payload int, ready func()) error {
+	b, err := NewBench(ctx, Config{Fabric: f, Dir: dir, Payload: payload, Addresses: true}, Notifiers{Quench: true, GNMI: true})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	ready()
+	return b.Fabric.Keep(ctx)
+}
