@@ -30,7 +30,7 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 	for {
 		in := &code[pc]
 		pc++
-		hold := true
+		var hold bool
 		switch in.op {
 		case traceLoad:
 			v[in.dst] = binary.BigEndian.Uint64(data[in.n:]) >> (in.a & 63) & in.imm << (in.b & 63)
