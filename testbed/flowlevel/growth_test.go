@@ -46,7 +46,7 @@ func specOf(gpus int) (fabric.Spec, bool) {
 // tables, and for the run.
 func TestGrowth(t *testing.T) {
 	fmt.Println("gpus\tcollective\tbytes\tfabric_s\ttables_s\ttable_entries\trun_s\theap_MB\tevents\tcct_us")
-	for _, g := range strings.SplitSeq(*growthGPUs, ",") {
+	for g := range strings.SplitSeq(*growthGPUs, ",") {
 		gpus, _ := strconv.Atoi(g)
 		spec, ok := specOf(gpus)
 		if !ok {
@@ -59,8 +59,8 @@ func TestGrowth(t *testing.T) {
 		}
 		built := cpuSeconds(t) - began
 		tables, entries := tablesOf(t, f)
-		for _, kind := range strings.SplitSeq(*growthKinds, ",") {
-			for _, b := range strings.SplitSeq(*growthBytes, ",") {
+		for kind := range strings.SplitSeq(*growthKinds, ",") {
+			for b := range strings.SplitSeq(*growthBytes, ",") {
 				bytes, _ := strconv.Atoi(b)
 				op, algorithm := kind, ""
 				if kind == "halving-doubling" {
