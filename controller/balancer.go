@@ -55,17 +55,17 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 	case b.Way == HashFlows:
 		return nil
 	case b.Way >= balanceCount:
-		return fmt.Errorf("Way: %d is unknown; the last one is %d", b.Way, balanceCount-1)
+		return fmt.Errorf("way %d is unknown; the last one is %d", b.Way, balanceCount-1)
 	case b.Reshuffle < 0 || b.Reshuffle > 255:
-		return fmt.Errorf("Reshuffle: %d is outside 0 to 255", b.Reshuffle)
+		return fmt.Errorf("reshuffle: %d is outside 0 to 255", b.Reshuffle)
 	case b.Way.adaptive() && b.Unit < 1:
-		return errors.New("Unit: missing; give the bytes that one step of queue depth stands for")
+		return errors.New("unit: missing; give the bytes that one step of queue depth stands for")
 	case b.Way == DestinationRotor && max(f.ToRs(), f.Spec().Pods) > maxRotations:
-		return fmt.Errorf("Way: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
+		return fmt.Errorf("way: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
 	case groupSize > fabric.MaxUplinks:
-		return fmt.Errorf("Way: groups of %d shares are too large for a balancer other than ECMP; use a MaxGroupSize of %d", groupSize, fabric.MaxUplinks)
+		return fmt.Errorf("way: groups of %d shares are too large for a balancer other than ECMP; use a MaxGroupSize of %d", groupSize, fabric.MaxUplinks)
 	case int(perToRGroup)+f.ToRs() > eachUplink:
-		return fmt.Errorf("Way: %d ToRs need more groups than a balancer other than ECMP has", f.ToRs())
+		return fmt.Errorf("way: %d ToRs need more groups than a balancer other than ECMP has", f.ToRs())
 	}
 	if b.Way == ShortestUplink {
 		last := fabric.Bytes(0)

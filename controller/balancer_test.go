@@ -162,9 +162,9 @@ func TestBalancingErrors(t *testing.T) {
 		size int
 		want string
 	}{
-		{Balancing{Way: balanceCount}, 0, "Way"},
-		{Balancing{Way: RobinSpray, Reshuffle: 256}, 0, "Reshuffle"},
-		{Balancing{Way: ShortestUplink}, 0, "Unit"},
+		{Balancing{Way: balanceCount}, 0, "way"},
+		{Balancing{Way: RobinSpray, Reshuffle: 256}, 0, "reshuffle"},
+		{Balancing{Way: ShortestUplink}, 0, "unit"},
 		{Balancing{Way: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "Bins"},
 		{Balancing{Way: RandomSpray}, 128, "MaxGroupSize"},
 	} {

@@ -110,7 +110,7 @@ func TestAgainstHtsim(t *testing.T) {
 		t.Skip("HTSIM does not name an htsim_uec; see docs/performance.md")
 	}
 	fmt.Println("case\tsimulator\tMhops\tcpu_s\tMhops/cpu_s\tMB")
-	for _, name := range strings.Split(*only, ",") {
+	for name := range strings.SplitSeq(*only, ",") {
 		w := find(t, name)
 		var theirs, ours []cost
 		for range *repeat {
