@@ -71,7 +71,7 @@ func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 		last := fabric.Bytes(0)
 		for _, x := range b.Bins {
 			if x < last || x/b.Unit > maxDepth {
-				return fmt.Errorf("Bins: %v do not rise, or exceed %d steps of %v", b.Bins, maxDepth, b.Unit)
+				return fmt.Errorf("bins: %v do not rise, or exceed %d steps of %v", b.Bins, maxDepth, b.Unit)
 			}
 			last = x
 		}

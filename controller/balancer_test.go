@@ -165,7 +165,7 @@ func TestBalancingErrors(t *testing.T) {
 		{Balancing{Way: balanceCount}, 0, "way"},
 		{Balancing{Way: RobinSpray, Reshuffle: 256}, 0, "reshuffle"},
 		{Balancing{Way: ShortestUplink}, 0, "unit"},
-		{Balancing{Way: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "Bins"},
+		{Balancing{Way: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "bins"},
 		{Balancing{Way: RandomSpray}, 128, "MaxGroupSize"},
 	} {
 		err := Config{Fabric: f, Balancer: c.b, MaxGroupSize: c.size}.Validate()
