@@ -173,9 +173,10 @@ func (c *context) take(p *packet) bool {
 	return true
 }
 
-// takeSend is take for a SEND, whose length its last packet tells.
+// takeSend is take for a SEND, whose length its last packet tells. Only a message
+// of one packet may be empty.
 func (c *context) takeSend(payload int64, first, last bool) bool {
-	if !first && !c.send {
+	if !first && !c.send || payload == 0 && !(first && last) {
 		return false
 	}
 	if first {
