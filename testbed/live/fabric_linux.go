@@ -86,6 +86,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	defer func() {
 		if err != nil {
 			x.Close()
+			x = nil // closed, and not to be closed again
 		}
 	}()
 	if x.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
@@ -186,6 +187,9 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 	x.mu.Lock()
 	p := x.switches[int(id)-x.f.Hosts()]
 	x.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("live: %s has ended; see %s", x.f.Name(id), x.path(x.f.Name(id)+".log"))
+	}
 	return waitFor(ctx, startLimit, x.f.Name(id)+" serves", func() (bool, error) {
 		if err := p.ended(); err != nil {
 			return true, err

@@ -21,7 +21,8 @@ type process struct {
 }
 
 // start starts this program with args in a network namespace; it dies with the
-// thread. onExit, if any, is called when it has ended.
+// thread. onExit, if any, is called when it has ended, before done
+// is closed.
 func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -41,10 +42,10 @@ func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (
 	}
 	go func() {
 		p.err = p.cmd.Wait()
-		close(p.done)
 		if onExit != nil {
-			onExit()
+			onExit() // before anybody who waits for the end can start another
 		}
+		close(p.done)
 	}()
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
@@ -28,6 +29,10 @@ type Runner struct {
 // NewRunner returns a runner that keeps sockets and logs in dir.
 func NewRunner(dir string, log *slog.Logger) *Runner { return &Runner{dir: dir, log: log} }
 
+// lead is how long before a collective begins the hosts are told. A busy machine
+// takes its time until all have heard.
+const lead = 500 * time.Millisecond
+
 // Run carries out one run; see coordinator.Session.Run.
 func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 	r.mu.Lock()
@@ -36,10 +41,13 @@ func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observe
 		return nil, fmt.Errorf("live: %v: links are not captured here; use tcpdump in the fabric's namespace", run)
 	}
 	if err := r.ready(ctx, run); err != nil {
+		if r.session == nil { // half of a fabric
+			r.close()
+		}
 		return nil, fmt.Errorf("live: %v: %w", run, err)
 	}
 	r.session.Log(obs.Events)
-	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: Monotonic}
+	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: Monotonic, Lead: lead}
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
 	}
