@@ -142,12 +142,11 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 		}
 		return nil
 	}
-	if _, known := c.evidence[e]; !known && len(c.evidence) >= maxEvidence {
-		return nil
-	}
-	c.evidence[e] = c.now
-	if c.judgeAt == 0 {
+	if c.judgeAt == 0 { // also when there is no room: judging forgets what is old
 		c.judgeAt = c.now + c.cfg.Gather
+	}
+	if _, known := c.evidence[e]; known || len(c.evidence) < maxEvidence {
+		c.evidence[e] = c.now
 	}
 	return nil
 }
