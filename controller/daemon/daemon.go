@@ -194,6 +194,11 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 // Run works until ctx ends, and returns ctx's error. A daemon runs once.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance})
+	for _, m := range d.drains.Marks() { // of the state file
+		if up := false; m.Drained {
+			d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(m.Link), Up: &up})
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.loop(ctx) })
 	for _, dev := range d.switches {
