@@ -73,6 +73,7 @@ type world struct {
 	known   map[fabric.LinkID]bool // as the tables have them
 	epochs  map[fabric.LinkID]uint64
 	updates uint64
+	update  *statepb.Update // the last; nil: none
 
 	header, ack int64
 	arriving    map[collective.ID]int64
@@ -253,6 +254,9 @@ func (w *world) host(id fabric.NodeID) (*host, error) {
 		},
 		MTU: int(s.Host.Payload),
 	})
+	if err == nil && w.update != nil { // what the others have heard already
+		h.scheme.Update(w.clock, w.update)
+	}
 	return h, err
 }
 
@@ -507,6 +511,7 @@ func (w *world) told(e scenario.LinkEvent, controller bool) {
 			u.Links = append(u.Links, &statepb.LinkState{Link: uint32(l), Up: !w.down[l], Epoch: n})
 		}
 	}
+	w.update = u
 	for i := range w.hosts {
 		if h := &w.hosts[i]; h.scheme != nil {
 			h.scheme.Update(w.clock, u)
