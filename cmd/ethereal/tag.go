@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -112,7 +111,7 @@ func (f *tagFlags) run(ctx context.Context, stderr io.Writer) (err error) {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	log.Info("labelling", "interfaces", f.interfaces, "hook", t.Hook(), "taken over", len(a.Adopted()))
-	quenches, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.IPv6Unspecified(), hostagent.QuenchPort)))
+	quenches, err := net.ListenUDP("udp", &net.UDPAddr{Port: hostagent.QuenchPort}) // IPv4 and IPv6, or what there is
 	if err != nil {
 		return fmt.Errorf("%w: source quenches: %w", errRun, err)
 	}
