@@ -9,12 +9,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 	"github.com/ethereal-fabric/ethereal/testbed/nic"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
 // Links cuts and restores links. Its methods return when it is done, and when it
@@ -74,6 +76,15 @@ func Settings(run scenario.Run) (control.Settings, error) {
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != nic.GoBackN {
 		return control.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
+	}
+	b, err := scheme.Switches(run.Scheme.Name, run.Scheme.Params, scheme.SwitchConfig{Ports: 1, Unit: 1})
+	switch {
+	case err != nil:
+		return control.Settings{}, err
+	case b.Way != controller.HashFlows:
+		return control.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
+	case scheme.SharesSuspicion(run.Scheme.Name, run.Scheme.Params):
+		return control.Settings{}, fmt.Errorf("%w: %s: hosts do not report what they time out on", ErrUnsupported, run.Scheme)
 	}
 	ns := func(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
 	set := control.Settings{
