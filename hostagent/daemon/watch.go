@@ -118,9 +118,10 @@ func (w *Watcher) Controllers() []Controller {
 
 // Run listens until ctx ends and returns ctx's error.
 func (w *Watcher) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	// Wait ends the group's context, so that without controllers ctx itself is needed.
+	g, inner := errgroup.WithContext(ctx)
 	for _, s := range w.sides {
-		g.Go(func() error { return w.keep(ctx, s) })
+		g.Go(func() error { return w.keep(inner, s) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,4 +173,31 @@ func TestState(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// TestWithoutControllers: a watcher that has nobody to listen to goes on until it
+// is told to end.
+func TestWithoutControllers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewWatcher(WatchConfig{
+			Host: 3, Apply: func(*statepb.Update) {},
+			Dial: func(string) (*grpc.ClientConn, error) { return nil, errors.New("nobody to dial") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended by itself: %v", err)
+		default:
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }
