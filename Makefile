@@ -13,7 +13,7 @@ demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl
 
 test:
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 # A fabric in Mininet (Debian, Ubuntu: apt-get install mininet ethtool); MININET
 # takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.

@@ -66,7 +66,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="the ethereal binary (default: $ETHEREAL, bin/ethereal, the path)")
     p.add_argument("--bmv2", metavar="FILE", help="simple_switch_grpc (default: $BMV2, the path)")
     p.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help=f"logs and state (default: {DEFAULT_DIR})")
-    p.add_argument("--port-base", type=int, default=50000, metavar="PORT", help="first TCP port used on the loopback")
+    p.add_argument("--port-base", type=int, default=20000, metavar="PORT", help="first TCP port used on the loopback")
     p.add_argument("--isolate", action="store_true",
                    help="run in a network namespace of its own, away from the machine's interfaces")
     p.add_argument("--clean", action="store_true", help="remove what a run that crashed left behind, and end")

@@ -74,8 +74,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ethereal",
 		Short: "Collectives on P4 fabrics whose hosts choose the paths",
-		Long: "ethereal runs collectives on Clos fabrics of P4 switches in virtual time, under Ethereal and other load balancers,\n" +
-			"healthy and while links fail, and shows what it cost.",
+		Long: "ethereal runs collectives on Clos fabrics of P4 switches, under Ethereal and other load balancers, healthy and while\n" +
+			"links fail, and shows what it cost: in virtual time, on this machine, in Mininet. It has the parts of a real fabric too.",
 		Version:       a.version,
 		SilenceErrors: true,
 		SilenceUsage:  true,

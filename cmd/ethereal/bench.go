@@ -35,8 +35,8 @@ func (a *app) benchCommand() *cobra.Command {
 values. Each run's result is one line of JSON, written when the run ends, with the program's version and the hash of all
 that the run depends on. Runs whose results the file has already are not run again: after an interrupt, the same command
 goes on where it was.`,
-		Example: `  ethereal bench testbed/sweeps/demo.yaml --out demo.jsonl
-  ethereal bench testbed/sweeps/demo.yaml --out demo.jsonl --only 'ecmp.*seed 1'
+		Example: `  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl
+  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl --only 'ecmp.*seed 1'
   ethereal bench testbed/sweeps/demo.yaml --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -44,7 +44,7 @@ func inNamespaces(t *testing.T) bool {
 	if _, ok := live.Inside(); ok {
 		return true
 	}
-	args := []string{"-test.run=^" + t.Name() + "$", "-test.v=" + fmt.Sprint(testing.Verbose())}
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}

@@ -166,7 +166,7 @@ func (tr *plantTraffic) lost() (sent, lost int64) {
 	defer tr.pause.Store(false)
 	// On a busy machine a packet takes its time; the last has been lost when none
 	// has come for long.
-	const patience = 1500 * time.Millisecond
+	const patience = 10 * time.Second
 	time.Sleep(100 * time.Millisecond) // a round may be under way
 	last, since := tr.got.Load(), time.Now()
 	for tr.got.Load() < tr.sent.Load() && time.Since(since) < patience {

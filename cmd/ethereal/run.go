@@ -32,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
-		Short: "Run a scenario in virtual time",
+		Short: "Run a scenario, in virtual time or on this machine",
 		Long: `Runs everything a scenario file asks for: each failure case with each collective, notifier, scheme and seed is one
 run. Runs are independent and use all cores. A table goes to standard output, progress to standard error.
 

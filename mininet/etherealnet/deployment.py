@@ -100,7 +100,7 @@ class Deployment:
         binary: str,
         directory: str = DEFAULT_DIR,
         bmv2: str = "simple_switch_grpc",
-        port_base: int = 50000,
+        port_base: int = 20000,
     ) -> None:
         self.binary, self.bmv2 = binary, bmv2
         self.fabric_file = os.path.abspath(fabric_file)

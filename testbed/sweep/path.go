@@ -117,3 +117,28 @@ func clone(n *yaml.Node) *yaml.Node {
 	}
 	return &out
 }
+
+// maxValues bounds what a file's aliases may expand to, and maxDepth how deep.
+const maxValues, maxDepth = 1 << 20, 256
+
+// bounded reports whether the tree may be cloned: an alias may stand for much, or
+// for what it is a part of.
+func bounded(root *yaml.Node) bool {
+	values := 0
+	var walk func(n *yaml.Node, depth int) bool
+	walk = func(n *yaml.Node, depth int) bool {
+		if values++; values > maxValues || depth > maxDepth {
+			return false
+		}
+		if n.Kind == yaml.AliasNode {
+			return walk(n.Alias, depth+1)
+		}
+		for _, c := range n.Content {
+			if !walk(c, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	return walk(root, 0)
+}

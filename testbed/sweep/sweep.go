@@ -71,6 +71,10 @@ func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*S
 	if err := dec.Decode(&f); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w; a sweep has name, description and parts, a part scenario, set and vary", ErrSweep, name, err)
 	}
+	var whole yaml.Node
+	if err := yaml.Unmarshal(data, &whole); err != nil || !bounded(&whole) {
+		return nil, fmt.Errorf("%w: %s: its aliases expand to more than %d values; write less out of them", ErrSweep, name, maxValues)
+	}
 	if f.Name == "" {
 		return nil, fmt.Errorf("%w: %s: name is missing; it goes into every result", ErrSweep, name)
 	}
@@ -185,6 +189,9 @@ func (x *expander) scenario() (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) != 1 {
 		return nil, x.bad(n, "scenario: %s is not one YAML document: %v", x.base, err)
+	}
+	if !bounded(&doc) {
+		return nil, x.bad(n, "scenario: the aliases of %s expand to more than %d values", x.base, maxValues)
 	}
 	return clone(doc.Content[0]), nil
 }

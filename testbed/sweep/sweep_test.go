@@ -135,3 +135,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What aliases stand for is bounded: they may stand for what they are a part of.
+func TestAliases(t *testing.T) {
+	for _, text := range []string{
+		"name: x\nparts: [{scenario: a.yaml, set: &a {host.rto: *a}}]\n",
+		"name: x\nparts: [{scenario: a.yaml, set: {a: &a [1,1,1,1,1,1,1,1], b: &b [*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,*b], " +
+			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c], e: &e [*d,*d,*d,*d,*d,*d,*d,*d], f: &f [*e,*e,*e,*e,*e,*e,*e,*e], g: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]}}]\n",
+	} {
+		_, err := parse(text)
+		if !errors.Is(err, ErrSweep) || !strings.Contains(err.Error(), "aliases") {
+			t.Errorf("%.60q: %v", text, err)
+		}
+	}
+}
