@@ -176,7 +176,7 @@ func (c *context) take(p *packet) bool {
 // takeSend is take for a SEND, whose length its last packet tells. Only a message
 // of one packet may be empty.
 func (c *context) takeSend(payload int64, first, last bool) bool {
-	if !first && !c.send || payload == 0 && !(first && last) {
+	if !first && !c.send || payload == 0 && (!first || !last) {
 		return false
 	}
 	if first {
