@@ -282,20 +282,26 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 			TLSConfig: files.serverConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)
-		g.Go(func() error {
-			serve := srv.Serve
-			if srv.TLSConfig != nil {
-				serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
-			}
-			if err := serve(admin); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
-		g.Go(func() error {
-			<-ctx.Done()
-			return srv.Close()
-		})
+		serveHTTP(ctx, g, srv, admin)
 	}
 	return g.Wait()
+}
+
+// serveHTTP has the group serve a listener until ctx ends, over TLS if the server
+// has a configuration for it.
+func serveHTTP(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Listener) {
+	g.Go(func() error {
+		serve := srv.Serve
+		if srv.TLSConfig != nil {
+			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+		}
+		if err := serve(lis); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		return srv.Close()
+	})
 }

@@ -161,20 +161,7 @@ func (f *hostagentFlags) run(ctx context.Context, _, stderr io.Writer) (err erro
 	g.Go(func() error { return p.Run(ctx) })
 	if admin != nil {
 		srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.serverConfig()}
-		g.Go(func() error {
-			<-ctx.Done()
-			return srv.Close()
-		})
-		g.Go(func() error {
-			serve := srv.Serve
-			if srv.TLSConfig != nil {
-				serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
-			}
-			if err := serve(admin); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
+		serveHTTP(ctx, g, srv, admin)
 	}
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", errRun, err)

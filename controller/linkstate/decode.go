@@ -48,10 +48,6 @@ var statuses = map[string]Kind{
 // that are no ports, are passed over. names maps interfaces to ports; nil is
 // [ParsePort]. It returns no events with an error.
 func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
-	parse := ParsePort
-	if names.Len() > 0 {
-		parse = names.ByName
-	}
 	var out []Event
 	for _, d := range n.GetDelete() {
 		name, rest, ok := split(n.GetPrefix(), d)
@@ -60,7 +56,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		}
 		if name == "" || name == "*" {
 			out = append(out, Event{Kind: AllGone, TimeNs: n.GetTimestamp()})
-		} else if p, ok := parse(name); ok {
+		} else if p, ok := names.ByName(name); ok {
 			out = append(out, Event{Port: p, Kind: Gone, TimeNs: n.GetTimestamp()})
 		}
 	}
@@ -69,7 +65,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		if !ok || name == "" || !within(rest, []string{"state", "oper-status"}) {
 			continue
 		}
-		p, ok := parse(name)
+		p, ok := names.ByName(name)
 		if !ok {
 			continue
 		}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 
@@ -13,22 +11,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// portPrefix begins the names of the interfaces that are ports.
-const portPrefix = "Ethernet"
-
 // PortName returns the name of a port's interface.
-func PortName(p fabric.PortNo) string { return portPrefix + strconv.Itoa(int(p)) }
+func PortName(p fabric.PortNo) string { return (*targets.PortMap)(nil).Name(p) }
 
 // ParsePort returns the port that an interface name stands for. ok is false for
 // an interface that is no port.
-func ParsePort(name string) (_ fabric.PortNo, ok bool) {
-	digits, ok := strings.CutPrefix(name, portPrefix)
-	if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits, 10, 16)
-	return fabric.PortNo(n), err == nil
-}
+func ParsePort(name string) (_ fabric.PortNo, ok bool) { return (*targets.PortMap)(nil).ByName(name) }
 
 // ErrSubscription is wrapped by the errors of [Subscription.Request].
 var ErrSubscription = errors.New("linkstate: bad subscription")

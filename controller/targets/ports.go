@@ -3,6 +3,7 @@ package targets
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -10,6 +11,9 @@ import (
 // MaxDevicePort is the largest port number of the programs: 9 bits, less the
 // drop port and the ports that they reserve.
 const MaxDevicePort = 507
+
+// identityPrefix begins the names of the interfaces that need no map.
+const identityPrefix = "Ethernet"
 
 // Port is how a switch knows one of its ports.
 type Port struct {
@@ -80,8 +84,16 @@ func (m *PortMap) Port(id uint32) (_ fabric.PortNo, ok bool) {
 	return p, ok
 }
 
-// ByName returns the port of an interface. It must not be called on the identity.
+// ByName returns the port of an interface. ok is false for one that is no port.
 func (m *PortMap) ByName(name string) (_ fabric.PortNo, ok bool) {
+	if m.Len() == 0 {
+		digits, ok := strings.CutPrefix(name, identityPrefix)
+		if !ok || digits == "" || digits[0] < '1' || digits[0] > '9' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(digits, 10, 16)
+		return fabric.PortNo(n), err == nil
+	}
 	p, ok := m.byName[name]
 	return p, ok
 }
@@ -89,7 +101,7 @@ func (m *PortMap) ByName(name string) (_ fabric.PortNo, ok bool) {
 // Name returns the name of a port's interface; empty for a port not mapped.
 func (m *PortMap) Name(p fabric.PortNo) string {
 	if m.Len() == 0 {
-		return "Ethernet" + strconv.Itoa(int(p))
+		return identityPrefix + strconv.Itoa(int(p))
 	}
 	if p < 1 || int(p) > len(m.ports) {
 		return ""
