@@ -201,10 +201,10 @@ func TestChaosProcesses(t *testing.T) {
 	}
 	c.tr = p.traffic(20*time.Millisecond, []string{agentsAddr(0), agentsAddr(1)}, 1, 3, 5)
 	c.converge("start")
-	c.tr.lost()
+	c.tr.lost(t)
 	quiet := time.Now()
 	time.Sleep(500 * time.Millisecond)
-	if sent, lost := c.tr.lost(); lost != 0 || sent == 0 {
+	if sent, lost := c.tr.lost(t); lost != 0 || sent == 0 {
 		t.Fatalf("%d of %d packets lost although nothing failed for %v", lost, sent, time.Since(quiet))
 	}
 
@@ -239,7 +239,7 @@ func TestChaosProcesses(t *testing.T) {
 		end()
 		c.converge(name + ", over")
 		x := tallies[k.name]
-		sent, lost := c.tr.lost()
+		sent, lost := c.tr.lost(t)
 		x.events, x.sent, x.lost, x.times = x.events+1, x.sent+sent, x.lost+lost, append(x.times, time.Since(began))
 		t.Logf("%s: %d of %d packets lost, settled after %v and %v", name, lost, sent, mid.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		// These touch no packet: the switches forward as they are.

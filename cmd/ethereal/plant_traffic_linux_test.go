@@ -27,10 +27,13 @@ type plantTraffic struct {
 	ports []*port.Interface
 	sent  atomic.Int64
 	got   atomic.Int64
-	pause atomic.Bool
+	flush atomic.Uint32 // packets of the present flush that arrived
+
+	sending sync.Mutex // held while a round or a flush is sent
 
 	mu    sync.Mutex
 	links map[uint32]*statepb.LinkState
+	wave  uint32 // number of the present flush
 }
 
 // traffic begins to send between hosts, one packet a pair each interval.
@@ -83,55 +86,106 @@ func (p *plant) traffic(every time.Duration, controllers []string, hosts ...fabr
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if !tr.pause.Load() {
-					tr.round(p.t, n)
-				}
+				tr.sending.Lock()
+				tr.round(p.t, n)
+				tr.sending.Unlock()
 			}
 		}
 	})
 	return tr
 }
 
-// plantQP marks the test's packets.
-const plantQP = 0xE7E7E7
+// Queue pairs that mark the test's packets: those that are counted, and those of
+// a flush.
+const (
+	plantQP = 0xE7E7E7
+	flushQP = 0xE7E7E8
+)
 
 func (tr *plantTraffic) receive(h fabric.NodeID, frame []byte) {
 	f, err := rocev2.Parse(frame)
-	if err == nil && f.BTH().DestQP() == plantQP && f.Destination() == tr.f.HostAddr4(h) && f.VerifyICRC() == nil {
+	if err != nil || f.Destination() != tr.f.HostAddr4(h) || f.VerifyICRC() != nil {
+		return
+	}
+	switch f.BTH().DestQP() {
+	case plantQP:
 		tr.got.Add(1)
+	case flushQP:
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		if f.BTH().PSN() == tr.wave {
+			tr.flush.Add(1)
+		}
+	}
+}
+
+// send sends a packet from one of the hosts, by number, to another one.
+func (tr *plantTraffic) send(t *testing.T, i int, dst fabric.NodeID, label fabric.Label, qp, psn uint32) bool {
+	src := tr.hosts[i]
+	s := rocev2.Stack{
+		SrcMAC: tr.f.MAC(src), DstMAC: tr.f.MAC(tr.f.ToROf(src)), Src: tr.f.HostAddr4(src), Dst: tr.f.HostAddr4(dst), TTL: 64,
+		SourcePort: 0xC000 | uint16(label), BTH: rocev2.BTHFields{Opcode: rocev2.SendOnly, DestQP: qp, PSN: psn & 0xFFFFFF},
+		PayloadLen: 64,
+	}
+	frame := make([]byte, s.FrameLen())
+	if _, err := s.Encode(frame); err != nil {
+		t.Error(err)
+		return false
+	}
+	parsed, err := rocev2.Parse(frame)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	parsed.SetICRC()
+	return tr.ports[i].Send([][]byte{frame}) == 1
+}
+
+// pairs calls do for every two hosts at different ToRs.
+func (tr *plantTraffic) pairs(do func(i int, dst, srcToR, dstToR fabric.NodeID)) {
+	for i, src := range tr.hosts {
+		for _, dst := range tr.hosts {
+			if a, b := tr.f.ToROf(src), tr.f.ToROf(dst); a != b {
+				do(i, dst, a, b)
+			}
+		}
 	}
 }
 
 // round sends a packet between every two hosts.
 func (tr *plantTraffic) round(t *testing.T, n int) {
-	for i, src := range tr.hosts {
-		for _, dst := range tr.hosts {
-			a, b := tr.f.ToROf(src), tr.f.ToROf(dst)
-			if a == b {
-				continue
+	tr.pairs(func(i int, dst, a, b fabric.NodeID) {
+		ls := tr.good(a, b)
+		if tr.send(t, i, dst, ls[n%len(ls)], plantQP, uint32(n)) {
+			tr.sent.Add(1)
+		}
+	})
+}
+
+// flushed sends packets over all paths that work until they arrive, and reports
+// whether they did in time. Queues keep their order: what was sent before over
+// these paths and has not arrived is lost.
+func (tr *plantTraffic) flushed(t *testing.T, patience time.Duration) bool {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		tr.mu.Lock()
+		tr.wave++
+		tr.flush.Store(0)
+		wave := tr.wave
+		tr.mu.Unlock()
+		want := uint32(0)
+		tr.pairs(func(i int, dst, a, b fabric.NodeID) {
+			for _, l := range tr.good(a, b) {
+				tr.send(t, i, dst, l, flushQP, wave)
+				want++
 			}
-			ls := tr.good(a, b)
-			s := rocev2.Stack{
-				SrcMAC: tr.f.MAC(src), DstMAC: tr.f.MAC(a), Src: tr.f.HostAddr4(src), Dst: tr.f.HostAddr4(dst), TTL: 64,
-				SourcePort: 0xC000 | uint16(ls[n%len(ls)]), BTH: rocev2.BTHFields{Opcode: rocev2.SendOnly, DestQP: plantQP, PSN: uint32(n) & 0xFFFFFF},
-				PayloadLen: 64,
-			}
-			frame := make([]byte, s.FrameLen())
-			if _, err := s.Encode(frame); err != nil {
-				t.Error(err)
-				return
-			}
-			parsed, err := rocev2.Parse(frame)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			parsed.SetICRC()
-			if tr.ports[i].Send([][]byte{frame}) == 1 {
-				tr.sent.Add(1)
+		})
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+			if tr.flush.Load() == want {
+				return true
 			}
 		}
 	}
+	return false
 }
 
 // good returns the labels whose path no controller calls dead; all if none is left.
@@ -160,19 +214,17 @@ func (tr *plantTraffic) good(a, b fabric.NodeID) []fabric.Label {
 }
 
 // lost stops the traffic until all that is under way has arrived, and returns how
-// many packets were sent and how many of them lost since the last call.
-func (tr *plantTraffic) lost() (sent, lost int64) {
-	tr.pause.Store(true)
-	defer tr.pause.Store(false)
-	// On a busy machine a packet takes its time; the last has been lost when none
-	// has come for long.
-	const patience = 10 * time.Second
-	time.Sleep(100 * time.Millisecond) // a round may be under way
-	last, since := tr.got.Load(), time.Now()
-	for tr.got.Load() < tr.sent.Load() && time.Since(since) < patience {
-		time.Sleep(20 * time.Millisecond)
-		if got := tr.got.Load(); got != last {
-			last, since = got, time.Now()
+// many packets were sent and how many of them lost since the last call. The fabric
+// must have settled.
+func (tr *plantTraffic) lost(t *testing.T) (sent, lost int64) {
+	t.Helper()
+	tr.sending.Lock()
+	defer tr.sending.Unlock()
+	// Twice: a packet may have been between two switches' queues when the first
+	// flush overtook it on another path.
+	for range 2 {
+		if tr.got.Load() < tr.sent.Load() && !tr.flushed(t, 20*time.Second) {
+			t.Error("not all paths carry packets")
 		}
 	}
 	sent = tr.sent.Swap(0)

@@ -79,13 +79,13 @@ func targetSteps(t *testing.T, binary string) (tables []map[fabric.NodeID][]cont
 			return p.proved(targets)
 		})
 		took := time.Since(began).Round(time.Millisecond)
-		sent, lost := tr.lost()
+		sent, lost := tr.lost(t)
 		t.Logf("%s: settled after %v, %d of %d packets lost on the way", step.name, took, lost, sent)
 		if step.name == "controller restarted" && lost > 0 {
 			t.Errorf("%d packets lost while the controller restarted", lost)
 		}
 		time.Sleep(500 * time.Millisecond)
-		if sent, lost := tr.lost(); lost > 0 || sent == 0 {
+		if sent, lost := tr.lost(t); lost > 0 || sent == 0 {
 			t.Errorf("%s: %d of %d packets lost once all is settled", step.name, lost, sent)
 		}
 		tables = append(tables, p.tables(targets))
