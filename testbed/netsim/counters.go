@@ -53,7 +53,8 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 	d := &n.dirs[dir]
 	c := d.counters
 	c.MaxQueue = int64(d.queues.maxBytes)
-	c.MeanQueue = d.queues.mean(n.now)
+	c.MeanQueue = d.queues.mean(n.Now())
+	c.Arrived = n.arrivals[dir].arrived
 	return c
 }
 
@@ -94,7 +95,7 @@ type Totals struct {
 
 // Totals returns the totals up to now.
 func (n *Network) Totals() Totals {
-	t := n.totals
-	t.InFlight = int64(n.pool.inUse)
+	t := n.region.totals
+	t.InFlight = int64(n.region.pool.inUse)
 	return t
 }

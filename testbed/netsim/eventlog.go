@@ -85,10 +85,10 @@ func digest(b []byte) uint64 {
 }
 
 // record notes an event of a node, and shows it to the tracer. p may be nil.
-func (n *Network) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail uint8, p *packet) {
-	if n.logs != nil {
-		b := n.logs[node].next()
-		binary.BigEndian.PutUint64(b, uint64(n.now))
+func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail uint8, p *packet) {
+	if r.logs != nil {
+		b := r.logs[node].next()
+		binary.BigEndian.PutUint64(b, uint64(r.now))
 		head := uint32(kind)<<24 | uint32(detail)<<8
 		var length, payload int32
 		var sum uint64
@@ -103,21 +103,21 @@ func (n *Network) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detai
 		binary.BigEndian.PutUint32(b[20:], uint32(payload))
 		binary.BigEndian.PutUint64(b[24:], sum)
 	}
-	if n.cfg.Tracer != nil {
-		r := Record{At: n.now, Kind: kind, Node: node, Dir: dir, Reason: DropReason(detail)}
+	if r.cfg.Tracer != nil {
+		rec := Record{At: r.now, Kind: kind, Node: node, Dir: dir, Reason: DropReason(detail)}
 		if p != nil {
-			r.Class, r.Length, r.Payload, r.Header = p.class, int(p.length), int(p.payload), p.data[:p.header]
+			rec.Class, rec.Length, rec.Payload, rec.Header = p.class, int(p.length), int(p.payload), p.data[:p.header]
 		}
-		n.cfg.Tracer.Trace(r)
+		r.cfg.Tracer.Trace(rec)
 	}
 }
 
 // recordControl notes that a control function runs.
-func (n *Network) recordControl(sequence uint32) {
-	if n.logs != nil {
-		b := n.logs[len(n.logs)-1].next()
+func (r *region) recordControl(sequence uint32) {
+	if r.logs != nil {
+		b := r.logs[len(r.logs)-1].next()
 		clear(b)
-		binary.BigEndian.PutUint64(b, uint64(n.now))
+		binary.BigEndian.PutUint64(b, uint64(r.now))
 		binary.BigEndian.PutUint32(b[8:], uint32(recordControl)<<24)
 		binary.BigEndian.PutUint32(b[12:], sequence)
 	}
@@ -130,7 +130,7 @@ func (n *Network) Note(node fabric.NodeID, text string) {
 		l := &n.logs[len(n.logs)-1]
 		b := l.next()
 		clear(b)
-		binary.BigEndian.PutUint64(b, uint64(n.now))
+		binary.BigEndian.PutUint64(b, uint64(n.Now()))
 		binary.BigEndian.PutUint32(b[8:], uint32(RecordNote)<<24)
 		binary.BigEndian.PutUint32(b[12:], uint32(node))
 		binary.BigEndian.PutUint32(b[16:], uint32(len(text)))
@@ -138,7 +138,7 @@ func (n *Network) Note(node fabric.NodeID, text string) {
 		l.sum.Write([]byte(text))
 	}
 	if n.cfg.Tracer != nil {
-		n.cfg.Tracer.Trace(Record{At: n.now, Kind: RecordNote, Node: node, Dir: -1, Text: text})
+		n.cfg.Tracer.Trace(Record{At: n.Now(), Kind: RecordNote, Node: node, Dir: -1, Text: text})
 	}
 }
 

@@ -256,14 +256,14 @@ func (w *world) checkConservation(t interface {
 	onLinks, queued := int64(0), int64(0)
 	for i := range w.dirs {
 		d := &w.dirs[i]
-		for id := d.flight.head; id != 0; id = w.pool.at(id).next {
+		for id := w.arrivals[i].flight.head; id != 0; id = w.region.pool.at(id).next {
 			onLinks++
 		}
 		for c := range d.queues.lists {
 			bytes := int32(0)
-			for id := d.queues.lists[c].head; id != 0; id = w.pool.at(id).next {
+			for id := d.queues.lists[c].head; id != 0; id = w.region.pool.at(id).next {
 				queued++
-				bytes += w.pool.at(id).length
+				bytes += w.region.pool.at(id).length
 			}
 			if bytes != d.queues.bytes[c] {
 				t.Errorf("%s: class %d holds %d bytes, says %d", w.DirName(LinkDir(i)), c, bytes, d.queues.bytes[c])

@@ -47,53 +47,54 @@ type host struct {
 // something to send. It may be called before the run and from everything that
 // runs within it; the endpoint is not asked before the caller returns.
 func (n *Network) Wake(id fabric.NodeID) {
-	if id == n.receiving {
+	r := &n.region
+	if id == r.receiving {
 		return // will be asked when Receive returns
 	}
-	n.wakeAt(id, n.now)
+	r.wakeAt(id, r.now)
 }
 
-func (n *Network) wakeAt(id fabric.NodeID, at fabric.Time) {
-	h := &n.hosts[id]
-	at = max(at, n.dirs[h.out].busyUntil)
+func (r *region) wakeAt(id fabric.NodeID, at fabric.Time) {
+	h := &r.hosts[id]
+	at = max(at, r.dirs[h.out].busyUntil)
 	if k := len(h.wakes); k > 0 && h.wakes[k-1] <= at {
 		return
 	}
 	h.wakes = append(h.wakes, at)
-	n.queue.push(eventOf(at, eventPoll, uint32(id), 0))
+	r.queue.push(eventOf(at, eventPoll, uint32(id), 0))
 }
 
 // poll handles a poll event.
-func (n *Network) poll(id fabric.NodeID) {
-	h := &n.hosts[id]
+func (r *region) poll(id fabric.NodeID) {
+	h := &r.hosts[id]
 	h.wakes = h.wakes[:len(h.wakes)-1]
-	n.ask(id, h)
+	r.ask(id, h)
 }
 
 // ask lets the endpoint send if its port is idle, and schedules the next time.
-func (n *Network) ask(id fabric.NodeID, h *host) {
-	d := &n.dirs[h.out]
-	if n.now < d.busyUntil {
-		n.wakeAt(id, d.busyUntil)
+func (r *region) ask(id fabric.NodeID, h *host) {
+	d := &r.dirs[h.out]
+	if r.now < d.busyUntil {
+		r.wakeAt(id, d.busyUntil)
 		return
 	}
-	pid, p := n.pool.get()
-	f, wake, ok := h.endpoint.Next(n.now, p.data[:])
+	pid, p := r.pool.get()
+	f, wake, ok := h.endpoint.Next(r.now, p.data[:])
 	if !ok {
-		n.pool.put(pid)
-		if wake <= n.now {
-			n.fail(fmt.Errorf("%w: %s: asked at %v, wants to be asked again at %v, which is not later",
-				ErrEndpoint, n.fab.Name(id), n.now, wake))
+		r.pool.put(pid)
+		if wake <= r.now {
+			r.fail(fmt.Errorf("%w: %s: asked at %v, wants to be asked again at %v, which is not later",
+				ErrEndpoint, r.fab.Name(id), r.now, wake))
 		} else if wake != Never {
-			n.wakeAt(id, wake)
+			r.wakeAt(id, wake)
 		}
 		return
 	}
 	if f.Header < 1 || f.Header > MaxHeader || f.Payload < 0 || f.Trailer < 0 ||
 		f.Header+f.Payload+f.Trailer > MaxPacket {
-		n.pool.put(pid)
-		n.fail(fmt.Errorf("%w: %s: frame %+v; a header has 1 to %d bytes, a packet at most %d",
-			ErrEndpoint, n.fab.Name(id), f, MaxHeader, MaxPacket))
+		r.pool.put(pid)
+		r.fail(fmt.Errorf("%w: %s: frame %+v; a header has 1 to %d bytes, a packet at most %d",
+			ErrEndpoint, r.fab.Name(id), f, MaxHeader, MaxPacket))
 		return
 	}
 	p.header = uint16(f.Header)
@@ -103,19 +104,19 @@ func (n *Network) ask(id fabric.NodeID, h *host) {
 	if f.Control {
 		p.class = 1
 	}
-	n.totals.Created++
-	n.transmit(h.out, pid, p)
-	n.wakeAt(id, d.busyUntil)
+	r.totals.Created++
+	r.transmit(h.out, pid, p)
+	r.wakeAt(id, d.busyUntil)
 }
 
 // deliver hands a packet to a host.
-func (n *Network) deliver(id fabric.NodeID, pid packetID, p *packet) {
-	h := &n.hosts[id]
-	n.totals.Delivered++
-	n.totals.DeliveredPayload += int64(p.payload)
-	n.receiving = id
-	h.endpoint.Receive(n.now, p.data[:p.header], int(p.length)-int(p.header))
-	n.receiving = -1
-	n.pool.put(pid)
-	n.ask(id, h)
+func (r *region) deliver(id fabric.NodeID, pid packetID, p *packet) {
+	h := &r.hosts[id]
+	r.totals.Delivered++
+	r.totals.DeliveredPayload += int64(p.payload)
+	r.receiving = id
+	h.endpoint.Receive(r.now, p.data[:p.header], int(p.length)-int(p.header))
+	r.receiving = -1
+	r.pool.put(pid)
+	r.ask(id, h)
 }

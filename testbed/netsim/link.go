@@ -31,20 +31,17 @@ func (n *Network) Dir(node fabric.NodeID, port fabric.PortNo) LinkDir {
 
 // DirName returns a direction's name, the sender first: "tor0>agg1".
 func (n *Network) DirName(d LinkDir) string {
-	return n.fab.Name(n.dirs[d].from.Node) + ">" + n.fab.Name(n.dirs[d].to.Node)
+	return n.fab.Name(n.dirs[d].from.Node) + ">" + n.fab.Name(n.arrivals[d].to.Node)
 }
 
-// direction is one direction of a link together with the port that feeds it.
+// direction is the sending half of a direction of a link: the port that feeds it.
 type direction struct {
 	busyUntil fabric.Time // the port sends until then
 	perByte   fabric.Time // serialisation per byte; 0: not a whole number, use rate
 	delay     fabric.Time
-	flight    list // on the wire, oldest first
-	armed     bool // an arrival event is pending
 	ready     bool // a ready event is pending
 	down      bool
-	toHost    bool
-	from, to  fabric.End
+	from      fabric.End
 	rate      fabric.Rate
 	queues    port
 	counters  LinkCounters
@@ -52,9 +49,18 @@ type direction struct {
 	gray      *gray // nil: the link loses nothing by chance
 }
 
+// arrival is the receiving half.
+type arrival struct {
+	flight  list // on the wire, oldest first
+	to      fabric.End
+	toHost  bool
+	armed   bool // an arrival event is pending
+	arrived int64
+}
+
 // serialisation returns how long the port sends a packet of that length.
-func (n *Network) serialisation(d *direction, length int32) fabric.Time {
-	wire := max(1, int64(length)+n.overhead)
+func (r *region) serialisation(d *direction, length int32) fabric.Time {
+	wire := max(1, int64(length)+r.overhead)
 	if d.perByte != 0 {
 		return d.perByte * fabric.Time(wire)
 	}
@@ -62,9 +68,9 @@ func (n *Network) serialisation(d *direction, length int32) fabric.Time {
 }
 
 // transmit puts a packet on the wire; the port must be idle.
-func (n *Network) transmit(dir LinkDir, id packetID, p *packet) {
-	d := &n.dirs[dir]
-	d.busyUntil = n.now + n.serialisation(d, p.length)
+func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
+	d := &r.dirs[dir]
+	d.busyUntil = r.now + r.serialisation(d, p.length)
 	c := &d.counters
 	if p.class == 0 {
 		c.DataPackets++
@@ -73,51 +79,51 @@ func (n *Network) transmit(dir LinkDir, id packetID, p *packet) {
 		c.ControlPackets++
 	}
 	c.Bytes += int64(p.length)
-	n.record(RecordSend, d.from.Node, dir, 0, p)
+	r.record(RecordSend, d.from.Node, dir, 0, p)
 	if d.tap != nil {
-		n.capture(d, p)
+		r.capture(d, p)
 	}
 	if d.down || d.gray != nil && d.gray.takes() {
-		n.lose(dir, d, id, p)
+		r.lose(dir, d, id, p)
 		return
 	}
 	p.at = d.busyUntil + d.delay
-	d.flight.push(&n.pool, id, p)
-	if !d.armed {
-		d.armed = true
-		n.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+	a := &r.arrivals[dir]
+	a.flight.push(&r.pool, id, p)
+	if !a.armed {
+		a.armed = true
+		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
 	}
 }
 
 // arrive handles an arrival event: the oldest packet on the wire has arrived,
 // unless a cut has emptied the wire since.
-func (n *Network) arrive(dir LinkDir) {
-	d := &n.dirs[dir]
-	d.armed = false
-	id := d.flight.head
+func (r *region) arrive(dir LinkDir) {
+	a := &r.arrivals[dir]
+	a.armed = false
+	id := a.flight.head
 	if id == 0 {
 		return
 	}
-	p := n.pool.at(id)
-	if p.at != n.now {
+	p := r.pool.at(id)
+	if p.at != r.now {
 		// The packet the event was for is lost; this one was sent later.
-		d.armed = true
-		n.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+		a.armed = true
+		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
 		return
 	}
-	d.flight.pop(&n.pool)
-	if next := d.flight.head; next != 0 {
-		d.armed = true
-		n.queue.push(eventOf(n.pool.at(next).at, eventArrive, uint32(dir), 0))
+	a.flight.pop(&r.pool)
+	if next := a.flight.head; next != 0 {
+		a.armed = true
+		r.queue.push(eventOf(r.pool.at(next).at, eventArrive, uint32(dir), 0))
 	}
-	n.hops++
-	c := &d.counters
-	c.Arrived++
-	if d.toHost {
-		n.deliver(d.to.Node, id, p)
+	r.hops++
+	a.arrived++
+	if a.toHost {
+		r.deliver(a.to.Node, id, p)
 		return
 	}
-	n.ingress(d.to.Node, uint32(d.to.Port), id, p)
+	r.ingress(a.to.Node, uint32(a.to.Port), id, p)
 }
 
 // Cut makes directions black-hole: what is on the wire is lost now, what is
@@ -129,13 +135,14 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			continue
 		}
 		d.down = true
-		n.record(RecordCut, d.from.Node, dir, 0, nil)
-		for d.flight.head != 0 {
-			id, p := d.flight.pop(&n.pool)
-			n.lose(dir, d, id, p)
+		r := &n.region
+		r.record(RecordCut, d.from.Node, dir, 0, nil)
+		for a := &n.arrivals[dir]; a.flight.head != 0; {
+			id, p := a.flight.pop(&r.pool)
+			r.lose(dir, d, id, p)
 		}
 		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(n.now, dir, false)
+			n.cfg.LinkChanged(r.now, dir, false)
 		}
 	}
 }
@@ -148,9 +155,9 @@ func (n *Network) Restore(dirs ...LinkDir) {
 			continue
 		}
 		d.down = false
-		n.record(RecordRestore, d.from.Node, dir, 0, nil)
+		n.region.record(RecordRestore, d.from.Node, dir, 0, nil)
 		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(n.now, dir, true)
+			n.cfg.LinkChanged(n.region.now, dir, true)
 		}
 	}
 }
@@ -159,18 +166,18 @@ func (n *Network) Restore(dirs ...LinkDir) {
 func (n *Network) IsDown(dir LinkDir) bool { return n.dirs[dir].down }
 
 // lose counts a packet as lost to the failure of a direction.
-func (n *Network) lose(dir LinkDir, d *direction, id packetID, p *packet) {
+func (r *region) lose(dir LinkDir, d *direction, id packetID, p *packet) {
 	c := &d.counters
 	if c.Lost == 0 {
-		c.FirstLost = n.now
+		c.FirstLost = r.now
 	}
-	c.LastLost = n.now
+	c.LastLost = r.now
 	c.Lost++
 	if p.class == 0 {
 		c.LostData++
 	}
 	c.LostPayload += int64(p.payload)
-	n.totals.Lost++
-	n.record(RecordLost, d.from.Node, dir, 0, p)
-	n.pool.put(id)
+	r.totals.Lost++
+	r.record(RecordLost, d.from.Node, dir, 0, p)
+	r.pool.put(id)
 }

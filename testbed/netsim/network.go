@@ -11,32 +11,17 @@ import (
 
 // Network is a fabric in virtual time. See the package comment.
 type Network struct {
-	cfg       Config
-	fab       *fabric.Fabric
-	overhead  int64
-	buffer    int64
-	alpha     int64 // of alphaUnit
-	topClass  uint8
-	cellShift int // log2 of the cell, -1 if it is no power of two
+	cfg Config
+	fab *fabric.Fabric
 
-	now      fabric.Time
-	queue    queue
-	pool     pool
 	dirs     []direction
+	arrivals []arrival // by direction
 	hosts    []host
 	switches []switchNode
+	logs     []eventLog // per node; the last is the control functions'
 
-	functions  map[uint32]func(fabric.Time)
-	sequence   uint32 // of the next control function
-	copies     []Copy // scratch of forward
-	inPipeline bool
-	receiving  fabric.NodeID // host in Receive, or -1
-
-	totals Totals
-	hops   int64
-	events int64
-	logs   []eventLog // per node; the last is the control functions'
-	err    error
+	region   region
+	sequence uint32 // of the next control function
 
 	stop     atomic.Bool
 	progress struct{ now, events, hops atomic.Int64 }
@@ -51,25 +36,17 @@ func New(c Config) (*Network, error) {
 	c = c.withDefaults()
 	f := c.Fabric
 	n := &Network{
-		cfg:       c,
-		fab:       f,
-		overhead:  int64(c.Overhead),
-		buffer:    int64(c.Buffer),
-		alpha:     int64(c.Alpha*alphaUnit + 0.5),
-		topClass:  uint8(c.Classes - 1),
-		cellShift: -1,
-		dirs:      make([]direction, 2*f.Links()),
-		hosts:     make([]host, f.Hosts()),
-		switches:  make([]switchNode, f.Switches()),
-		functions: make(map[uint32]func(fabric.Time)),
-		receiving: -1,
-	}
-	if c.Cell&(c.Cell-1) == 0 {
-		n.cellShift = bits.TrailingZeros(uint(c.Cell))
+		cfg:      c,
+		fab:      f,
+		dirs:     make([]direction, 2*f.Links()),
+		arrivals: make([]arrival, 2*f.Links()),
+		hosts:    make([]host, f.Hosts()),
+		switches: make([]switchNode, f.Switches()),
 	}
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
+	n.region = n.newRegion()
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
 		for _, e := range []struct {
@@ -77,9 +54,10 @@ func New(c Config) (*Network, error) {
 			from, to fabric.End
 		}{{Upward(l.ID), l.A, l.B}, {Downward(l.ID), l.B, l.A}} {
 			d := &n.dirs[e.d]
-			d.from, d.to, d.rate, d.delay = e.from, e.to, l.Rate, l.Delay
-			d.toHost = f.Node(e.to.Node).Tier == fabric.Host
+			d.from, d.rate, d.delay = e.from, l.Rate, l.Delay
 			d.perByte = perByte(l.Rate)
+			n.arrivals[e.d].to = e.to
+			n.arrivals[e.d].toHost = f.Node(e.to.Node).Tier == fabric.Host
 		}
 	}
 	for i := range n.hosts {
@@ -92,6 +70,23 @@ func New(c Config) (*Network, error) {
 		}
 	}
 	return n, nil
+}
+
+func (n *Network) newRegion() region {
+	r := region{
+		net: n, cfg: &n.cfg, fab: n.fab,
+		overhead:  int64(n.cfg.Overhead),
+		buffer:    int64(n.cfg.Buffer),
+		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),
+		topClass:  uint8(n.cfg.Classes - 1),
+		cellShift: -1,
+		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,
+		receiving: -1,
+	}
+	if n.cfg.Cell&(n.cfg.Cell-1) == 0 {
+		r.cellShift = bits.TrailingZeros(uint(n.cfg.Cell))
+	}
+	return r
 }
 
 // Fabric returns the fabric the network was built from.
@@ -112,14 +107,13 @@ func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 }
 
 // Now returns the simulated time.
-func (n *Network) Now() fabric.Time { return n.now }
+func (n *Network) Now() fabric.Time { return n.region.now }
 
 // At runs f at a time, before that picosecond's packets; functions for the same
 // time run in the order in which At was called. A time that has passed means
 // now. It may be called from hooks and from other control functions.
 func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
-	n.functions[n.sequence] = f
-	n.queue.push(eventOf(max(at, n.now), eventControl, 0, n.sequence))
+	n.region.controls.push(&control{max(at, n.region.now), n.sequence, f})
 	n.sequence++
 }
 
@@ -151,8 +145,9 @@ func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 		return err
 	}
 	defer n.publish()
+	r := &n.region
 	for {
-		if n.events%progressEvery == 0 {
+		if r.events%progressEvery == 0 {
 			n.publish()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -162,32 +157,14 @@ func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 			n.stop.Store(false)
 			return nil
 		}
-		at, ok := n.queue.peek()
-		if !ok {
-			return n.err
+		if !r.step(until) {
+			if _, more := r.next(); more {
+				r.now = max(r.now, until)
+			}
+			return r.err
 		}
-		if at > until {
-			n.now = max(n.now, until)
-			return n.err
-		}
-		e := n.queue.pop()
-		n.now = at
-		n.events++
-		switch e.kind() {
-		case eventArrive:
-			n.arrive(LinkDir(e.entity()))
-		case eventReady:
-			n.ready(LinkDir(e.entity()))
-		case eventPoll:
-			n.poll(fabric.NodeID(e.entity()))
-		default:
-			f := n.functions[e.arg()]
-			delete(n.functions, e.arg())
-			n.recordControl(e.arg())
-			f(n.now)
-		}
-		if n.err != nil {
-			return n.err
+		if r.err != nil {
+			return r.err
 		}
 	}
 }
@@ -195,13 +172,6 @@ func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 // Stop makes Run return after the current event, or the next Run at once. It
 // may be called from any goroutine.
 func (n *Network) Stop() { n.stop.Store(true) }
-
-// fail makes Run return err.
-func (n *Network) fail(err error) {
-	if n.err == nil {
-		n.err = err
-	}
-}
 
 // Progress is how far a run has come.
 type Progress struct {
@@ -211,9 +181,9 @@ type Progress struct {
 }
 
 func (n *Network) publish() {
-	n.progress.now.Store(int64(n.now))
-	n.progress.events.Store(n.events)
-	n.progress.hops.Store(n.hops)
+	n.progress.now.Store(int64(n.region.now))
+	n.progress.events.Store(n.region.events)
+	n.progress.hops.Store(n.region.hops)
 }
 
 // Progress returns how far the run has come, at most some thousand events ago.

@@ -48,7 +48,7 @@ func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 }
 
 // capture writes a packet to a direction's tap.
-func (n *Network) capture(d *direction, p *packet) {
+func (r *region) capture(d *direction, p *packet) {
 	t := d.tap
 	length := int(p.length)
 	if cap(t.frame) < length {
@@ -61,11 +61,11 @@ func (n *Network) capture(d *direction, p *packet) {
 	}
 	kept := t.frame[:min(length, t.SnapLen)]
 	ci := gopacket.CaptureInfo{
-		Timestamp:     time.Unix(0, int64(n.now/fabric.Nanosecond)),
+		Timestamp:     time.Unix(0, int64(r.now/fabric.Nanosecond)),
 		CaptureLength: len(kept),
 		Length:        length,
 	}
 	if err := t.w.WritePacket(ci, kept); err != nil {
-		n.fail(fmt.Errorf("netsim: capture at %v: %w", n.now, err))
+		r.fail(fmt.Errorf("netsim: capture at %v: %w", r.now, err))
 	}
 }

@@ -21,10 +21,9 @@ func (e event) before(o event) bool {
 type eventKind uint8
 
 const (
-	eventControl eventKind = iota // arg: the function's sequence number
-	eventArrive                   // entity: the link direction whose oldest packet arrives
-	eventReady                    // entity: the link direction whose port has sent a packet and has more
-	eventPoll                     // entity: the host to ask for a packet
+	eventArrive eventKind = iota + 1 // entity: the link direction whose oldest packet arrives
+	eventReady                       // entity: the link direction whose port has sent a packet and has more
+	eventPoll                        // entity: the host to ask for a packet
 )
 
 const entityBits = 28

@@ -57,136 +57,136 @@ func (q *port) mean(now fabric.Time) float64 {
 }
 
 // ingress takes a packet that arrived at a switch's port through its pipeline.
-func (n *Network) ingress(node fabric.NodeID, ingressPort uint32, id packetID, p *packet) {
-	s := n.switchAt(node)
-	a := Arrival{Now: n.now, Port: ingressPort, Header: p.data[:p.header], Length: int(p.length)}
+func (r *region) ingress(node fabric.NodeID, ingressPort uint32, id packetID, p *packet) {
+	s := r.switchAt(node)
+	a := Arrival{Now: r.now, Port: ingressPort, Header: p.data[:p.header], Length: int(p.length)}
 	if s.inPlace != nil {
 		if c, drop, ok := s.inPlace.IngressInPlace(a, &p.held); ok {
-			n.forwardInPlace(node, s, c, drop, id, p)
+			r.forwardInPlace(node, s, c, drop, id, p)
 			return
 		}
 	}
-	copies := s.pipeline.Ingress(a, n.copies[:0])
-	n.forward(node, s, copies, 0, id, p)
+	copies := s.pipeline.Ingress(a, r.copies[:0])
+	r.forward(node, s, copies, 0, id, p)
 }
 
 // forwardInPlace queues a packet that was processed in place.
-func (n *Network) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop bool, id packetID, p *packet) {
+func (r *region) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop bool, id packetID, p *packet) {
 	if drop {
-		n.drop(node, -1, DropPipeline, id, p)
+		r.drop(node, -1, DropPipeline, id, p)
 		return
 	}
-	p.class = min(c.Priority, n.topClass)
+	p.class = min(c.Priority, r.topClass)
 	if c.Port >= 1 && int(c.Port) <= len(s.out) {
 		p.inPlace = true
-		if copies := n.enqueue(node, s, s.out[c.Port-1], id, p, n.copies[:0]); len(copies) > 0 {
-			n.forward(node, s, copies, 0, 0, nil)
+		if copies := r.enqueue(node, s, s.out[c.Port-1], id, p, r.copies[:0]); len(copies) > 0 {
+			r.forward(node, s, copies, 0, 0, nil)
 		}
 		return
 	}
-	if c.Port != n.cfg.CPUPort {
+	if c.Port != r.cfg.CPUPort {
 		s.inPlace.FreeInPlace()
-		n.drop(node, -1, DropNoPort, id, p)
+		r.drop(node, -1, DropNoPort, id, p)
 		return
 	}
 	s.inPlace.KeepInPlace(p.data[:p.header])
 	d, copies, ok := s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held,
-		QueueState{EnqTime: n.now, DeqTime: n.now}, n.copies[:0])
+		QueueState{EnqTime: r.now, DeqTime: r.now}, r.copies[:0])
 	if !ok {
-		n.drop(node, -1, DropPipeline, id, p)
+		r.drop(node, -1, DropPipeline, id, p)
 	} else {
 		if d.Header == nil {
 			d.Header, d.Length = p.data[:p.header], int(p.length)
 		}
-		n.totals.ToCPU++
-		if n.cfg.ToCPU != nil {
-			n.inPipeline = true
-			n.cfg.ToCPU(n.now, node, d.Header, d.Length)
-			n.inPipeline = false
+		r.totals.ToCPU++
+		if r.cfg.ToCPU != nil {
+			r.inPipeline = true
+			r.cfg.ToCPU(r.now, node, d.Header, d.Length)
+			r.inPipeline = false
 		}
-		n.pool.put(id)
+		r.pool.put(id)
 	}
 	if len(copies) > 0 {
-		n.forward(node, s, copies, 0, 0, nil)
+		r.forward(node, s, copies, 0, 0, nil)
 	}
 }
 
 // forward queues copies[from:] and whatever they turn into. id is the packet
 // they were made of, which it consumes; 0 if they are new. Copies inherit its
 // payload, as far as they are long enough.
-func (n *Network) forward(node fabric.NodeID, s *switchNode, copies []Copy, from int, id packetID, origin *packet) {
+func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from int, id packetID, origin *packet) {
 	payload := int32(0)
 	if id != 0 {
 		payload = origin.payload
 		if len(copies) == from {
-			n.drop(node, -1, DropPipeline, id, origin)
+			r.drop(node, -1, DropPipeline, id, origin)
 		}
 	}
 	for i := from; i < len(copies); i++ {
 		c := copies[i]
 		pid, p := id, origin
 		if pid == 0 {
-			pid, p = n.pool.get()
+			pid, p = r.pool.get()
 			p.header = 0
-			n.totals.Created++
+			r.totals.Created++
 		}
 		id = 0 // the first copy takes the original's place
 		p.length = int32(c.Length)
 		p.payload = min(payload, p.length)
-		p.class = min(c.Priority, n.topClass)
+		p.class = min(c.Priority, r.topClass)
 		p.handle, p.inPlace = c.Handle, false
 		switch {
 		case i >= maxCopies:
 			s.pipeline.Free(c.Handle)
-			n.drop(node, -1, DropRecirculation, pid, p)
+			r.drop(node, -1, DropRecirculation, pid, p)
 		case c.Resume:
 			before := len(copies)
-			copies = s.pipeline.Resume(c.Handle, n.now, copies)
-			n.replaced(node, pid, p, len(copies)-before)
+			copies = s.pipeline.Resume(c.Handle, r.now, copies)
+			r.replaced(node, pid, p, len(copies)-before)
 		case c.Port >= 1 && int(c.Port) <= len(s.out):
-			copies = n.enqueue(node, s, s.out[c.Port-1], pid, p, copies)
-		case c.Port == n.cfg.CPUPort:
+			copies = r.enqueue(node, s, s.out[c.Port-1], pid, p, copies)
+		case c.Port == r.cfg.CPUPort:
 			var d Departure
 			var ok bool
-			d, copies, ok = s.pipeline.Egress(c.Handle, QueueState{EnqTime: n.now, DeqTime: n.now}, copies)
+			d, copies, ok = s.pipeline.Egress(c.Handle, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
 			if !ok {
-				n.drop(node, -1, DropPipeline, pid, p)
+				r.drop(node, -1, DropPipeline, pid, p)
 				break
 			}
-			n.totals.ToCPU++
-			n.pool.put(pid)
-			if n.cfg.ToCPU != nil {
-				n.inPipeline = true // its copies are in our hands
-				n.cfg.ToCPU(n.now, node, d.Header, d.Length)
-				n.inPipeline = false
+			r.totals.ToCPU++
+			r.pool.put(pid)
+			if r.cfg.ToCPU != nil {
+				r.inPipeline = true // its copies are in our hands
+				r.cfg.ToCPU(r.now, node, d.Header, d.Length)
+				r.inPipeline = false
 			}
 		default:
 			s.pipeline.Free(c.Handle)
-			n.drop(node, -1, DropNoPort, pid, p)
+			r.drop(node, -1, DropNoPort, pid, p)
 		}
 	}
-	n.copies = copies[:0]
+	r.copies = copies[:0]
 }
 
 // replaced accounts for a recirculated packet, which came back as count
 // copies, each of which will take a slot of its own.
-func (n *Network) replaced(node fabric.NodeID, id packetID, p *packet, count int) {
+func (r *region) replaced(node fabric.NodeID, id packetID, p *packet, count int) {
 	if count == 0 {
-		n.drop(node, -1, DropPipeline, id, p)
+		r.drop(node, -1, DropPipeline, id, p)
 		return
 	}
-	n.totals.Created--
-	n.pool.put(id)
+	r.totals.Created--
+	r.pool.put(id)
 }
 
 // enqueue admits a packet to an egress port's queue, or sends it on at once
 // when the port is idle.
-func (n *Network) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id packetID, p *packet, copies []Copy) []Copy {
-	d := &n.dirs[dir]
+func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id packetID, p *packet, copies []Copy) []Copy {
+	d := &r.dirs[dir]
 	q := &d.queues
 	length := int64(p.length)
-	free := n.buffer - s.used
-	if length > free || int64(q.bytes[p.class]) >= free*n.alpha/alphaUnit {
+	free := r.buffer - s.used
+	if length > free || int64(q.bytes[p.class]) >= free*r.alpha/alphaUnit {
 		if p.inPlace {
 			s.inPlace.FreeInPlace()
 		} else {
@@ -196,92 +196,92 @@ func (n *Network) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pac
 		if p.class == 0 {
 			d.counters.DroppedData++
 		}
-		n.drop(node, dir, DropBuffer, id, p)
+		r.drop(node, dir, DropBuffer, id, p)
 		return copies
 	}
 	if p.inPlace {
 		s.inPlace.KeepInPlace(p.data[:p.header])
 	}
-	if n.now >= d.busyUntil && q.nonEmpty == 0 {
+	if r.now >= d.busyUntil && q.nonEmpty == 0 {
 		s.maxUsed = max(s.maxUsed, s.used+length)
-		_, copies = n.egress(node, s, dir, d, id, p, QueueState{EnqTime: n.now, DeqTime: n.now}, copies)
+		_, copies = r.egress(node, s, dir, d, id, p, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
 		return copies
 	}
-	p.at = n.now
+	p.at = r.now
 	p.depth = q.bytes[0]
 	s.used += length
 	s.maxUsed = max(s.maxUsed, s.used)
 	if p.class == 0 {
-		q.account(n.now)
+		q.account(r.now)
 		q.bytes[0] += p.length
 		q.maxBytes = max(q.maxBytes, q.bytes[0])
 	} else {
 		q.bytes[p.class] += p.length
 	}
-	q.lists[p.class].push(&n.pool, id, p)
+	q.lists[p.class].push(&r.pool, id, p)
 	q.nonEmpty |= 1 << p.class
 	if !d.ready {
 		d.ready = true
-		n.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
+		r.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
 	}
 	return copies
 }
 
 // ready handles a ready event: the port is idle and has packets waiting.
-func (n *Network) ready(dir LinkDir) {
-	d := &n.dirs[dir]
+func (r *region) ready(dir LinkDir) {
+	d := &r.dirs[dir]
 	d.ready = false
 	node := d.from.Node
-	s := n.switchAt(node)
-	copies := n.serve(node, s, dir, d, n.copies[:0])
+	s := r.switchAt(node)
+	copies := r.serve(node, s, dir, d, r.copies[:0])
 	if len(copies) > 0 {
-		n.forward(node, s, copies, 0, 0, nil)
+		r.forward(node, s, copies, 0, 0, nil)
 	}
-	n.copies = copies[:0]
+	r.copies = copies[:0]
 }
 
 // serve sends the first packet of the highest class that has one. Flow control
 // per class (PFC) would mask classes here.
-func (n *Network) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction, copies []Copy) []Copy {
+func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction, copies []Copy) []Copy {
 	q := &d.queues
 	sent := false
 	for q.nonEmpty != 0 && !sent {
 		class := bits.Len8(q.nonEmpty) - 1
-		id, p := q.lists[class].pop(&n.pool)
+		id, p := q.lists[class].pop(&r.pool)
 		if q.lists[class].head == 0 {
 			q.nonEmpty &^= 1 << class
 		}
 		s.used -= int64(p.length)
 		if class == 0 {
-			q.account(n.now)
+			q.account(r.now)
 		}
 		q.bytes[class] -= p.length
-		state := QueueState{EnqTime: p.at, DeqTime: n.now, EnqDepth: n.cells(p.depth), DeqDepth: n.cells(q.bytes[0])}
-		sent, copies = n.egress(node, s, dir, d, id, p, state, copies)
+		state := QueueState{EnqTime: p.at, DeqTime: r.now, EnqDepth: r.cells(p.depth), DeqDepth: r.cells(q.bytes[0])}
+		sent, copies = r.egress(node, s, dir, d, id, p, state, copies)
 	}
 	if q.nonEmpty != 0 {
 		d.ready = true
-		n.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
+		r.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
 	}
 	return copies
 }
 
-func (n *Network) cells(bytes int32) uint32 {
-	if n.cellShift >= 0 {
-		return uint32(int(bytes)+n.cfg.Cell-1) >> n.cellShift
+func (r *region) cells(bytes int32) uint32 {
+	if r.cellShift >= 0 {
+		return uint32(int(bytes)+r.cfg.Cell-1) >> r.cellShift
 	}
-	return uint32((int(bytes) + n.cfg.Cell - 1) / n.cfg.Cell)
+	return uint32((int(bytes) + r.cfg.Cell - 1) / r.cfg.Cell)
 }
 
 // egress runs a packet through the second half of the pipeline and sends it.
-func (n *Network) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction,
+func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction,
 	id packetID, p *packet, state QueueState, copies []Copy) (sent bool, _ []Copy) {
 	var dep Departure
 	var ok bool
 	if p.inPlace {
 		dep, copies, ok = s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held, state, copies)
 		if ok && dep.Header == nil {
-			n.transmit(dir, id, p)
+			r.transmit(dir, id, p)
 			return true, copies
 		}
 	} else {
@@ -289,16 +289,16 @@ func (n *Network) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *dire
 	}
 	switch {
 	case !ok:
-		n.drop(node, dir, DropPipeline, id, p)
+		r.drop(node, dir, DropPipeline, id, p)
 		return false, copies
 	case len(dep.Header) > MaxHeader || dep.Length > MaxPacket:
-		n.drop(node, dir, DropOversize, id, p)
+		r.drop(node, dir, DropOversize, id, p)
 		return false, copies
 	}
 	p.header = uint16(copy(p.data[:], dep.Header))
 	p.length = int32(max(dep.Length, len(dep.Header)))
 	p.payload = min(p.payload, p.length-int32(p.header))
-	n.transmit(dir, id, p)
+	r.transmit(dir, id, p)
 	return true, copies
 }
 
@@ -313,29 +313,34 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 		return fmt.Errorf("%w: %d real bytes of %d at %s; the most is %d of %d", ErrPacket,
 			len(data), length, n.fab.Name(node), MaxHeader, MaxPacket)
 	}
-	if n.inPipeline {
+	r := &n.region
+	if r.inPipeline {
 		return fmt.Errorf("%w: injected at %s from ToCPU; schedule it with At instead", ErrPacket, n.fab.Name(node))
 	}
 	if n.switchAt(node).pipeline == nil {
 		return fmt.Errorf("%w: %s has no pipeline", ErrNoSwitch, n.fab.Name(node))
 	}
-	id, p := n.pool.get()
+	id, p := r.pool.get()
 	p.header = uint16(copy(p.data[:], data))
 	p.length, p.payload, p.class = int32(length), 0, 0
-	n.totals.Created++
-	n.record(RecordInject, node, -1, 0, p)
-	n.ingress(node, ingressPort, id, p)
+	r.totals.Created++
+	r.record(RecordInject, node, -1, 0, p)
+	r.ingress(node, ingressPort, id, p)
 	return nil
 }
 
 // drop ends a packet that is not on a link.
-func (n *Network) drop(node fabric.NodeID, dir LinkDir, reason DropReason, id packetID, p *packet) {
-	n.switchAt(node).drops[reason]++
-	n.totals.Dropped[reason]++
-	n.record(RecordDrop, node, dir, uint8(reason), p)
-	n.pool.put(id)
+func (r *region) drop(node fabric.NodeID, dir LinkDir, reason DropReason, id packetID, p *packet) {
+	r.switchAt(node).drops[reason]++
+	r.totals.Dropped[reason]++
+	r.record(RecordDrop, node, dir, uint8(reason), p)
+	r.pool.put(id)
 }
 
 func (n *Network) switchAt(node fabric.NodeID) *switchNode {
 	return &n.switches[int(node)-len(n.hosts)]
+}
+
+func (r *region) switchAt(node fabric.NodeID) *switchNode {
+	return &r.switches[int(node)-len(r.hosts)]
 }
