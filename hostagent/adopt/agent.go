@@ -4,20 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/shell"
 )
 
 // Defaults of a [Config].
 const (
 	DefaultInterval = 10 * time.Millisecond
 	DefaultIdle     = 30 * time.Second
+)
+
+// Bounds of the pause before labels that could not be set are tried again.
+const (
+	firstRetry = 10 * time.Millisecond
+	mostRetry  = 5 * time.Second
 )
 
 // ErrConfig is wrapped by errors about a [Config] that are not the core's.
@@ -29,30 +36,38 @@ type Config struct {
 	Agent hostagent.Config
 	// Labels finds queue pairs and labels them.
 	Labels labeller.Discoverer
-	// HostOf finds the host that has an address. Nil: the fabric's own plan,
-	// [fabric.Fabric.HostByAddr].
+	// Known is what controllers said of links to an agent before this one, a
+	// snapshot; nil: nothing.
+	Known *statepb.Update
+	// Homes tells where queue pairs were before their paths died: see [Agent.Homes].
+	Homes map[labeller.QP]fabric.Label
+	// HostOf, Now and Report are [shell.Config]'s.
 	HostOf func(netip.Addr) (fabric.NodeID, bool)
+	Now    func() time.Duration
+	Report func([]hostagent.Failed)
 	// Interval is how often [Agent.Run] looks for new queue pairs. 0: 10 ms.
 	Interval time.Duration
 	// Idle is after how long without a packet, at least, a queue pair loses its
 	// label; it may take twice that. 0: 30 s.
 	Idle time.Duration
-	// Now is the clock, in time since some fixed point. Nil: the monotonic
-	// clock.
-	Now func() time.Duration
+	// Log hears of labels that cannot be set. Nil: nobody.
+	Log *slog.Logger
 }
 
 // Agent gives paths to other programs' queue pairs. Make one with [New].
 type Agent struct {
+	*shell.Shell
 	cfg Config
 
-	mu     sync.Mutex
-	core   *hostagent.Core
+	// With the shell's lock:
 	byKey  map[hostagent.QP]*pair
 	byName map[labeller.QP]*pair
 	paths  map[path]int // queue pairs on it
 	links  map[int]int  // queue pairs by first uplink
 	swept  time.Duration
+	behind map[*pair]bool // moved, and not labelled yet
+	again  time.Duration  // when to try those
+	pause  time.Duration
 }
 
 // pair is an adopted queue pair.
@@ -61,6 +76,7 @@ type pair struct {
 	key   hostagent.QP
 	tor   fabric.NodeID
 	label fabric.Label
+	home  fabric.Label
 	since time.Duration
 }
 
@@ -73,67 +89,71 @@ type path struct {
 // New returns an agent that has taken over what is labelled already. Labels that
 // name no path of the fabric are cleared.
 func New(c Config) (*Agent, error) {
-	core, err := hostagent.New(c.Agent)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case c.Labels == nil:
-		return nil, fmt.Errorf("%w: Labels: missing", ErrConfig)
-	case c.Interval < 0 || c.Idle < 0:
-		return nil, fmt.Errorf("%w: Interval %v, Idle %v: below zero", ErrConfig, c.Interval, c.Idle)
-	}
-	if c.HostOf == nil {
-		c.HostOf = c.Agent.Fabric.HostByAddr
-	}
 	if c.Interval == 0 {
 		c.Interval = DefaultInterval
 	}
 	if c.Idle == 0 {
 		c.Idle = DefaultIdle
 	}
-	if c.Now == nil {
-		start := time.Now()
-		c.Now = func() time.Duration { return time.Since(start) }
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{
-		cfg: c, core: core, byKey: map[hostagent.QP]*pair{}, byName: map[labeller.QP]*pair{},
-		paths: map[path]int{}, links: map[int]int{}, swept: c.Now(),
+		cfg: c, byKey: map[hostagent.QP]*pair{}, byName: map[labeller.QP]*pair{},
+		paths: map[path]int{}, links: map[int]int{}, behind: map[*pair]bool{},
+	}
+	var err error
+	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.settle); err != nil {
+		return nil, err
+	}
+	a.swept = a.Clock()
+	switch {
+	case c.Labels == nil:
+		return nil, fmt.Errorf("%w: Labels: missing", ErrConfig)
+	case c.Interval < 0 || c.Idle < 0:
+		return nil, fmt.Errorf("%w: Interval %v, Idle %v: below zero", ErrConfig, c.Interval, c.Idle)
 	}
 	as, err := c.Labels.Assignments()
 	if err != nil {
 		return nil, fmt.Errorf("adopt: what is labelled already: %w", err)
 	}
 	var strange []labeller.QP
-	for _, x := range as {
-		if h, ok := a.remote(x.QP.Dst); !ok || a.resume(x, h) != nil {
-			strange = append(strange, x.QP)
+	err = a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		if c.Known != nil {
+			core.Update(now, c.Known)
 		}
-	}
-	if err := c.Labels.Clear(strange...); err != nil {
-		return nil, fmt.Errorf("adopt: %w", err)
-	}
-	return a, nil
+		for _, x := range as {
+			if h, ok := a.remote(x.QP.Dst); !ok || a.resume(core, now, x, h) != nil {
+				strange = append(strange, x.QP)
+			}
+		}
+		return nil
+	})
+	return a, errors.Join(err, a.clear(strange))
 }
 
 // remote returns the host with an address, if packets to it need a label.
 func (a *Agent) remote(addr netip.Addr) (fabric.NodeID, bool) {
 	f := a.cfg.Agent.Fabric
-	h, ok := a.cfg.HostOf(addr.Unmap())
+	h, ok := a.Host(addr)
 	return h, ok && h != a.cfg.Agent.Host && f.ToROf(h) != f.ToROf(a.cfg.Agent.Host)
 }
 
-func (a *Agent) time() fabric.Time {
-	return fabric.Time(a.cfg.Now().Nanoseconds()) * fabric.Nanosecond
-}
-
 // resume has the core know a queue pair that has, or is about to get, a label.
-func (a *Agent) resume(x labeller.Assignment, h fabric.NodeID) error {
-	key, err := a.core.Resume(a.time(), hostagent.Flow{Dst: h, Bytes: 1}, x.Label)
+func (a *Agent) resume(core *hostagent.Core, now fabric.Time, x labeller.Assignment, h fabric.NodeID) error {
+	home, kept := a.cfg.Homes[x.QP]
+	if !kept {
+		home = x.Label
+	}
+	key, err := core.Resume(now, hostagent.Flow{Dst: h, Bytes: 1}, x.Label, home)
+	if err != nil && kept {
+		home = x.Label
+		key, err = core.Resume(now, hostagent.Flow{Dst: h, Bytes: 1}, x.Label, home)
+	}
 	if err != nil {
 		return err
 	}
-	p := &pair{name: x.QP, key: key, tor: a.cfg.Agent.Fabric.ToROf(h), label: x.Label, since: a.cfg.Now()}
+	p := &pair{name: x.QP, key: key, tor: a.cfg.Agent.Fabric.ToROf(h), label: x.Label, home: home, since: a.Clock()}
 	a.byKey[key], a.byName[x.QP] = p, p
 	a.count(p, 1)
 	return nil
@@ -145,53 +165,53 @@ func (a *Agent) count(p *pair, n int) {
 	a.links[u] += n
 }
 
-// Poll adopts the queue pairs that were seen since, and forgets those that went
-// quiet. It returns the labeller's errors.
+// Poll adopts the queue pairs that were seen since, forgets those that went quiet,
+// and does what is due by time. It returns the labeller's errors.
 func (a *Agent) Poll() error {
 	seen, err := a.cfg.Labels.Unlabelled()
 	if err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var as []labeller.Assignment
-	for _, s := range seen {
-		h, ok := a.remote(s.QP.Dst)
-		if !ok || a.byName[s.QP] != nil || s.Ago > a.cfg.Idle {
-			continue
+	var errs []error
+	settled := a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		core.Tick(now)
+		for _, s := range seen {
+			h, ok := a.remote(s.QP.Dst)
+			if !ok || a.byName[s.QP] != nil || s.Ago > a.cfg.Idle {
+				continue
+			}
+			errs = append(errs, a.adopt(core, now, s, h))
 		}
-		x := labeller.Assignment{QP: s.QP, Label: a.choose(h)}
-		if err := a.resume(x, h); err != nil {
-			return fmt.Errorf("adopt: %v: %w", s.QP, err)
+		if at := a.Clock(); at-a.swept >= a.cfg.Idle {
+			errs = append(errs, a.sweep(core, now, at))
 		}
-		as = append(as, x)
-	}
-	errs := []error{a.set(as), a.settle()}
-	if now := a.cfg.Now(); now-a.swept >= a.cfg.Idle {
-		errs = append(errs, a.sweep(now))
-	}
-	return errors.Join(errs...)
+		return nil
+	})
+	return errors.Join(append(errs, settled)...)
 }
 
-// set labels new queue pairs. What cannot be labelled is forgotten, and found
-// again.
-func (a *Agent) set(as []labeller.Assignment) error {
-	for i, x := range as {
-		if err := a.cfg.Labels.Set(x); err != nil {
-			for _, y := range as[i:] {
-				a.forget(a.byName[y.QP])
-			}
-			return fmt.Errorf("adopt: %w", err)
-		}
+// adopt gives a queue pair a path: the one that it has, if it has one.
+func (a *Agent) adopt(core *hostagent.Core, now fabric.Time, s labeller.Seen, h fabric.NodeID) error {
+	if s.Label != nil && a.resume(core, now, labeller.Assignment{QP: s.QP, Label: *s.Label}, h) == nil {
+		a.behind[a.byName[s.QP]] = true // setting what is set costs its owner nothing
+		return nil
+	}
+	x := labeller.Assignment{QP: s.QP, Label: a.choose(core, h)}
+	if err := a.resume(core, now, x, h); err != nil {
+		return fmt.Errorf("adopt: %v: %w", s.QP, err)
+	}
+	if err := a.cfg.Labels.Set(x); err != nil {
+		a.forget(core, now, a.byName[s.QP]) // and found again
+		return fmt.Errorf("adopt: %w", err)
 	}
 	return nil
 }
 
 // choose returns the good path to a host that carries the fewest queue pairs.
-func (a *Agent) choose(h fabric.NodeID) fabric.Label {
+func (a *Agent) choose(core *hostagent.Core, h fabric.NodeID) fabric.Label {
 	f := a.cfg.Agent.Fabric
 	tor := f.ToROf(h)
-	good := a.core.GoodPaths(h)
+	good := core.GoodPaths(h)
 	best := good[0]
 	load := func(l fabric.Label) (int, int) {
 		u, _, _ := f.SplitLabel(l)
@@ -206,104 +226,136 @@ func (a *Agent) choose(h fabric.NodeID) fabric.Label {
 	return best
 }
 
-func (a *Agent) forget(p *pair) {
-	a.core.Done(a.time(), p.key)
+func (a *Agent) forget(core *hostagent.Core, now fabric.Time, p *pair) {
+	core.Done(now, p.key)
 	a.count(p, -1)
 	delete(a.byKey, p.key)
 	delete(a.byName, p.name)
+	delete(a.behind, p)
 }
 
 // sweep forgets the queue pairs of which nothing passed since the last sweep.
-func (a *Agent) sweep(now time.Duration) error {
+func (a *Agent) sweep(core *hostagent.Core, now fabric.Time, at time.Duration) error {
 	unused, err := a.cfg.Labels.Unused()
 	if err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	since := a.swept
-	a.swept = now
+	a.swept = at
 	var gone []labeller.QP
 	for _, q := range unused {
 		if p := a.byName[q]; p != nil && p.since <= since {
 			gone = append(gone, q)
-			a.forget(p)
+			a.forget(core, now, p)
 		}
 	}
-	if err := a.cfg.Labels.Clear(gone...); err != nil {
+	return a.clear(gone)
+}
+
+func (a *Agent) clear(qps []labeller.QP) error {
+	if err := a.cfg.Labels.Clear(qps...); err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	return nil
 }
 
-// settle labels what the core moved.
-func (a *Agent) settle() error {
-	var as []labeller.Assignment
-	for _, f := range a.core.Ready().Flip {
+// settle labels what the core moved, and what could not be labelled before.
+func (a *Agent) settle(ready hostagent.Ready) error {
+	for _, f := range ready.Flip {
 		if p := a.byKey[f.QP]; p != nil {
 			a.count(p, -1)
 			p.label = f.To
 			a.count(p, 1)
-			as = append(as, labeller.Assignment{QP: p.name, Label: f.To})
+			a.behind[p] = true
+			a.again = 0 // news: at once
 		}
 	}
-	if err := a.cfg.Labels.Set(as...); err != nil {
-		return fmt.Errorf("adopt: %w", err)
+	if len(a.behind) == 0 || a.Clock() < a.again {
+		return nil
 	}
-	return nil
+	var errs []error
+	for p := range a.behind {
+		switch err := a.cfg.Labels.Set(labeller.Assignment{QP: p.name, Label: p.label}); {
+		case err == nil, errors.Is(err, labeller.ErrUnknownQP): // its owner has gone
+			delete(a.behind, p)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		a.pause = 0
+		return nil
+	}
+	a.pause = min(max(2*a.pause, firstRetry), mostRetry)
+	a.again = a.Clock() + a.pause
+	return fmt.Errorf("adopt: %d queue pairs go on as they were, the next attempt is in %v: %w", len(errs), a.pause, errors.Join(errs...))
 }
 
-// Update takes a controller's word. Queue pairs on dead paths have other labels
-// when it returns.
-func (a *Agent) Update(u *statepb.Update) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.core.Update(a.time(), u)
-	return a.settle()
-}
-
-// Quench takes a switch's word: the UDP payload of a datagram to
-// hostagent.QuenchPort, and its source address. Forged and useless ones change
-// nothing.
-func (a *Agent) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
-	q, err := hostagent.ParseQuench(payload, src)
-	if err != nil {
-		return 0, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	v := a.core.Quench(a.time(), q)
-	return v, a.settle()
+// Timeout says that a queue pair's retransmission timer expired, or that its
+// retries ran out, if anybody knows. An unknown queue pair is ignored.
+func (a *Agent) Timeout(q labeller.QP) error {
+	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		if p := a.byName[q]; p != nil {
+			core.Timeout(now, p.key)
+		}
+		return nil
+	})
 }
 
 // Adopted returns the queue pairs that have a path, in the order of addresses and
 // numbers.
 func (a *Agent) Adopted() []labeller.Assignment {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	as := make([]labeller.Assignment, 0, len(a.byName))
-	for _, p := range a.byName {
-		as = append(as, labeller.Assignment{QP: p.name, Label: p.label})
-	}
+	var as []labeller.Assignment
+	a.Locked(func() {
+		for _, p := range a.byName {
+			as = append(as, labeller.Assignment{QP: p.name, Label: p.label})
+		}
+	})
 	labeller.Sort(as)
 	return as
 }
 
-// Run polls every [Config.Interval], and does what becomes due by time, until ctx
-// ends. It returns ctx's error, or the labeller's; a labeller that has no room
-// for another queue pair is no reason to end.
+// Homes returns the paths to which queue pairs return when they can, of those that
+// are elsewhere: what an agent that takes over cannot read from their labels.
+func (a *Agent) Homes() map[labeller.QP]fabric.Label {
+	homes := map[labeller.QP]fabric.Label{}
+	a.Locked(func() {
+		for _, p := range a.byName {
+			if p.home != p.label {
+				homes[p.name] = p.home
+			}
+		}
+	})
+	return homes
+}
+
+// Waker is a [labeller.Discoverer] that says when there is something to find.
+type Waker interface{ Wake() <-chan struct{} }
+
+// Run polls every [Config.Interval], and when the labeller is a [Waker] and says
+// so, until ctx ends. It returns ctx's error. What the labeller cannot do is
+// logged, and tried again.
 func (a *Agent) Run(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.Interval)
 	defer tick.Stop()
+	var wake <-chan struct{}
+	if w, ok := a.cfg.Labels.(Waker); ok {
+		wake = w.Wake()
+	}
+	last := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+		case <-wake:
 		}
-		a.mu.Lock()
-		a.core.Tick(a.time())
-		a.mu.Unlock()
-		if err := a.Poll(); err != nil && !errors.Is(err, labeller.ErrFull) {
-			return err
+		err := a.Poll()
+		if err == nil {
+			last = ""
+		} else if text := err.Error(); text != last { // the same again is no news
+			last = text
+			a.cfg.Log.Error("labels", "err", err)
 		}
 	}
 }

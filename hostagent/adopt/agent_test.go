@@ -182,18 +182,119 @@ func TestFull(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	first := a.Adopted()
-	if len(first) != 2 || a.core.Live() != 2 {
-		t.Fatalf("%v, %d live", first, a.core.Live())
+	if len(first) != 2 {
+		t.Fatalf("%v", first)
 	}
-	a.mu.Lock()
-	a.forget(a.byName[first[0].QP])
-	a.mu.Unlock()
+	w.must(a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		if core.Live() != 2 {
+			t.Errorf("%d live", core.Live())
+		}
+		a.forget(core, now, a.byName[first[0].QP])
+		return nil
+	}))
 	w.must(w.l.Clear(first[0].QP))
 	if err := a.Poll(); !errors.Is(err, labeller.ErrFull) {
 		t.Errorf("%v", err)
 	}
 	if second := a.Adopted(); len(second) != 2 {
 		t.Errorf("%v", second)
+	}
+}
+
+// failing refuses to label while it is told to.
+type failing struct {
+	*labeller.Inline
+	fail error
+	sets int
+}
+
+func (f *failing) Set(as ...labeller.Assignment) error {
+	f.sets++
+	if f.fail != nil {
+		return f.fail
+	}
+	return f.Inline.Set(as...)
+}
+
+// TestRetries has the labeller refuse a flip: it is tried again, ever later, and
+// told to the next agent as the home it returns to.
+func TestRetries(t *testing.T) {
+	w := newWorld(t, 0)
+	labels := &failing{Inline: w.l}
+	var now time.Duration
+	config := Config{Agent: hostagent.Config{Fabric: w.f, Host: 0}, Labels: labels, Now: func() time.Duration { return now }}
+	a, err := New(config)
+	w.must(err)
+	for qp := range uint32(4) {
+		w.packet(15, qp)
+	}
+	w.must(a.Poll())
+	down := w.down("agg0-core1") // label 1
+	broken := errors.New("broken")
+	labels.fail = broken
+	if err := a.Update(down); !errors.Is(err, broken) {
+		t.Errorf("a flip that fails: %v", err)
+	}
+	sets := labels.sets
+	for range 1000 {
+		now += time.Millisecond
+		a.Poll()
+	}
+	if n := labels.sets - sets; n < 4 || n > 10 {
+		t.Errorf("%d more attempts in a second", n)
+	}
+	labels.fail = nil
+	now += mostRetry
+	w.must(a.Poll())
+	as, err := w.l.Assignments()
+	w.must(err)
+	if want := a.Adopted(); !slices.Equal(as, want) {
+		t.Errorf("labelled %v, want %v", as, want)
+	}
+	homes := a.Homes()
+	if len(homes) != 1 {
+		t.Fatalf("homes %v", homes)
+	}
+	// The next one knows the dead link and the home: nothing moves, until the link
+	// is back.
+	config.Known, config.Homes = down, homes
+	next, err := New(config)
+	w.must(err)
+	if got := next.Adopted(); !slices.Equal(got, as) {
+		t.Errorf("after a restart %v, before %v", got, as)
+	}
+	w.must(next.Update(&statepb.Update{Epoch: 2, Links: []*statepb.LinkState{{Link: down.Links[0].Link, Epoch: 2, Up: true}}}))
+	for _, x := range next.Adopted() {
+		if home, moved := homes[x.QP]; moved && x.Label != home {
+			t.Errorf("%v did not return to %d", x, home)
+		}
+	}
+	if len(next.Homes()) != 0 {
+		t.Errorf("homes %v", next.Homes())
+	}
+}
+
+// TestTimeouts reports the path of a queue pair whose owner knows that it timed
+// out, and moves it.
+func TestTimeouts(t *testing.T) {
+	w := newWorld(t, 0)
+	var now time.Duration
+	var failed []hostagent.Failed
+	a, err := New(Config{
+		Agent: hostagent.Config{Fabric: w.f, Host: 0}, Labels: w.l, Now: func() time.Duration { return now },
+		Report: func(fs []hostagent.Failed) { failed = append(failed, fs...) },
+	})
+	w.must(err)
+	w.packet(15, 1)
+	w.must(a.Poll())
+	x := a.Adopted()[0]
+	w.must(a.Timeout(labeller.QP{Dst: x.QP.Dst, Num: 77}))
+	w.must(a.Timeout(x.QP))
+	if len(failed) != 1 || failed[0] != (hostagent.Failed{Dst: 15, DstToR: w.f.ToROf(15), Label: x.Label}) {
+		t.Errorf("reported %+v", failed)
+	}
+	if y := a.Adopted()[0]; y.Label == x.Label {
+		t.Errorf("%v stays where it timed out", y)
 	}
 }
 

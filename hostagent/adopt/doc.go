@@ -14,7 +14,9 @@
 // first packets, until [Config.Interval] has passed, go unlabelled, by ECMP.
 //
 // What a labeller that outlives processes goes on labelling is taken over as it
-// is: a restart relabels no queue pair whose path lives.
+// is, and so is what a queue pair's owner says that it carries: a restart relabels
+// no queue pair whose path lives. A label that cannot be set is tried again, after
+// 10 ms and then ever longer, up to 5 s.
 //
 // An [Agent] is safe for concurrent use. It starts no goroutine: [Agent.Run] is
 // one.

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/shell"
 )
 
 // ErrDestination is wrapped when an address is not that of one of the fabric's
@@ -25,12 +26,10 @@ type Config struct {
 	Agent hostagent.Config
 	// Labeller labels the queue pairs that are lent. Nil: the caller labels.
 	Labeller labeller.Labeller
-	// HostOf finds the host that has an address. Nil: the fabric's own plan,
-	// [fabric.Fabric.HostByAddr].
+	// HostOf, Now and Report are [shell.Config]'s.
 	HostOf func(netip.Addr) (fabric.NodeID, bool)
-	// Now is the clock, in time since some fixed point. Nil: the monotonic
-	// clock.
-	Now func() time.Duration
+	Now    func() time.Duration
+	Report func([]hostagent.Failed)
 }
 
 // Message is what the caller wants to send.
@@ -68,22 +67,27 @@ type Work struct {
 	Send []Piece
 	// Moved are pieces given before that changed their paths since.
 	Moved []Move
+	// Err is why the labeller did not label, while something waits for it.
+	Err error
 }
 
 // Agent splits, labels and moves one host's messages. Make one with [New].
 type Agent struct {
-	hostOf func(netip.Addr) (fabric.NodeID, bool)
-	now    func() time.Duration
+	*shell.Shell
 	labels labeller.Labeller
-	wake   chan struct{} // the deadline may have changed
 
-	mu     sync.Mutex
-	core   *hostagent.Core
+	// With the shell's lock:
 	addr   map[fabric.NodeID]netip.Addr // as the caller wrote it last
 	pieces map[hostagent.QP]*entry
 	pools  map[fabric.NodeID]*pool
 	work   Work
+	behind map[*lent]bool          // flipped, and not labelled yet
+	held   map[fabric.NodeID]error // hosts to which pieces wait since nothing idle could be labelled
 }
+
+// retry is how long after a failure the labeller is asked again by itself. Any
+// call does so, too.
+const retry = 10 * time.Millisecond
 
 // entry is a piece that is not done.
 type entry struct {
@@ -94,28 +98,37 @@ type entry struct {
 
 // New returns an agent, or what is wrong with the configuration.
 func New(c Config) (*Agent, error) {
-	core, err := hostagent.New(c.Agent)
-	if err != nil {
-		return nil, err
-	}
 	a := &Agent{
-		hostOf: c.HostOf, now: c.Now, labels: c.Labeller, core: core, wake: make(chan struct{}, 1),
-		addr: map[fabric.NodeID]netip.Addr{}, pieces: map[hostagent.QP]*entry{}, pools: map[fabric.NodeID]*pool{},
+		labels: c.Labeller, addr: map[fabric.NodeID]netip.Addr{}, pieces: map[hostagent.QP]*entry{},
+		pools: map[fabric.NodeID]*pool{}, behind: map[*lent]bool{}, held: map[fabric.NodeID]error{},
 	}
-	if a.hostOf == nil {
-		a.hostOf = c.Agent.Fabric.HostByAddr
-	}
-	if a.now == nil {
-		start := time.Now()
-		a.now = func() time.Duration { return time.Since(start) }
-	}
-	return a, nil
+	var err error
+	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.settle)
+	return a, err
 }
 
-func (a *Agent) time() fabric.Time { return fabric.Time(a.now().Nanoseconds()) * fabric.Nanosecond }
+// Run does what becomes due by time, and labels what could not be labelled
+// before, until ctx ends. It returns ctx's error.
+func (a *Agent) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.Shell.Run(ctx) })
+	g.Go(func() error {
+		tick := time.NewTicker(retry)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			a.Locked(func() { a.work.Err = a.again() })
+		}
+	})
+	return g.Wait()
+}
 
 func (a *Agent) host(addr netip.Addr) (fabric.NodeID, error) {
-	h, ok := a.hostOf(addr.Unmap())
+	h, ok := a.Host(addr)
 	if !ok {
 		return 0, fmt.Errorf("%w: %v is the address of none in the fabric", ErrDestination, addr)
 	}
@@ -125,38 +138,37 @@ func (a *Agent) host(addr netip.Addr) (fabric.NodeID, error) {
 // Add lends connected queue pairs. Each must be idle, and known to the labeller
 // if that wants to know them.
 func (a *Agent) Add(qps ...labeller.QP) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, q := range qps {
-		if err := q.Validate(); err != nil {
-			return err
+	return a.Do(func(*hostagent.Core, fabric.Time) error {
+		var errs []error
+		for _, q := range qps {
+			if err := q.Validate(); err != nil {
+				return err
+			}
+			h, err := a.host(q.Dst)
+			if err != nil {
+				return err
+			}
+			q.Dst = q.Dst.Unmap()
+			if err := a.pool(h).add(q); err != nil {
+				return err
+			}
+			errs = append(errs, a.place(h))
 		}
-		h, err := a.host(q.Dst)
-		if err != nil {
-			return err
-		}
-		q.Dst = q.Dst.Unmap()
-		if err := a.pool(h).add(q); err != nil {
-			return err
-		}
-		if err := a.place(h); err != nil {
-			return err
-		}
-	}
-	return nil
+		return errors.Join(errs...)
+	})
 }
 
 // Withdraw takes queue pairs back. One that a piece is on is not used again
 // after the piece is done.
 func (a *Agent) Withdraw(qps ...labeller.QP) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, q := range qps {
-		q.Dst = q.Dst.Unmap()
-		if h, err := a.host(q.Dst); err == nil {
-			a.pool(h).withdraw(q)
+	a.Locked(func() {
+		for _, q := range qps {
+			q.Dst = q.Dst.Unmap()
+			if h, err := a.host(q.Dst); err == nil {
+				a.pool(h).withdraw(q)
+			}
 		}
-	}
+	})
 }
 
 // Post splits and labels what is sent together: a step of a collective, or the
@@ -171,127 +183,75 @@ func (a *Agent) Post(batch ...Message) error {
 		}
 		flows[i] = hostagent.Flow{ID: m.ID, Dst: h, Bytes: m.Bytes}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.core.Post(a.time(), flows); err != nil {
-		return err
-	}
-	for i, m := range batch {
-		a.addr[flows[i].Dst] = m.Dst.Unmap()
-	}
-	return a.settle()
+	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		if err := core.Post(now, flows); err != nil {
+			return err
+		}
+		for i, m := range batch {
+			a.addr[flows[i].Dst] = m.Dst.Unmap()
+		}
+		return nil
+	})
 }
 
 // Acked says that bytes more of a piece are acknowledged. Unknown pieces are
 // ignored, here and below.
 func (a *Agent) Acked(key hostagent.QP, bytes int64) error {
-	return a.do(func(now fabric.Time) { a.core.Acked(now, key, bytes) })
+	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		core.Acked(now, key, bytes)
+		return nil
+	})
 }
 
 // Done says that a piece has been sent and acknowledged, or given up. Its queue
 // pair is idle from now on.
 func (a *Agent) Done(key hostagent.QP) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.core.Done(a.time(), key)
-	e := a.pieces[key]
-	if e == nil {
-		return a.settle()
-	}
-	delete(a.pieces, key)
-	if a.labels != nil {
-		a.pool(e.node).release(e)
-	}
-	return errors.Join(a.settle(), a.place(e.node))
+	var placed error
+	err := a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		core.Done(now, key)
+		e := a.pieces[key]
+		if e == nil {
+			return nil
+		}
+		delete(a.pieces, key)
+		if a.labels != nil {
+			a.release(e)
+		}
+		placed = a.place(e.node)
+		return nil
+	})
+	return errors.Join(err, placed)
 }
 
 // Timeout says that a piece's retransmission timer expired, or that its queue
 // pair's retries ran out.
 func (a *Agent) Timeout(key hostagent.QP) error {
-	return a.do(func(now fabric.Time) { a.core.Timeout(now, key) })
-}
-
-// Quench takes a switch's word: the UDP payload of a datagram to
-// hostagent.QuenchPort, and its source address. Forged and useless ones change
-// nothing.
-func (a *Agent) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
-	q, err := hostagent.ParseQuench(payload, src)
-	if err != nil {
-		return 0, err
-	}
-	var v hostagent.Verdict
-	err = a.do(func(now fabric.Time) { v = a.core.Quench(now, q) })
-	return v, err
-}
-
-// Update takes a controller's word.
-func (a *Agent) Update(u *statepb.Update) error {
-	return a.do(func(now fabric.Time) { a.core.Update(now, u) })
-}
-
-// do lets the core hear something and does what follows from it.
-func (a *Agent) do(f func(fabric.Time)) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	f(a.time())
-	return a.settle()
+	return a.Do(func(core *hostagent.Core, now fabric.Time) error {
+		core.Timeout(now, key)
+		return nil
+	})
 }
 
 // Take returns what has become due since the last call. Its slices are the
 // caller's.
-func (a *Agent) Take() Work {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.work
-	a.work = Work{}
-	for _, p := range w.Send {
-		if e := a.pieces[p.Key]; e != nil {
-			e.given = true
+func (a *Agent) Take() (w Work) {
+	a.Locked(func() {
+		w, a.work = a.work, Work{Err: a.work.Err}
+		for _, p := range w.Send {
+			if e := a.pieces[p.Key]; e != nil {
+				e.given = true
+			}
 		}
-	}
+	})
 	return w
 }
 
 // Waiting returns how many pieces wait for a queue pair.
-func (a *Agent) Waiting() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := 0
-	for _, p := range a.pools {
-		n += len(p.queue)
-	}
+func (a *Agent) Waiting() (n int) {
+	a.Locked(func() {
+		for _, p := range a.pools {
+			n += len(p.queue)
+		}
+	})
 	return n
-}
-
-// Stats returns the core's counts.
-func (a *Agent) Stats() hostagent.Stats {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.core.Stats()
-}
-
-// Run does what becomes due by time, such as the return to a path whose failure
-// is forgotten, until ctx ends. It returns ctx's error, or the labeller's.
-func (a *Agent) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-			if err := a.do(a.core.Tick); err != nil {
-				return err
-			}
-		case <-a.wake:
-		}
-		a.mu.Lock()
-		at, ok := a.core.Deadline()
-		now := a.time()
-		a.mu.Unlock()
-		timer.Stop()
-		if ok {
-			timer.Reset(max(0, time.Duration((at-now)/fabric.Nanosecond)+1))
-		}
-	}
 }

@@ -235,9 +235,33 @@ func TestRefused(t *testing.T) {
 	if _, err := New(Config{}); !errors.Is(err, hostagent.ErrConfig) {
 		t.Errorf("no fabric: %v", err)
 	}
-	// The failed piece went out nevertheless, on its queue pair.
-	if w := a.Take(); len(w.Send) != 1 || w.Send[0].QP != q || a.Waiting() != 3 {
+	// Nothing goes out where it should not go; it does when the labeller does what
+	// it is told.
+	if w := a.Take(); len(w.Send) != 0 || !errors.Is(w.Err, broken) || a.Waiting() != 4 {
 		t.Errorf("%+v, %d waiting", w, a.Waiting())
+	}
+	c.fail = nil
+	if err := a.Acked(77, 1); err != nil {
+		t.Error(err)
+	}
+	w := a.Take()
+	if len(w.Send) != 1 || w.Err != nil || w.Send[0].QP != q || a.Waiting() != 3 {
+		t.Fatalf("%+v, %d waiting", w, a.Waiting())
+	}
+	// A flip that fails is told when it is in force.
+	c.fail = broken
+	if err := a.Timeout(w.Send[0].Key); !errors.Is(err, broken) {
+		t.Errorf("a flip that fails: %v", err)
+	}
+	if w := a.Take(); len(w.Moved) != 0 {
+		t.Errorf("moved: %+v", w.Moved)
+	}
+	c.fail = nil
+	if err := a.Acked(77, 1); err != nil {
+		t.Error(err)
+	}
+	if m := a.Take().Moved; len(m) != 1 || m[0].From != w.Send[0].Label || m[0].QP != q {
+		t.Errorf("moved: %+v", m)
 	}
 }
 

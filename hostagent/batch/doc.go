@@ -35,7 +35,8 @@
 //
 // An [Agent] is safe for concurrent use. It starts no goroutine: [Agent.Run] is
 // one, for what becomes due by time; a program that calls into the agent all the
-// time may do without. A piece stays known until [Agent.Done]. After an error
-// from the labeller the piece concerned goes on with the label its queue pair
-// had: it is sent, but not where it should go.
+// time may do without. A piece stays known until [Agent.Done]. A new piece whose
+// label the labeller refuses on every idle queue pair waits; one under way whose
+// flip it refuses goes on with the label it had. Both are tried again every 10 ms
+// by Run and by every call; [Work].Err says why.
 package batch

@@ -24,6 +24,10 @@ type lent struct {
 	known bool         // if that is known
 	busy  bool
 	back  bool // withdrawn
+	// Flips of the piece on it that the labeller has not carried out, and the label
+	// that it is to have.
+	move []hostagent.Flip
+	want fabric.Label
 }
 
 func (a *Agent) pool(h fabric.NodeID) *pool {
@@ -60,37 +64,39 @@ func (p *pool) withdraw(q labeller.QP) {
 	}
 }
 
-// pick takes an idle queue pair: one that has the label, or one whose label
-// is unknown, or the one idle longest.
-func (p *pool) pick(e *entry) *lent {
-	if len(p.idle) == 0 {
-		return nil
-	}
-	best := 0
-	for i, l := range p.idle {
-		if l.known && e.Labelled && l.label == e.Label {
-			best = i
-			break
-		}
-		if !l.known && p.idle[best].known {
-			best = i
+// pick chooses an idle queue pair that was not refused: one that has the label,
+// or one whose label is unknown, or the one idle longest.
+func (p *pool) pick(e *entry, refused map[*lent]bool) *lent {
+	var best *lent
+	for _, l := range p.idle {
+		switch {
+		case refused[l]:
+		case l.known && e.Labelled && l.label == e.Label:
+			return l
+		case best == nil || !l.known && best.known:
+			best = l
 		}
 	}
-	l := p.idle[best]
-	p.idle = slices.Delete(p.idle, best, best+1)
+	return best
+}
+
+// take makes an idle queue pair busy.
+func (p *pool) take(l *lent) {
+	p.idle = slices.DeleteFunc(p.idle, func(i *lent) bool { return i == l })
 	l.busy = true
-	return l
 }
 
 // release makes the queue pair of a piece idle, or has the piece wait no
 // longer.
-func (p *pool) release(e *entry) {
+func (a *Agent) release(e *entry) {
+	p := a.pool(e.node)
 	l := p.qps[e.QP]
 	if l == nil {
 		p.queue = slices.DeleteFunc(p.queue, func(w *entry) bool { return w == e })
 		return
 	}
-	l.busy = false
+	l.busy, l.move = false, nil
+	delete(a.behind, l)
 	if l.back {
 		delete(p.qps, l.qp)
 		return
@@ -100,9 +106,8 @@ func (p *pool) release(e *entry) {
 
 // settle does what the core decided: new pieces wait for queue pairs, moved ones
 // get their labels.
-func (a *Agent) settle() error {
+func (a *Agent) settle(ready hostagent.Ready) error {
 	var errs []error
-	ready := a.core.Ready()
 	for _, p := range ready.Open {
 		e := &entry{
 			Piece: Piece{Key: p.QP, Message: p.Flow, Dst: a.addr[p.Dst], Offset: p.Offset, Bytes: p.Bytes, Label: p.Label, Labelled: p.Labelled},
@@ -123,9 +128,19 @@ func (a *Agent) settle() error {
 	for _, p := range ready.Open {
 		errs = append(errs, a.place(p.Dst))
 	}
-	select {
-	case a.wake <- struct{}{}:
-	default:
+	errs = append(errs, a.again())
+	a.work.Err = errors.Join(errs...)
+	return a.work.Err
+}
+
+// again labels what could not be labelled when it should have been.
+func (a *Agent) again() error {
+	var errs []error
+	for l := range a.behind {
+		errs = append(errs, a.label(l, l.want))
+	}
+	for h := range a.held {
+		errs = append(errs, a.place(h))
 	}
 	return errors.Join(errs...)
 }
@@ -141,50 +156,79 @@ func (a *Agent) flip(f hostagent.Flip) error {
 		if l == nil {
 			return nil // it waits
 		}
+		l.want = f.To
 		if err := a.label(l, f.To); err != nil {
+			a.behind[l] = true
+			l.move = append(l.move, f)
 			return err
 		}
 	}
+	a.moved(e, f)
+	return nil
+}
+
+// moved tells of a flip that is in force.
+func (a *Agent) moved(e *entry, f hostagent.Flip) {
 	if e.given {
 		a.work.Moved = append(a.work.Moved, Move{f.QP, e.QP, f.From, f.To, f.Reason})
-		return nil
+		return
 	}
 	for i := range a.work.Send { // not taken yet
 		if a.work.Send[i].Key == f.QP {
 			a.work.Send[i].Label = f.To
 		}
 	}
-	return nil
 }
 
-// label has the labeller set a label, unless the queue pair has it.
+// label has the labeller set a label, unless the queue pair has it. Flips that
+// waited for that are told.
 func (a *Agent) label(l *lent, to fabric.Label) error {
-	if l.known && l.label == to {
-		return nil
+	if !l.known || l.label != to {
+		if err := a.labels.Set(labeller.Assignment{QP: l.qp, Label: to}); err != nil {
+			return fmt.Errorf("batch: %w", err)
+		}
+		l.label, l.known = to, true
 	}
-	if err := a.labels.Set(labeller.Assignment{QP: l.qp, Label: to}); err != nil {
-		return fmt.Errorf("batch: %w", err)
+	if a.behind[l] {
+		delete(a.behind, l)
+		for _, f := range l.move {
+			if e := a.pieces[f.QP]; e != nil && e.QP == l.qp {
+				a.moved(e, f)
+			}
+		}
+		l.move = nil
 	}
-	l.label, l.known = to, true
 	return nil
 }
 
-// place gives waiting pieces to a host idle queue pairs.
+// place gives waiting pieces to a host idle queue pairs. A piece whose label
+// cannot be set on any of them goes on waiting.
 func (a *Agent) place(h fabric.NodeID) error {
 	var errs []error
 	p := a.pool(h)
+	refused := map[*lent]bool{}
+	delete(a.held, h)
 	for len(p.queue) > 0 {
 		e := p.queue[0]
-		l := p.pick(e)
+		l := p.pick(e, refused)
 		if l == nil {
 			break
 		}
+		if e.Labelled {
+			if err := a.label(l, e.Label); err != nil {
+				refused[l] = true
+				errs = append(errs, err)
+				continue
+			}
+		}
+		p.take(l)
 		p.queue = p.queue[1:]
 		e.QP = l.qp
-		if e.Labelled {
-			errs = append(errs, a.label(l, e.Label))
-		}
 		a.work.Send = append(a.work.Send, e.Piece)
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil && len(p.queue) > 0 {
+		a.held[h] = err
+	}
+	return err
 }

@@ -2,29 +2,41 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
 // stateVersion is of the file's form.
-const stateVersion = 1
+const stateVersion = 2
 
 // State is what a restart must not lose.
 type State struct {
-	Version  int              `json:"version"`
-	Host     fabric.NodeID    `json:"host"`
-	Instance string           `json:"instance"` // of the controller that Links is from
-	Epoch    uint64           `json:"epoch"`
-	Links    []LinkState      `json:"links"`
-	QPs      []hostagent.Held `json:"qps"` // that live outside of the agent's process
+	Version  int           `json:"version"`
+	Host     fabric.NodeID `json:"host"`
+	Instance string        `json:"instance"` // of the controller that Links is from
+	Epoch    uint64        `json:"epoch"`
+	Links    []LinkState   `json:"links"`
+	// Homes are of queue pairs that are not on the path that they were given: of
+	// other programs, or an RNIC, and so outlive the agent.
+	Homes []Home `json:"homes,omitempty"`
+}
+
+// Home is the label that a queue pair returns to when it can.
+type Home struct {
+	Dst   netip.Addr   `json:"dst"`
+	Num   uint32       `json:"qp"`
+	Label fabric.Label `json:"label"`
 }
 
 // LinkState is a statepb.LinkState.
@@ -40,6 +52,24 @@ func (s *State) SetLinks(u *statepb.Update) {
 	for _, l := range u.GetLinks() {
 		s.Links = append(s.Links, LinkState{l.GetLink(), l.GetUp(), l.GetEpoch()})
 	}
+}
+
+// SetHomes takes the homes of queue pairs.
+func (s *State) SetHomes(homes map[labeller.QP]fabric.Label) {
+	s.Homes = nil
+	for q, l := range homes {
+		s.Homes = append(s.Homes, Home{q.Dst, q.Num, l})
+	}
+	slices.SortFunc(s.Homes, func(a, b Home) int { return cmp.Or(a.Dst.Compare(b.Dst), cmp.Compare(a.Num, b.Num)) })
+}
+
+// HomeOf returns the homes of queue pairs.
+func (s *State) HomeOf() map[labeller.QP]fabric.Label {
+	homes := make(map[labeller.QP]fabric.Label, len(s.Homes))
+	for _, h := range s.Homes {
+		homes[labeller.QP{Dst: h.Dst, Num: h.Num}] = h.Label
+	}
+	return homes
 }
 
 // Known returns what is known of links as a snapshot; nil: nothing.

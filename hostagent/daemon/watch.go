@@ -31,6 +31,10 @@ type WatchConfig struct {
 	Apply func(*statepb.Update)
 	// Known is where to resume: a snapshot from a run before; nil: nothing.
 	Known *statepb.Update
+	// Probe sends the probes that a controller asks for and hands their outcomes to
+	// done, once, from any goroutine. It must not block, nor call the watcher.
+	// Nil: controllers are told that none was sent.
+	Probe func(asked []*statepb.ProbeRequest, done func([]*statepb.ProbeResult))
 
 	// Silence is after how long without a word, heartbeats included, a controller
 	// counts as gone. 0: 5 s.
@@ -58,6 +62,7 @@ type side struct {
 	since   time.Time       // the stream's first word
 	updates uint64
 	err     string // why there is no stream
+	say     chan *statepb.Report
 }
 
 // Controller is what is known of one controller.
@@ -93,7 +98,7 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 		if addr == "" || slices.Contains(cfg.Controllers[:i], addr) {
 			return nil, fmt.Errorf("%w: Controllers: %q is empty or named twice", ErrConfig, addr)
 		}
-		s := &side{addr: addr}
+		s := &side{addr: addr, say: make(chan *statepb.Report, maxWaiting)}
 		if cfg.Known != nil && cfg.Known.GetInstance() != "" {
 			s.view = cfg.Known // whoever has that instance goes on from there
 		}
@@ -180,16 +185,27 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 	w.mu.Lock()
 	hello := &statepb.Hello{Host: uint32(w.cfg.Host), Instance: s.view.GetInstance(), LastEpoch: s.view.GetEpoch()}
 	w.mu.Unlock()
-	err = stream.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Hello{Hello: hello}})
-	for err == nil {
-		var u *statepb.Update
-		if u, err = stream.Recv(); err == nil {
-			silence.Reset(w.cfg.Silence)
-			heard = true
-			w.hear(s, u)
-		}
+	if err := stream.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Hello{Hello: hello}}); err != nil {
+		return false, why(err)
 	}
-	return heard, why(err)
+	var speaker sync.WaitGroup
+	speaker.Go(func() {
+		if err := s.speak(ctx, stream); err != nil {
+			cancel(err)
+		}
+	})
+	defer speaker.Wait()
+	defer cancel(nil) // before the speaker is waited for
+	for {
+		u, err := stream.Recv()
+		if err != nil {
+			return heard, why(err)
+		}
+		silence.Reset(w.cfg.Silence)
+		heard = true
+		w.hear(s, u)
+		w.asked(s, u.GetProbes())
+	}
 }
 
 // hear takes a controller's word.
@@ -238,27 +254,4 @@ func (w *Watcher) lost(s *side, err error) {
 			return
 		}
 	}
-}
-
-// Merge returns a snapshot of what view and u say together, where view is a
-// snapshot, or nil, and u is newer. Neither is changed.
-func Merge(view, u *statepb.Update) *statepb.Update {
-	if u.GetSnapshot() || view == nil || view.GetInstance() != u.GetInstance() {
-		out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
-		out.Links = append(out.Links, u.GetLinks()...)
-		return out
-	}
-	out := &statepb.Update{Instance: u.GetInstance(), Epoch: max(u.GetEpoch(), view.GetEpoch()), Snapshot: true}
-	at := make(map[uint32]int, len(view.GetLinks()))
-	for _, l := range append(slices.Clone(view.GetLinks()), u.GetLinks()...) {
-		i, known := at[l.GetLink()]
-		switch {
-		case !known:
-			at[l.GetLink()] = len(out.Links)
-			out.Links = append(out.Links, l)
-		case l.GetEpoch() > out.Links[i].GetEpoch():
-			out.Links[i] = l
-		}
-	}
-	return out
 }

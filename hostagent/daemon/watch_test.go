@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,13 +14,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
 // controller is one that says what a test tells it to.
@@ -30,10 +35,11 @@ type controller struct {
 	mu     sync.Mutex
 	hellos []*statepb.Hello
 	say    chan *statepb.Update
+	heard  chan *statepb.Report
 }
 
 func newController() *controller {
-	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16)}
+	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16), heard: make(chan *statepb.Report, 16)}
 	statepb.RegisterFabricStateServer(c.srv, c)
 	go c.srv.Serve(c.lis)
 	return c
@@ -47,6 +53,15 @@ func (c *controller) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage,
 	c.mu.Lock()
 	c.hellos = append(c.hellos, m.GetHello())
 	c.mu.Unlock()
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			c.heard <- m.GetReport()
+		}
+	}()
 	for {
 		select {
 		case <-stream.Context().Done():
@@ -76,7 +91,14 @@ func TestWatch(t *testing.T) {
 	cs := map[string]*controller{"a": newController(), "b": newController()}
 	got := make(chan *statepb.Update, 16)
 	w, err := NewWatcher(WatchConfig{
-		Host: 3, Controllers: []string{"a", "b"}, Apply: func(u *statepb.Update) { got <- u }, Retry: time.Millisecond, RetryMost: 10 * time.Millisecond,
+		Host: 3, Controllers: []string{"a", "b"}, Apply: func(u *statepb.Update) {
+			if !u.GetHeartbeat() {
+				got <- u
+			}
+		}, Retry: time.Millisecond, RetryMost: 10 * time.Millisecond,
+		Probe: func(ps []*statepb.ProbeRequest, done func([]*statepb.ProbeResult)) {
+			done([]*statepb.ProbeResult{{Id: ps[0].GetId(), Sent: ps[0].GetPackets(), Lost: 1}})
+		},
 		Dial: func(addr string) (*grpc.ClientConn, error) {
 			return grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return cs[addr].lis.DialContext(ctx) }))
@@ -124,6 +146,25 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+	// Both hear what timed out; who asks for probes is told what became of them.
+	w.Report(Suspicions(nil, 1))
+	w.Report(Suspicions([]hostagent.Failed{{Dst: 9, DstToR: 17, Label: 2}}, 5))
+	cs["b"].say <- &statepb.Update{Instance: "B", Epoch: 2, Heartbeat: true, Probes: []*statepb.ProbeRequest{{Id: 4, Packets: 3}}}
+	dst := uint32(9)
+	reported := &statepb.Report{Suspicions: []*statepb.Suspicion{{DstTor: 17, Label: 2, Timeouts: 1, TimeNs: 5, Dst: &dst}}}
+	for _, x := range []struct {
+		at   string
+		want *statepb.Report
+	}{{"a", reported}, {"b", reported}, {"b", &statepb.Report{Probes: []*statepb.ProbeResult{{Id: 4, Sent: 3, Lost: 1}}}}} {
+		select {
+		case r := <-cs[x.at].heard:
+			if diff := cmp.Diff(x.want, r, protocmp.Transform()); diff != "" {
+				t.Errorf("reported to %s (-want +got):\n%s", x.at, diff)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s was not told of %v", x.at, x.want)
+		}
+	}
 	cs["a"].say <- nil
 	want(update("B", true, 2, link(6, false, 1)))
 	// a comes back: it is asked to go on from where it was, and is not followed.
@@ -139,6 +180,27 @@ func TestWatch(t *testing.T) {
 	want(update("A", true, 4, link(5, true, 2), link(6, false, 1)))
 }
 
+// TestMerge joins what one controller says, link by link and suspicion by
+// suspicion.
+func TestMerge(t *testing.T) {
+	doubt := func(id uint32, is bool, epoch uint64) *statepb.Suspect {
+		return &statepb.Suspect{Link: id, Suspected: is, Epoch: epoch}
+	}
+	view := update("A", true, 5, link(1, false, 3), link(2, true, 2))
+	view.Suspects = []*statepb.Suspect{doubt(4, true, 1), doubt(5, true, 3)}
+	more := update("A", false, 6, link(1, true, 4), link(3, false, 1))
+	more.Suspects = []*statepb.Suspect{doubt(4, false, 2), doubt(5, false, 2)}
+	want := update("A", true, 6, link(1, true, 4), link(2, true, 2), link(3, false, 1))
+	want.Suspects = []*statepb.Suspect{doubt(4, false, 2), doubt(5, true, 3)}
+	if diff := cmp.Diff(want, Merge(view, more), protocmp.Transform()); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	other := update("B", false, 1, link(7, false, 1))
+	if diff := cmp.Diff(update("B", true, 1, link(7, false, 1)), Merge(view, other), protocmp.Transform()); diff != "" {
+		t.Errorf("of another instance (-want +got):\n%s", diff)
+	}
+}
+
 // TestState writes a state and reads it, and refuses what is not one.
 func TestState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h3.json")
@@ -148,7 +210,8 @@ func TestState(t *testing.T) {
 	}
 	u := update("A", true, 7, link(5, false, 3), link(6, true, 2))
 	s.SetLinks(u)
-	s.QPs = []hostagent.Held{{QP: 4, Dst: 9, Left: 100, Label: 2, Home: 1, Labelled: true}}
+	homes := map[labeller.QP]fabric.Label{{Dst: netip.MustParseAddr("10.0.1.2"), Num: 4}: 2, {Dst: netip.MustParseAddr("10.0.1.2"), Num: 3}: 1}
+	s.SetHomes(homes)
 	if err := s.Write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +219,10 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(s, again); diff != "" {
+	if !maps.Equal(homes, again.HomeOf()) {
+		t.Errorf("homes %v, written %v", again.HomeOf(), homes)
+	}
+	if diff := cmp.Diff(s, again, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("state (-written +read):\n%s", diff)
 	}
 	if diff := cmp.Diff(u, again.Known(), protocmp.Transform()); diff != "" {
@@ -165,7 +231,7 @@ func TestState(t *testing.T) {
 	if _, err := ReadState(path, 4); !errors.Is(err, ErrConfig) {
 		t.Errorf("another host's file: %v", err)
 	}
-	for _, text := range []string{"", "{", `{"version":2,"host":3}`, `{"version":1,"host":3,"more":1}`} {
+	for _, text := range []string{"", "{", `{"version":1,"host":3}`, `{"version":2,"host":3,"more":1}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -209,7 +209,7 @@ func (l *Inline) Unlabelled() ([]Seen, error) {
 	l.mu.RLock()
 	out := make([]Seen, 0, len(l.seen))
 	for q, s := range l.seen {
-		out = append(out, Seen{q, s.load(), time.Duration(now - s.last.Load())})
+		out = append(out, Seen{QP: q, Count: s.load(), Ago: time.Duration(now - s.last.Load())})
 	}
 	l.mu.RUnlock()
 	SortSeen(out)

@@ -103,6 +103,9 @@ type Seen struct {
 	Count Count
 	// Ago is the time since the last.
 	Ago time.Duration
+	// Label is what its owner says that it carries, though nobody set it here: of a
+	// queue pair that was labelled by an agent before this one. Nil: nothing known.
+	Label *fabric.Label
 }
 
 // Count is a number of packets and of their bytes, from the Ethernet header to

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -318,10 +319,6 @@ func (x *Fabric) Settled(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
-	}}, Timeout: time.Second}
-	defer client.CloseIdleConnections()
 	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
 		if err := p.ended(); err != nil {
 			return true, err
@@ -330,12 +327,11 @@ func (x *Fabric) Settled(ctx context.Context) error {
 			Settled, Ready, Busy bool
 			NotUp                []struct{ Name string } `json:"links_not_up"`
 		}
-		r, err := client.Get("http://controller/status")
+		text, err := x.status(ctx)
 		if err != nil {
 			return false, err
 		}
-		defer r.Body.Close() //nolint:errcheck // it was read
-		if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+		if err := json.Unmarshal(text, &s); err != nil {
 			return false, err
 		}
 		if !s.Ready || s.Busy || len(s.NotUp) > 0 {
@@ -343,6 +339,27 @@ func (x *Fabric) Settled(ctx context.Context) error {
 		}
 		return true, nil
 	})
+}
+
+// admin returns a client of the controller's HTTP server.
+func (x *Fabric) admin(timeout time.Duration) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
+	}}, Timeout: timeout}
+}
+
+// status returns what the controller says of itself, as JSON.
+func (x *Fabric) status(ctx context.Context) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://controller/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.admin(time.Second).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close() //nolint:errcheck // it was read
+	return io.ReadAll(io.LimitReader(r.Body, 64<<20))
 }
 
 // StopController ends the controller, if one runs. The switches go on as they

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -64,10 +63,6 @@ func (x *Fabric) writeToken() (string, error) {
 // Drain asks the controller to take a link or a switch, by name, out of use, or
 // back into it. It returns when that is done.
 func (x *Fabric) Drain(ctx context.Context, name string, drained bool) error {
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
-	}}, Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
 	query := url.Values{"name": {name}}
 	if !drained {
 		query.Set("undo", "true")
@@ -77,7 +72,7 @@ func (x *Fabric) Drain(ctx context.Context, name string, drained bool) error {
 		return fmt.Errorf("live: drain: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+adminToken)
-	resp, err := client.Do(req)
+	resp, err := x.admin(30 * time.Second).Do(req)
 	if err != nil {
 		return fmt.Errorf("live: drain: %w", err)
 	}

@@ -2,8 +2,10 @@ package live
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -94,6 +96,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 		open := s.Open()
 		err := s.Until(ctx, 2*time.Minute, "a message has arrived", func() bool { return s.Open() < open || open == 0 })
 		if err != nil {
+			b.keep(context.WithoutCancel(ctx))
 			return out, err
 		}
 		out.Messages, out.Bytes = s.Moved()
@@ -138,6 +141,22 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 		out.Lost += int64(h.FramesOut) - int64(h.FramesIn)
 	}
 	return out, s.Check()
+}
+
+// keep writes the hosts' counts and the controller's status beside the logs, for
+// whoever looks into a failure. What cannot be had is left out.
+func (b *Bench) keep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stats, err := b.Session.Stats(ctx)
+	if err == nil {
+		if text, err := json.MarshalIndent(stats, "", " "); err == nil {
+			os.WriteFile(b.Fabric.path("stats.json"), text, 0o600) //nolint:errcheck // see above
+		}
+	}
+	if text, err := b.Fabric.status(ctx); err == nil {
+		os.WriteFile(b.Fabric.path("controller-status.json"), text, 0o600) //nolint:errcheck // see above
+	}
 }
 
 // breaker cuts links and restores them.

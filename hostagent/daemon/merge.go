@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// Merge returns a snapshot of what view and u say together, where view is a
+// snapshot, or nil, and u is newer. Neither is changed.
+func Merge(view, u *statepb.Update) *statepb.Update {
+	out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
+	if u.GetSnapshot() || view == nil || view.GetInstance() != u.GetInstance() {
+		out.Links, out.Suspects = slices.Clone(u.GetLinks()), slices.Clone(u.GetSuspects())
+		return out
+	}
+	out.Epoch = max(out.Epoch, view.GetEpoch())
+	out.Links = newest(view.GetLinks(), u.GetLinks())
+	out.Suspects = newest(view.GetSuspects(), u.GetSuspects())
+	return out
+}
+
+// newest returns each link's word of the highest epoch, in the order in which the
+// links come first.
+func newest[T interface {
+	GetLink() uint32
+	GetEpoch() uint64
+}](old, more []T) []T {
+	var out []T
+	at := make(map[uint32]int, len(old))
+	for _, x := range slices.Concat(old, more) {
+		i, known := at[x.GetLink()]
+		switch {
+		case !known:
+			at[x.GetLink()] = len(out)
+			out = append(out, x)
+		case x.GetEpoch() > out[i].GetEpoch():
+			out[i] = x
+		}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// maxWaiting bounds the reports that wait for one controller's stream. What comes
+// beyond is dropped: a path that goes on failing times out again.
+const maxWaiting = 64
+
+// Suspicions turns what a core reports as failed at a time, in ns of the agent's
+// clock, into a report; nil if that is nothing.
+func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
+	if len(failed) == 0 {
+		return nil
+	}
+	r := &statepb.Report{}
+	for _, f := range failed {
+		dst := uint32(f.Dst)
+		r.Suspicions = append(r.Suspicions, &statepb.Suspicion{
+			DstTor: uint32(f.DstToR), Label: uint32(f.Label), Timeouts: 1, TimeNs: at, Dst: &dst,
+		})
+	}
+	return r
+}
+
+// Report tells all controllers whose streams live, the followed one and the
+// others: whoever takes over is to know as much. It does not block.
+func (w *Watcher) Report(r *statepb.Report) {
+	if len(r.GetSuspicions())+len(r.GetProbes()) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sides {
+		if s.open {
+			w.tell(s, r)
+		}
+	}
+}
+
+// tell hands a report to one controller's stream.
+func (w *Watcher) tell(s *side, r *statepb.Report) {
+	select {
+	case s.say <- r:
+	default:
+		w.cfg.Log.Warn("controller does not take reports", "addr", s.addr)
+	}
+}
+
+// speak sends a controller what is reported until ctx ends.
+func (s *side) speak(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-s.say:
+			if err := stream.Send(&statepb.AgentMessage{Message: &statepb.AgentMessage_Report{Report: r}}); err != nil {
+				return fmt.Errorf("hostagent daemon: report: %w", err)
+			}
+		}
+	}
+}
+
+// asked has probes sent and tells the controller that asked what became of them.
+func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
+	if len(ps) == 0 {
+		return
+	}
+	if w.cfg.Probe != nil {
+		w.cfg.Probe(ps, func(rs []*statepb.ProbeResult) { w.tell(s, &statepb.Report{Probes: rs}) })
+		return
+	}
+	r := &statepb.Report{}
+	for _, p := range ps {
+		r.Probes = append(r.Probes, &statepb.ProbeResult{Id: p.GetId()})
+	}
+	w.tell(s, r)
+}

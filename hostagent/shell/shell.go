@@ -1,0 +1,146 @@
+package shell
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// Config says what a [Shell] drives.
+type Config struct {
+	// Agent is the core's configuration.
+	Agent hostagent.Config
+	// HostOf finds the host that has an address. Nil: the fabric's own plan,
+	// [fabric.Fabric.HostByAddr].
+	HostOf func(netip.Addr) (fabric.NodeID, bool)
+	// Now is the clock, in time since some fixed point. Nil: the monotonic
+	// clock.
+	Now func() time.Duration
+	// Report hears of paths that timed out though nothing on them was known to
+	// be dead, with the lock held. It must not block. Nil: nobody.
+	Report func([]hostagent.Failed)
+}
+
+// Shell drives a core. Make one with [New].
+type Shell struct {
+	cfg    Config
+	settle func(hostagent.Ready) error
+	wake   chan struct{} // the deadline may have changed
+
+	mu   sync.Mutex
+	core *hostagent.Core
+}
+
+// New returns a shell, or what is wrong with the core's configuration. settle
+// carries out what the core wants, with the lock held.
+func New(c Config, settle func(hostagent.Ready) error) (*Shell, error) {
+	core, err := hostagent.New(c.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if c.HostOf == nil {
+		c.HostOf = c.Agent.Fabric.HostByAddr
+	}
+	if c.Now == nil {
+		start := time.Now()
+		c.Now = func() time.Duration { return time.Since(start) }
+	}
+	return &Shell{cfg: c, settle: settle, wake: make(chan struct{}, 1), core: core}, nil
+}
+
+// Host finds the host that has an address.
+func (s *Shell) Host(addr netip.Addr) (fabric.NodeID, bool) { return s.cfg.HostOf(addr.Unmap()) }
+
+// Clock returns the time.
+func (s *Shell) Clock() time.Duration { return s.cfg.Now() }
+
+// Locked calls f with the lock held.
+func (s *Shell) Locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// Do has the core hear something, with the lock held, and then carries out what
+// the core wants. An error of f's comes back before that.
+func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := f(s.core, fabric.Time(s.cfg.Now().Nanoseconds())*fabric.Nanosecond); err != nil {
+		return err
+	}
+	ready := s.core.Ready()
+	if len(ready.Failed) > 0 && s.cfg.Report != nil {
+		s.cfg.Report(ready.Failed)
+	}
+	err := s.settle(ready)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// Update takes a controller's word. Queue pairs on dead paths have other labels
+// when it returns.
+func (s *Shell) Update(u *statepb.Update) error {
+	return s.Do(func(core *hostagent.Core, now fabric.Time) error {
+		core.Update(now, u)
+		return nil
+	})
+}
+
+// Quench takes a switch's word: the UDP payload of a datagram to
+// hostagent.QuenchPort, and its source address. Forged and useless ones change
+// nothing.
+func (s *Shell) Quench(payload []byte, src netip.Addr) (hostagent.Verdict, error) {
+	q, err := hostagent.ParseQuench(payload, src)
+	if err != nil {
+		return 0, err
+	}
+	var v hostagent.Verdict
+	err = s.Do(func(core *hostagent.Core, now fabric.Time) error {
+		v = core.Quench(now, q)
+		return nil
+	})
+	return v, err
+}
+
+// Stats returns the core's counts.
+func (s *Shell) Stats() hostagent.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Stats()
+}
+
+// Run does what becomes due by time, such as the return to a path whose failure
+// is forgotten, until ctx ends. It returns ctx's error: what could not be carried
+// out is the agent's to remember and to try again.
+func (s *Shell) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			s.Do(func(core *hostagent.Core, now fabric.Time) error { //nolint:errcheck // see above
+				core.Tick(now)
+				return nil
+			})
+		case <-s.wake:
+		}
+		s.mu.Lock()
+		at, ok := s.core.Deadline()
+		s.mu.Unlock()
+		timer.Stop()
+		if ok {
+			timer.Reset(max(0, time.Duration(at/fabric.Nanosecond)-s.cfg.Now()+1))
+		}
+	}
+}
