@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional
 
 from mininet.node import Switch
 
-from .deployment import Deployment, Process
+from .deployment import Deployment, DeploymentError, Process
 
 PORT_EVENT_PORT = 508  # the port from which the P4 program believes port events
 GROUP = 0xE7E  # of the switches' interfaces, so that all can be deleted at once
@@ -35,13 +35,17 @@ class P4Switch(Switch):  # type: ignore[misc]
         super().__init__(name, **params)
         deployment.record_pid(self.pid)
 
+    def port_numbers(self) -> List[int]:
+        """The numbers of the ports; Mininet has the loopback as 0."""
+        return sorted(port for port in self.intfs if port > 0)
+
+    def device(self, port: int) -> str:
+        """The interface that the switch has as a port: the end of the link."""
+        return str(self.intfs[port].name)
+
     def port_options(self) -> List[str]:
         """-i options for all ports."""
-        out = []
-        for port in sorted(self.intfs):
-            if port > 0:
-                out += ["-i", f"{port}@{self.intfs[port].name}"]
-        return out
+        return [word for port in self.port_numbers() for word in ("-i", f"{port}@{self.device(port)}")]
 
     def base_options(self) -> List[str]:
         """The options that both switches take."""
@@ -90,7 +94,7 @@ class P4Switch(Switch):  # type: ignore[misc]
 
     def port_names(self) -> List[str]:
         """The interfaces, by port."""
-        return [self.intfs[port].name for port in sorted(self.intfs) if port > 0]
+        return [self.intfs[port].name for port in self.port_numbers()]
 
     def revive(self) -> None:
         """Starts a killed switch again. It has no program until the controller comes."""
@@ -122,7 +126,12 @@ class GoSwitch(P4Switch):
 
 
 class BMv2Switch(P4Switch):
-    """``simple_switch_grpc``, with ``ethereal gnmi`` beside it."""
+    """``simple_switch_grpc``, with ``ethereal gnmi`` beside it.
+
+    BMv2 receives for all ports in one thread, and libpcap keeps that thread waiting
+    as long as one of its interfaces is administratively down. So its ports are
+    macvlans over the links' ends: taking an end down, as the sidecar and Mininet's
+    ``link`` do, costs the macvlan its carrier and leaves it open."""
 
     sidecar = True
 
@@ -134,6 +143,24 @@ class BMv2Switch(P4Switch):
     def event_pair(self) -> List[str]:
         """The interfaces by which port events reach the switch."""
         return [f"{self.name}-ev", f"{self.name}-evp"]
+
+    def device(self, port: int) -> str:
+        return f"{self.name}-p{port}"
+
+    def launch(self) -> None:
+        missing = [port for port in self.port_numbers() if not os.path.exists(f"/sys/class/net/{self.device(port)}")]
+        batch = "".join(
+            f"link add link {self.intfs[port].name} name {self.device(port)} type macvlan mode passthru\n"
+            for port in missing
+        )
+        done = subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=False, capture_output=True)
+        if done.returncode != 0:
+            raise DeploymentError(f"{self.name}: BMv2's ports take the kernel's module macvlan: {done.stderr.strip()}")
+        for port in missing:
+            quiet(self.device(port))
+        up = "".join(f"link set dev {self.device(port)} up\n" for port in missing)
+        subprocess.run(["ip", "-batch", "-"], input=up, text=True, check=True)
+        super().launch()
 
     def command(self) -> List[str]:
         return [

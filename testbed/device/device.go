@@ -121,7 +121,7 @@ func New(cfg Config) (*Device, error) {
 
 func (d *Device) addPorts() error {
 	var configs []switchd.PortConfig
-	up := map[int]bool{}
+	found := map[int]port.Link{}
 	if d.cfg.Links != nil {
 		if err := d.cfg.Links.Attach(d.poller, linksID); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (d *Device) addPorts() error {
 			return err
 		}
 		for _, l := range links {
-			up[l.Index] = l.Up
+			found[l.Index] = l
 		}
 	}
 	for i, pc := range d.cfg.Ports {
@@ -145,12 +145,13 @@ func (d *Device) addPorts() error {
 		} else {
 			d.others[pc.Number] = e
 		}
+		enabled := true
 		e.up = true
 		if d.cfg.Links != nil && pc.Index != 0 {
 			d.byIndex[pc.Index] = e
-			e.up = up[pc.Index]
+			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
 		}
-		configs = append(configs, switchd.PortConfig{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up})
+		configs = append(configs, switchd.PortConfig{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("device: port %s: %w", pc.Name, err)
 		}
@@ -372,10 +373,16 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 	if e == nil || d.cfg.Links == nil || e.index == 0 {
 		return nil
 	}
-	return d.cfg.Links.SetUp(e.index, enabled)
+	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
+		return err
+	}
+	// The kernel's news of it are there already. Read now, they are not taken for
+	// somebody else's doing after the next Set.
+	return d.cfg.Links.Read(d.linkChanged)
 }
 
-// linkChanged takes the news of an interface.
+// linkChanged takes the news of an interface. Who else takes it up or down changes
+// the port's configuration, so that gNMI can undo it.
 func (d *Device) linkChanged(l port.Link) {
 	e := d.byIndex[l.Index]
 	if e == nil {
@@ -383,6 +390,12 @@ func (d *Device) linkChanged(l port.Link) {
 	}
 	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
 		d.log.Error("link state", "err", err)
+	}
+	if l.Gone {
+		return
+	}
+	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
+		d.log.Error("admin state", "err", err)
 	}
 }
 

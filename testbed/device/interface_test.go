@@ -197,6 +197,10 @@ func TestProcess(t *testing.T) {
 	if !ns.IsUp(t, "s3") {
 		t.Error("s3 is down although it was enabled")
 	}
+	ns.Up(t, "s3", false) // others do, and gNMI undoes it
+	expect(t, status, "DOWN")
+	p.setEnabled(t, "s3", true)
+	expect(t, status, "UP")
 	p.end(t)
 	if !p.cmd.ProcessState.Success() {
 		t.Errorf("exit: %v\n%s", p.cmd.ProcessState, p.out)

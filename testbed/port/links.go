@@ -7,5 +7,6 @@ type Link struct {
 	Up      bool // administratively up, and its lower layer has a carrier
 	Enabled bool // administratively up
 	Gone    bool // the interface was removed
+	Lower   int  // index of the interface of this namespace that a macvlan is stacked on; 0: none
 	MTU     int
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Links follows and changes the state of the network interfaces of one
-// network namespace: that of the thread that opened it. It is used from the
-// poller's goroutine, but for SetUp, which is safe from anywhere.
+// network namespace: that of the thread that opened it. SetUp and Counters are
+// safe from anywhere; Read is not called twice at a time.
 type Links struct {
 	fd     int
 	handle *netlink.Handle
@@ -55,9 +55,19 @@ func (l *Links) List() ([]Link, error) {
 		out = append(out, Link{
 			Index: a.Index, Name: a.Name, MTU: a.MTU,
 			Up: isUp(a.RawFlags), Enabled: a.RawFlags&unix.IFF_UP != 0,
+			Lower: lower(x.Type(), a.ParentIndex, a.NetNsID < 0),
 		})
 	}
 	return out, nil
+}
+
+// lower returns what a macvlan is stacked on. The peer of a veth stands in the same
+// attribute, and an interface of another namespace has a number of there.
+func lower(kind string, parent int, here bool) int {
+	if kind != "macvlan" || !here {
+		return 0
+	}
+	return parent
 }
 
 func isUp(flags uint32) bool {
@@ -119,8 +129,17 @@ func parseLink(m *syscall.NetlinkMessage) (Link, bool) {
 	if err != nil {
 		return Link{}, false
 	}
+	kind, parent, here := "", 0, true
 	for _, a := range attrs {
 		switch a.Attr.Type {
+		case unix.IFLA_LINK:
+			if len(a.Value) >= 4 {
+				parent = int(int32(binary.NativeEndian.Uint32(a.Value)))
+			}
+		case unix.IFLA_LINK_NETNSID:
+			here = false
+		case unix.IFLA_LINKINFO:
+			kind = parseKind(a.Value)
 		case unix.IFLA_IFNAME:
 			l.Name = unix.ByteSliceToString(a.Value)
 		case unix.IFLA_MTU:
@@ -129,7 +148,26 @@ func parseLink(m *syscall.NetlinkMessage) (Link, bool) {
 			}
 		}
 	}
+	if !l.Gone {
+		l.Lower = lower(kind, parent, here)
+	}
 	return l, true
+}
+
+// parseKind reads the kind of an interface from the attributes nested in
+// IFLA_LINKINFO.
+func parseKind(b []byte) string {
+	for len(b) >= unix.SizeofRtAttr {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofRtAttr || n > len(b) {
+			return ""
+		}
+		if binary.NativeEndian.Uint16(b[2:]) == unix.IFLA_INFO_KIND {
+			return unix.ByteSliceToString(b[unix.SizeofRtAttr:n])
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	return ""
 }
 
 // SetUp takes an interface up or down.

@@ -10,6 +10,22 @@
 // [Sidecar.Serve] answers gNMI on a listener; [Sidecar.Close] frees
 // everything, after both have returned.
 //
+// # Admin state
+//
+// config/enabled is the interface's own state, administratively up or not: who
+// else takes it up or down changes it too, and a sidecar that is started again
+// finds it as it is.
+//
+// BMv2 receives for all ports in one thread. libpcap, from 1.10 on, keeps that
+// thread inside pcap_next_ex as long as the interface it asks about is
+// administratively down (libpcap issue 859), so closing one port silences all. A
+// switch whose interface is a macvlan does not meet this: the interface beneath is
+// taken up and down in its place, and the macvlan loses its carrier but stays open.
+//
+//	ip link add link s1-eth1 name s1-p1 type macvlan mode passthru
+//	simple_switch_grpc ... -i 1@s1-p1
+//	ethereal gnmi ... -i 1@s1-p1        # Set closes s1-eth1
+//
 // # Port events
 //
 // The Ethereal program keeps the liveness of ports in a register, which

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type Sidecar struct {
 	gnmi     *switchd.GNMI
 	server   *switchd.Server
 	byDevice map[string]*iface
+	byLower  map[int]*iface // by the index of what it is stacked on
 	byNumber map[uint32]*iface
 	order    []*iface
 	sent     uint64 // port-event packets
@@ -62,6 +64,7 @@ type Sidecar struct {
 type iface struct {
 	Interface
 	index int // 0: it is not there
+	lower int // of the interface it is stacked on; 0: on none
 	up    bool
 	epoch uint32 // of its last change
 }
@@ -81,7 +84,7 @@ func New(cfg Config) (s *Sidecar, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s = &Sidecar{cfg: cfg, base: time.Now(), byDevice: map[string]*iface{}, byNumber: map[uint32]*iface{}}
+	s = &Sidecar{cfg: cfg, base: time.Now(), byDevice: map[string]*iface{}, byLower: map[int]*iface{}, byNumber: map[uint32]*iface{}}
 	s.start = s.base.UnixNano()
 	defer func() {
 		if err != nil {
@@ -127,7 +130,7 @@ func (s *Sidecar) addPorts() error {
 		if i.Name == "" {
 			i.Name = i.Device
 		}
-		x := &iface{Interface: i, epoch: firstEpoch(s.base)}
+		x, enabled := &iface{Interface: i, epoch: firstEpoch(s.base)}, true
 		if _, dup := s.byDevice[i.Device]; dup {
 			return fmt.Errorf("sidecar: interface %s is given twice", i.Device)
 		}
@@ -136,15 +139,19 @@ func (s *Sidecar) addPorts() error {
 		}
 		for _, l := range now {
 			if l.Name == i.Device {
-				x.index, x.up = l.Index, l.Up
+				x.index, x.lower, x.up, enabled = l.Index, l.Lower, l.Up, l.Enabled
 			}
+		}
+		if x.lower != 0 {
+			s.byLower[x.lower] = x
+			enabled = isEnabled(now, x.lower)
 		}
 		if x.index == 0 {
 			s.cfg.Log.Warn("there is no such interface yet", "interface", i.Device, "port", i.Number)
 		}
 		s.byDevice[i.Device], s.byNumber[i.Number] = x, x
 		s.order = append(s.order, x)
-		configs = append(configs, switchd.PortConfig{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up})
+		configs = append(configs, switchd.PortConfig{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up, Disable: !enabled})
 	}
 	if s.ports, err = switchd.NewPorts(configs); err != nil {
 		return err
@@ -153,6 +160,11 @@ func (s *Sidecar) addPorts() error {
 	s.ports.OnAdmin = s.setAdmin
 	s.ports.Watch(s.portChanged)
 	return nil
+}
+
+// isEnabled reports whether the interface with an index is administratively up.
+func isEnabled(links []port.Link, index int) bool {
+	return slices.ContainsFunc(links, func(l port.Link) bool { return l.Index == index && l.Enabled })
 }
 
 // unix is the time in ns since the Unix epoch. It does not jump.
@@ -203,6 +215,9 @@ func (s *Sidecar) follow(ctx context.Context) error {
 
 // linkChanged takes the news of an interface; it is called under the lock.
 func (s *Sidecar) linkChanged(l port.Link) {
+	if x := s.byLower[l.Index]; x != nil && !l.Gone {
+		s.note(x, l.Enabled)
+	}
 	x := s.byDevice[l.Name]
 	if x == nil || l.Gone && l.Index != x.index {
 		return
@@ -210,9 +225,41 @@ func (s *Sidecar) linkChanged(l port.Link) {
 	if x.index = l.Index; l.Gone {
 		x.index = 0
 	}
+	s.stack(x, l.Lower)
 	if err := s.ports.SetOper(x.Number, l.Up, s.unix()); err != nil {
 		s.cfg.Log.Error("link state", "err", err)
 	}
+	// What is not there nobody has disabled: it was closed to be removed.
+	if x.lower == 0 {
+		s.note(x, l.Enabled || l.Gone)
+	}
+}
+
+// note takes it as the port's configuration what somebody, perhaps we, did to the
+// interface: the kernel's word outlives this process, and ours does not.
+func (s *Sidecar) note(x *iface, enabled bool) {
+	if err := s.ports.NoteAdmin(x.Number, enabled, s.unix()); err != nil {
+		s.cfg.Log.Error("admin state", "err", err)
+	}
+}
+
+// stack notes what an interface is stacked on, which is another when both were
+// made again.
+func (s *Sidecar) stack(x *iface, lower int) {
+	if lower == x.lower {
+		return
+	}
+	delete(s.byLower, x.lower)
+	if x.lower = lower; lower == 0 {
+		return
+	}
+	s.byLower[lower] = x
+	now, err := s.links.List()
+	if err != nil {
+		s.cfg.Log.Error("list interfaces", "err", err)
+		return
+	}
+	s.note(x, isEnabled(now, lower))
 }
 
 // portChanged tells the program of a port.
@@ -254,13 +301,23 @@ func (s *Sidecar) send(x *iface) {
 	}
 }
 
-// setAdmin takes an interface up or down.
+// setAdmin takes an interface up or down, or what it is stacked on: the interface
+// itself then only loses its carrier. It is called under the lock.
 func (s *Sidecar) setAdmin(number uint32, enabled bool) error {
 	x := s.byNumber[number]
 	if x.index == 0 {
 		return fmt.Errorf("sidecar: there is no interface %s now", x.Device)
 	}
-	return s.links.SetUp(x.index, enabled)
+	index := x.index
+	if x.lower != 0 {
+		index = x.lower
+	}
+	if err := s.links.SetUp(index, enabled); err != nil {
+		return err
+	}
+	// The kernel's news of it are there already. Read now, they are not taken for
+	// somebody else's doing after the next Set.
+	return s.links.Read(s.linkChanged)
 }
 
 func (s *Sidecar) counters(number uint32) switchd.Counters {

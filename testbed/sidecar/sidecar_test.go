@@ -5,7 +5,9 @@ package sidecar_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -32,15 +34,17 @@ const patience = 10 * time.Second
 // bench is a sidecar over two interfaces of a namespace, with a client and, as
 // the switch would have it, the other end of the event pair.
 type bench struct {
-	ns     *porttest.Namespace
-	client gnmi.GNMIClient
-	events *port.Interface
-	poller *port.Poller
+	ns      *porttest.Namespace
+	refresh time.Duration
+	client  gnmi.GNMIClient
+	events  *port.Interface
+	poller  *port.Poller
+	stop    func() // ends the sidecar
 }
 
 func newBench(t *testing.T, refresh time.Duration) *bench {
 	t.Helper()
-	b := &bench{ns: porttest.Enter(t)}
+	b := &bench{ns: porttest.Enter(t), refresh: refresh}
 	b.ns.Veth(t, "s1-eth1", "h1", 1500)
 	b.ns.Veth(t, "s1-eth2", "h2", 1500)
 	b.ns.Veth(t, "s1-ev", "s1-evp", 1500)
@@ -54,9 +58,24 @@ func newBench(t *testing.T, refresh time.Duration) *bench {
 	if err := b.poller.Add(b.events, 0); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		b.stop()
+		for _, c := range []interface{ Close() error }{b.events, b.poller} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	b.start(t)
+	return b
+}
+
+// start starts a sidecar that knows nothing; another must have been stopped.
+func (b *bench) start(t *testing.T) {
+	t.Helper()
 	s, err := sidecar.New(sidecar.Config{
 		Interfaces:     []sidecar.Interface{{Number: 1, Device: "s1-eth1"}, {Number: 2, Device: "s1-eth2", Name: "Ethernet2"}},
-		EventInterface: "s1-ev", Refresh: refresh,
+		EventInterface: "s1-ev", Refresh: b.refresh,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +94,7 @@ func newBench(t *testing.T, refresh time.Duration) *bench {
 		t.Fatal(err)
 	}
 	b.client = gnmi.NewGNMIClient(conn)
-	t.Cleanup(func() {
+	b.stop = func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
@@ -83,13 +102,11 @@ func newBench(t *testing.T, refresh time.Duration) *bench {
 		if err := g.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("sidecar: %v", err)
 		}
-		for _, c := range []interface{ Close() error }{s, b.events, b.poller} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-	})
-	return b
+		b.stop = func() {}
+	}
 }
 
 // event is a port-event packet.
@@ -284,6 +301,172 @@ func TestFollows(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("in-octets %d, want 300", v)
 		}
+	}
+}
+
+// state returns what gNMI says of port 1: configured, and operational.
+func (b *bench) state(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("enabled %v, %s", b.get(t, path("s1-eth1", "config", "enabled")).GetBoolVal(),
+		b.get(t, path("s1-eth1", "state", "oper-status")).GetStringVal())
+}
+
+// awaitState waits for what comes by netlink.
+func (b *bench) awaitState(t *testing.T, what, want string) {
+	t.Helper()
+	got := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.Gosched() {
+		if got = b.state(t); got == want {
+			return
+		}
+	}
+	t.Fatalf("%s: %s, want %s", what, got, want)
+}
+
+// recreate removes port 1's interface, and makes it again.
+func (b *bench) recreate(t *testing.T, between func()) {
+	t.Helper()
+	link, err := netlink.LinkByName("h1") // takes its peer with it, and what is stacked on that
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		t.Fatal(err)
+	}
+	between()
+	b.ns.Veth(t, "s1-eth1", "h1", 1500)
+}
+
+// A port is closed, opened and closed again, by a sidecar that was there all
+// the time and by one that was started in between, on an interface that was made
+// anew under it too.
+func TestInjectAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between func(*testing.T, *bench)
+	}{
+		{"same sidecar", func(*testing.T, *bench) {}},
+		{"sidecar restarted", func(t *testing.T, b *bench) { b.stop(); b.start(t) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, time.Hour)
+			for round := range 3 {
+				if err := b.set(t, "s1-eth1", false); err != nil {
+					t.Fatal(err)
+				}
+				c.between(t, b)
+				if diff := cmp.Diff("enabled false, DOWN", b.state(t)); diff != "" {
+					t.Fatalf("round %d, closed: %s", round, diff)
+				}
+				if b.ns.IsUp(t, "s1-eth1") {
+					t.Fatalf("round %d: the interface is up", round)
+				}
+				b.await(t, "port 1 down", func(e event) bool { return e.port == 1 && !e.up })
+				if err := b.set(t, "s1-eth1", true); err != nil {
+					t.Fatal(err)
+				}
+				c.between(t, b)
+				b.awaitState(t, "opened", "enabled true, UP")
+				b.await(t, "port 1 up", func(e event) bool { return e.port == 1 && e.up })
+			}
+			for round := range 2 {
+				if err := b.set(t, "s1-eth1", false); err != nil {
+					t.Fatal(err)
+				}
+				b.recreate(t, func() { c.between(t, b) })
+				b.awaitState(t, "made anew", "enabled true, UP")
+				if err := b.set(t, "s1-eth1", false); err != nil {
+					t.Fatal(err)
+				}
+				if b.ns.IsUp(t, "s1-eth1") {
+					t.Fatalf("round %d: the new interface is up", round)
+				}
+				if err := b.set(t, "s1-eth1", true); err != nil {
+					t.Fatal(err)
+				}
+				b.awaitState(t, "opened", "enabled true, UP")
+			}
+		})
+	}
+}
+
+// What others do to an interface is its configuration, so that gNMI can undo it.
+func TestOthersClose(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.ns.Up(t, "s1-eth1", false)
+	b.awaitState(t, "closed by others", "enabled false, DOWN")
+	if err := b.set(t, "s1-eth1", true); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(t, "opened", "enabled true, UP")
+	if !b.ns.IsUp(t, "s1-eth1") {
+		t.Error("the interface is down after it was enabled")
+	}
+}
+
+// A Set that follows another at once is not undone by the news of the first.
+func TestSetAtOnce(t *testing.T) {
+	b := newBench(t, time.Hour)
+	updates := b.watch(t, "s1-eth1")
+	expect(t, "at first", updates, "UP")
+	const rounds = 20
+	for range rounds {
+		for _, enabled := range []bool{false, true} {
+			if err := b.set(t, "s1-eth1", enabled); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.awaitState(t, "in the end", "enabled true, UP")
+	for range rounds {
+		expect(t, "closed", updates, "DOWN")
+		expect(t, "opened", updates, "UP")
+	}
+	select {
+	case more := <-updates:
+		t.Errorf("%s, though nobody did anything", more)
+	default:
+	}
+}
+
+// An interface that is stacked on another stays open, and loses its carrier.
+func TestStacked(t *testing.T) {
+	b := newBench(t, time.Hour)
+	b.stop()
+	stack := func() {
+		b.ns.Rename(t, "s1-eth1", "lower")
+		b.ns.Macvlan(t, "lower", "s1-eth1")
+	}
+	stack()
+	b.start(t)
+	if diff := cmp.Diff("enabled true, UP", b.state(t)); diff != "" {
+		t.Fatal(diff)
+	}
+	for range 2 {
+		if err := b.set(t, "s1-eth1", false); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("enabled false, DOWN", b.state(t)); diff != "" {
+			t.Fatal(diff)
+		}
+		if b.ns.IsUp(t, "lower") || !b.ns.IsUp(t, "s1-eth1") {
+			t.Fatalf("up: lower %v, the switch's %v", b.ns.IsUp(t, "lower"), b.ns.IsUp(t, "s1-eth1"))
+		}
+		b.stop()
+		b.start(t)
+		if diff := cmp.Diff("enabled false, DOWN", b.state(t)); diff != "" {
+			t.Fatal("after a restart", diff)
+		}
+		if err := b.set(t, "s1-eth1", true); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitState(t, "opened", "enabled true, UP")
+		b.ns.Up(t, "lower", false)
+		b.awaitState(t, "closed by others", "enabled false, DOWN")
+		b.recreate(t, func() {})
+		b.awaitState(t, "a plain one", "enabled true, UP")
+		stack()
+		b.awaitState(t, "stacked again", "enabled true, UP")
 	}
 }
 

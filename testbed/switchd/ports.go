@@ -137,8 +137,26 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 			return fmt.Errorf("switchd: port %s: %w", s.Name, err)
 		}
 	}
+	if s.Enabled == enabled { // OnAdmin has noted it
+		return nil
+	}
 	s.Enabled = enabled
 	p.changed(s, true, now)
+	return nil
+}
+
+// NoteAdmin says that somebody else has enabled or disabled a port, at now (ns
+// since the Unix epoch). OnAdmin is not asked. Saying what is known already does
+// nothing.
+func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switchd: no port %d", number)
+	}
+	if s.Enabled != enabled {
+		s.Enabled = enabled
+		p.changed(s, true, now)
+	}
 	return nil
 }
 

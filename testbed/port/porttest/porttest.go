@@ -167,3 +167,31 @@ func (n *Namespace) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	r := <-out
 	return r.c, r.err
 }
+
+// Macvlan stacks an interface on another, whose frames it all gets, and sets it
+// up.
+func (n *Namespace) Macvlan(t testing.TB, on, name string) {
+	t.Helper()
+	l, err := netlink.LinkByName(on)
+	if err != nil {
+		t.Fatalf("%s: %v", on, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = name, l.Attrs().Index
+	if err := netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_PASSTHRU}); err != nil {
+		t.Skipf("no macvlan on %s: %v", on, err)
+	}
+	n.Up(t, name, true)
+}
+
+// Rename gives an interface another name.
+func (n *Namespace) Rename(t testing.TB, from, to string) {
+	t.Helper()
+	l, err := netlink.LinkByName(from)
+	if err != nil {
+		t.Fatalf("%s: %v", from, err)
+	}
+	if err := netlink.LinkSetName(l, to); err != nil {
+		t.Fatalf("%s: %v", from, err)
+	}
+}
