@@ -46,6 +46,7 @@ func V1ModelP4Info() *p4config.P4Info {
 // Ports, sessions and formats the P4 program fixes, shared/headers.p4.
 const (
 	PortEventPort      = 508    // ingress port on which port events are believed
+	CPUPort            = 510    // of packet-out and packet-in
 	QuenchSession      = 512    // clone session QuenchSession+p sends to port p
 	QuenchUDPPort      = 47910  // source and destination port of a source quench
 	EtherTypePortEvent = 0x88B6 // of a port-event packet

@@ -89,7 +89,7 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	f.StringVar(&s.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`")
 	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form, instead of the embedded program's")
-	f.StringVar(&s.deviceConf, "device-config", "", "push the target's program in `FILE` instead of the embedded BMv2 JSON")
+	f.StringVar(&s.deviceConf, "device-config", "", "the program in `FILE`, in the target's own form, instead of the embedded BMv2 JSON")
 	f.StringVar(&s.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that others' certificates must come from; turns TLS on")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "`FILE` with our certificate")
 	f.StringVar(&s.tlsKey, "tls-key", "", "`FILE` with its key")

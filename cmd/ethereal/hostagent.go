@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 	"github.com/ethereal-fabric/ethereal/testbed/live/rank"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -159,6 +160,7 @@ func (f *hostagentFlags) run(ctx context.Context, _, stderr io.Writer) (err erro
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
+	answerCabling(ctx, g, []string{f.iface}, fab, cfg.Host, cfg.Log)
 	if admin != nil {
 		srv := &http.Server{Handler: p.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.serverConfig()}
 		serveHTTP(ctx, g, srv, admin)
@@ -167,6 +169,24 @@ func (f *hostagentFlags) run(ctx context.Context, _, stderr io.Writer) (err erro
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
+}
+
+// answerCabling answers cabling checks on interfaces. It is no condition of the
+// agent's work: an interface where it cannot is logged.
+func answerCabling(ctx context.Context, g *errgroup.Group, interfaces []string, f *fabric.Fabric, host fabric.NodeID, log *slog.Logger) {
+	for _, name := range interfaces {
+		s, err := neighbour.Open(name)
+		if err != nil {
+			log.Warn("cabling checks are not answered", "err", err)
+			continue
+		}
+		g.Go(func() error {
+			if err := s.Run(ctx, f, host, log); ctx.Err() == nil {
+				log.Warn("cabling checks are no longer answered", "err", err)
+			}
+			return nil
+		})
+	}
 }
 
 func openPort(name string, sendBuffer int) (port.Port, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/virtual"
 )
@@ -240,7 +241,7 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 		ports = append(ports, "-i", fmt.Sprintf("%d@%s", n, live.InterfaceName(p.f, fabric.End{Node: id, Port: fabric.PortNo(n)})))
 	}
 	device := []string{"--no-p4", "--device-id", fmt.Sprint(id + 1)}
-	grpc := []string{"--", "--grpc-server-addr", p.switchAddr(id)}
+	grpc := []string{"--", "--grpc-server-addr", p.switchAddr(id), "--cpu-port", fmt.Sprint(p4src.CPUPort)}
 	if p.bmv2 == "" {
 		args := append([]string{"switch", "--ethernet-names", "--log-console", "-L", "warn"}, device...)
 		p.ethereal(name, append(append(args, ports...), grpc...)...)

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,7 +25,7 @@ type adminFlags struct {
 
 func (a *adminFlags) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&a.addr, "controller", "127.0.0.1:9560", "`HOST:PORT` of the controller's --admin")
+	f.StringVar(&a.addr, "controller", "127.0.0.1:9560", "`ADDR` of the controller's --admin: HOST:PORT or unix:PATH")
 	f.StringVar(&a.ca, "tls-ca", "", "`FILE` with the certificates of the authorities; turns TLS on")
 	f.StringVar(&a.cert, "tls-cert", "", "`FILE` with our certificate")
 	f.StringVar(&a.key, "tls-key", "", "`FILE` with its key")
@@ -41,6 +43,12 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 	u := url.URL{Scheme: "http", Host: a.addr, Path: path, RawQuery: query.Encode()}
 	transport := &http.Transport{TLSClientConfig: files.clientConfig("")}
 	defer transport.CloseIdleConnections()
+	if socket, ok := strings.CutPrefix(a.addr, "unix:"); ok {
+		u.Host = "controller"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
+		}
+	}
 	if transport.TLSClientConfig != nil {
 		u.Scheme = "https"
 	}
@@ -58,7 +66,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRun, err)
+		return nil, a.unreached(err, transport.TLSClientConfig != nil)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
@@ -69,6 +77,23 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 		return nil, fmt.Errorf("%w: the controller says: %s", errRun, strings.TrimSpace(string(body)))
 	}
 	return body, nil
+}
+
+// unreached says what should have listened, and what to do.
+func (a *adminFlags) unreached(err error, overTLS bool) error {
+	remedy := "start it, or name its --admin with --controller"
+	switch {
+	case !overTLS && strings.Contains(err.Error(), "malformed HTTP response"):
+		remedy = "it speaks TLS, or gRPC if this is the agents' port: give --tls-ca, --tls-cert and --tls-key, or the --admin port"
+	case overTLS && strings.Contains(err.Error(), "server gave HTTP response"):
+		remedy = "it speaks no TLS: leave --tls-ca out"
+	case overTLS:
+		remedy += "; its certificate must name this address and come from an authority in --tls-ca, and ours from one that it knows"
+	}
+	if inner := (*url.Error)(nil); errors.As(err, &inner) {
+		err = inner.Err // it repeats the address
+	}
+	return fmt.Errorf("%w: no ethereal controller answers at %s: %w; %s", errRun, a.addr, err, remedy)
 }
 
 // newStatusCommand makes `ethereal status`.

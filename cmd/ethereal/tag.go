@@ -117,6 +117,7 @@ func (f *tagFlags) run(ctx context.Context, stderr io.Writer) (err error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.Run(ctx) })
+	answerCabling(ctx, g, f.interfaces, fab, host, log)
 	g.Go(func() error { return hearQuenches(ctx, quenches, a, log) })
 	g.Go(func() error { <-ctx.Done(); return quenches.Close() })
 	if len(f.controllers) > 0 {

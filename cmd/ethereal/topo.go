@@ -70,6 +70,7 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 	// The only errors are of flags that do not exist.
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(topoFormats, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine}, cobra.ShellCompDirectiveNoFileComp))
+	c.AddCommand(newTopoCheckCommand())
 	return c
 }
 
@@ -100,7 +101,7 @@ func (a *app) topo(flags topoFlags) error {
 		err = enc.Encode(newTopology(f))
 		out = b.Bytes()
 	case "dot":
-		out = topoDOT(f)
+		out = fabricDOT(f, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: topo: %w", errRun, err)
@@ -222,8 +223,9 @@ func topoYAML(f *fabric.Fabric) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// topoDOT returns the fabric as a Graphviz graph, tier over tier.
-func topoDOT(f *fabric.Fabric) []byte {
+// fabricDOT returns the fabric as a Graphviz graph, tier over tier, with more
+// attributes for some links, by name.
+func fabricDOT(f *fabric.Fabric, more map[string]string) []byte {
 	var b bytes.Buffer
 	b.WriteString("graph fabric {\n  rankdir=BT; ranksep=1.2; splines=false;\n  node [shape=box, style=filled, fontname=\"sans-serif\"];\n")
 	colour := map[fabric.Tier]string{fabric.Host: "#e5e7eb", fabric.ToR: "#bfdbfe", fabric.Aggregation: "#bbf7d0", fabric.Core: "#fde68a"}
@@ -246,7 +248,11 @@ func topoDOT(f *fabric.Fabric) []byte {
 	b.WriteString("  }\n")
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		fmt.Fprintf(&b, "  %s -- %s [tooltip=\"%s, %v\"];\n", f.Name(l.A.Node), f.Name(l.B.Node), l.Rate, l.Delay)
+		attributes := more[f.LinkName(l.ID)]
+		if attributes != "" {
+			attributes = " " + attributes
+		}
+		fmt.Fprintf(&b, "  %s -- %s [tooltip=\"%s, %v\"%s];\n", f.Name(l.A.Node), f.Name(l.B.Node), l.Rate, l.Delay, attributes)
 	}
 	b.WriteString("}\n")
 	return b.Bytes()

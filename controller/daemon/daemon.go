@@ -32,6 +32,7 @@ type Daemon struct {
 	inbox   *inbox
 	began   time.Time
 	metrics *metrics
+	cables  cables
 
 	// What follows belongs to the goroutine of loop.
 	core      *controller.Core
@@ -173,6 +174,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
 		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
 		OnTables: func(tenure uint64, h p4rt.Held) { d.inbox.put(func() { d.tablesRead(dev, tenure, h) }) },
+		OnPacket: func(in p4rt.PacketIn) { d.cables.heard(id, in) },
 	}, conn)
 	if err != nil || t.GNMI == "" {
 		return dev, err

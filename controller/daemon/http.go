@@ -13,6 +13,7 @@ import (
 //	GET  /readyz   settled, and every switch in hand
 //	GET  /status   Status as JSON
 //	GET  /metrics  for Prometheus
+//	GET  /cabling  [wait=TIME]: compares the cables with the fabric; cabling.Report as JSON
 //	POST /drain    name=LINK|SWITCH [undo=true] [force=true]: see Daemon.Drain
 //
 // Without [Config.Token] nothing can be changed; with one, changes need the header
@@ -43,6 +44,7 @@ func (d *Daemon) Handler() http.Handler {
 		answer(w, s)
 	})
 	mux.Handle("GET /metrics", d.metricsHandler())
+	mux.HandleFunc("GET /cabling", d.serveCabling)
 	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
 		if !d.authorized(r.Header.Get("Authorization")) {
 			http.Error(w, "changes need the controller's token", http.StatusForbidden)

@@ -25,6 +25,12 @@ type Found struct {
 	Ports    map[fabric.PortNo]bool // up; nil without gNMI
 }
 
+// How long a switch may take to be asked, and how many are asked at once.
+const (
+	surveyTimeout = 10 * time.Second
+	surveyAtOnce  = 32
+)
+
 // Survey reads all switches, and changes nothing. It needs no role: whoever asks
 // may read.
 func Survey(ctx context.Context, cfg Config) ([]Found, error) {
@@ -35,14 +41,13 @@ func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	const timeout, atOnce = 10 * time.Second, 32
 	found := make([]Found, cfg.Core.Fabric.Switches())
 	var g errgroup.Group
-	g.SetLimit(atOnce)
+	g.SetLimit(surveyAtOnce)
 	for i := range found {
 		id := fabric.NodeID(cfg.Core.Fabric.Hosts() + i)
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
+			ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 			defer cancel()
 			found[i] = survey(ctx, cfg, id)
 			found[i].Node = id

@@ -127,3 +127,9 @@ func (p *Pipeline) Installed(ctx context.Context, client p4.P4RuntimeClient, dev
 	have, err := ask(ctx, client, device)
 	return err == nil && p.runs(have), err
 }
+
+// Install pushes the pipeline to a switch that runs another or none. The election
+// id must be the primary's.
+func (p *Pipeline) Install(ctx context.Context, client p4.P4RuntimeClient, w Writer) error {
+	return p.push(ctx, client, w, false)
+}

@@ -24,6 +24,7 @@ type Schema struct {
 	byTableID  map[uint32]controller.Table
 	byActionID map[uint32]controller.Action
 	names      map[uint32]string // of every table and action, for errors
+	packets    packetIDs
 	dialect    Dialect
 }
 
@@ -73,6 +74,7 @@ func NewSchema(info *p4config.P4Info, mayLack ...controller.Table) (*Schema, err
 	for _, a := range info.GetActions() {
 		s.names[a.GetPreamble().GetId()] = a.GetPreamble().GetName()
 	}
+	s.bindPackets(info)
 	for _, t := range controller.Tables() {
 		if t == controller.CloneSession || slices.Contains(mayLack, t) {
 			continue // the packet replication engine's, in no P4Info; not there

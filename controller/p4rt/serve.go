@@ -27,6 +27,8 @@ func (s *Session) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("p4rt: opening the stream: %w", causeOf(ctx, err))
 	}
+	s.use(stream)
+	defer s.use(nil)
 	if err := s.bid(stream); err != nil {
 		return causeOf(ctx, err)
 	}
@@ -44,9 +46,7 @@ func (s *Session) serve(ctx context.Context) error {
 			}
 			a := m.GetArbitration()
 			if a == nil {
-				if e := m.GetError(); e != nil {
-					s.cfg.Log.Warn("stream error", "code", codes.Code(e.GetCanonicalCode()), "message", e.GetMessage())
-				}
+				s.other(m)
 				continue
 			}
 			unanswered.Stop()
@@ -66,6 +66,20 @@ func (s *Session) serve(ctx context.Context) error {
 	return causeOf(ctx, g.Wait())
 }
 
+// other takes a message of the stream that is not about who is primary.
+func (s *Session) other(m *p4.StreamMessageResponse) {
+	if e := m.GetError(); e != nil {
+		s.cfg.Log.Warn("stream error", "code", codes.Code(e.GetCanonicalCode()), "message", e.GetMessage())
+		return
+	}
+	if s.cfg.OnPacket == nil || m.GetPacket() == nil {
+		return
+	}
+	if in, ok := s.cfg.Pipeline.schema.PacketIn(m.GetPacket()); ok {
+		s.cfg.OnPacket(in)
+	}
+}
+
 // causeOf prefers the reason for which a context was ended to the error that it
 // led to.
 func causeOf(ctx context.Context, err error) error {
@@ -76,7 +90,7 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 func (s *Session) bid(stream p4.P4Runtime_StreamChannelClient) error {
-	err := stream.Send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+	err := s.say(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
 		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: s.cfg.DeviceID, ElectionId: s.life.Bid().Proto()},
 	}})
 	if errors.Is(err, io.EOF) {

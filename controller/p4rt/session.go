@@ -17,6 +17,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // maxMessage is the largest answer accepted, in bytes: a switch may send all its
@@ -66,6 +67,9 @@ type SessionConfig struct {
 	// session's goroutine and must not block.
 	OnPhase  func(Phase, error)
 	OnTables func(tenure uint64, h Held)
+	// OnPacket, if any, is given what the switch hands over. It is called on a
+	// goroutine of the session's and must not block.
+	OnPacket func(PacketIn)
 }
 
 func (c SessionConfig) withDefaults() SessionConfig {
@@ -104,6 +108,9 @@ type Session struct {
 	primary  bool               // as of the last arbitration update
 	stopCall context.CancelFunc // of the call under way; nil: none
 	wake     chan struct{}      // a task came
+
+	sending sync.Mutex // a stream takes one message at a time
+	stream  p4.P4Runtime_StreamChannelClient
 }
 
 type task struct {
@@ -161,6 +168,39 @@ func (s *Session) Reread() {
 	}
 	s.mu.Unlock()
 	s.kick()
+}
+
+// Send has the switch send a frame by a port. It returns [ErrNotServing] unless
+// the session is primary and the program is in place.
+func (s *Session) Send(port fabric.PortNo, frame []byte) error {
+	s.mu.Lock()
+	serving := s.serving
+	s.mu.Unlock()
+	if !serving {
+		return ErrNotServing
+	}
+	m, err := s.cfg.Pipeline.schema.PacketOut(port, frame)
+	if err != nil {
+		return err
+	}
+	return s.say(m)
+}
+
+// say sends a message on the stream.
+func (s *Session) say(m *p4.StreamMessageRequest) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if s.stream == nil {
+		return ErrNotServing
+	}
+	return s.stream.Send(m)
+}
+
+// use makes a stream the one to send on; nil: none.
+func (s *Session) use(stream p4.P4Runtime_StreamChannelClient) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.stream = stream
 }
 
 func (s *Session) kick() {

@@ -16,6 +16,7 @@ from mininet.node import Switch
 from .deployment import Deployment, DeploymentError, Process
 
 PORT_EVENT_PORT = 508  # the port from which the P4 program believes port events
+CPU_PORT = 510  # the port of packet-out and packet-in
 GROUP = 0xE7E  # of the switches' interfaces, so that all can be deleted at once
 PRIORITY_QUEUES = 8  # the controller puts acknowledgements into the highest
 
@@ -58,7 +59,7 @@ class P4Switch(Switch):  # type: ignore[misc]
     def target_options(self) -> List[str]:
         """The options of the target, behind --."""
         return [
-            "--grpc-server-addr", self.deployment.p4runtime(self.node_id),
+            "--grpc-server-addr", self.deployment.p4runtime(self.node_id), "--cpu-port", str(CPU_PORT),
             "--priority-queues", str(PRIORITY_QUEUES),
         ]
 

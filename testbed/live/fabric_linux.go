@@ -22,6 +22,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // Config sets up a [Fabric].
@@ -168,7 +169,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
 		args = append(args, "-i", fmt.Sprintf("%d@%s", p, InterfaceName(x.f, fabric.End{Node: id, Port: p})))
 	}
-	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
+	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
 	if x.cfg.QueueDepth > 0 {
 		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
 	}

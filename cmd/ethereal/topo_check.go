@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/controller/cabling"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// topoCheckFlags are the flags of `ethereal topo check`.
+type topoCheckFlags struct {
+	switches switchesFlags
+	admin    adminFlags
+	format   string
+	election uint64
+	opts     daemon.CablingOptions
+}
+
+// Formats of `ethereal topo check`.
+var topoCheckFormats = []string{"text", "json", "dot"}
+
+// errCabling is how a check ends that found something.
+var errCabling = fmt.Errorf("%w: the cables are not as planned", errRun)
+
+// newTopoCheckCommand makes `ethereal topo check`.
+func newTopoCheckCommand() *cobra.Command {
+	var flags topoCheckFlags
+	c := &cobra.Command{
+		Use:   "check --fabric FILE (--targets FILE | --controller ADDR)",
+		Short: "Compare the cables with the fabric, and name the plugs to move",
+		Long: `Has every switch send an LLDP frame out of every port of the fabric, and compares who hears whom with the fabric: what is
+as planned, what leads elsewhere, which plugs to move. A switch sends for its primary controller only: where one is running,
+ask it with --controller; where none is, --targets names the switches. No table is written.`,
+		Example: `  ethereal topo check --fabric fabric.yaml --controller 127.0.0.1:9560
+  ethereal topo check --fabric fabric.yaml --targets targets.yaml --push --format dot | dot -Tsvg > cables.svg`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return flags.run(c.Context(), c.Flags().Changed("controller"), c.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	flags.switches.register(c)
+	// One of --targets and --controller is enough.
+	delete(f.Lookup("targets").Annotations, cobra.BashCompOneRequiredFlag)
+	f.StringVar(&flags.admin.addr, "controller", "127.0.0.1:9560", "ask the controller whose --admin is at `ADDR`, HOST:PORT or unix:PATH")
+	f.StringVar(&flags.format, "format", "text", "`FORMAT`: "+strings.Join(topoCheckFormats, ", "))
+	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "for frames at most; 35s hears hosts whose LLDP agent is not ours")
+	f.BoolVar(&flags.opts.Push, "push", false, "with --targets, push the program to switches that run another, or none")
+	f.Uint64Var(&flags.election, "election-id", 1, "with --targets, be primary by this `NUMBER`: no higher than any controller's")
+	return c
+}
+
+func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
+	if !slices.Contains(topoCheckFormats, t.format) {
+		return fmt.Errorf("--format: %q is unknown; write one of %s", t.format, strings.Join(topoCheckFormats, ", "))
+	}
+	if ask == (t.switches.targets != "") {
+		return errors.New("give one of --targets and --controller")
+	}
+	spec, err := scenario.LoadFabric(t.switches.fabric)
+	if err != nil {
+		return err
+	}
+	f, err := fabric.New(spec)
+	if err != nil {
+		return err
+	}
+	r, err := t.check(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if err := t.print(w, f, r); err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	if !r.OK() {
+		return errCabling
+	}
+	return nil
+}
+
+func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, error) {
+	if ask {
+		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tlsCA, t.switches.tlsCert, t.switches.tlsKey
+		body, err := t.admin.call(ctx, http.MethodGet, "/cabling", url.Values{"wait": {t.opts.Wait.String()}})
+		if err != nil {
+			return nil, err
+		}
+		r := new(cabling.Report)
+		if err := json.Unmarshal(body, r); err != nil {
+			return nil, fmt.Errorf("%w: the answer is not understood: %w", errRun, err)
+		}
+		return r, nil
+	}
+	cfg, _, err := t.switches.read()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Own = t.election
+	r, err := daemon.CheckCabling(ctx, cfg, t.opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRun, err)
+	}
+	return r, nil
+}
+
+func (t *topoCheckFlags) print(w io.Writer, f *fabric.Fabric, r *cabling.Report) error {
+	switch t.format {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	case "dot":
+		_, err := w.Write(cablingDOT(f, r))
+		return err
+	}
+	return printCabling(w, f, r)
+}
+
+// printCabling writes a report for people: what is wrong and what to do first,
+// then the links that are not confirmed.
+func printCabling(w io.Writer, f *fabric.Fabric, r *cabling.Report) error {
+	for _, fault := range r.Faults {
+		fmt.Fprintf(w, "%s\n    %s\n", fault.What, fault.Remedy)
+	}
+	for _, name := range sortedKeys(r.Unasked) {
+		fmt.Fprintf(w, "%s was not asked: %s\n", name, r.Unasked[name])
+	}
+	if r.Count(cabling.Confirmed) < len(r.Links) {
+		tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tab, "LINK\tSTATE\tLOWER END\tUPPER END\tLOWER END LEADS TO\tUPPER END LEADS TO")
+		for _, l := range r.Links {
+			if l.State == cabling.Confirmed {
+				continue
+			}
+			a, b := linkEnds(f, l.Name)
+			fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.State, a, b, orDash(l.FoundA), orDash(l.FoundB))
+		}
+		if err := tab.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d of %d links confirmed\n", r.Count(cabling.Confirmed), len(r.Links))
+	return err
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func linkEnds(f *fabric.Fabric, name string) (a, b string) {
+	id, err := f.LinkByName(name)
+	if err != nil {
+		return "?", "?" // the controller's fabric is another
+	}
+	names := cabling.PlainNames(f)
+	return names(cabling.At(f.Link(id).A)), names(cabling.At(f.Link(id).B))
+}
+
+// cablingDOT draws the fabric: what is confirmed as it is, what is not in colour,
+// with what was found at its ends.
+func cablingDOT(f *fabric.Fabric, r *cabling.Report) []byte {
+	colours := map[cabling.State]string{cabling.OneWay: "orange", cabling.Miswired: "red", cabling.Silent: "gray", cabling.Unasked: "gray"}
+	attributes := map[string]string{}
+	for _, l := range r.Links {
+		c, bad := colours[l.State]
+		if !bad {
+			continue
+		}
+		a := fmt.Sprintf(`color=%s penwidth=2 label=%q`, c, l.State.String())
+		if l.FoundA != "" {
+			a += fmt.Sprintf(" taillabel=%q", l.FoundA)
+		}
+		if l.FoundB != "" {
+			a += fmt.Sprintf(" headlabel=%q", l.FoundB)
+		}
+		attributes[l.Name] = a
+	}
+	return fabricDOT(f, attributes)
+}

@@ -1,0 +1,298 @@
+package cabling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// State is what is known of a link.
+type State uint8
+
+// The states.
+const (
+	Confirmed State = iota // as planned, heard both ways
+	OneWay                 // as planned, but one end does not hear the other
+	Miswired               // an end's cable leads elsewhere
+	Silent                 // nothing was heard at either end
+	Unasked                // no switch at its ends could be asked
+)
+
+var stateNames = [...]string{"confirmed", "one way", "miswired", "silent", "not asked"}
+
+func (s State) String() string { return stateNames[s] }
+
+// MarshalText prints the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText printed.
+func (s *State) UnmarshalText(text []byte) error {
+	i := slices.Index(stateNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("cabling: %q is no state of a link", text)
+	}
+	*s = State(i)
+	return nil
+}
+
+// Link is the verdict on one link.
+type Link struct {
+	ID    fabric.LinkID `json:"-"`
+	Name  string        `json:"name"`
+	State State         `json:"state"`
+	// FoundA and FoundB say where the cables of its ends lead instead, when they do.
+	FoundA string `json:"found_a,omitempty"`
+	FoundB string `json:"found_b,omitempty"`
+}
+
+// Fault is one thing to be put right.
+type Fault struct {
+	What   string   `json:"what"`
+	Remedy string   `json:"remedy"`
+	Links  []string `json:"links,omitempty"` // names of those that it concerns
+}
+
+// Report is the outcome of a check.
+type Report struct {
+	Links   []Link            `json:"links"` // all, by id
+	Faults  []Fault           `json:"faults,omitempty"`
+	Unasked map[string]string `json:"unasked,omitempty"` // switches that could not be asked, and why
+}
+
+// OK reports whether every link is confirmed, and nothing else is wrong.
+func (r *Report) OK() bool {
+	return len(r.Faults)+len(r.Unasked) == 0 && r.Count(Confirmed) == len(r.Links)
+}
+
+// Count returns how many links are in a state.
+func (r *Report) Count(s State) int {
+	n := 0
+	for _, l := range r.Links {
+		if l.State == s {
+			n++
+		}
+	}
+	return n
+}
+
+// comparison is a comparison under way.
+type comparison struct {
+	f     *fabric.Fabric
+	name  Names
+	ev    Evidence
+	heard map[Heard]bool
+	// partner is where a place's cable leads; places with several are in crowded.
+	partner map[Place]Place
+	crowded map[Place][]Place
+	done    map[Place]bool // named in a fault already
+	report  Report
+}
+
+// Compare compares what was heard with the fabric.
+func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
+	if name == nil {
+		name = PlainNames(f)
+	}
+	c := &comparison{
+		f: f, name: name, ev: ev, heard: map[Heard]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
+	}
+	c.match()
+	c.strangers()
+	c.several()
+	c.loops()
+	c.exchangedNodes()
+	c.movedPlugs()
+	c.links()
+	for id, err := range ev.Unasked {
+		if c.report.Unasked == nil {
+			c.report.Unasked = map[string]string{}
+		}
+		c.report.Unasked[f.Name(id)] = err.Error()
+	}
+	return &c.report
+}
+
+// match finds the place at the other end of every cable.
+func (c *comparison) match() {
+	met := map[Place][]Place{}
+	meet := func(p, q Place) {
+		if !slices.Contains(met[p], q) {
+			met[p] = append(met[p], q)
+		}
+	}
+	for _, h := range c.ev.Heard {
+		c.heard[h] = true
+		meet(h.At, h.From)
+		meet(h.From, h.At)
+	}
+	for p, qs := range met {
+		slices.SortFunc(qs, comparePlaces)
+		if len(qs) > 1 {
+			c.crowded[p] = qs
+		}
+	}
+	for p, qs := range met {
+		if len(qs) == 1 && len(c.crowded[qs[0]]) == 0 {
+			c.partner[p] = qs[0]
+		}
+	}
+}
+
+func comparePlaces(a, b Place) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port), cmp.Compare(a.ID, b.ID))
+}
+
+// sorted returns the places of a map in order.
+func sorted[V any](m map[Place]V) []Place {
+	var out []Place
+	for p := range m {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, comparePlaces)
+	return out
+}
+
+func (c *comparison) fault(what, remedy string, at ...Place) {
+	fault := Fault{What: what, Remedy: remedy}
+	for _, p := range at {
+		c.done[p] = true
+		if l, ok := c.f.LinkAt(p.Node, p.Port); ok && p.Port > 0 {
+			if name := c.f.LinkName(l); !slices.Contains(fault.Links, name) {
+				fault.Links = append(fault.Links, name)
+			}
+		}
+	}
+	c.report.Faults = append(c.report.Faults, fault)
+}
+
+// strangers are not at fault where the planned neighbour speaks too: a host has
+// an LLDP agent beside ours, and so may a switch.
+func (c *comparison) strangers() {
+	said := map[Place][]string{}
+	for _, s := range c.ev.Strangers {
+		if _, heard := c.partner[s.At]; !heard && !slices.Contains(said[s.At], s.Who) {
+			said[s.At] = append(said[s.At], s.Who)
+		}
+	}
+	for _, p := range sorted(said) {
+		want, ok := expected(c.f, p)
+		remedy := "pull the plug: the fabric has no cable here"
+		if ok {
+			remedy = "connect it with " + c.name(want)
+			if c.f.Node(want.Node).Tier == fabric.Host {
+				remedy += "; if that is this machine, start ethereal hostagent or tag on it, or name it " + c.f.Name(want.Node)
+			}
+		}
+		c.fault(fmt.Sprintf("%s leads to %s, which the fabric does not know", c.name(p), strings.Join(said[p], ", ")), remedy, p)
+	}
+}
+
+// several finds places that hear more than one other.
+func (c *comparison) several() {
+	for _, p := range sorted(c.crowded) {
+		var names []string
+		for _, q := range c.crowded[p] {
+			names = append(names, c.name(q))
+		}
+		c.fault(fmt.Sprintf("%s hears %s: more than one", c.name(p), strings.Join(names, " and ")),
+			"connect it by one cable, with no bridge, tap or wrongly broken-out port between", p)
+	}
+}
+
+// loops finds places that hear themselves.
+func (c *comparison) loops() {
+	for _, p := range sorted(c.partner) {
+		if c.partner[p] == p {
+			c.fault(c.name(p)+" hears itself", "take the loopback plug or the port's loopback mode away", p)
+		}
+	}
+}
+
+// right reports whether a place's cable is where it should be.
+func (c *comparison) right(p Place) bool {
+	q, found := c.partner[p]
+	want, planned := expected(c.f, p)
+	return found && planned && q == want
+}
+
+// wrong returns the places whose cables lead elsewhere and that no fault names.
+func (c *comparison) wrong() []Place {
+	var out []Place
+	for _, p := range sorted(c.partner) {
+		if !c.done[p] && !c.right(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// links says of every link how it is.
+func (c *comparison) links() {
+	for i := range c.f.Links() {
+		l := c.f.Link(fabric.LinkID(i))
+		a, b := At(l.A), At(l.B)
+		v := Link{ID: l.ID, Name: c.f.LinkName(l.ID), FoundA: c.elsewhere(a), FoundB: c.elsewhere(b)}
+		host := c.f.Node(a.Node).Tier == fabric.Host
+		switch {
+		case v.FoundA != "" || v.FoundB != "":
+			v.State = Miswired
+		case c.right(a):
+			if !host && (!c.heard[Heard{a, b}] || !c.heard[Heard{b, a}]) {
+				v.State = OneWay
+				c.oneWay(a, b)
+			}
+		case (host || c.ev.Unasked[a.Node] != nil) && c.ev.Unasked[b.Node] != nil:
+			v.State = Unasked
+		default:
+			v.State = Silent
+			c.silent(a, b, host)
+		}
+		c.report.Links = append(c.report.Links, v)
+	}
+}
+
+// elsewhere says where a place's cable leads if not where it should.
+func (c *comparison) elsewhere(p Place) string {
+	if qs := c.crowded[p]; len(qs) > 0 {
+		return "several"
+	}
+	if q, ok := c.partner[p]; ok && !c.right(p) {
+		return c.name(q)
+	}
+	return ""
+}
+
+func (c *comparison) oneWay(a, b Place) {
+	deaf, mute := a, b
+	if c.heard[Heard{a, b}] {
+		deaf, mute = b, a
+	}
+	if c.ev.Unasked[deaf.Node] != nil {
+		return // the link is as planned, as far as anybody could say
+	}
+	c.fault(fmt.Sprintf("%s does not hear %s, though it is heard", c.name(deaf), c.name(mute)),
+		"clean or replace the fibre that leads there, or its transceivers", a, b)
+}
+
+func (c *comparison) silent(a, b Place, host bool) {
+	if c.done[a] || c.done[b] {
+		return
+	}
+	var down []string
+	for _, p := range []Place{a, b} {
+		if c.ev.Down[p] {
+			down = append(down, c.name(p))
+		}
+	}
+	what, remedy := "nothing is heard", "see that the cable is plugged in at both ends and that no filter drops LLDP (EtherType 0x88cc)"
+	switch {
+	case len(down) > 0:
+		what, remedy = strings.Join(down, " and ")+" down", "plug the cable in, or enable the port; compare speed, lanes and FEC of both ends"
+	case host:
+		remedy = "start ethereal hostagent or tag on " + c.f.Name(a.Node) + ", which answers LLDP, or lldpd; if it runs, see that its interface is the one that is cabled"
+	}
+	c.fault(fmt.Sprintf("%s to %s: %s", c.name(a), c.name(b), what), remedy, a, b)
+}

@@ -1,0 +1,190 @@
+package cabling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// exchangedNodes finds pairs of switches that stand in each other's place: all
+// that is heard of either is right once their names are exchanged.
+func (c *comparison) exchangedNodes() {
+	tried := map[fabric.NodeID]bool{}
+	for _, p := range c.wrong() {
+		x := p.Node
+		if tried[x] || c.f.Node(x).Tier == fabric.Host {
+			continue
+		}
+		tried[x] = true
+		// The one that the other end should have met in x's place.
+		want, ok := expected(c.f, c.partner[p])
+		if !ok || want.Port != p.Port || want.Node == x || tried[want.Node] {
+			continue
+		}
+		if at := c.explainedBy(x, want.Node); len(at) > 0 {
+			tried[want.Node] = true
+			nx, ny := c.f.Name(x), c.f.Name(want.Node)
+			c.fault(fmt.Sprintf("%s and %s stand in each other's place: all their cables are as planned for the other", nx, ny),
+				fmt.Sprintf("exchange the addresses of %s and %s in the targets file (p4runtime, gnmi, ports); the cables can stay", nx, ny), at...)
+		}
+	}
+}
+
+// explainedBy returns the places of x and y, and of their neighbours, if all are
+// right once x and y are exchanged, and each has two or more that are wrong as it
+// is.
+func (c *comparison) explainedBy(x, y fabric.NodeID) []Place {
+	if c.f.Node(x).Tier != c.f.Node(y).Tier {
+		return nil
+	}
+	swap := func(p Place) Place {
+		switch p.Node {
+		case x:
+			p.Node = y
+		case y:
+			p.Node = x
+		}
+		return p
+	}
+	var at []Place
+	count := map[fabric.NodeID]int{}
+	for _, p := range sorted(c.partner) {
+		if p.Node != x && p.Node != y {
+			continue
+		}
+		q := c.partner[p]
+		want, ok := expected(c.f, swap(p))
+		if !ok || want != swap(q) {
+			return nil
+		}
+		if !c.right(p) {
+			count[p.Node]++
+			at = append(at, p, q)
+		}
+	}
+	if count[x] < 2 || count[y] < 2 {
+		return nil // two cables are more easily exchanged than two switches
+	}
+	return at
+}
+
+// cable is one that leads elsewhere. Planned cables and those found form chains
+// and rings, in turn; side 0 and side 1 are every other end along them.
+type cable struct{ end [2]Place }
+
+// movedPlugs names the cables that lead elsewhere: those whose ends were exchanged
+// among each other together.
+func (c *comparison) movedPlugs() {
+	wrong := c.wrong()
+	seen := map[Place]bool{}
+	for _, p := range wrong {
+		if seen[p] {
+			continue
+		}
+		cables := c.ring(p, seen)
+		var at []Place
+		var found []string
+		for _, w := range cables {
+			at = append(at, w.end[0], w.end[1])
+			found = append(found, c.name(w.end[0])+" leads to "+c.name(w.end[1]))
+		}
+		what := strings.Join(found, ", ")
+		if len(cables) > 1 {
+			what = fmt.Sprintf("%d cables are exchanged: %s", len(cables), what)
+		}
+		c.fault(what, c.remedy(cables), at...)
+	}
+}
+
+// ring collects the cables that hang together with a place's by planned links.
+func (c *comparison) ring(from Place, seen map[Place]bool) []cable {
+	type sided struct {
+		Place
+		side int
+	}
+	todo := []sided{{from, 0}}
+	var out []cable
+	for len(todo) > 0 {
+		p := todo[0]
+		todo = todo[1:]
+		if seen[p.Place] {
+			continue
+		}
+		q, ok := c.partner[p.Place]
+		if !ok || c.done[p.Place] || c.right(p.Place) {
+			continue
+		}
+		seen[p.Place], seen[q] = true, true
+		var w cable
+		w.end[p.side], w.end[1-p.side] = p.Place, q
+		out = append(out, w)
+		if next, ok := expected(c.f, p.Place); ok {
+			todo = append(todo, sided{next, 1 - p.side})
+		}
+		if next, ok := expected(c.f, q); ok {
+			todo = append(todo, sided{next, p.side})
+		}
+	}
+	return out
+}
+
+// remedy says which plugs to move where: those of the side that has the shorter
+// way to go.
+func (c *comparison) remedy(cables []cable) string {
+	side := 0
+	if c.effort(cables, 1) < c.effort(cables, 0) {
+		side = 1
+	}
+	var moves []string
+	var plugs []Place
+	for _, w := range cables {
+		from, to, ok := c.move(w, side)
+		if !ok {
+			if from, to, ok = c.move(w, 1-side); !ok {
+				moves = append(moves, "pull the cable at "+c.name(from))
+				continue
+			}
+		}
+		plugs = append(plugs, from)
+		moves = append(moves, fmt.Sprintf("move the plug in %s to %s", c.name(from), c.name(to)))
+	}
+	if len(cables) == 2 && len(plugs) == 2 {
+		from, to, _ := c.move(cables[0], side)
+		if from == plugs[0] && to == plugs[1] {
+			return fmt.Sprintf("exchange the plugs in %s and %s", c.name(plugs[0]), c.name(plugs[1]))
+		}
+	}
+	return strings.Join(moves, "; ")
+}
+
+// move says where the plug at one end of a cable belongs: where the other end's
+// should lead.
+func (c *comparison) move(w cable, side int) (from, to Place, ok bool) {
+	to, ok = expected(c.f, w.end[1-side])
+	return w.end[side], to, ok
+}
+
+// effort ranks the sides by how far plugs have to be carried: impossible moves,
+// then nodes to go to, then hosts among them, which have no plugs to spare.
+func (c *comparison) effort(cables []cable, side int) int {
+	var nodes []fabric.NodeID
+	bad, hosts := 0, 0
+	for _, w := range cables {
+		_, to, ok := c.move(w, side)
+		if !ok {
+			bad++
+			continue
+		}
+		for _, n := range []fabric.NodeID{w.end[side].Node, to.Node} {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+				if c.f.Node(n).Tier == fabric.Host {
+					hosts++
+				}
+			}
+		}
+	}
+	return bad<<20 + len(nodes)<<10 + hosts
+}

@@ -1,0 +1,146 @@
+package cabling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/lldp"
+)
+
+// Round collects what switches hear of one check's frames. It is safe for
+// concurrent use.
+type Round struct {
+	f     *fabric.Fabric
+	token lldp.Token
+
+	mu        sync.Mutex
+	heard     map[Heard]bool
+	strangers map[Stranger]bool
+	missing   map[Heard]bool // of those that a healthy fabric hears
+	complete  chan struct{}  // closed when none is missing
+}
+
+// NewRound returns a round whose frames carry the token. Nobody else's are
+// believed to be of it.
+func NewRound(f *fabric.Fabric, token lldp.Token) *Round {
+	r := &Round{
+		f: f, token: token, heard: map[Heard]bool{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
+	}
+	for i := range f.Links() {
+		l := f.Link(fabric.LinkID(i))
+		a, b := At(l.A), At(l.B)
+		r.missing[Heard{b, a}] = true
+		if f.Node(a.Node).Tier != fabric.Host {
+			r.missing[Heard{a, b}] = true
+		}
+	}
+	return r
+}
+
+// In takes a packet that a switch handed over.
+func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
+	w, err := lldp.Parse(in.Frame)
+	if err != nil || w.Ours && w.Token != r.token {
+		return
+	}
+	at := Place{Node: node, Port: in.Port}
+	if in.Port == 0 {
+		at.ID = in.ID
+	}
+	from, known := w.Sender(r.f)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !known {
+		if len(r.strangers) < maxStrangers {
+			r.strangers[Stranger{at, strings.TrimSpace(w.System + " " + w.Port)}] = true
+		}
+		return
+	}
+	h := Heard{At: at, From: At(from)}
+	r.heard[h] = true
+	if r.missing[h] {
+		if delete(r.missing, h); len(r.missing) == 0 {
+			close(r.complete)
+		}
+	}
+}
+
+// maxStrangers bounds what is remembered of frames that anybody may forge.
+const maxStrangers = 4096
+
+// Evidence returns what was heard so far.
+func (r *Round) Evidence() Evidence {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ev Evidence
+	for h := range r.heard {
+		ev.Heard = append(ev.Heard, h)
+	}
+	for s := range r.strangers {
+		ev.Strangers = append(ev.Strangers, s)
+	}
+	return ev
+}
+
+// Sender sends a frame by a port of a switch.
+type Sender func(port fabric.PortNo, frame []byte) error
+
+// again is how often frames are repeated: one may be lost, and a host may not
+// listen yet.
+const again = 250 * time.Millisecond
+
+// Conduct has the switches send, again and again, until everything is heard that
+// a healthy fabric hears, or for so long. It returns the switches that could not
+// send. Each Sender is called by one goroutine at a time.
+func (r *Round) Conduct(ctx context.Context, wait time.Duration, senders map[fabric.NodeID]Sender) (map[fabric.NodeID]error, error) {
+	end := time.NewTimer(wait)
+	defer end.Stop()
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	failed := map[fabric.NodeID]error{}
+	for {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for id, send := range senders {
+			if failed[id] != nil {
+				continue
+			}
+			wg.Go(func() {
+				if err := r.sendAll(id, send); err != nil {
+					mu.Lock()
+					failed[id] = err
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		select {
+		case <-r.complete:
+			return failed, nil
+		case <-end.C:
+			return failed, nil
+		case <-ctx.Done():
+			return failed, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Round) sendAll(id fabric.NodeID, send Sender) error {
+	for p := 1; p <= r.f.Node(id).Ports(); p++ {
+		from := fabric.End{Node: id, Port: fabric.PortNo(p)}
+		frame, err := lldp.Append(nil, r.f, from, r.token)
+		if err != nil {
+			return err
+		}
+		if err := send(from.Port, frame); err != nil {
+			return fmt.Errorf("cabling: port %d: %w", p, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package p4rt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrNoPackets is returned for a program without packet-out and packet-in.
+var ErrNoPackets = errors.New("p4rt: the program takes and gives no packets: its P4Info lacks controller headers packet_out with egress_port and packet_in with ingress_port")
+
+// packetIDs are the numbers of the fields of the controller's packet headers; 0
+// where there is none. They may be absent: no table needs them.
+type packetIDs struct {
+	egress, ingress uint32
+}
+
+func (s *Schema) bindPackets(info *p4config.P4Info) {
+	field := func(header, name string) uint32 {
+		h, err := find(info.GetControllerPacketMetadata(), header)
+		if err != nil {
+			return 0
+		}
+		for _, m := range h.GetMetadata() {
+			if m.GetName() == name {
+				return m.GetId()
+			}
+		}
+		return 0
+	}
+	s.packets = packetIDs{egress: field("packet_out", "egress_port"), ingress: field("packet_in", "ingress_port")}
+}
+
+// PacketOut returns the message that has the switch send a frame by a port.
+func (s *Schema) PacketOut(port fabric.PortNo, frame []byte) (*p4.StreamMessageRequest, error) {
+	if s.packets.egress == 0 || s.packets.ingress == 0 {
+		return nil, ErrNoPackets
+	}
+	id, ok := s.dialect.Ports.ID(port)
+	if !ok {
+		return nil, fmt.Errorf("%w: packet-out: port %d is not mapped; the switch's map has %d ports", ErrEntry, port, s.dialect.Ports.Len())
+	}
+	return &p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Packet{Packet: &p4.PacketOut{
+		Payload:  frame,
+		Metadata: []*p4.PacketMetadata{{MetadataId: s.packets.egress, Value: canonical64(uint64(id))}},
+	}}}, nil
+}
+
+// PacketIn is a packet that a switch handed over.
+type PacketIn struct {
+	ID    uint32        // of the port that it came in at, as the switch knows it
+	Port  fabric.PortNo // as the fabric does; 0: it does not
+	Frame []byte
+}
+
+// PacketIn reads a packet. ok is false when it does not say where it came in.
+func (s *Schema) PacketIn(m *p4.PacketIn) (in PacketIn, ok bool) {
+	for _, md := range m.GetMetadata() {
+		if md.GetMetadataId() != s.packets.ingress || s.packets.ingress == 0 {
+			continue
+		}
+		id, err := parse(md.GetValue(), 16)
+		if err != nil {
+			return in, false
+		}
+		in = PacketIn{ID: uint32(id.Lo), Frame: m.GetPayload()}
+		if p, known := s.dialect.Ports.Port(in.ID); known {
+			in.Port = p
+		}
+		return in, true
+	}
+	return in, false
+}
+
+// Packets is a stream to one switch by which packets are sent and taken, for a
+// caller that has no [Session].
+type Packets struct {
+	schema *Schema
+	stream p4.P4Runtime_StreamChannelClient
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// ErrHeld is wrapped when another controller is primary: a switch takes packets
+// from its primary only.
+var ErrHeld = errors.New("p4rt: another controller is primary")
+
+// OpenPackets bids for a switch with an election id, and returns the stream once it
+// is primary. in is called for every packet, on a goroutine of its own, until
+// [Packets.Close]. The stream outlives ctx.
+func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, w Writer, in func(PacketIn)) (*Packets, error) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel) // until the bid is answered
+	p := &Packets{schema: schema, cancel: cancel, done: make(chan struct{})}
+	err := p.open(whole, client, w)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		for {
+			m, err := p.stream.Recv()
+			if err != nil {
+				return // Close, or the switch is gone: it hears nothing more
+			}
+			if packet, ok := schema.PacketIn(m.GetPacket()); ok {
+				in(packet)
+			}
+		}
+	}()
+	return p, nil
+}
+
+func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer) (err error) {
+	if p.stream, err = client.StreamChannel(ctx); err != nil {
+		return fmt.Errorf("p4rt: opening the stream: %w", err)
+	}
+	bid := &p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: w.DeviceID, ElectionId: w.ElectionID},
+	}}
+	if err := p.stream.Send(bid); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("p4rt: bidding: %w", err)
+	}
+	for {
+		m, err := p.stream.Recv()
+		switch {
+		case status.Code(err) == codes.InvalidArgument:
+			return fmt.Errorf("%w: its election id is ours: %w", ErrHeld, err)
+		case err != nil:
+			return fmt.Errorf("p4rt: bidding: %w", err)
+		}
+		if a := m.GetArbitration(); a != nil {
+			if code := codes.Code(a.GetStatus().GetCode()); code != codes.OK {
+				return fmt.Errorf("%w, with election id %v", ErrHeld, electionOf(a.GetElectionId()))
+			}
+			return nil
+		}
+	}
+}
+
+// Send sends a frame by a port. It must not be called concurrently.
+func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
+	m, err := p.schema.PacketOut(port, frame)
+	if err != nil {
+		return err
+	}
+	if err := p.stream.Send(m); err != nil {
+		return fmt.Errorf("p4rt: packet-out: %w", err)
+	}
+	return nil
+}
+
+// Close ends the stream, and waits until no packet is handed over any more.
+func (p *Packets) Close() {
+	p.cancel()
+	<-p.done
+}

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package neighbour
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Socket is an interface's LLDP.
+type Socket struct{}
+
+// Open returns an error: packet sockets are Linux's.
+func Open(string) (*Socket, error) {
+	return nil, errors.New("neighbour: there are packet sockets on Linux only")
+}
+
+// Run does nothing.
+func (*Socket) Run(context.Context, *fabric.Fabric, fabric.NodeID, *slog.Logger) error { return nil }
