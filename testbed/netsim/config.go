@@ -60,6 +60,18 @@ type Config struct {
 	// hash.
 	Tracer Tracer
 
+	// Cores is how many parts of the network are simulated side by side, each on a
+	// goroutine of its own, with the same result as one; 0 is 1. There are fewer
+	// if the fabric has fewer ToRs, and one with a Tracer or ToCPU or where a link
+	// between parts takes no time.
+	Cores int
+
+	// MayStop, if set, is asked with several Cores, while all are at rest, whether
+	// anything that happens up to a time might call [Network.Stop]. If so, the
+	// network goes on by one core, so that it ends at the very event. Where it is
+	// not set, or wrong, it ends up to [Network.Lookahead] later.
+	MayStop func(by fabric.Time) bool
+
 	// SkipEventHash saves the cost of [Network.EventHash].
 	SkipEventHash bool
 }

@@ -95,7 +95,17 @@ type Totals struct {
 
 // Totals returns the totals up to now.
 func (n *Network) Totals() Totals {
-	t := n.region.totals
-	t.InFlight = int64(n.region.pool.inUse)
+	var t Totals
+	for _, r := range n.regions {
+		t.Created += r.totals.Created
+		t.Delivered += r.totals.Delivered
+		t.DeliveredPayload += r.totals.DeliveredPayload
+		t.ToCPU += r.totals.ToCPU
+		t.Lost += r.totals.Lost
+		for reason, count := range r.totals.Dropped {
+			t.Dropped[reason] += count
+		}
+		t.InFlight += int64(r.pool.inUse)
+	}
 	return t
 }

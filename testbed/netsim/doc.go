@@ -51,8 +51,38 @@
 // have grown. A pipeline that is [InPlace] takes most packets through a switch
 // where they lie.
 //
+// # Several cores
+//
+// With [Config.Cores] the fabric is split into regions, runs of neighbouring
+// ToRs with their hosts and pods, that are simulated side by side, each with its
+// own clock, event queue and packets. What leaves a region takes at least a
+// link's propagation to have an effect in another, the look-ahead
+// ([Network.Lookahead]). So all regions run through a window of time of that
+// length on their own, wait for each other, exchange the packets that crossed,
+// and begin the next. Since the order of events does not depend on when they
+// were pushed, every region does exactly what one core would have done.
+//
+// A window ends where a function of [Network.At] is due: these may touch
+// everything, so all regions are at rest then. A function that concerns one node
+// goes to [Network.AtNode] instead and runs in the node's region. From within
+// events of a node, whatever else is shared is touched by way of
+// [Network.Serially] only: it runs at once on one core, and after the window
+// else, in the order of events, which the regions keep a journal for. The
+// sequence numbers of control functions come from there too.
+//
+// The end of a run is an event like any other ([Network.Stop]), and nothing may
+// happen after it that would not have happened on one core. [Config.MayStop]
+// tells when it is near; from then on one goroutine takes the events of all
+// regions in turn.
+//
+// To find a difference between one core and several: [Progress] tells which has
+// more events, a [JSONL] of one core what happens when; the race detector finds
+// what is touched past Serially.
+//
 // # Goroutines
 //
-// A Network belongs to one goroutine, the one that calls Run; the hooks run on
-// it. Only [Network.Progress] and [Network.Stop] may be called from others.
+// A Network belongs to one goroutine, the one that calls Run; hooks run on it.
+// With several regions, endpoints, pipelines and functions of AtNode run on the
+// goroutine of their node's region, all others while no region runs. Only
+// [Network.Progress] and [Network.Stop] may be called at any time.
 package netsim

@@ -113,11 +113,11 @@ func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail
 }
 
 // recordControl notes that a control function runs.
-func (r *region) recordControl(sequence uint32) {
-	if r.logs != nil {
-		b := r.logs[len(r.logs)-1].next()
+func (n *Network) recordControl(at fabric.Time, sequence uint32) {
+	if n.logs != nil {
+		b := n.logs[len(n.logs)-1].next()
 		clear(b)
-		binary.BigEndian.PutUint64(b, uint64(r.now))
+		binary.BigEndian.PutUint64(b, uint64(at))
 		binary.BigEndian.PutUint32(b[8:], uint32(recordControl)<<24)
 		binary.BigEndian.PutUint32(b[12:], sequence)
 	}

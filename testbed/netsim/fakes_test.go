@@ -256,14 +256,16 @@ func (w *world) checkConservation(t interface {
 	onLinks, queued := int64(0), int64(0)
 	for i := range w.dirs {
 		d := &w.dirs[i]
-		for id := w.arrivals[i].flight.head; id != 0; id = w.region.pool.at(id).next {
+		pool := &w.regionOf(w.arrivals[i].to.Node).pool
+		for id := w.arrivals[i].flight.head; id != 0; id = pool.at(id).next {
 			onLinks++
 		}
+		pool = &w.regionOf(d.from.Node).pool
 		for c := range d.queues.lists {
 			bytes := int32(0)
-			for id := d.queues.lists[c].head; id != 0; id = w.region.pool.at(id).next {
+			for id := d.queues.lists[c].head; id != 0; id = pool.at(id).next {
 				queued++
-				bytes += w.region.pool.at(id).length
+				bytes += pool.at(id).length
 			}
 			if bytes != d.queues.bytes[c] {
 				t.Errorf("%s: class %d holds %d bytes, says %d", w.DirName(LinkDir(i)), c, bytes, d.queues.bytes[c])

@@ -47,7 +47,7 @@ type host struct {
 // something to send. It may be called before the run and from everything that
 // runs within it; the endpoint is not asked before the caller returns.
 func (n *Network) Wake(id fabric.NodeID) {
-	r := &n.region
+	r := n.regionOf(id)
 	if id == r.receiving {
 		return // will be asked when Receive returns
 	}

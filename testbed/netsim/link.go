@@ -42,6 +42,7 @@ type direction struct {
 	ready     bool // a ready event is pending
 	down      bool
 	from      fabric.End
+	far       *region // where it leads to; nil: the region it comes from
 	rate      fabric.Rate
 	queues    port
 	counters  LinkCounters
@@ -88,12 +89,11 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 		return
 	}
 	p.at = d.busyUntil + d.delay
-	a := &r.arrivals[dir]
-	a.flight.push(&r.pool, id, p)
-	if !a.armed {
-		a.armed = true
-		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+	if d.far != nil {
+		r.cross(d.far, dir, id, p)
+		return
 	}
+	r.fly(dir, id, p)
 }
 
 // arrive handles an arrival event: the oldest packet on the wire has arrived,
@@ -135,14 +135,14 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			continue
 		}
 		d.down = true
-		r := &n.region
-		r.record(RecordCut, d.from.Node, dir, 0, nil)
-		for a := &n.arrivals[dir]; a.flight.head != 0; {
+		n.regionOf(d.from.Node).record(RecordCut, d.from.Node, dir, 0, nil)
+		a := &n.arrivals[dir]
+		for r := n.regionOf(a.to.Node); a.flight.head != 0; {
 			id, p := a.flight.pop(&r.pool)
 			r.lose(dir, d, id, p)
 		}
 		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(r.now, dir, false)
+			n.cfg.LinkChanged(n.Now(), dir, false)
 		}
 	}
 }
@@ -155,9 +155,9 @@ func (n *Network) Restore(dirs ...LinkDir) {
 			continue
 		}
 		d.down = false
-		n.region.record(RecordRestore, d.from.Node, dir, 0, nil)
+		n.regionOf(d.from.Node).record(RecordRestore, d.from.Node, dir, 0, nil)
 		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(n.region.now, dir, true)
+			n.cfg.LinkChanged(n.Now(), dir, true)
 		}
 	}
 }

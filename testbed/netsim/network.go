@@ -3,7 +3,9 @@ package netsim
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -20,8 +22,20 @@ type Network struct {
 	switches []switchNode
 	logs     []eventLog // per node; the last is the control functions'
 
-	region   region
-	sequence uint32 // of the next control function
+	// regions are simulated side by side if there are several. world has the
+	// control functions that belong to no node; it is the region if there is one.
+	regions   []*region
+	world     *region
+	all       []*region // regions, and world if it is none of them
+	owner     []uint8   // region by node
+	lookahead fabric.Time
+	sequence  uint32 // of the next control function
+
+	// Of several regions:
+	now      fabric.Time // while they are at rest
+	by       fabric.Time // end of the last window
+	parity   int         // where they put what crosses
+	settling bool        // in a function of Serially after a window
 
 	stop     atomic.Bool
 	progress struct{ now, events, hops atomic.Int64 }
@@ -46,7 +60,24 @@ func New(c Config) (*Network, error) {
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
-	n.region = n.newRegion()
+	cores := c.Cores
+	if c.Tracer != nil || c.ToCPU != nil {
+		cores = 1 // both see events as they happen
+	}
+	var count int
+	if n.owner, count = split(f, cores); lookahead(f, n.owner) < 1 {
+		n.owner, count = split(f, 1)
+	}
+	n.lookahead = lookahead(f, n.owner)
+	for i := range count {
+		n.regions = append(n.regions, n.newRegion(i, count))
+	}
+	if n.world = n.regions[0]; count > 1 {
+		n.world = n.newRegion(count, 0)
+	}
+	if n.all = slices.Clone(n.regions); count > 1 {
+		n.all = append(n.all, n.world)
+	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
 		for _, e := range []struct {
@@ -56,6 +87,9 @@ func New(c Config) (*Network, error) {
 			d := &n.dirs[e.d]
 			d.from, d.rate, d.delay = e.from, l.Rate, l.Delay
 			d.perByte = perByte(l.Rate)
+			if from, to := n.regionOf(e.from.Node), n.regionOf(e.to.Node); from != to {
+				d.far = to
+			}
 			n.arrivals[e.d].to = e.to
 			n.arrivals[e.d].toHost = f.Node(e.to.Node).Tier == fabric.Host
 		}
@@ -72,9 +106,9 @@ func New(c Config) (*Network, error) {
 	return n, nil
 }
 
-func (n *Network) newRegion() region {
-	r := region{
-		net: n, cfg: &n.cfg, fab: n.fab,
+func (n *Network) newRegion(index, count int) *region {
+	r := &region{
+		net: n, cfg: &n.cfg, fab: n.fab, index: index, sent: math.MaxInt64,
 		overhead:  int64(n.cfg.Overhead),
 		buffer:    int64(n.cfg.Buffer),
 		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),
@@ -82,6 +116,9 @@ func (n *Network) newRegion() region {
 		cellShift: -1,
 		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,
 		receiving: -1,
+	}
+	for i := range r.out {
+		r.out[i] = make([][]crossing, count)
 	}
 	if n.cfg.Cell&(n.cfg.Cell-1) == 0 {
 		r.cellShift = bits.TrailingZeros(uint(n.cfg.Cell))
@@ -106,15 +143,25 @@ func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 	n.Wake(node)
 }
 
-// Now returns the simulated time.
-func (n *Network) Now() fabric.Time { return n.region.now }
+func (n *Network) regionOf(node fabric.NodeID) *region { return n.regions[n.owner[node]] }
 
-// At runs f at a time, before that picosecond's packets; functions for the same
-// time run in the order in which At was called. A time that has passed means
-// now. It may be called from hooks and from other control functions.
-func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
-	n.region.controls.push(&control{max(at, n.region.now), n.sequence, f})
-	n.sequence++
+// Regions returns how many parts of the network are simulated side by side.
+func (n *Network) Regions() int { return len(n.regions) }
+
+// Region returns which of them a node belongs to.
+func (n *Network) Region(node fabric.NodeID) int { return int(n.owner[node]) }
+
+// Lookahead returns how long each window is for which regions run side by side;
+// math.MaxInt64 if there is one region.
+func (n *Network) Lookahead() fabric.Time { return n.lookahead }
+
+// Now returns the simulated time. Events of a node are told their time: where
+// there are several regions they must not ask for it.
+func (n *Network) Now() fabric.Time {
+	if len(n.regions) == 1 {
+		return n.regions[0].now
+	}
+	return n.now
 }
 
 // complete reports which node lacks what it needs.
@@ -145,7 +192,10 @@ func (n *Network) Run(ctx context.Context, until fabric.Time) error {
 		return err
 	}
 	defer n.publish()
-	r := &n.region
+	if len(n.regions) > 1 {
+		return n.runRegions(ctx, until)
+	}
+	r := n.regions[0]
 	for {
 		if r.events%progressEvery == 0 {
 			n.publish()
@@ -181,9 +231,13 @@ type Progress struct {
 }
 
 func (n *Network) publish() {
-	n.progress.now.Store(int64(n.region.now))
-	n.progress.events.Store(n.region.events)
-	n.progress.hops.Store(n.region.hops)
+	events, hops := int64(0), int64(0)
+	for _, r := range n.all {
+		events, hops = events+r.events, hops+r.hops
+	}
+	n.progress.now.Store(int64(n.Now()))
+	n.progress.events.Store(events)
+	n.progress.hops.Store(hops)
 }
 
 // Progress returns how far the run has come, at most some thousand events ago.

@@ -38,6 +38,9 @@ func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 	if c.SnapLen <= 0 {
 		c.SnapLen = MaxPacket
 	}
+	if len(n.regions) > 1 {
+		return fmt.Errorf("%w: Cores: a capture is written by one", ErrConfig)
+	}
 	t := &tap{TapConfig: c, w: pcapgo.NewWriterNanos(w)}
 	if err := t.w.WriteFileHeader(uint32(c.SnapLen), layers.LinkTypeEthernet); err != nil {
 		return fmt.Errorf("netsim: capture of %s: %w", n.fab.LinkName(link), err)

@@ -158,6 +158,14 @@ func (q *queue) peek() (at fabric.Time, ok bool) {
 	return q.near[0].at, true
 }
 
+// first returns the next event. ok is false when there is none.
+func (q *queue) first() (e event, ok bool) {
+	if len(q.near) == 0 && !q.advance() {
+		return e, false
+	}
+	return q.near[0], true
+}
+
 // pop takes the next event; there must be one.
 func (q *queue) pop() event {
 	if len(q.near) == 0 {

@@ -17,7 +17,10 @@ type region struct {
 	topClass  uint8
 	cellShift int // log2 of the cell, -1 if it is no power of two
 
+	index    int
 	now      fabric.Time
+	tie      uint64   // of the event that is carried out
+	by       *control // the control function that is carried out; nil: none is
 	queue    queue
 	controls controls
 	pool     pool
@@ -32,6 +35,14 @@ type region struct {
 	copies     []Copy // scratch of forward
 	inPipeline bool
 	receiving  fabric.NodeID // host in Receive, or -1
+
+	// Beside other regions:
+	beside    bool            // in a window
+	out       [2][][]crossing // by parity of the window and region
+	sent      fabric.Time     // when the first of what crossed in the window arrives
+	journal   []entry
+	settled   int    // of the journal
+	scheduled uint32 // control functions, in the window
 
 	totals Totals
 	hops   int64
@@ -53,8 +64,13 @@ func (r *region) step(by fabric.Time) bool {
 	if !ok || at > by {
 		return false
 	}
-	e := r.queue.pop()
-	r.now = at
+	r.packet(r.queue.pop())
+	return true
+}
+
+// packet carries out an event of a port or a host.
+func (r *region) packet(e event) {
+	r.now, r.tie = e.at, e.tie
 	r.events++
 	switch e.kind() {
 	case eventArrive:
@@ -64,15 +80,19 @@ func (r *region) step(by fabric.Time) bool {
 	default:
 		r.poll(fabric.NodeID(e.entity()))
 	}
-	return true
 }
 
 // control runs a control function.
 func (r *region) control(c *control) {
-	r.now = c.at
+	r.now, r.by = c.at, c
 	r.events++
-	r.recordControl(c.sequence)
+	if r.beside {
+		r.note(entryRan, c, nil)
+	} else {
+		r.net.recordControl(c.at, c.sequence)
+	}
 	c.f(c.at)
+	r.by = nil
 }
 
 // next returns when the next event is due. ok is false when there is none.

@@ -313,7 +313,7 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 		return fmt.Errorf("%w: %d real bytes of %d at %s; the most is %d of %d", ErrPacket,
 			len(data), length, n.fab.Name(node), MaxHeader, MaxPacket)
 	}
-	r := &n.region
+	r := n.regionOf(node)
 	if r.inPipeline {
 		return fmt.Errorf("%w: injected at %s from ToCPU; schedule it with At instead", ErrPacket, n.fab.Name(node))
 	}

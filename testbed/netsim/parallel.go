@@ -1,0 +1,275 @@
+package netsim
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// runRegions is Run for several regions: windows of time, in which they run side
+// by side, between moments in which the network is at rest.
+func (n *Network) runRegions(ctx context.Context, until fabric.Time) error {
+	t := n.gather()
+	defer t.disperse()
+	defer n.align()
+	for {
+		n.publish()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if n.stop.Load() {
+			n.stop.Store(false)
+			return n.failure()
+		}
+		at, ok := n.nextEvent()
+		if !ok || at > until {
+			if ok {
+				n.now = max(n.now, until)
+			}
+			return n.failure()
+		}
+		by := min(at+n.lookahead-1, until)
+		if len(n.world.controls) > 0 {
+			if n.world.controls[0].at == at {
+				n.rest()
+				n.runControls(at)
+				continue
+			}
+			by = min(by, n.world.controls[0].at-1)
+		}
+		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
+			t.window(by)
+			n.settle()
+		} else if n.rest(); !n.inTurn(ctx, until) {
+			continue // to find out why
+		}
+		if err := n.failure(); err != nil {
+			return err
+		}
+	}
+}
+
+// nextEvent returns when the next event is due. ok is false when there is none.
+func (n *Network) nextEvent() (at fabric.Time, ok bool) {
+	at = math.MaxInt64
+	for _, r := range n.regions {
+		if next, some := r.next(); some {
+			at, ok = min(at, next), true
+		}
+		if r.sent < math.MaxInt64 {
+			at, ok = min(at, r.sent), true
+		}
+	}
+	if len(n.world.controls) > 0 {
+		at, ok = min(at, n.world.controls[0].at), true
+	}
+	return at, ok
+}
+
+// rest lands what is between regions.
+func (n *Network) rest() {
+	for _, r := range n.regions {
+		r.land(0)
+		r.land(1)
+	}
+	for _, r := range n.regions {
+		r.sent = math.MaxInt64
+	}
+}
+
+// align ends a run: all regions are at one time.
+func (n *Network) align() {
+	n.rest()
+	for _, r := range n.regions {
+		n.now = max(n.now, r.now)
+	}
+	n.setNow(n.now)
+}
+
+func (n *Network) setNow(now fabric.Time) {
+	n.now = now
+	for _, r := range n.regions {
+		r.now = now
+	}
+}
+
+func (n *Network) failure() error {
+	for _, r := range n.regions {
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// runControls runs the control functions of a time, the world's and the nodes',
+// in sequence.
+func (n *Network) runControls(at fabric.Time) {
+	n.setNow(at)
+	for !n.stop.Load() {
+		first := n.firstControl()
+		if first == nil || first.controls[0].at > at {
+			return
+		}
+		first.control(first.controls.pop())
+	}
+}
+
+// firstControl returns what has the next control function; nil: nothing.
+func (n *Network) firstControl() *region {
+	var first *region
+	for _, r := range n.all {
+		if len(r.controls) > 0 && (first == nil || r.controls[0].before(first.controls[0])) {
+			first = r
+		}
+	}
+	return first
+}
+
+// inTurn runs the network on this goroutine alone, one event at a time in the
+// order of one queue. It reports false when it was stopped or nothing is left.
+func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
+	for count := 1; ; count++ {
+		if count%progressEvery == 0 {
+			n.publish()
+			if ctx.Err() != nil {
+				return true
+			}
+		}
+		if n.stop.Load() {
+			return false
+		}
+		first, at := n.firstControl(), fabric.Time(math.MaxInt64)
+		if first != nil {
+			at = first.controls[0].at
+		}
+		var packets *region
+		least := event{at: at}
+		for _, r := range n.regions {
+			if e, ok := r.queue.first(); ok && e.before(least) {
+				packets, least = r, e
+			}
+		}
+		switch {
+		case least.at > until || packets == nil && first == nil:
+			return false
+		case packets != nil:
+			n.now = least.at
+			packets.packet(packets.queue.pop())
+		default:
+			n.setNow(at)
+			first.control(first.controls.pop())
+		}
+		if n.failure() != nil {
+			return true
+		}
+	}
+}
+
+// team is the goroutines that simulate regions: the caller of Run has the first,
+// each other one of its own.
+type team struct {
+	n       *Network
+	by      fabric.Time // of the window; negative: the end
+	began   atomic.Int64
+	members []member
+	wait    sync.WaitGroup
+}
+
+// member is one of the other goroutines.
+type member struct {
+	_      [64]byte // members do not share cache lines
+	ended  atomic.Int64
+	asleep atomic.Bool
+	wake   chan struct{}
+	_      [64]byte
+}
+
+// A goroutine that waits for another spins, for a window is short, yields when
+// that takes long, and sleeps in the end.
+const (
+	spins  = 20_000
+	yields = 200
+)
+
+func (n *Network) gather() *team {
+	t := &team{n: n, members: make([]member, len(n.regions)-1)}
+	for i := range t.members {
+		t.members[i].wake = make(chan struct{}, 1)
+		t.wait.Go(func() { t.serve(&t.members[i], n.regions[i+1]) })
+	}
+	return t
+}
+
+// disperse ends the goroutines.
+func (t *team) disperse() {
+	t.by = -1
+	t.begin()
+	t.wait.Wait()
+}
+
+func (t *team) begin() {
+	t.began.Add(1)
+	for i := range t.members {
+		if m := &t.members[i]; m.asleep.CompareAndSwap(true, false) {
+			m.wake <- struct{}{}
+		}
+	}
+}
+
+// window has all regions run up to a time, that included.
+func (t *team) window(by fabric.Time) {
+	n := t.n
+	n.parity ^= 1
+	n.by, t.by = by, by
+	for _, r := range n.regions {
+		r.beside, r.sent = true, math.MaxInt64
+	}
+	t.begin()
+	n.regions[0].window(by)
+	window := t.began.Load()
+	for i := range t.members {
+		for tries := 0; t.members[i].ended.Load() != window; tries++ {
+			if tries > spins {
+				runtime.Gosched()
+			}
+		}
+	}
+	for _, r := range n.regions {
+		r.beside = false
+	}
+}
+
+func (r *region) window(by fabric.Time) {
+	r.land(r.net.parity ^ 1)
+	for r.err == nil && r.step(by) {
+	}
+}
+
+// serve simulates a region's windows.
+func (t *team) serve(m *member, r *region) {
+	for window := int64(1); ; window++ {
+		for tries := 0; t.began.Load() < window; tries++ {
+			switch {
+			case tries < spins:
+			case tries < spins+yields:
+				runtime.Gosched()
+			default:
+				m.asleep.Store(true)
+				if t.began.Load() >= window && m.asleep.CompareAndSwap(true, false) {
+					break
+				}
+				<-m.wake
+			}
+		}
+		if t.by < 0 {
+			return
+		}
+		r.window(t.by)
+		m.ended.Store(window)
+	}
+}
