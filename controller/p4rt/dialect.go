@@ -1,6 +1,7 @@
 package p4rt
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,11 +19,15 @@ type Dialect struct {
 	Lacks []controller.Table
 	// CloneBytes and CloneClass stand where the core sets none.
 	CloneBytes, CloneClass int
+	// CloneSession is the only clone session of a switch whose program overrides
+	// the session's port: the first port's stands for those of all mapped ports.
+	CloneSession uint32
 }
 
 // NewDialect returns the dialect of a switch of the kind.
 func NewDialect(p *targets.Profile, ports *targets.PortMap) Dialect {
-	return Dialect{Ports: ports, Lacks: p.Lacks, CloneBytes: p.CloneBytes, CloneClass: p.CloneClass}
+	return Dialect{Ports: ports, Lacks: p.Lacks, CloneBytes: p.CloneBytes, CloneClass: p.CloneClass,
+		CloneSession: p.CloneSession}
 }
 
 // In returns the schema for one switch of the program.
@@ -51,7 +56,7 @@ func (d *Dialect) outward(e controller.Entry) (controller.Entry, error) {
 			return 0, fmt.Errorf("port %d is not mapped; the switch's map has %d ports", p, d.Ports.Len())
 		}
 		return uint64(id), nil
-	}, [2]uint64{}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)})
+	}, [2]uint64{}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, d.soleSession)
 }
 
 // inward returns the entry with the fabric's port numbers.
@@ -66,18 +71,37 @@ func (d *Dialect) inward(e controller.Entry) (controller.Entry, error) {
 			}
 		}
 		return 0, fmt.Errorf("port %d is none of the switch's map", id)
-	}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, [2]uint64{})
+	}, [2]uint64{uint64(d.CloneBytes), uint64(d.CloneClass)}, [2]uint64{}, d.firstSession)
+}
+
+// firstPortSession is the fabric's session that the only one of a switch carries.
+const firstPortSession = controller.CloneSessions + 1
+
+// soleSession and firstSession return the number of the switch's only session for
+// that of the first port, and the other way round.
+func (d *Dialect) soleSession(session uint64) (uint64, bool) {
+	return uint64(d.CloneSession), session == firstPortSession
+}
+
+func (d *Dialect) firstSession(session uint64) (uint64, bool) {
+	return firstPortSession, session == uint64(d.CloneSession)
 }
 
 // translate replaces every port of an entry, and a clone session's length and
-// class if they are from.
-func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error), from, to [2]uint64) (controller.Entry, error) {
+// class if they are from. Where there is but one session, sole translates it.
+func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error), from, to [2]uint64,
+	sole func(uint64) (uint64, bool)) (controller.Entry, error) {
 	fail := func(err error) (controller.Entry, error) {
 		return controller.Entry{}, fmt.Errorf("%w: %v: %w", ErrEntry, e, err)
 	}
 	var err error
 	out := e
 	switch l := e.Table.Layout(); {
+	case e.Table == controller.CloneSession && d.CloneSession != 0:
+		var ok bool
+		if out.Value.Lo, ok = sole(e.Value.Lo); !ok {
+			return fail(errors.New("not the only session"))
+		}
 	case e.Table == controller.CloneSession:
 		if e.Value.Lo < controller.CloneSessions {
 			return fail(fmt.Errorf("a session below %d", controller.CloneSessions))
@@ -117,29 +141,35 @@ func (d *Dialect) translate(e controller.Entry, port func(uint64) (uint64, error
 	return out, nil
 }
 
-// complete appends to what a switch holds the tables that it does without.
+// complete appends to what a switch holds the tables, and the clone sessions, that
+// it does without.
 func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
-	if !s.lacks(controller.PortOfUplink) {
-		return entries
-	}
 	for _, e := range entries {
-		if e.Table != controller.UplinkOfPort || e.Action != controller.SetUplinkIndex {
-			continue
+		switch {
+		case s.lacks(controller.PortOfUplink) && e.Table == controller.UplinkOfPort && e.Action == controller.SetUplinkIndex:
+			back := controller.Entry{
+				Key:    controller.Key{Table: controller.PortOfUplink, Value: controller.Value{Lo: e.Args[0]}},
+				Action: controller.TakeUplink,
+			}
+			back.Args[0] = e.Value.Lo
+			entries = append(entries, back)
+		case s.dialect.CloneSession != 0 && e.Table == controller.CloneSession:
+			for p := 2; p <= s.dialect.Ports.Len(); p++ {
+				e.Value.Lo, e.Args[0] = controller.CloneSessions+uint64(p), uint64(p)
+				entries = append(entries, e)
+			}
 		}
-		back := controller.Entry{
-			Key:    controller.Key{Table: controller.PortOfUplink, Value: controller.Value{Lo: e.Args[0]}},
-			Action: controller.TakeUplink,
-		}
-		back.Args[0] = e.Value.Lo
-		entries = append(entries, back)
 	}
 	return entries
 }
 
-// known returns the updates of tables that the switch has.
+// known returns the updates of the tables and clone sessions that the switch has.
 func (s *Schema) known(updates []controller.Update) []controller.Update {
-	if len(s.dialect.Lacks) == 0 {
+	if len(s.dialect.Lacks) == 0 && s.dialect.CloneSession == 0 {
 		return updates
 	}
-	return slices.DeleteFunc(slices.Clone(updates), func(u controller.Update) bool { return s.lacks(u.Entry.Table) })
+	return slices.DeleteFunc(slices.Clone(updates), func(u controller.Update) bool {
+		other := s.dialect.CloneSession != 0 && u.Entry.Table == controller.CloneSession && u.Entry.Value.Lo != firstPortSession
+		return other || s.lacks(u.Entry.Table)
+	})
 }

@@ -45,6 +45,9 @@ type Profile struct {
 	// CloneBytes is how much of a packet a clone session is to keep, 0 for all,
 	// where the target takes a length at all.
 	CloneBytes int
+	// CloneSession is the number of the only clone session, of which the program
+	// overrides the port; 0: a session for each port.
+	CloneSession uint32
 	// CloneClass is the class of service of clones; 0 where the target takes none.
 	CloneClass int
 	// QueueUnit is the bytes that one step of the queue depth stands for; 0: as
@@ -76,6 +79,10 @@ const (
 // IPv6, UDP, BTH and the mirror's own header.
 const quenchClone = 14 + 4 + 40 + 8 + 12 + 14
 
+// t2naSession is the mirror session of quenches on Tofino 2, whose numbers have 8
+// bits: see mirror_quench in tna/ingress.p4.
+const t2naSession = 1
+
 // profiles are made anew for every caller: nothing here is shared.
 func profiles() []Profile {
 	chipLacks := []controller.Table{controller.PortOfUplink}
@@ -101,7 +108,7 @@ func profiles() []Profile {
 		},
 		{
 			Name: "stratum-tofino2", Program: T2NA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, QueueUnit: tofino2Cell, NeedsPorts: true,
+			CloneBytes: quenchClone, CloneSession: t2naSession, QueueUnit: tofino2Cell, NeedsPorts: true,
 			GNMI: GNMI{OnChange: true, Wildcard: true},
 		},
 		{
