@@ -42,6 +42,8 @@ type Config struct {
 	Classes int          // queues per port; a packet of priority p joins queue min(p, Classes-1)
 	Cell    int          // bytes per unit of the queue depths the pipeline sees
 
+	PFC PFC // off unless Xoff or Alpha is set
+
 	// Overhead is added to the wire bytes of every packet: 24 for Ethernet's
 	// FCS, preamble and gap. Negative values imitate simulators that count
 	// fewer header bytes than a frame has. Default 0.
@@ -117,6 +119,9 @@ func (c Config) Validate() error {
 		return fail("Overhead", "%d bytes is outside -64 to %d", d.Overhead, 1<<16)
 	case c.Fabric.Links() > 1<<(entityBits-2):
 		return fail("Fabric", "%d links; the most is %d", c.Fabric.Links(), 1<<(entityBits-2))
+	}
+	if field, err := d.PFC.validate(c.Fabric, d.Buffer, d.Classes); err != nil {
+		return fail(field, "%v", err)
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ type LinkCounters struct {
 	FirstLost   fabric.Time
 	LastLost    fabric.Time // meaningful, as FirstLost, if Lost > 0
 
+	Pauses int64       // times that the far end had the sender pause
+	Paused fabric.Time // for how long in all, pauses that go on apart
+
 	MaxQueue  int64   // most bytes of class 0 that waited
 	MeanQueue float64 // bytes of class 0, over all time so far
 }
@@ -55,6 +58,9 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 	c.MaxQueue = int64(d.queues.maxBytes)
 	c.MeanQueue = d.queues.mean(n.Now())
 	c.Arrived = n.arrivals[dir].arrived
+	if n.flow != nil {
+		c.Pauses, c.Paused = n.flow.senders[dir].pauses, n.flow.senders[dir].rested
+	}
 	return c
 }
 
@@ -82,12 +88,13 @@ func (n *Network) SwitchCounters(node fabric.NodeID) SwitchCounters {
 }
 
 // Totals accounts for every packet there has been: Created is the sum of
-// Delivered, ToCPU, Lost, the Dropped and InFlight.
+// Delivered, ToCPU, Pauses, Lost, the Dropped and InFlight.
 type Totals struct {
 	Created          int64 // sent by hosts, injected, cloned or replicated
 	Delivered        int64 // to hosts
 	DeliveredPayload int64 // bytes
 	ToCPU            int64
+	Pauses           int64                 // pause frames that arrived
 	Lost             int64                 // to cut links
 	Dropped          [numDropReasons]int64 // by DropReason
 	InFlight         int64                 // on links and in queues now
@@ -101,6 +108,7 @@ func (n *Network) Totals() Totals {
 		t.Delivered += r.totals.Delivered
 		t.DeliveredPayload += r.totals.DeliveredPayload
 		t.ToCPU += r.totals.ToCPU
+		t.Pauses += r.totals.Pauses
 		t.Lost += r.totals.Lost
 		for reason, count := range r.totals.Dropped {
 			t.Dropped[reason] += count

@@ -41,6 +41,7 @@ type direction struct {
 	delay     fabric.Time
 	ready     bool // a ready event is pending
 	down      bool
+	paused    uint8 // classes, a bit each, that may not send
 	from      fabric.End
 	far       *region // where it leads to; nil: the region it comes from
 	rate      fabric.Rate
@@ -84,7 +85,7 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	if d.tap != nil {
 		r.capture(d, p)
 	}
-	if d.down || d.gray != nil && d.gray.takes() {
+	if d.down || d.gray != nil && p.pause == 0 && d.gray.takes() {
 		r.lose(dir, d, id, p)
 		return
 	}
@@ -119,6 +120,11 @@ func (r *region) arrive(dir LinkDir) {
 	}
 	r.hops++
 	a.arrived++
+	if p.pause != 0 {
+		r.heedPause(dir, id, p)
+		return
+	}
+	p.from = dir
 	if a.toHost {
 		r.deliver(a.to.Node, id, p)
 		return
@@ -155,6 +161,7 @@ func (n *Network) Restore(dirs ...LinkDir) {
 			continue
 		}
 		d.down = false
+		n.unpause(dir)
 		n.regionOf(d.from.Node).record(RecordRestore, d.from.Node, dir, 0, nil)
 		if n.cfg.LinkChanged != nil {
 			n.cfg.LinkChanged(n.Now(), dir, true)

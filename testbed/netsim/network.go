@@ -20,7 +20,8 @@ type Network struct {
 	arrivals []arrival // by direction
 	hosts    []host
 	switches []switchNode
-	logs     []eventLog // per node; the last is the control functions'
+	flow     *flowControl // nil: no PFC
+	logs     []eventLog   // per node; the last is the control functions'
 
 	// regions are simulated side by side if there are several. world has the
 	// control functions that belong to no node; it is the region if there is one.
@@ -60,6 +61,7 @@ func New(c Config) (*Network, error) {
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
+	n.flow = newFlowControl(c)
 	cores := c.Cores
 	if c.Tracer != nil || c.ToCPU != nil {
 		cores = 1 // both see events as they happen
@@ -108,7 +110,7 @@ func New(c Config) (*Network, error) {
 
 func (n *Network) newRegion(index, count int) *region {
 	r := &region{
-		net: n, cfg: &n.cfg, fab: n.fab, index: index, sent: math.MaxInt64,
+		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
 		overhead:  int64(n.cfg.Overhead),
 		buffer:    int64(n.cfg.Buffer),
 		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),

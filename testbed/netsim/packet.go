@@ -22,7 +22,9 @@ type packet struct {
 	depth   int32  // bytes of data queued when it joined
 	header  uint16 // real bytes in data
 	class   uint8
-	inPlace bool // in a queue, without a handle
+	inPlace bool    // in a queue, without a handle
+	pause   uint8   // of a pause frame: what it says
+	from    LinkDir // it came in by; -1: made here. Kept up only under PFC
 	held    Held
 	data    [MaxHeader + headerSlack]byte
 }

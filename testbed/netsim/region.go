@@ -15,7 +15,8 @@ type region struct {
 	buffer    int64
 	alpha     int64 // of alphaUnit
 	topClass  uint8
-	cellShift int // log2 of the cell, -1 if it is no power of two
+	flow      *flowControl // of the whole network; nil: no PFC
+	cellShift int          // log2 of the cell, -1 if it is no power of two
 
 	index    int
 	now      fabric.Time

@@ -115,9 +115,9 @@ func (r *region) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop 
 // they were made of, which it consumes; 0 if they are new. Copies inherit its
 // payload, as far as they are long enough.
 func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from int, id packetID, origin *packet) {
-	payload := int32(0)
+	payload, by := int32(0), LinkDir(-1)
 	if id != 0 {
-		payload = origin.payload
+		payload, by = origin.payload, origin.from
 		if len(copies) == from {
 			r.drop(node, -1, DropPipeline, id, origin)
 		}
@@ -127,7 +127,7 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 		pid, p := id, origin
 		if pid == 0 {
 			pid, p = r.pool.get()
-			p.header = 0
+			p.header, p.pause, p.from = 0, 0, by
 			r.totals.Created++
 		}
 		id = 0 // the first copy takes the original's place
@@ -186,7 +186,8 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	q := &d.queues
 	length := int64(p.length)
 	free := r.buffer - s.used
-	if length > free || int64(q.bytes[p.class]) >= free*r.alpha/alphaUnit {
+	lossless := r.flow != nil && p.class == 0
+	if length > free || !lossless && int64(q.bytes[p.class]) >= free*r.alpha/alphaUnit {
 		if p.inPlace {
 			s.inPlace.FreeInPlace()
 		} else {
@@ -202,7 +203,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	if p.inPlace {
 		s.inPlace.KeepInPlace(p.data[:p.header])
 	}
-	if r.now >= d.busyUntil && q.nonEmpty == 0 {
+	if r.now >= d.busyUntil && q.nonEmpty == 0 && (d.paused == 0 || p.class != 0) {
 		s.maxUsed = max(s.maxUsed, s.used+length)
 		_, copies = r.egress(node, s, dir, d, id, p, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
 		return copies
@@ -220,9 +221,9 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	}
 	q.lists[p.class].push(&r.pool, id, p)
 	q.nonEmpty |= 1 << p.class
-	if !d.ready {
-		d.ready = true
-		r.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
+	r.arm(r.now, dir, d)
+	if lossless {
+		r.hold(node, s, p.from, length)
 	}
 	return copies
 }
@@ -240,13 +241,12 @@ func (r *region) ready(dir LinkDir) {
 	r.copies = copies[:0]
 }
 
-// serve sends the first packet of the highest class that has one. Flow control
-// per class (PFC) would mask classes here.
+// serve sends the first packet of the highest class that has one and may send.
 func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction, copies []Copy) []Copy {
 	q := &d.queues
 	sent := false
-	for q.nonEmpty != 0 && !sent {
-		class := bits.Len8(q.nonEmpty) - 1
+	for q.nonEmpty&^d.paused != 0 && !sent {
+		class := bits.Len8(q.nonEmpty&^d.paused) - 1
 		id, p := q.lists[class].pop(&r.pool)
 		if q.lists[class].head == 0 {
 			q.nonEmpty &^= 1 << class
@@ -256,13 +256,19 @@ func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direct
 			q.account(r.now)
 		}
 		q.bytes[class] -= p.length
+		if p.pause != 0 {
+			r.transmit(dir, id, p)
+			sent = true
+			continue
+		}
+		from, length := p.from, int64(p.length)
 		state := QueueState{EnqTime: p.at, DeqTime: r.now, EnqDepth: r.cells(p.depth), DeqDepth: r.cells(q.bytes[0])}
 		sent, copies = r.egress(node, s, dir, d, id, p, state, copies)
+		if r.flow != nil && class == 0 {
+			r.letGo(node, s, from, length)
+		}
 	}
-	if q.nonEmpty != 0 {
-		d.ready = true
-		r.queue.push(eventOf(d.busyUntil, eventReady, uint32(dir), 0))
-	}
+	r.arm(r.now, dir, d)
 	return copies
 }
 
@@ -322,7 +328,7 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 	}
 	id, p := r.pool.get()
 	p.header = uint16(copy(p.data[:], data))
-	p.length, p.payload, p.class = int32(length), 0, 0
+	p.length, p.payload, p.class, p.pause, p.from = int32(length), 0, 0, 0, -1
 	r.totals.Created++
 	r.record(RecordInject, node, -1, 0, p)
 	r.ingress(node, ingressPort, id, p)

@@ -80,6 +80,7 @@ type Endpoint struct {
 	fullGap fabric.Time // their transmission time at line rate
 	span    int32       // packets a responder can be sent from the first it misses
 	stats   Stats
+	paused  bool // no data may be sent
 	requester
 	responder
 }
@@ -125,6 +126,9 @@ func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) {
 		e.stats.ControlSent++
 		return e.buildAck(dst), true
 	}
+	if e.paused {
+		return Frame{}, false
+	}
 	return e.nextData(now, dst)
 }
 
@@ -132,14 +136,21 @@ func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) {
 // brings about. It is in the past when Next has something to do now. ok is
 // false when only other calls can bring something about.
 func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
-	if e.queue.len > 0 || e.head != nil {
+	if e.queue.len > 0 || e.head != nil && !e.paused {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()
+	if e.paused {
+		return at, ok
+	}
 	if len(e.paced) > 0 && (!ok || e.paced[0].at < at) {
 		return e.paced[0].at, true
 	}
 	return at, ok
 }
+
+// Pause stops the sending of data, as a pause frame of the switch does, or lets it
+// go on. ACKs and timers are not stopped.
+func (e *Endpoint) Pause(paused bool) { e.paused = paused }
 
 func padding(payload int) int { return -payload & 3 }

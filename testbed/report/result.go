@@ -64,6 +64,8 @@ type Result struct {
 	Flips    int   `json:"flips"`    // changes of a queue pair's path
 	// Marked are data packets that arrived with congestion experienced.
 	Marked int64 `json:"ecn_marked"`
+	// Pauses is how often a switch paused the sender of a link, for want of buffer.
+	Pauses int64 `json:"pauses"`
 
 	PacketHops uint64  `json:"packet_hops"` // packets through switches
 	SimEvents  uint64  `json:"sim_events"`  // simulation events

@@ -35,6 +35,7 @@ func (s *Scenario) check(say complain) {
 		bad("name", "is empty", "give the scenario a name")
 	}
 	f := checkFabric(s.Fabric, "fabric", bad)
+	s.checkPreset(bad)
 	s.Switch.check(bad)
 	s.Host.check(bad)
 	s.checkTimes(bad)
@@ -116,6 +117,7 @@ func (s *Switch) check(bad complain) {
 	if !(s.Alpha >= minAlpha && s.Alpha <= maxAlpha) {
 		bad("switch.alpha", fmt.Sprintf("%v is outside 1/256 to 1024", s.Alpha), "write for example 1")
 	}
+	s.PFC.check(bad)
 	if s.Cell < 1 || s.Cell > 64<<10 {
 		bad("switch.cell", fmt.Sprintf("%v is outside 1B to 64KiB", s.Cell), "write for example 256B")
 	}
@@ -141,6 +143,9 @@ func (s *Switch) check(bad complain) {
 func (h *Host) check(bad complain) {
 	if h.Payload < minPayload || h.Payload > maxPayload {
 		bad("host.payload", fmt.Sprintf("%v is outside %v to %v", h.Payload, minPayload, maxPayload), "write for example 9000B or 4096B")
+	}
+	if h.Headers < 0 || h.Headers > maxHeaders || h.Headers > 0 && h.Headers < minHeaders {
+		bad("host.headers", fmt.Sprintf("%v is outside %v to %v", h.Headers, minHeaders, maxHeaders), "write for example 48B, or leave it out")
 	}
 	if h.AckEvery < 1 || h.AckEvery > 1024 {
 		bad("host.ack_every", fmt.Sprintf("%d is outside 1 to 1024", h.AckEvery), "write 1 for an acknowledgement per packet")

@@ -12,9 +12,10 @@ import (
 // not nil, is called when all could be read, and complains about what was.
 func ParseWith(name string, data []byte, read func(path string) ([]byte, error), extra map[string]any,
 	check func(s *Scenario, complain func(key, problem, remedy string))) (*Scenario, error) {
-	s := Default()
 	d := newDecoder(name, read)
-	if root := d.document(data, "an experiment"); root != nil {
+	root := d.document(data, "an experiment")
+	s := d.preset(root)
+	if root != nil {
 		own := *root
 		if root.Kind == yaml.MappingNode {
 			own.Content = nil

@@ -17,7 +17,7 @@ import (
 // does not change the hash of runs that do without it.
 func (r Run) Hash() (string, error) {
 	s := *r.Scenario
-	s.Name, s.Description = "", ""
+	s.Name, s.Description, s.Preset = "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	failure := r.Failure
 	failure.Name, failure.Notifiers = "", nil

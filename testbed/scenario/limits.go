@@ -26,6 +26,9 @@ const (
 	minPayload fabric.Bytes = 256  // the least path MTU of InfiniBand
 	maxPayload fabric.Bytes = 9600 // fits jumbo frames with all headers
 
+	minHeaders fabric.Bytes = 40 // netsim takes up to 64 B off a packet
+	maxHeaders fabric.Bytes = 1024
+
 	maxPackets = 1 << 22 // of a message: half of what PSNs tell apart, twice over
 
 	minHostRate = fabric.Mbps     // what a machine carries live may be little
@@ -69,9 +72,11 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		problem, remedy, _ := strings.Cut(text, "; ")
 		bad(path, problem, remedy)
 	}
-	err := netsim.Config{Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell)}.Validate()
+	err := netsim.Config{
+		Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell), PFC: s.FlowControl(),
+	}.Validate()
 	refuse(err, netsim.ErrConfig, map[string]string{
-		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric",
+		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc",
 	}, "switch")
 
 	e := s.Switch.ECN

@@ -32,9 +32,10 @@ func Load(path string) (*Scenario, error) {
 // references are relative to its folder. read fetches a referenced file; when
 // it is nil, references are refused.
 func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*Scenario, error) {
-	s := Default()
 	d := newDecoder(name, read)
-	if root := d.document(data, "a scenario"); root != nil {
+	root := d.document(data, "a scenario")
+	s := d.preset(root)
+	if root != nil {
 		d.value(root, reflect.ValueOf(&s).Elem(), "", 0)
 	}
 	// What is wrong with a value that could not be read is said already.

@@ -14,10 +14,11 @@ import (
 )
 
 // Scenario is an experiment. A field tagged required must be given; the others
-// default to what [Default] holds.
+// default to what [Default] or the [Preset] holds.
 type Scenario struct {
 	Name        string       `yaml:"name" scenario:"required"`
 	Description string       `yaml:"description"`
+	Preset      string       `yaml:"preset"` // what the keys left out have; "": the defaults
 	Fabric      fabric.Spec  `yaml:"fabric" scenario:"required"`
 	Switch      Switch       `yaml:"switch"`
 	Host        Host         `yaml:"host"`
@@ -40,6 +41,7 @@ type Switch struct {
 	// free of the buffer.
 	Alpha float64 `yaml:"alpha"`
 	ECN   ECN     `yaml:"ecn"`
+	PFC   PFC     `yaml:"pfc"`
 	// Cell is the unit in which queue depth reaches the P4 program.
 	Cell fabric.Bytes `yaml:"cell"`
 	// QuenchInterval is the least time between two quenches to one source for
@@ -58,7 +60,10 @@ type ECN struct {
 
 // Host is the RoCEv2 endpoint of every host.
 type Host struct {
-	Payload           fabric.Bytes      `yaml:"payload"`   // of a full packet, headers not counted
+	Payload fabric.Bytes `yaml:"payload"` // of a full packet, headers not counted
+	// Headers is what a full packet has beside payload on the wire, framing
+	// included; 0: what it really has. Other packets differ by as much.
+	Headers           fabric.Bytes      `yaml:"headers"`
 	AckEvery          int               `yaml:"ack_every"` // packets
 	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl CongestionControl `yaml:"congestion_control"`

@@ -33,8 +33,8 @@ func Bound(run scenario.Run, job *collective.Job) fabric.Time {
 func format(run scenario.Run) bound.Format {
 	return bound.Format{
 		Payload: int64(run.Scenario.Host.Payload),
-		Header:  headerBytes + ipBytes(run) + frameOverhead,
-		Ack:     headerBytes + ipBytes(run) + aethBytes + frameOverhead,
+		Header:  headerBytes + ipBytes(run) + framing(run),
+		Ack:     headerBytes + ipBytes(run) + aethBytes + framing(run),
 	}
 }
 

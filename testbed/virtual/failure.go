@@ -96,7 +96,7 @@ func outages(run scenario.Run) []bound.Outage {
 			}
 			from := e.At
 			if e.Rate > 0 {
-				from += run.Fabric.Link(e.Link).Rate.TimeFor(int64(run.Scenario.Host.Payload) + headerBytes + ipv6Bytes + rethBytes + frameOverhead)
+				from += run.Fabric.Link(e.Link).Rate.TimeFor(int64(run.Scenario.Host.Payload) + headerBytes + ipv6Bytes + rethBytes + framing(run))
 			}
 			open[d] = len(out)
 			out = append(out, bound.Outage{Link: e.Link, Up: d.Up(), Rate: e.Rate, From: from, Until: math.MaxInt64})

@@ -49,6 +49,7 @@ var (
 	_ nic.Handler     = (*host)(nil)
 	_ nic.Balancer    = (*host)(nil)
 	_ netsim.Endpoint = (*host)(nil)
+	_ netsim.Pausable = (*host)(nil)
 )
 
 func (w *world) newHost(id fabric.NodeID) (*host, error) {
@@ -192,6 +193,9 @@ func (h *host) Next(now fabric.Time, buf []byte) (netsim.Frame, fabric.Time, boo
 	}
 	return netsim.Frame{}, wake, false
 }
+
+// Pause implements [netsim.Pausable].
+func (h *host) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
 // noteResending puts a host's first retransmission after a failure on the
 // timeline.

@@ -134,10 +134,11 @@ func (w *world) measureLinks(r *report.Result) error {
 		}
 		if end := fabric.Time(r.EndTime * float64(fabric.Microsecond)); end > 0 {
 			c := w.net.Counters(d)
-			wire := c.Bytes + (c.DataPackets+c.ControlPackets)*frameOverhead
+			wire := c.Bytes + (c.DataPackets+c.ControlPackets)*framing(w.run)
 			load.Share = float64(l.Rate.TimeFor(wire)) / float64(end)
 		}
 		r.Links[d] = load
+		r.Pauses += w.net.Counters(d).Pauses
 	}
 	for h := range w.f.Hosts() {
 		d := w.net.Dir(fabric.NodeID(h), 1)

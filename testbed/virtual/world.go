@@ -19,6 +19,15 @@ import (
 // sequence, 8 B preamble, 12 B gap.
 const frameOverhead = 24
 
+// framing returns what the run adds to every frame on the wire: what Ethernet
+// does, or what makes its full packets as long as the scenario says.
+func framing(run scenario.Run) int64 {
+	if h := int64(run.Scenario.Host.Headers); h > 0 {
+		return h - headerBytes - ipBytes(run)
+	}
+	return frameOverhead
+}
+
 // controlPriority is the queue of acknowledgements and quenches.
 const controlPriority = 1
 
@@ -53,9 +62,14 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
 	}
+	if s.FlowControl().On() {
+		if c := w.f.PauseCycle(); c != nil {
+			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
+		}
+	}
 	config := netsim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
-		Classes: controlPriority + 1, Overhead: frameOverhead, Tracer: tracer,
+		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Tracer: tracer,
 	}
 	if obs.Events != nil {
 		w.log = netsim.NewJSONL(obs.Events, w.f)

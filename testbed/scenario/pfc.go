@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+)
+
+// PFC is priority flow control of the data class; see netsim.PFC. The zero value
+// is none.
+type PFC struct {
+	Alpha    float64      `yaml:"alpha"`    // a port is paused above so many times what is free of the buffer
+	Xoff     fabric.Bytes `yaml:"xoff"`     // or above this
+	Xon      fabric.Bytes `yaml:"xon"`      // and resumed at this
+	Headroom fabric.Bytes `yaml:"headroom"` // of each port; 0: what its link needs
+}
+
+// check checks what needs no fabric. The rest netsim refuses.
+func (p PFC) check(bad complain) {
+	switch {
+	case p.Alpha != 0 && !(p.Alpha >= minAlpha && p.Alpha <= maxAlpha):
+		bad("switch.pfc.alpha", fmt.Sprintf("%v is outside 1/256 to 1024", p.Alpha), "write for example 1, or 0 for none")
+	case p.Alpha > 0 && p.Xoff > 0:
+		bad("switch.pfc.xoff", "is given beside alpha", "keep one of the two")
+	case p.Xon > 0 && p.Xon >= p.Xoff:
+		bad("switch.pfc.xon", fmt.Sprintf("%v is not below xoff (%v)", p.Xon, p.Xoff), "write less, or leave it out")
+	case p.Headroom > 0 && p.Alpha == 0 && p.Xoff == 0:
+		bad("switch.pfc.headroom", "is given without alpha or xoff", "add one of them, or remove it")
+	}
+}
+
+// FlowControl returns the switches' flow control as package netsim takes it.
+func (s *Scenario) FlowControl() netsim.PFC {
+	p := s.Switch.PFC
+	if p.Alpha == 0 && p.Xoff == 0 {
+		return netsim.PFC{}
+	}
+	// IPv6, a RETH and 4 B of padding: no packet is longer.
+	const headers = 14 + 40 + 8 + rocev2.BTHSize + rocev2.RETHSize + rocev2.ICRCSize + 4
+	return netsim.PFC{
+		Alpha: p.Alpha, Xoff: p.Xoff, Xon: p.Xon, Headroom: p.Headroom, Frame: int(s.Host.Payload) + headers,
+	}
+}

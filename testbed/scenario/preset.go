@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// PresetRef is the preset of the reference evaluation's constants.
+const PresetRef = "ref"
+
+// presetNames returns the presets there are.
+func presetNames() []string { return []string{PresetRef} }
+
+// Preset returns what a scenario starts from that names a preset. ok is false
+// for an unknown one; an empty name is none.
+func Preset(name string) (_ Scenario, ok bool) {
+	switch name {
+	case "":
+		return Default(), true
+	case PresetRef:
+		return ref(), true
+	}
+	return Default(), false
+}
+
+// ref returns the constants of the Ethereal authors' public simulator, written
+// out, whatever the defaults are. Fabrics are not part of it: its two are
+// testbed/scenarios/reference-leaf-spine.yaml and reference-fat-tree.yaml.
+func ref() Scenario {
+	s := Default()
+	s.Preset = PresetRef
+	s.Switch = Switch{
+		Buffer:         64e6,
+		Alpha:          1, // dynamic thresholds
+		ECN:            ECN{KMin: 800e3, KMax: 800e3, PMax: 1},
+		PFC:            PFC{Alpha: 1},
+		Cell:           s.Switch.Cell,
+		QuenchInterval: s.Switch.QuenchInterval, // it has none
+	}
+	s.Host = Host{
+		Payload:           9000,
+		Headers:           48,
+		AckEvery:          1,
+		RTO:               fabric.Millisecond,
+		CongestionControl: DCTCP, // at line rate first, alpha 1, 1 Gb/s a round trip: package nic's own constants
+		Receiver:          SchemeReceiver,
+		ReorderWindow:     s.Host.ReorderWindow,
+		Carrier:           UDPSourcePort,
+		NudgeOnFlip:       false, // a queue pair that moved waits for its timer
+	}
+	s.Agent = Agent{
+		FailedPathMemory: 100 * fabric.Millisecond,
+		BatchWindow:      100 * fabric.Nanosecond,
+		StartJitter:      50 * fabric.Nanosecond,
+	}
+	s.Deadline = 120 * fabric.Millisecond // its link is back after 100 ms
+	return s
+}
+
+// preset returns what the file says that it starts from. That the name is known
+// is checked with all else.
+func (d *decoder) preset(root *yaml.Node) Scenario {
+	if root != nil && root.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			if k := root.Content[i]; k.Kind == yaml.ScalarNode && k.Value == "preset" {
+				s, _ := Preset(root.Content[i+1].Value)
+				return s
+			}
+		}
+	}
+	return Default()
+}
+
+func (s *Scenario) checkPreset(bad complain) {
+	if s.Preset != "" && !slices.Contains(presetNames(), s.Preset) {
+		bad("preset", fmt.Sprintf("%q is unknown", s.Preset), choose(s.Preset, presetNames()))
+	}
+}
