@@ -2,7 +2,7 @@
 GO  ?= go
 P4C ?= p4c-bm2-ss
 
-.PHONY: all demo test bench p4 generate lint ci clean mininet mininet-clean
+.PHONY: all demo test bench p4 generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -19,6 +19,17 @@ test:
 # takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.
 mininet: bin/ethereal
 	/usr/bin/python3 mininet/run.py $(MININET)
+
+# All experiments in one world, with a table at the end: virtual, live (namespaces
+# of its own), or mininet, where MININET takes options as above. The last two as root.
+WORLD       ?= virtual
+EXPERIMENTS ?= $(wildcard mininet/experiments/*.yaml)
+experiments: bin/ethereal
+ifeq ($(WORLD),mininet)
+	/usr/bin/python3 mininet/run.py $(MININET) $(EXPERIMENTS)
+else
+	bin/ethereal experiment --quiet --world $(WORLD) $(EXPERIMENTS)
+endif
 
 # Remove what a run that crashed left behind.
 mininet-clean:

@@ -74,6 +74,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     return p.parse_args(argv)
 
 
+ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
+
+
 class Stages:
     """Prints what happens, and how long it took."""
 
@@ -203,11 +206,20 @@ def run(args: argparse.Namespace) -> int:
         stages.done("all is taken down")
 
 
+def prepare(isolated: bool, verbose: bool) -> None:
+    """Raises limits, as Mininet does. Some are the machine's, which a namespace of
+    its own cannot reach; Mininet would call that an error."""
+    setLogLevel("critical" if isolated else "warning")
+    Mininet.init()
+    setLogLevel("info" if verbose else "warning")
+
+
 def isolate(argv: List[str]) -> None:
     """Starts this program again in new network and mount namespaces."""
     script = 'mount -t sysfs sysfs /sys && ip link set lo up && exec "$@"'
     again = [a for a in argv if a != "--isolate"]
     command = ["unshare", "-nm", "sh", "-c", script, "--", sys.executable, os.path.abspath(__file__), *again]
+    os.environ[ISOLATED] = "1"
     os.execvp(command[0], command)
 
 
@@ -228,7 +240,7 @@ def main(argv: List[str]) -> int:
         for what in clean(args.dir):
             print(f"removed {what}")
         return 0
-    setLogLevel("info" if args.verbose else "warning")
+    prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, interrupted)
     try:

@@ -86,43 +86,46 @@ func (a *app) experiments(ctx context.Context, files []string, flags experimentF
 		defer closeFile(file, &err)
 		out[flag] = file
 	}
+	var outcomes []*experiment.Outcome
 	var results []*report.Result
 	var failed []string
 	for _, e := range all {
 		o, err := experiment.Run(ctx, e, world)
-		if err != nil {
-			if ctx.Err() != nil {
-				return fmt.Errorf("%w: %s", errInterrupted, e.Scenario.Name)
-			}
-			return fmt.Errorf("%w: %w", errRun, err)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %s", errInterrupted, e.Scenario.Name)
+		}
+		if outcomes = append(outcomes, o); err != nil || !o.Held() {
+			failed = append(failed, e.Scenario.Name)
 		}
 		if err := a.tellOutcome(o, flags.quiet); err != nil {
 			return fmt.Errorf("%w: %w", errRun, err)
 		}
-		if o.Skipped != "" {
+		if o.Result == nil {
 			continue
 		}
 		results = append(results, o.Result)
-		if !o.Held() {
-			failed = append(failed, e.Scenario.Name)
-		}
 		err = errors.Join(report.Encode(out["--json"], o.Result), o.Record.Encode(out["--record"], e.Scenario.Name, o.World))
 		if err != nil {
 			return fmt.Errorf("%w: %w", errRun, err)
 		}
 	}
 	if len(results) > 0 {
-		if err := report.Table(a.stdout, results); err != nil {
-			return fmt.Errorf("%w: %w", errRun, err)
-		}
 		if err := report.HTML(out["--report"], results, report.Page{Version: a.version}); err != nil {
 			return fmt.Errorf("%w: --report: %w", errRun, err)
 		}
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("%w: not as expected: %s", errRun, strings.Join(failed, ", "))
+	if len(outcomes) > 1 {
+		if err := experiment.Summary(a.stdout, outcomes); err != nil {
+			return fmt.Errorf("%w: %w", errRun, err)
+		}
 	}
-	return nil
+	switch {
+	case len(failed) == 0:
+		return nil
+	case len(outcomes) == 1 && outcomes[0].Err != nil:
+		return fmt.Errorf("%w: %w", errRun, outcomes[0].Err)
+	}
+	return fmt.Errorf("%w: not as expected: %s", errRun, strings.Join(failed, ", "))
 }
 
 // tellOutcome prints what happened in an experiment and what became of its
@@ -148,6 +151,15 @@ func (a *app) tellOutcome(o *experiment.Outcome, quiet bool) error {
 		}
 		fmt.Fprintf(&b, "  %-6s %v\n", word, v)
 	}
+	if o.Err != nil {
+		fmt.Fprintf(&b, "  %-6s %v\n", "ERROR", o.Err)
+	}
+	if o.Result != nil && !quiet {
+		if err := report.Table(&b, []*report.Result{o.Result}); err != nil {
+			return err
+		}
+	}
+	b.WriteString("\n")
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }

@@ -64,8 +64,7 @@ class FabricController(Controller):  # type: ignore[misc]
         """Waits until all switches are programmed; returns how long it took."""
         begin = time.monotonic()
         while True:
-            if self.process is not None:
-                self.process.check()
+            self.deployment.check_processes()
             if ", ready, " in self.status():
                 return time.monotonic() - begin
             if time.monotonic() - begin > timeout:

@@ -51,6 +51,7 @@ class Process:
 
     def __init__(self, name: str, popen: "subprocess.Popen[bytes]", log: str) -> None:
         self.name, self.popen, self.log = name, popen, log
+        self.stopped = False  # by us
 
     def alive(self) -> bool:
         """Whether it runs."""
@@ -76,6 +77,7 @@ class Process:
 
     def stop(self, sig: int = signal.SIGTERM) -> None:
         """Ends it, by force if it takes more than five seconds."""
+        self.stopped = True
         if self.alive():
             self.popen.send_signal(sig)
             try:
@@ -184,6 +186,12 @@ class Deployment:
         process = Process(name, popen, log)
         self.processes.append(process)
         return process
+
+    def check_processes(self) -> None:
+        """Raises if one has ended that was not to."""
+        for p in self.processes:
+            if not p.stopped:
+                p.check()
 
     def stop_processes(self) -> None:
         """Ends all processes that spawn() started."""

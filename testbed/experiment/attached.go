@@ -91,6 +91,7 @@ type Attached struct {
 	session *coordinator.Session
 	dial    dialer
 	gray    grayer
+	rates   limiter
 	ran     bool // an experiment was carried out
 }
 
@@ -130,7 +131,9 @@ func Attach(ctx context.Context, name string, d *Deployment, dial func(addr stri
 func (a *Attached) Name() string { return a.name }
 
 // Close ends the connections, and what was done to links here.
-func (a *Attached) Close() error { return errors.Join(a.gray.heal(""), a.session.Close()) }
+func (a *Attached) Close() error {
+	return errors.Join(a.gray.heal(""), a.rates.heal(""), a.session.Close())
+}
 
 // Run implements [World]. What its steps did is undone at the end.
 func (a *Attached) Run(ctx context.Context, e *Experiment, rec *Record) (result *report.Result, err error) {
@@ -261,22 +264,42 @@ func (h *attachedHands) Link(ctx context.Context, id fabric.LinkID, up bool) err
 	return err
 }
 
-func (h *attachedHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
-	if h.a.d.Interface == "" {
-		return errors.New("the switches' interfaces are not on this machine")
+// ends returns the interfaces of a link between switches.
+func (a *Attached) ends(id fabric.LinkID) ([]string, error) {
+	if a.d.Interface == "" {
+		return nil, errors.New("the switches' interfaces are not on this machine")
 	}
-	l := h.a.f.Link(id)
+	l := a.f.Link(id)
 	var names []string
 	for _, e := range []fabric.End{l.A, l.B} {
-		if int(e.Node) < h.a.f.Hosts() {
-			return fmt.Errorf("%s is a host's; only links between switches turn gray here", h.a.f.LinkName(id))
+		if int(e.Node) < a.f.Hosts() {
+			return nil, fmt.Errorf("%s is a host's, with an end elsewhere; name a link between switches", a.f.LinkName(id))
 		}
-		names = append(names, fmt.Sprintf(h.a.d.Interface, h.a.f.Name(e.Node), e.Port))
+		names = append(names, fmt.Sprintf(a.d.Interface, a.f.Name(e.Node), e.Port))
+	}
+	return names, nil
+}
+
+func (h *attachedHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+	names, err := h.a.ends(id)
+	if err != nil {
+		return err
 	}
 	name := h.a.f.LinkName(id)
-	err := h.a.gray.set(name, names, loss)
-	if err == nil {
+	if err = h.a.gray.set(name, names, loss); err == nil {
 		h.did("gray "+name, loss == 0, func(context.Context) error { return h.a.gray.heal(name) })
+	}
+	return err
+}
+
+func (h *attachedHands) Rate(_ context.Context, id fabric.LinkID, rate fabric.Rate) error {
+	names, err := h.a.ends(id)
+	if err != nil {
+		return err
+	}
+	name := h.a.f.LinkName(id)
+	if err = h.a.rates.set(name, names, rate); err == nil {
+		h.did("rate "+name, rate == 0, func(context.Context) error { return h.a.rates.heal(name) })
 	}
 	return err
 }

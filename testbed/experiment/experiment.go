@@ -190,6 +190,9 @@ func (e *Experiment) In(world string) *Experiment {
 	for i := range out.Steps {
 		st := &out.Steps[i]
 		st.At, st.Period = stretch(st.At), stretch(st.Period)
+		if id, err := e.Fabric.LinkByName(st.Link); st.Do == Rate && world != Virtual && err == nil {
+			st.Rate = scaledRate(st.Rate, e.Fabric.Link(id).Rate, out.Fabric.Link(id).Rate)
+		}
 	}
 	slices.SortStableFunc(out.Steps, func(a, b Step) int {
 		switch {
@@ -212,6 +215,16 @@ func (e *Experiment) In(world string) *Experiment {
 		}
 	}
 	return &out
+}
+
+// scaledRate returns what a rate of a link that has full is to one that has here. A
+// link that gets its own back is not limited, which is 0: it has no rate of its own
+// where packets are real.
+func scaledRate(rate, full, here fabric.Rate) fabric.Rate {
+	if rate >= full {
+		return 0
+	}
+	return max(fabric.Rate(float64(rate)*float64(here)/float64(full)), fabric.Kbps)
 }
 
 // Load reads an experiment from a file. Its errors are those of scenario.Load.
@@ -332,6 +345,8 @@ func (e *Experiment) checkStep(s Step, path string, complain func(key, problem, 
 	switch {
 	case s.Do == Flap && (s.Times < 1 || s.Times > 10_000 || s.Period <= 0):
 		complain(path, "a flap has times, from 1 to 10000, and a period", "write for example period: 50us, times: 4")
+	case s.Do == Rate && s.Rate <= 0:
+		complain(path+".rate", fmt.Sprintf("%v is no rate of a link that is up", s.Rate), "write for example 100Gb/s")
 	case s.Do == Gray && !(s.Loss >= 0 && s.Loss <= 1):
 		complain(path+".loss", fmt.Sprintf("%g is not a share", s.Loss), "write for example 0.01")
 	}

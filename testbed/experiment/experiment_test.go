@@ -2,10 +2,12 @@ package experiment_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -107,6 +109,7 @@ func TestErrors(t *testing.T) {
 		{"unknown key", "expekt: []\n", "unknown key"},
 		{"key of a step", "steps: [{at: 1us, do: controller-down, color: red}]\nexpect: [{that: finished, is: true}]\n", "unknown key"},
 		{"failures", "failures: [{name: x, events: [{at: 1us, link: tor0-spine0, action: cut, detection: 1us}], notifiers: [all]}]\nexpect: [{that: finished, is: true}]\n", "an experiment has steps instead"},
+		{"rate", "steps: [{at: 1us, do: rate, link: tor0-spine0}]\nexpect: [{that: finished, is: true}]\n", "steps[0].rate: 0b/s is no rate"},
 		{"flap", "steps: [{at: 1us, do: flap, link: tor0-spine0}]\nexpect: [{that: finished, is: true}]\n", "a flap has times"},
 		{"twice", "expect: [{that: finished, is: true}]\nexpect: []\n", "expect"},
 	} {
@@ -164,6 +167,69 @@ type nowhere struct{}
 func (nowhere) Name() string { return experiment.Lab }
 func (nowhere) Run(context.Context, *experiment.Experiment, *experiment.Record) (*report.Result, error) {
 	panic("it was to be skipped")
+}
+
+// TestScaledRate: a rate is the same share of a link in every world.
+func TestScaledRate(t *testing.T) {
+	const text = small + `
+steps:
+  - {at: 1us, do: rate, link: tor0-spine0, rate: 100Gb/s}
+  - {at: 2us, do: rate, link: tor0-spine0, rate: 400Gb/s}
+expect: [{that: finished, is: true}]
+`
+	e, err := experiment.Parse("small.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for world, want := range map[string][]fabric.Rate{
+		experiment.Virtual: {100 * fabric.Gbps, 400 * fabric.Gbps},
+		experiment.Live:    {1250 * fabric.Kbps, 0},
+		experiment.Mininet: {500 * fabric.Kbps, 0},
+	} {
+		var got []fabric.Rate
+		for _, s := range e.In(world).Steps {
+			got = append(got, s.Rate)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", world, diff)
+		}
+	}
+}
+
+// broken is a world in which every experiment but the first fails.
+type broken struct{ ran int }
+
+func (*broken) Name() string { return experiment.Virtual }
+func (b *broken) Run(context.Context, *experiment.Experiment, *experiment.Record) (*report.Result, error) {
+	if b.ran++; b.ran > 1 {
+		return nil, errors.New("no cable")
+	}
+	cct, bound := 3.0, 2.0
+	return &report.Result{Finished: true, CCT: &cct, Bound: &bound, Flips: 7}, nil
+}
+
+// TestSummary: a line for each experiment, whatever became of it.
+func TestSummary(t *testing.T) {
+	e, err := experiment.Parse("small.yaml", []byte(small+"expect: [{that: finished, is: true}]\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*experiment.Outcome
+	w := &broken{}
+	for range 2 {
+		o, _ := experiment.Run(t.Context(), e, w) //nolint:errcheck // the outcome has it
+		o.Took = 1500 * time.Millisecond
+		all = append(all, o)
+	}
+	var b strings.Builder
+	if err := experiment.Summary(&b, all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"took", "small virtual passed 1/1 1.500 0 0 7 0 0 1.5 s", "small virtual ERROR 0/0 - - - - - - 1.5 s", "1 of 2 experiments passed, in 3.0 s"} {
+		if got := strings.Join(strings.Fields(strings.Split(b.String(), "\n")[i]), " "); !strings.HasSuffix(got, want) {
+			t.Errorf("line %d: %q, want %q", i, got, want)
+		}
+	}
 }
 
 // TestRecord: what is told late finds its place.

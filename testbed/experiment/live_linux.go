@@ -68,6 +68,8 @@ type liveHands struct {
 	f    *fabric.Fabric
 	ways live.Notifiers
 	gray grayer
+
+	rates limiter
 }
 
 func (h *liveHands) Link(ctx context.Context, id fabric.LinkID, up bool) (err error) {
@@ -86,16 +88,33 @@ func (h *liveHands) Node(ctx context.Context, id fabric.NodeID, up bool) error {
 	return h.x.KillSwitch(id)
 }
 
-func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+// ends returns the interfaces of a link between switches.
+func (h *liveHands) ends(id fabric.LinkID) ([]string, error) {
 	l := h.f.Link(id)
 	var names []string
 	for _, e := range []fabric.End{l.A, l.B} {
 		if int(e.Node) < h.f.Hosts() {
-			return fmt.Errorf("%s is a host's; only links between switches turn gray here", h.f.LinkName(id))
+			return nil, fmt.Errorf("%s is a host's, with an end elsewhere; name a link between switches", h.f.LinkName(id))
 		}
 		names = append(names, live.InterfaceName(h.f, e))
 	}
+	return names, nil
+}
+
+func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+	names, err := h.ends(id)
+	if err != nil {
+		return err
+	}
 	return h.gray.set(h.f.LinkName(id), names, loss)
+}
+
+func (h *liveHands) Rate(_ context.Context, id fabric.LinkID, rate fabric.Rate) error {
+	names, err := h.ends(id)
+	if err != nil {
+		return err
+	}
+	return h.rates.set(h.f.LinkName(id), names, rate)
 }
 
 func (h *liveHands) Controller(ctx context.Context, up bool) error {

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
@@ -24,6 +25,21 @@ type Outcome struct {
 	Result     *report.Result
 	Record     *Record
 	Verdicts   []Verdict
+	Took       time.Duration // on the wall clock
+	Err        error         // why there is no result
+}
+
+// Word is what became of it: passed, FAILED, ERROR or skipped.
+func (o *Outcome) Word() string {
+	switch {
+	case o.Skipped != "":
+		return "skipped"
+	case o.Err != nil:
+		return "ERROR"
+	case !o.Held():
+		return "FAILED"
+	}
+	return "passed"
 }
 
 // Held reports whether all expectations did.
@@ -36,15 +52,18 @@ func (o *Outcome) Held() bool {
 	return true
 }
 
-// Run carries out an experiment in a world and judges it.
+// Run carries out an experiment in a world and judges it. The outcome is there with
+// an error too, which it has then.
 func Run(ctx context.Context, e *Experiment, w World) (*Outcome, error) {
 	o := &Outcome{Experiment: e.In(w.Name()), World: w.Name(), Record: &Record{}}
 	if o.Skipped = e.Worlds.For(w.Name()).Skip; o.Skipped != "" {
 		return o, nil
 	}
-	var err error
-	if o.Result, err = w.Run(ctx, o.Experiment, o.Record); err != nil {
-		return nil, fmt.Errorf("experiment: %s: %w", e.Scenario.Name, err)
+	began := time.Now()
+	o.Result, o.Err = w.Run(ctx, o.Experiment, o.Record)
+	if o.Took = time.Since(began); o.Err != nil {
+		o.Result, o.Err = nil, fmt.Errorf("experiment: %s: %w", e.Scenario.Name, o.Err)
+		return o, o.Err
 	}
 	for _, x := range o.Experiment.Expect {
 		o.Verdicts = append(o.Verdicts, x.judge(o))

@@ -32,6 +32,7 @@ type hands interface {
 	Link(ctx context.Context, id fabric.LinkID, up bool) error
 	Node(ctx context.Context, id fabric.NodeID, up bool) error
 	Gray(ctx context.Context, id fabric.LinkID, loss float64) error
+	Rate(ctx context.Context, id fabric.LinkID, rate fabric.Rate) error // 0: as fast as it goes
 	Controller(ctx context.Context, up bool) error
 	Agent(ctx context.Context, id fabric.NodeID, up bool) error
 	Drain(ctx context.Context, name string, drained bool) error
@@ -232,6 +233,8 @@ func (w *wall) acts(f *fabric.Fabric, s Step, rec *Record, start func() int64) (
 		return one(report.KindRestore, nil, func(ctx context.Context) error { return w.hands.Node(ctx, node, true) })
 	case Gray:
 		return one("", []fabric.LinkID{link}, func(ctx context.Context) error { return w.hands.Gray(ctx, link, s.Loss) })
+	case Rate:
+		return one("", nil, func(ctx context.Context) error { return w.hands.Rate(ctx, link, s.Rate) })
 	case ControllerDown, ControllerUp:
 		return one("", nil, func(ctx context.Context) error { return w.hands.Controller(ctx, s.Do == ControllerUp) })
 	case AgentDown, AgentUp:

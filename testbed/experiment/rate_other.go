@@ -1,0 +1,17 @@
+//go:build !linux
+
+package experiment
+
+import (
+	"errors"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// limiter takes Linux.
+type limiter struct{}
+
+func (limiter) set(string, []string, fabric.Rate) error {
+	return errors.New("rates of links take Linux")
+}
+func (limiter) heal(string) error { return nil }

@@ -1,0 +1,56 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// Summary writes a line for each of several outcomes, and what they took together.
+func Summary(w io.Writer, outcomes []*Outcome) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "experiment\tworld\tresult\theld\tCCT/bound\tgNMI\twrites\tflips\ttimeouts\tretx\ttook\t\n") //nolint:errcheck // the builder takes all
+	passed, took := 0, time.Duration(0)
+	for _, o := range outcomes {
+		held := 0
+		for _, v := range o.Verdicts {
+			if v.Held {
+				held++
+			}
+		}
+		if o.Word() == "passed" {
+			passed++
+		}
+		took += o.Took
+		cells := []string{"-", "-", "-", "-", "-", "-"}
+		if o.Result != nil {
+			cells = []string{
+				slowdown(o.Result), count(o.Record, "gnmi"), count(o.Record, "write"), strconv.Itoa(int(o.Result.Flips)),
+				strconv.FormatInt(o.Result.Timeouts, 10), strconv.FormatInt(o.Result.Retransmissions, 10),
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%.1f s\t\n", o.Experiment.Scenario.Name, o.World, o.Word(), //nolint:errcheck // the builder takes all
+			held, len(o.Verdicts), strings.Join(cells, "\t"), o.Took.Seconds())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "%d of %d experiments passed, in %.1f s\n", passed, len(outcomes), took.Seconds())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func slowdown(r *report.Result) string {
+	if s, ok := r.Slowdown(); ok {
+		return strconv.FormatFloat(s, 'f', 3, 64)
+	}
+	return "DNF"
+}
+
+func count(r *Record, kind string) string { return strconv.Itoa(len(r.Kind(kind))) }
