@@ -25,6 +25,9 @@ type Config struct {
 	// how long after a link was cleared another suspicion counts as a relapse.
 	// Default 100 ms.
 	Hold fabric.Time
+	// Forget is how long a confirmed suspicion stands since a probe or a report last
+	// spoke for it. Default 10 s: longer than any pause between two rounds of probes.
+	Forget fabric.Time
 	// Agents is how many agents must report before a link is suspected without
 	// probes. Default 2.
 	Agents int
@@ -33,7 +36,7 @@ type Config struct {
 	// ProbeTimeout is how long a probe's answer is waited for. Default 1 ms.
 	ProbeTimeout fabric.Time
 	// ProbeEvery is the time from a round of probes to the next; it doubles with
-	// every lossy round up to ProbeMost. Defaults 500 us and 1 s.
+	// every lossy or unanswered round up to ProbeMost. Defaults 500 us and 1 s.
 	ProbeEvery, ProbeMost fabric.Time
 	// CleanRounds is how many rounds without loss clear a link. Default 2.
 	CleanRounds int
@@ -54,7 +57,7 @@ func (c Config) Validate() error {
 		name string
 		v    fabric.Time
 	}{
-		{"Gather", c.Gather}, {"Memory", c.Memory}, {"Hold", c.Hold}, {"ProbeTimeout", c.ProbeTimeout},
+		{"Gather", c.Gather}, {"Memory", c.Memory}, {"Hold", c.Hold}, {"Forget", c.Forget}, {"ProbeTimeout", c.ProbeTimeout},
 		{"ProbeEvery", c.ProbeEvery}, {"ProbeMost", c.ProbeMost},
 	} {
 		if t.v < 0 {
@@ -76,6 +79,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.Gather, 50*fabric.Microsecond)
 	setZero(&c.Memory, 10*fabric.Millisecond)
 	setZero(&c.Hold, 100*fabric.Millisecond)
+	setZero(&c.Forget, 10*fabric.Second)
 	setZero(&c.Agents, 2)
 	setZero(&c.Packets, 16)
 	setZero(&c.ProbeTimeout, fabric.Millisecond)

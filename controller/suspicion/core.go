@@ -94,6 +94,7 @@ type link struct {
 	round     uint32      // of probes
 	clean     int         // rounds without loss, in a row
 	lossy     uint8       // rounds with loss, in a row
+	silent    uint8       // rounds that nobody answered, in a row
 	next      fabric.Time // round; 0: one is under way
 	works     fabric.Time // a path over it was last said to work
 }
@@ -270,7 +271,7 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	} else {
 		l.relapses = 0
 	}
-	l.suspected, l.confirmed, l.since, l.clean, l.lossy = true, confirmed, c.now, 0, 0
+	l.suspected, l.confirmed, l.since, l.clean, l.lossy, l.silent = true, confirmed, c.now, 0, 0, 0
 	c.stats.Suspected++
 	if confirmed {
 		c.stats.Confirmed++

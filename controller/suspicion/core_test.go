@@ -265,6 +265,35 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
+// TestSilence has all agents fall silent after a suspicion was confirmed: probes
+// become rare, and the suspicion ends.
+func TestSilence(t *testing.T) {
+	f := fatTree(t, 4)
+	id := mustLink(t, f, "tor2-agg3")
+	w := newWorld(t, f, Config{}, id)
+	w.allToAll(8)
+	w.run(10 * fabric.Millisecond)
+	if w.c.Stats().Confirmed != 1 {
+		t.Fatalf("not confirmed: %+v", w.told)
+	}
+	w.mute = true
+	before := w.c.Stats().Probes
+	w.run(9 * fabric.Second)
+	if d := cmp.Diff([]fabric.LinkID{id}, w.c.Suspected()); d != "" {
+		t.Fatalf("suspected (-want +got):\n%s", d)
+	}
+	if n := w.c.Stats().Probes - before; n < 4 || n > 2*25 {
+		t.Errorf("%d probes in 9 s that nobody answered", n)
+	}
+	w.run(2 * fabric.Second)
+	if len(w.c.Suspected()) > 0 {
+		t.Errorf("still suspected: %+v", w.told)
+	}
+	if at, ok := w.c.Deadline(); ok {
+		t.Errorf("waits for %v though nothing is open", at)
+	}
+}
+
 // TestKnown: what a switch noticed needs no suspicion.
 func TestKnown(t *testing.T) {
 	f := fatTree(t, 4)

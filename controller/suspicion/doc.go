@@ -42,7 +42,8 @@
 // although agents avoid them for everything else. A link cannot be worse than the
 // better of the two. A round in which both lose packets confirms the suspicion, and
 // the next takes other paths; [Config.CleanRounds] rounds without loss clear it, twice as many each time a link is suspected again soon. A
-// suspicion that nobody can probe is dropped after [Config.Hold]. So a link that
+// suspicion that nobody can probe is dropped after [Config.Hold], a confirmed one after
+// [Config.Forget]. So a link that
 // loses one packet in many is found again and again at growing intervals, and one
 // that lost some by congestion is back after a few round trips.
 //

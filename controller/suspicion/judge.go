@@ -12,7 +12,7 @@ import (
 type tally struct {
 	reports int
 	agents  []fabric.NodeID // different ones, up to Config.Agents
-	uplinks uint64          // of ToRs, by index, that the paths begin with
+	uplinks uint64          // of ToRs, by index (fabric.MaxUplinks fit), that the paths begin with
 }
 
 func (t *tally) add(e evidence, uplink, agents int) {

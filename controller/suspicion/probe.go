@@ -62,18 +62,26 @@ func (c *Core) try(links []fabric.LinkID) {
 // nextRound probes a suspected link once more.
 func (c *Core) nextRound(id fabric.LinkID) {
 	l := &c.links[id]
-	if c.now-l.since >= c.cfg.Hold && !l.confirmed {
+	if c.now >= c.until(l) {
 		c.clear(id)
 		return
 	}
 	if c.cfg.NoProbes {
-		l.next = l.since + c.cfg.Hold
+		l.next = c.until(l)
 		return
 	}
 	l.next = 0
 	if c.ask(id, 0, nil) == 0 {
-		l.next = c.now + c.cfg.ProbeMost // no path to probe it by
+		l.next = min(c.now+c.cfg.ProbeMost, c.until(l)) // no path to probe it by
 	}
+}
+
+// until returns when a suspicion ends that nothing speaks for any more.
+func (c *Core) until(l *link) fabric.Time {
+	if l.confirmed {
+		return l.since + c.cfg.Forget
+	}
+	return l.since + c.cfg.Hold
 }
 
 // ask asks hosts to probe a link over paths without the others, if there are
@@ -294,6 +302,9 @@ func (c *Core) roundEnded(p *probe) {
 		delete(c.probes, n)
 	}
 	l := &c.links[p.link]
+	if sent {
+		l.silent = 0
+	}
 	switch {
 	case !l.suspected:
 		return
@@ -315,6 +326,7 @@ func (c *Core) roundEnded(p *probe) {
 		l.next = c.now + c.cfg.ProbeEvery
 	default: // nobody answered
 		l.round++
-		l.next = c.now + c.cfg.ProbeEvery
+		l.next = max(c.now, min(c.now+min(c.cfg.ProbeEvery<<l.silent, c.cfg.ProbeMost), c.until(l)))
+		l.silent = min(l.silent+1, maxLossy)
 	}
 }
