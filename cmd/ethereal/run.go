@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/testbed/replay"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -26,6 +27,7 @@ type runFlags struct {
 	world                string
 	quiet                bool
 	cpuProfile           string
+	replay               replayFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -40,7 +42,8 @@ Where a file is written per run (--events, --pcap) and there is more than one ru
 before the file's extension. Nothing is overwritten but the files named.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
   ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seed 1..10 --json ecmp.jsonl
-  ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap`,
+  ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
+  ethereal run lab.yaml --replay controller.jsonl --replay-from 41.2s --replay-speed 1000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("run takes one scenario file, not %d; as in ethereal run testbed/scenarios/demo.yaml", len(args))
@@ -64,6 +67,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
+	flags.replay.register(f)
 	// The only errors are of flags that do not exist.
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"}, cobra.ShellCompDirectiveNoFileComp))
@@ -71,9 +75,12 @@ before the file's extension. Nothing is overwritten but the files named.`,
 }
 
 func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err error) {
-	runs, err := plan(path, flags)
+	runs, told, err := plan(path, flags)
 	if err != nil {
 		return err
+	}
+	if told != "" && !flags.quiet {
+		fmt.Fprintln(a.stderr, told)
 	}
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
@@ -154,25 +161,34 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	return failed
 }
 
-// plan reads the scenario, applies the flags and expands it.
-func plan(path string, flags runFlags) ([]scenario.Run, error) {
+// plan reads the scenario, applies the flags and expands it. told is what there is to
+// say of it.
+func plan(path string, flags runFlags) (runs []scenario.Run, told string, err error) {
 	s, err := scenario.Load(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	over := scenario.Override{Schemes: flags.schemes}
 	if flags.seeds != "" {
 		if over.Seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
-			return nil, fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
+			return nil, "", fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
 		}
 	}
 	for _, n := range flags.notifiers {
 		over.Notifiers = append(over.Notifiers, scenario.Notifier(n))
 	}
-	if s, err = s.Override(over); err != nil {
-		return nil, fromFlags(err)
+	var replayed replay.Case
+	if s, replayed, told, err = flags.replayed(s); err != nil {
+		return nil, "", err
 	}
-	return s.Expand()
+	if s, err = s.Override(over); err != nil {
+		return nil, "", fromFlags(err)
+	}
+	runs, err = s.Expand()
+	for i := range runs {
+		runs[i].Interventions = replayed.Interventions
+	}
+	return runs, told, err
 }
 
 // fromFlags words errors about a valid scenario that flags have made invalid.

@@ -311,8 +311,8 @@ func (c *control) writeBatches(now fabric.Time, id fabric.NodeID, batches []p4rt
 	}
 	delay, life := c.w.run.Scenario.Control.WriteDelay, c.life
 	c.w.net.At(now+delay, func(now fabric.Time) {
-		if c.life != life {
-			return // the switch takes no writes of a controller that was outbid
+		if !c.alive(life) {
+			return // its connection ended with it, and the switch takes no writes of who is not primary
 		}
 		c.w.told(now, "write", c.w.f.Name(id), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
 		if err := c.w.node(id).core.Write(batches[0].Request); err != nil {

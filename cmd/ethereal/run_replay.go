@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/replay"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// replayFlags say what part of which controller's event log a run suffers.
+type replayFlags struct {
+	log       string
+	from      time.Duration
+	speed     float64
+	detection time.Duration
+}
+
+func (r *replayFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&r.log, "replay", "", "instead of the scenario's failures, those that a controller's event log `FILE` tells of")
+	f.DurationVar(&r.from, "replay-from", 0, "start the collective so `LONG` after the log's first record")
+	f.Float64Var(&r.speed, "replay-speed", 1, "let the log go by `N` times as fast")
+	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "switches know of a cut so `LONG` after it")
+}
+
+// replayed returns the scenario with the log's failures, what else the log tells of, and
+// what there is to say of it. Without a log it returns the scenario as it is.
+func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, replay.Case, string, error) {
+	r := flags.replay
+	fail := func(err error) (*scenario.Scenario, replay.Case, string, error) {
+		return nil, replay.Case{}, "", fmt.Errorf("--replay: %s: %w", r.log, err)
+	}
+	if r.log == "" {
+		return s, replay.Case{}, "", nil
+	}
+	if flags.world != worldVirtual {
+		return fail(fmt.Errorf("the %s world has no controller to kill; use --world %s", flags.world, worldVirtual))
+	}
+	f, err := fabric.New(s.Fabric)
+	if err != nil {
+		return fail(err)
+	}
+	file, err := os.Open(r.log)
+	if err != nil {
+		return fail(err)
+	}
+	log, err := replay.Read(file, f)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fail(err)
+	}
+	c, err := log.Case(replay.Window{
+		From: r.from, Speed: r.speed, Deadline: s.Deadline,
+		Detection: fabric.Time(r.detection.Nanoseconds()) * fabric.Nanosecond,
+	})
+	if err != nil {
+		return fail(fmt.Errorf("%w; use --replay-from and --replay-speed", err))
+	}
+	out := *s
+	out.Failures = []scenario.Failure{{Name: "replay of " + filepath.Base(r.log), Events: c.Events, Notifiers: []scenario.Notifier{scenario.NotifyAll}}}
+	return &out, c, fmt.Sprintf("replay: %d changes of links and %d of the control plane; %d before the run, %d after its deadline",
+		len(c.Events), len(c.Interventions), c.Before, c.After), nil
+}

@@ -1,0 +1,133 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// ErrLog is wrapped by the errors of this package.
+var ErrLog = errors.New("replay")
+
+// Log is what of a controller's event log can be replayed.
+type Log struct {
+	f       *fabric.Fabric
+	changes []change
+}
+
+// change is one thing that happened, so long after the log's first record.
+type change struct {
+	after time.Duration
+	do    scenario.Deed // of the control plane; "": to the link
+	link  fabric.LinkID
+	up    bool
+}
+
+// Changes returns how much the log holds: of links, and of the control plane.
+func (l *Log) Changes() (links, control int) {
+	for _, c := range l.changes {
+		if c.do == "" {
+			links++
+		} else {
+			control++
+		}
+	}
+	return links, control
+}
+
+// First returns when the first link goes down, from the log's first record on. ok is
+// false if none does.
+func (l *Log) First() (after time.Duration, ok bool) {
+	for _, c := range l.changes {
+		if c.do == "" {
+			return c.after, true
+		}
+	}
+	return 0, false
+}
+
+// Read reads a log that was written for a fabric of that shape. Records of kinds that
+// it does not know are passed over. Its errors wrap [ErrLog] and name the record.
+func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
+	l := &Log{f: f}
+	down := map[fabric.End]bool{}
+	var began, last time.Time
+	alive := false
+	add := func(at time.Time, c change) {
+		c.after = max(at.Sub(began), 0)
+		if n := len(l.changes); n > 0 {
+			c.after = max(c.after, l.changes[n-1].after) // the clock was set back
+		}
+		l.changes = append(l.changes, c)
+	}
+	dec := json.NewDecoder(r)
+	for n := 1; ; n++ {
+		var rec daemon.Record
+		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
+			return l, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: record %d: %w", ErrLog, n, err)
+		}
+		if n == 1 {
+			began, alive = rec.Time, true
+		}
+		switch rec.Kind {
+		case "start":
+			if n > 1 {
+				if alive { // killed
+					add(last, change{do: scenario.ControllerDown})
+				}
+				add(rec.Time, change{do: scenario.ControllerUp})
+			}
+			alive = true
+		case "end":
+			add(rec.Time, change{do: scenario.ControllerDown})
+			alive = false
+		case "port":
+			if rec.Up == nil {
+				return nil, fmt.Errorf("%w: record %d: up: missing", ErrLog, n)
+			}
+			end, id, err := port(f, rec)
+			if err != nil {
+				return nil, fmt.Errorf("%w: record %d: %w", ErrLog, n, err)
+			}
+			link := f.Link(id)
+			was := down[link.A] || down[link.B]
+			down[end] = !*rec.Up
+			if is := down[link.A] || down[link.B]; is != was {
+				add(rec.Time, change{link: id, up: !is})
+			}
+		case "drain":
+			id, err := f.LinkByName(rec.Link)
+			if err != nil {
+				return nil, fmt.Errorf("%w: record %d: %w; is it of this fabric?", ErrLog, n, err)
+			}
+			do := scenario.Drain
+			if rec.Up != nil && *rec.Up {
+				do = scenario.Undrain
+			}
+			add(rec.Time, change{do: do, link: id})
+		}
+		last = rec.Time
+	}
+}
+
+// port returns the end of a link that a record is about.
+func port(f *fabric.Fabric, rec daemon.Record) (fabric.End, fabric.LinkID, error) {
+	node, err := f.NodeByName(rec.Switch)
+	if err != nil {
+		return fabric.End{}, 0, fmt.Errorf("%w; is it of this fabric?", err)
+	}
+	end := fabric.End{Node: node, Port: fabric.PortNo(rec.Port)}
+	id, ok := f.LinkAt(node, end.Port)
+	if rec.Port < 1 || rec.Port > f.Node(node).Ports() || !ok {
+		return end, 0, fmt.Errorf("%s has no port %d; is it of this fabric?", rec.Switch, rec.Port)
+	}
+	return end, id, nil
+}
