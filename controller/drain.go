@@ -67,6 +67,36 @@ func (c *Core) DrainLinks(node fabric.NodeID) ([]fabric.LinkID, error) {
 	return ids, nil
 }
 
+// Severing returns which of the links, drained one after the other while nothing is
+// drained but what is given, would take the last path of two ToRs. Those that would
+// are left out as the others are tried.
+func (c *Core) Severing(given, links []fabric.LinkID) []fabric.LinkID {
+	base := c.now.clone()
+	for id := range c.links {
+		if l := &c.links[id]; l.drained && !l.downA && !l.downB {
+			c.setUplink(base, fabric.LinkID(id), true)
+		}
+	}
+	for _, id := range given {
+		c.setUplink(base, id, false)
+	}
+	tried := base
+	var bad []fabric.LinkID
+	for _, id := range links {
+		if l := &c.links[id]; l.downA || l.downB {
+			continue
+		}
+		next := tried.clone()
+		c.setUplink(next, id, false)
+		if _, _, cut := c.severed(base, next); cut {
+			bad = append(bad, id)
+			continue
+		}
+		tried = next
+	}
+	return bad
+}
+
 // Severed returns two ToRs that would lose their last path to each other with the
 // links. ok is false when there are none.
 func (c *Core) Severed(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) {
@@ -76,17 +106,22 @@ func (c *Core) Severed(links []fabric.LinkID) (src, dst fabric.NodeID, ok bool) 
 			c.setUplink(after, id, false)
 		}
 	}
+	return c.severed(c.now, after)
+}
+
+// severed returns two ToRs that have a path before and none after.
+func (c *Core) severed(before, after *state) (src, dst fabric.NodeID, ok bool) {
 	// A path between two ToRs, in both directions, is an uplink of each to the
 	// same switch, or to switches of two pods that share a core.
 	joined := func(s *state, a, b int) bool {
 		return s.support(s.tor[a]&s.tor[b], s.podOfToR(a), s.podOfToR(b)) != 0
 	}
-	if slices.Equal(after.tor, c.now.tor) && slices.Equal(after.agg, c.now.agg) {
+	if slices.Equal(after.tor, before.tor) && slices.Equal(after.agg, before.agg) {
 		return 0, 0, false
 	}
 	for a := range after.tor {
 		for b := range a {
-			if !joined(after, a, b) && joined(c.now, a, b) {
+			if !joined(after, a, b) && joined(before, a, b) {
 				return c.f.ToRID(b), c.f.ToRID(a), true
 			}
 		}

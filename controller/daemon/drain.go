@@ -43,7 +43,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		var news []drains.Mark
 		for _, id := range ids {
 			names = append(names, d.f.LinkName(id))
-			if d.drains.Put(id, !undo, d.cfg.Core.Instance) {
+			if d.drains.Put(id, !undo, force, d.cfg.Core.Instance) {
 				news = append(news, drains.Mark{Link: id, Drained: !undo})
 			}
 		}
@@ -56,7 +56,18 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	if err := errors.Join(d.idle(ctx), d.tellPeers(ctx, true)); err != nil {
 		return names, err
 	}
-	return names, nil
+	if undo {
+		return names, nil
+	}
+	err = d.ask(ctx, func() {
+		for i, id := range ids {
+			if !d.core.LinkReport(id).Drained {
+				failed = fmt.Errorf("%w: %s is back in use: together with what was drained at a peer at the same time, hosts would lose their last path", ErrSevers, names[i])
+				return
+			}
+		}
+	})
+	return names, errors.Join(err, failed)
 }
 
 // marked carries out marks that are news, and remembers them.
@@ -122,6 +133,7 @@ type drainedLink struct {
 	Drained bool   `json:"drained"`
 	Version uint64 `json:"version"`
 	By      string `json:"by"`
+	Forced  bool   `json:"forced,omitempty"`
 }
 
 func (d *Daemon) readDrained() error {
@@ -149,7 +161,7 @@ func (d *Daemon) readDrained() error {
 		if err != nil {
 			return fmt.Errorf("daemon: state file %s: %w", d.cfg.StateFile, err)
 		}
-		d.drains.Merge([]drains.Mark{{Link: id, Drained: l.Drained, Version: l.Version, By: l.By}})
+		d.drains.Merge([]drains.Mark{{Link: id, Drained: l.Drained, Version: l.Version, By: l.By, Forced: l.Forced}})
 	}
 	return nil
 }
@@ -161,7 +173,7 @@ func (d *Daemon) writeDrained() error {
 	}
 	file := drainedFile{Links: []drainedLink{}}
 	for _, m := range d.drains.Marks() {
-		file.Links = append(file.Links, drainedLink{d.f.LinkName(m.Link), m.Drained, m.Version, m.By})
+		file.Links = append(file.Links, drainedLink{d.f.LinkName(m.Link), m.Drained, m.Version, m.By, m.Forced})
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {

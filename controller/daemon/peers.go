@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -135,7 +136,7 @@ func (d *Daemon) primarySomewhere() bool {
 func (d *Daemon) marks() []*statepb.DrainMark {
 	var out []*statepb.DrainMark
 	for _, m := range d.drains.Marks() {
-		out = append(out, &statepb.DrainMark{Link: uint32(m.Link), Drained: m.Drained, Version: m.Version, By: m.By})
+		out = append(out, &statepb.DrainMark{Link: uint32(m.Link), Drained: m.Drained, Version: m.Version, By: m.By, Forced: m.Forced})
 	}
 	return out
 }
@@ -147,9 +148,41 @@ func (d *Daemon) merge(in *statepb.DrainMarks) error {
 		if err := d.core.CanDrain(id); err != nil {
 			return fmt.Errorf("%w: do both have the same fabric?", err)
 		}
-		marks = append(marks, drains.Mark{Link: id, Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy()})
+		marks = append(marks, drains.Mark{Link: id, Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced()})
 	}
-	return d.marked(d.drains.Merge(marks))
+	return d.marked(d.reconciled(d.drains.Merge(marks)))
+}
+
+// reconciled takes marks back that hosts would lose their last path by: two operators
+// may have drained, at controllers that could not reach each other, what only together
+// is too much. All controllers take the same ones back. It returns what is to be
+// carried out. Before the ports' states are known it takes nothing back: what a peer
+// says then has been agreed before.
+func (d *Daemon) reconciled(news []drains.Mark) []drains.Mark {
+	var added []fabric.LinkID
+	for _, m := range news {
+		if m.Drained && !m.Forced {
+			added = append(added, m.Link)
+		}
+	}
+	if _, _, cut := d.core.Severed(added); !d.settled || !cut {
+		return news
+	}
+	var forced, asked []fabric.LinkID
+	for _, m := range d.drains.Drained() {
+		if m.Forced {
+			forced = append(forced, m.Link)
+		} else {
+			asked = append(asked, m.Link)
+		}
+	}
+	for _, id := range d.core.Severing(forced, asked) {
+		d.drains.Put(id, false, false, d.cfg.Core.Instance)
+		d.cfg.Log.Warn("drain taken back: with what is drained at a peer, hosts would lose their last path", "link", d.f.LinkName(id))
+		news = slices.DeleteFunc(news, func(m drains.Mark) bool { return m.Link == id })
+		news = append(news, drains.Mark{Link: id})
+	}
+	return news
 }
 
 // peerService answers other controllers.

@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -120,6 +123,65 @@ func TestSharedDrains(t *testing.T) {
 		stopA()
 		a.stop()
 	})
+}
+
+// TestDrainsTogetherTooMuch drains both uplinks of a ToR, one at each of two
+// controllers that cannot reach each other. When they can again they take the same one
+// back, but neither if the operators insisted.
+func TestDrainsTogetherTooMuch(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				p := &peers{t: t, lis: map[string]*bufconn.Listener{}}
+				a := l.run(func(c *Config) { c.Own = 9; p.join("b")(c) })
+				b := l.run(func(c *Config) { c.Own = 1; p.join("a")(c) })
+				settle(a)
+				settle(b)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				drain := func(r *running, links ...string) {
+					t.Helper()
+					for _, link := range links {
+						// A standby that reaches nobody has drained it for itself, and says so.
+						if _, err := r.Drain(ctx, link, false, force); err != nil && r == a {
+							t.Fatal(err)
+						}
+					}
+				}
+				drain(a, "tor5-agg4", "agg0-core1")
+				drain(b, "tor5-agg5", "agg1-core2")
+				stopA, stopB := p.serve("a", a), p.serve("b", b)
+				time.Sleep(3 * peerEvery)
+				drained := func(r *running) (names []string) {
+					for _, x := range r.state().NotUp {
+						if x.Drained {
+							names = append(names, x.Name)
+						}
+					}
+					slices.Sort(names)
+					return names
+				}
+				want := 3
+				if force {
+					want = 4
+				}
+				if d := cmp.Diff(drained(a), drained(b)); d != "" || len(drained(a)) != want {
+					t.Errorf("drained at a: %v; (-a +b):\n%s", drained(a), d)
+				}
+				for _, l := range []string{"agg0-core1", "agg1-core2"} {
+					if !slices.Contains(drained(a), l) {
+						t.Errorf("%s, which cuts nobody off, is not drained any more", l)
+					}
+				}
+				settle(a)
+				l.check(a)
+				stopA()
+				stopB()
+				a.stop()
+				b.stop()
+			})
+		})
+	}
 }
 
 // TestPeersNeedToken lets nobody drain who does not know the token.

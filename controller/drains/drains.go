@@ -21,12 +21,26 @@ type Mark struct {
 	Drained bool
 	Version uint64
 	By      string // the controller that was asked
+	Forced  bool   // the operator insists, even if hosts lose their last path
 }
 
 // newer reports whether m holds against o, a mark of the same link.
 func (m Mark) newer(o Mark) bool {
 	by := cmp.Compare(m.By, o.By)
-	return m.Version > o.Version || m.Version == o.Version && (by > 0 || by == 0 && m.Drained && !o.Drained)
+	return m.Version > o.Version || m.Version == o.Version && (by > 0 || by == 0 && m.rank() > o.rank())
+}
+
+// rank orders marks that nobody would make but by mistake: of one version, by one
+// controller.
+func (m Mark) rank() int {
+	r := 0
+	if m.Drained {
+		r += 2
+	}
+	if m.Forced {
+		r++
+	}
+	return r
 }
 
 // Set is the marks of a fabric's links. The zero value has none.
@@ -34,12 +48,12 @@ type Set struct{ marks map[fabric.LinkID]Mark }
 
 // Put marks a link as somebody asks. It returns false, and changes nothing, if it is
 // marked so already.
-func (s *Set) Put(id fabric.LinkID, drained bool, by string) bool {
+func (s *Set) Put(id fabric.LinkID, drained, forced bool, by string) bool {
 	m, ok := s.marks[id]
 	if m.Drained == drained && (ok || !drained) {
 		return false
 	}
-	s.put(Mark{id, drained, m.Version + 1, by})
+	s.put(Mark{Link: id, Drained: drained, Version: m.Version + 1, By: by, Forced: drained && forced})
 	return true
 }
 
@@ -48,6 +62,16 @@ func (s *Set) put(m Mark) {
 		s.marks = map[fabric.LinkID]Mark{}
 	}
 	s.marks[m.Link] = m
+}
+
+// Drained returns the marks of what is drained, the oldest first as far as versions
+// tell: in one order, whichever controller asks.
+func (s *Set) Drained() []Mark {
+	out := slices.DeleteFunc(s.Marks(), func(m Mark) bool { return !m.Drained })
+	slices.SortFunc(out, func(a, b Mark) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.By, b.By), cmp.Compare(a.Link, b.Link))
+	})
+	return out
 }
 
 // Merge takes others' marks and returns those that are news.

@@ -22,8 +22,8 @@ func TestAgree(t *testing.T) {
 			if rapid.Bool().Draw(t, "put") {
 				id := fabric.LinkID(rapid.IntRange(0, 3).Draw(t, "link"))
 				on := rapid.Bool().Draw(t, "drained")
-				sets[i].Put(id, on, names[i])
-				if again := sets[i].Put(id, on, names[i]); again {
+				sets[i].Put(id, on, false, names[i])
+				if again := sets[i].Put(id, on, false, names[i]); again {
 					t.Fatal("the same mark is news twice")
 				}
 			} else {
@@ -37,7 +37,7 @@ func TestAgree(t *testing.T) {
 		last := fabric.LinkID(2)
 		all := append(sets[0].Marks(), append(sets[1].Marks(), sets[2].Marks()...)...)
 		sets[1].Merge(all)
-		sets[1].Put(last, true, "b")
+		sets[1].Put(last, true, false, "b")
 		for i := range sets {
 			sets[i].Merge(all)
 			sets[i].Merge(sets[1].Marks())

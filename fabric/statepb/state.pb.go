@@ -774,7 +774,9 @@ type DrainMark struct {
 	// Above all versions of this link that the controller which was asked knew.
 	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The instance of that controller.
-	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// The operator insists, even if hosts lose their last path.
+	Forced        bool `protobuf:"varint,5,opt,name=forced,proto3" json:"forced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,6 +839,13 @@ func (x *DrainMark) GetBy() string {
 	return ""
 }
 
+func (x *DrainMark) GetForced() bool {
+	if x != nil {
+		return x.Forced
+	}
+	return false
+}
+
 var File_state_proto protoreflect.FileDescriptor
 
 const file_state_proto_rawDesc = "" +
@@ -896,12 +905,13 @@ const file_state_proto_rawDesc = "" +
 	"\n" +
 	"DrainMarks\x122\n" +
 	"\x05marks\x18\x01 \x03(\v2\x1c.ethereal.state.v1.DrainMarkR\x05marks\x12\x12\n" +
-	"\x04wait\x18\x02 \x01(\bR\x04wait\"c\n" +
+	"\x04wait\x18\x02 \x01(\bR\x04wait\"{\n" +
 	"\tDrainMark\x12\x12\n" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x18\n" +
 	"\adrained\x18\x02 \x01(\bR\adrained\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by2V\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
+	"\x06forced\x18\x05 \x01(\bR\x06forced2V\n" +
 	"\vFabricState\x12G\n" +
 	"\x05Watch\x12\x1f.ethereal.state.v1.AgentMessage\x1a\x19.ethereal.state.v1.Update(\x010\x012W\n" +
 	"\vControllers\x12H\n" +
