@@ -25,9 +25,9 @@ type Core struct {
 	groupBuf     []group // of groupsOf
 	entryBuf     []Entry
 	updateBuf    []Update // of appendSwitchDelta
+	memberSets   map[memberKey][]Member
 	lastMembers  struct {
-		first   fabric.PortNo
-		weights weights
+		key     memberKey
 		members []Member
 	}
 }

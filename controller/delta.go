@@ -241,5 +241,5 @@ func (c *Core) appendSwitchDelta(out []SwitchDelta, stage int, n *fabric.Node, l
 	if len(us) == 0 {
 		return out
 	}
-	return append(out, SwitchDelta{Node: n.ID, Stage: stage, Updates: slices.Clone(us)})
+	return append(out, SwitchDelta{Node: n.ID, Stage: stage, Updates: inPhases(us)})
 }

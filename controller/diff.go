@@ -1,10 +1,5 @@
 package controller
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Op is what an update does to an entry.
 type Op uint8
 
@@ -34,10 +29,32 @@ func (u Update) String() string {
 // Diff returns the updates that turn the tables old into the tables new, in
 // make-before-break order. Both must be sorted by [Key.Compare], as
 // [Core.Desired] returns them.
-func Diff(old, new []Entry) []Update { return appendDiff(nil, old, new) }
+func Diff(old, new []Entry) []Update { return inPhases(appendDiff(nil, old, new)) }
 
+// inPhases returns the updates by phase, those of one in the order they have.
+func inPhases(us []Update) []Update {
+	if len(us) == 0 {
+		return nil
+	}
+	var next [phaseCount]int // where the next of a phase goes
+	for i := range us {
+		next[us[i].Phase()]++
+	}
+	at := 0
+	for p, n := range next {
+		next[p], at = at, at+n
+	}
+	out := make([]Update, len(us))
+	for i := range us {
+		p := us[i].Phase()
+		out[next[p]] = us[i]
+		next[p]++
+	}
+	return out
+}
+
+// appendDiff appends the updates in the order of their keys.
 func appendDiff(us []Update, old, new []Entry) []Update {
-	start := len(us)
 	for len(old) > 0 || len(new) > 0 {
 		c := 0
 		switch {
@@ -66,11 +83,11 @@ func appendDiff(us []Update, old, new []Entry) []Update {
 			old, new = old[1:], new[1:]
 		}
 	}
-	if tail := us[start:]; len(tail) > 1 {
-		slices.SortStableFunc(tail, func(a, b Update) int { return cmp.Compare(a.Phase(), b.Phase()) })
-	}
 	return us
 }
+
+// phaseCount is how many phases there are.
+const phaseCount = 15
 
 // Phase tells when among the updates of one switch this one is due: updates of
 // the same phase may be made in any order, a later phase only once an earlier
@@ -81,7 +98,7 @@ func appendDiff(us []Update, old, new []Entry) []Update {
 // changed group will no longer serve well has left it by then. What is no longer
 // wanted goes last and in the opposite order, shorter prefixes first, so that
 // nothing falls back to a route that is about to go.
-func (u Update) Phase() int {
+func (u *Update) Phase() int {
 	const (
 		setup = iota
 		newGroup
@@ -98,7 +115,9 @@ func (u Update) Phase() int {
 		_
 		goneGroup
 		goneSetup
+		count
 	)
+	const _ = uint(phaseCount - count) // all fit
 	gone := u.Op == Delete
 	pick := func(made, unmade int) int {
 		if gone {

@@ -97,7 +97,12 @@ type Entry struct {
 func (e Entry) Equal(f Entry) bool { return e.Key == f.Key && e.sameContent(&f) }
 
 func (e *Entry) sameContent(f *Entry) bool {
-	return e.Action == f.Action && e.Args == f.Args && slices.Equal(e.Members, f.Members)
+	return e.Action == f.Action && e.Args == f.Args && sameMembers(e.Members, f.Members)
+}
+
+// sameMembers compares; what is shared need not be looked at.
+func sameMembers(a, b []Member) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // String prints the entry, as in "route_v4 10.0.1.0/24 -> forward_up(group=0)".

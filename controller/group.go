@@ -82,8 +82,8 @@ func (pl *planner) tor(s *state, t int) torView {
 	return v
 }
 
-// toPod returns the weights towards pod q, and whether they differ from the
-// default's and lead anywhere.
+// toPod returns the weights towards pod q, and whether they lead anywhere and the
+// default's do not serve as well.
 func (v *torView) toPod(q int) (weights, bool) {
 	// Towards a whole pod elsewhere the own pod's failures are in the default's
 	// weights already; within the own pod they do not matter, but are there.
@@ -92,6 +92,9 @@ func (v *torView) toPod(q int) (weights, bool) {
 	}
 	w := v.paths(v.live, v.pod, q)
 	if w == (weights{}) {
+		return w, false
+	}
+	if serves(v.base, w, v.torUp) {
 		return w, false
 	}
 	w = v.pl.reduce(w, v.torUp)

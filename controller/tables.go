@@ -264,20 +264,40 @@ func (c *Core) appendAggGroups(out []Entry, v *aggView, gs []group, full bool) [
 	return append(c.appendSlots(out, n, buf, full), buf...)
 }
 
-// members returns the members of a group whose uplinks begin at port first.
-// Equal groups often come one after another, on switch after switch: the last
-// one is kept and shared.
+// memberKey is what members follow from.
+type memberKey struct {
+	first   fabric.PortNo
+	weights weights
+}
+
+// maxMembers bounds the memory of what is kept of groups' members, to some 10 MB.
+const maxMembers = 1 << 14
+
+// members returns the members of a group whose uplinks begin at port first. Equal
+// groups come again and again, on switch after switch: they are kept and shared.
 func (c *Core) members(first fabric.PortNo, w weights, n int) []Member {
-	if l := &c.lastMembers; l.members != nil && l.first == first && l.weights == w {
+	key := memberKey{first, w}
+	if l := &c.lastMembers; l.members != nil && l.key == key {
 		return l.members
 	}
+	ms, ok := c.memberSets[key]
+	if !ok {
+		ms = makeMembers(first, w, n)
+		if c.memberSets == nil || len(c.memberSets) >= maxMembers {
+			c.memberSets = make(map[memberKey][]Member)
+		}
+		c.memberSets[key] = ms
+	}
+	c.lastMembers.key, c.lastMembers.members = key, ms
+	return ms
+}
+
+func makeMembers(first fabric.PortNo, w weights, n int) []Member {
 	ms := make([]Member, 0, n)
 	for u, x := range w[:n] {
 		if x > 0 {
 			ms = append(ms, Member{Port: first + fabric.PortNo(u), Weight: int32(x)})
 		}
 	}
-	ms = slices.Clip(ms)
-	c.lastMembers.first, c.lastMembers.weights, c.lastMembers.members = first, w, ms
-	return ms
+	return slices.Clip(ms)
 }

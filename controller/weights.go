@@ -30,6 +30,24 @@ func (w weights) without(set uint64) weights {
 // may get before a larger group is tried.
 const tolerance = 0.05
 
+// serves reports whether a group with the shares x does for paths of the weights w: it
+// has the same members, and none gets more than its share by the tolerance.
+func serves(x, w weights, n int) bool {
+	sumX, sumW := 0, 0
+	for i := range w[:n] {
+		if (x[i] == 0) != (w[i] == 0) {
+			return false
+		}
+		sumX, sumW = sumX+int(x[i]), sumW+int(w[i])
+	}
+	for i := range w[:n] {
+		if float64(int(x[i])*sumW) > (1+tolerance)*float64(int(w[i])*sumX) {
+			return false
+		}
+	}
+	return true
+}
+
 // reduce divides the weights of the first n uplinks by their greatest common
 // divisor and, if their sum is still above limit, approximates them: the
 // smallest group in which no member gets more than its share by the tolerance,
