@@ -86,6 +86,9 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Settle, 5*time.Second)
 	setDefault(&c.StageTimeout, time.Second)
+	if c.Core.MaxGroupSize == 0 {
+		c.Core.MaxGroupSize = c.groupLimit()
+	}
 	if c.History == 0 {
 		c.History = 4096
 	}
@@ -113,8 +116,8 @@ func (c Config) Validate() error {
 	case c.Own == 0:
 		return fmt.Errorf("%w: the election id must be above 0", ErrConfig)
 	}
-	if limit := c.Pipeline.Schema().MaxGroupSize(); limit > 0 && c.Core.MaxGroupSize > limit {
-		return fmt.Errorf("%w: MaxGroupSize: %d; the program allows %d", ErrConfig, c.Core.MaxGroupSize, limit)
+	if limit := c.groupLimit(); limit > 0 && c.Core.MaxGroupSize > limit {
+		return fmt.Errorf("%w: MaxGroupSize: %d; the switches' programs allow %d", ErrConfig, c.Core.MaxGroupSize, limit)
 	}
 	return checkTargets(c.Core.Fabric, c.Targets)
 }
@@ -135,6 +138,31 @@ func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target) error {
 		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(targets), f.Switches())
 	}
 	return nil
+}
+
+// groupLimit returns how many shares a group may have in the programs of all switches;
+// 0 if none states a limit. Tables follow from the links alone, so all have one limit.
+func (c *Config) groupLimit() int {
+	limit := 0
+	consider := func(p *p4rt.Pipeline) {
+		if p == nil {
+			return
+		}
+		if n := p.Schema().MaxGroupSize(); n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	if len(c.Targets) == 0 {
+		consider(c.Pipeline)
+	}
+	for _, t := range c.Targets {
+		if t.Pipeline != nil {
+			consider(t.Pipeline)
+		} else {
+			consider(c.Pipeline)
+		}
+	}
+	return limit
 }
 
 // pipeline returns the program of a switch, in its dialect.

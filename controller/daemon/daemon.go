@@ -78,9 +78,6 @@ type device struct {
 
 // New returns a daemon, or what [Config.Validate] reports.
 func New(cfg Config) (*Daemon, error) {
-	if cfg.Core.MaxGroupSize == 0 && cfg.Pipeline != nil {
-		cfg.Core.MaxGroupSize = cfg.Pipeline.Schema().MaxGroupSize()
-	}
 	if cfg.Core.Instance == "" {
 		cfg.Core.Instance = newInstance()
 	}

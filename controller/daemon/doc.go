@@ -20,8 +20,15 @@
 // each change one stage after another, see package controller; what happens
 // meanwhile makes the next change. A switch that does not answer holds a stage up
 // for [Config.StageTimeout] at most. A switch whose session broke is left out; it
-// is read back and repaired when the session returns. Agents hear of a link at
-// once, whatever the switches do.
+// is read back and repaired when the session returns.
+//
+// Agents hear of a link at once, whatever the switches do. Of a link that went down
+// they must: until they do, labelled packets go to their deaths at line rate, and no
+// table can help those, since a label names one path. Of a link that came up they may:
+// its label entries may still be missing, and such a packet falls back to ECMP, which
+// leads away from what is down; down-facing routes never went. So neither order loses
+// a packet then, and a queue pair is on another path than it thinks for as long as the
+// write takes. Only a switch without tables would lose packets; see Death.
 //
 // # Death
 //

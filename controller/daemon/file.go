@@ -33,7 +33,7 @@ type File struct {
 // FileTarget is a [Target] in YAML.
 type FileTarget struct {
 	P4Runtime  string  `yaml:"p4runtime"`   // host:port
-	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime; none: it has none
+	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has one; none: it has none
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
 	Profile    string  `yaml:"profile"`     // the kind of switch, see package targets; default: ethereal
@@ -61,7 +61,7 @@ type FileECN struct {
 	KMax fabric.Bytes `yaml:"kmax"` // 0: no marking
 	PMax float64      `yaml:"pmax"`
 	// Unit is what one step of the target's queue depth stands for: the bytes of a
-	// packet on BMv2, of a cell on hardware.
+	// packet on BMv2, of a cell on hardware. 0: as the switches' profiles say.
 	Unit fabric.Bytes `yaml:"unit"`
 }
 
@@ -113,17 +113,19 @@ func (f File) Apply(c *Config) error {
 			return fail("switches: %s is a host", name)
 		}
 		x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
-		switch t.GNMI {
-		case "":
-			x.GNMI = t.P4Runtime
-		case NoGNMI:
-			x.GNMI = ""
-		}
 		if t.DeviceID != nil {
 			x.DeviceID = *t.DeviceID
 		}
 		if x.Profile, err = targets.ByName(t.Profile); err != nil {
 			return fail("switches: %s: %v", name, err)
+		}
+		switch {
+		case t.GNMI == NoGNMI:
+			x.GNMI = ""
+		case t.GNMI == "" && x.Profile.NoGNMI:
+			return fail("switches: %s: gnmi: missing; a %s has none of its own: name the address of `ethereal gnmi` beside it, or write %s", name, x.Profile.Name, NoGNMI)
+		case t.GNMI == "":
+			x.GNMI = t.P4Runtime
 		}
 		if ports := c.Core.Fabric.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 && x.Profile.NeedsPorts {
 			return fail("switches: %s: ports: %d listed; a %s lists all its %d fabric ports, down to up, with name and id", name, len(t.Ports), x.Profile.Name, ports)
@@ -152,8 +154,27 @@ func (f File) Apply(c *Config) error {
 	c.Core.QuenchIntervalUs, c.Core.ControlPriority = interval, t.ControlPriority
 	c.Core.HashSeed, c.Core.MaxGroupSize = t.HashSeed, t.MaxGroupSize
 	c.Core.ECN = controller.ECN{Kmin: t.ECN.KMin, Kmax: t.ECN.KMax, Pmax: t.ECN.PMax, Unit: t.ECN.Unit}
+	if ecn := &c.Core.ECN; *ecn != (controller.ECN{}) && ecn.Unit == 0 {
+		if ecn.Unit = queueUnit(c.Targets); ecn.Unit == 0 {
+			return fail("tables: ecn: unit: missing; the switches' profiles name none, or different ones: give the bytes that one step of queue depth stands for")
+		}
+	}
 	if err := c.Core.Validate(); err != nil {
 		return fmt.Errorf("%w: tables: %w", ErrConfig, err)
 	}
 	return nil
+}
+
+// queueUnit returns the unit of queue depth that all targets share; 0 if there is none.
+func queueUnit(of map[fabric.NodeID]Target) fabric.Bytes {
+	unit := -1
+	for _, t := range of {
+		switch {
+		case t.Profile == nil || unit >= 0 && unit != t.Profile.QueueUnit:
+			return 0
+		default:
+			unit = t.Profile.QueueUnit
+		}
+	}
+	return fabric.Bytes(max(unit, 0))
 }

@@ -109,6 +109,7 @@ func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 // Plan prints what a controller that started now would write, and returns how
 // many updates that are and how many switches could not be read.
 func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, err error) {
+	cfg = cfg.withDefaults()
 	found, err := Survey(ctx, cfg)
 	if err != nil {
 		return 0, 0, err

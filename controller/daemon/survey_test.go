@@ -12,9 +12,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 func TestPlan(t *testing.T) {
@@ -154,7 +158,9 @@ func TestFile(t *testing.T) {
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino}", 1), `tor0: targets: profile: "tofino" is none of`},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: stratum-tofino}", 1), "tor0: ports: 0 listed; a stratum-tofino lists all its 4"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 1}, {name: d, id: 4}]}", 1), "tor0: targets: port 3: id: 1 is port 1's"},
-		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino-sde, ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 3}, {name: d, id: 4}]}", 1), "programs: tna: missing; tor0 is a tofino-sde"},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino-sde, gnmi: none, ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 3}, {name: d, id: 4}]}", 1), "programs: tna: missing; tor0 is a tofino-sde"},
+		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: bmv2}", 1), "tor0: gnmi: missing; a bmv2 has none of its own"},
+		{strings.Replace(all.String(), ", unit: 256B", "", 1), "ecn: unit: missing"},
 		{all.String() + "programs: {v1model: {p4info: no/where}}\n", "programs: v1model: p4info: open no/where"},
 		{"switch: {}", "field switch not found"},
 		{"switches: {tor99: {}}", `no node "tor99"`},
@@ -167,5 +173,53 @@ func TestFile(t *testing.T) {
 		if _, err := parse(tt.text); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.40q: %v, want %q", tt.text, err, tt.want)
 		}
+	}
+}
+
+// TestProfilesCount takes the unit of queue depth and the size of groups from what the
+// switches are.
+func TestProfilesCount(t *testing.T) {
+	chip, err := targets.ByName("stratum-tofino")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := targets.ByName("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := Target{Profile: chip}, Target{Profile: ours}
+	for i, tt := range []struct {
+		of   map[fabric.NodeID]Target
+		want fabric.Bytes
+	}{
+		{map[fabric.NodeID]Target{1: a, 2: a}, 80}, {map[fabric.NodeID]Target{1: a, 2: b}, 0},
+		{map[fabric.NodeID]Target{1: b}, 0}, {map[fabric.NodeID]Target{1: a, 2: {}}, 0}, {nil, 0},
+	} {
+		if got := queueUnit(tt.of); got != tt.want {
+			t.Errorf("case %d: unit %v, want %v", i, got, tt.want)
+		}
+	}
+
+	p, err := loadPipeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := proto.CloneOf(p4src.V1ModelP4Info())
+	limit := p.Schema().MaxGroupSize()
+	for _, ap := range info.GetActionProfiles() {
+		ap.MaxGroupSize = int32(limit / 2)
+	}
+	small, err := p4rt.NewPipeline(info, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Pipeline: p, Targets: map[fabric.NodeID]Target{1: a, 2: b}}
+	if got := c.withDefaults().Core.MaxGroupSize; got != limit {
+		t.Errorf("groups of %d, the program allows %d", got, limit)
+	}
+	b.Pipeline = small
+	c.Targets[2] = b
+	if got := c.withDefaults().Core.MaxGroupSize; got != limit/2 {
+		t.Errorf("groups of %d, one of the programs allows %d", got, limit/2)
 	}
 }

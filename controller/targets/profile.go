@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 )
@@ -33,11 +32,6 @@ type Profile struct {
 	Pack func(Compiled) ([]byte, error)
 
 	BatchSize int // updates that one Write may carry; 0: as many as the controller likes
-	// Atomic is whether ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC are understood. The
-	// controller needs neither: it orders its writes make-before-break.
-	Atomic bool
-	// Reconcile is whether RECONCILE_AND_COMMIT keeps entries.
-	Reconcile bool
 	// Lacks lists tables that v1model's program has and the target's has not,
 	// since the chip does without.
 	Lacks []controller.Table
@@ -50,23 +44,16 @@ type Profile struct {
 	CloneSession uint32
 	// CloneClass is the class of service of clones; 0 where the target takes none.
 	CloneClass int
-	// QueueUnit is the bytes that one step of the queue depth stands for; 0: as
-	// the operator says, since it is packets or a matter of configuration.
+	// QueueUnit is the bytes that one step of the queue depth stands for, where the
+	// operator does not say; 0: it is packets or a matter of configuration.
 	QueueUnit int
 
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
 	NeedsPorts bool
-	GNMI       GNMI
-}
-
-// GNMI is what a target's gNMI server differs in.
-type GNMI struct {
-	None     bool // it has no gNMI: run `ethereal gnmi` beside it
-	OnChange bool // oper-status is reported on change
-	Wildcard bool // interface[name=*] is understood
-	// Sample is the interval to ask for where OnChange is not to be had.
-	Sample time.Duration
+	// NoGNMI is whether the switch has no gNMI server: `ethereal gnmi` runs beside it.
+	// How much of gNMI one understands is found out by asking.
+	NoGNMI bool
 }
 
 // The cells of the packet buffer, in bytes.
@@ -88,34 +75,29 @@ func profiles() []Profile {
 	chipLacks := []controller.Table{controller.PortOfUplink}
 	return []Profile{
 		{
-			// PI refuses clone sessions with a class or a length, and takes
-			// CONTINUE_ON_ERROR only.
+			// PI refuses clone sessions with a class or a length.
 			Name: "bmv2", Program: V1Model, Pack: packJSON,
-			GNMI: GNMI{None: true},
+			NoGNMI: true,
 		},
 		{
-			Name: "ethereal", Program: V1Model, Pack: packJSON, Atomic: true, Reconcile: true,
-			GNMI: GNMI{OnChange: true, Wildcard: true},
+			Name: "ethereal", Program: V1Model, Pack: packJSON,
 		},
 		{
 			Name: "stratum-bmv2", Program: V1Model, Pack: packJSON, NeedsPorts: true,
-			GNMI: GNMI{OnChange: true, Wildcard: true},
 		},
 		{
 			Name: "stratum-tofino", Program: TNA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
 			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
-			GNMI: GNMI{OnChange: true, Wildcard: true},
 		},
 		{
 			Name: "stratum-tofino2", Program: T2NA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
 			CloneBytes: quenchClone, CloneSession: t2naSession, QueueUnit: tofino2Cell, NeedsPorts: true,
-			GNMI: GNMI{OnChange: true, Wildcard: true},
 		},
 		{
 			// The P4Runtime server of the chip's own SDE: PI's packing, and no gNMI.
 			Name: "tofino-sde", Program: TNA, Pack: packPI, BatchSize: 256, Lacks: chipLacks,
 			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
-			GNMI: GNMI{None: true},
+			NoGNMI: true,
 		},
 	}
 }
