@@ -48,6 +48,7 @@ type proxy struct {
 	gate   chan struct{} // closed while what arrives passes
 	delay  time.Duration // of every message to the server
 	errors int           // writes still to be refused
+	writes int           // requests that passed and change what the server holds
 }
 
 // newProxy serves at addr what target serves.
@@ -130,11 +131,24 @@ func (p *proxy) pass(conn *grpc.ClientConn, in grpc.ServerStream) error {
 func (p *proxy) trouble(method string) (delay time.Duration, refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.errors > 0 && strings.HasSuffix(method, "/Write") {
+	write := strings.HasSuffix(method, "/Write")
+	switch {
+	case write && p.errors > 0:
 		p.errors--
 		refuse = true
+	case write, strings.HasSuffix(method, "/SetForwardingPipelineConfig"):
+		p.writes++
 	}
 	return p.delay, refuse
+}
+
+// wrote returns and forgets how many requests passed that write.
+func (p *proxy) wrote() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.writes
+	p.writes = 0
+	return n
 }
 
 // cut breaks all connections.
