@@ -35,8 +35,9 @@ func device(name string) (netlink.Link, error) {
 
 // tcx is the program in an interface's TCX list.
 type tcx struct {
-	link link.Link
-	pin  string // path, or ""
+	link  link.Link
+	pin   string // path, or ""
+	taken bool   // over from an earlier process
 }
 
 // attachTCX attaches, or where an earlier process left a pinned link replaces
@@ -80,12 +81,14 @@ func (t *tcx) takeOver(p *ebpf.Program, dev netlink.Link) (bool, error) {
 		if err := l.Update(p); err != nil {
 			return false, errors.Join(fmt.Errorf("take over %s: %w", t.pin, err), l.Close())
 		}
-		t.link = l
+		t.link, t.taken = l, true
 		return true, nil
 	}
 	// Of an interface that is gone, or of another use.
 	return false, errors.Join(l.Close(), os.Remove(t.pin))
 }
+
+func (t *tcx) fresh() bool { return !t.taken }
 
 func (t *tcx) release() error { return t.link.Close() }
 
@@ -109,6 +112,7 @@ const (
 type clsact struct {
 	filter *netlink.BpfFilter
 	keep   bool
+	taken  bool // over from an earlier process
 }
 
 func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, error) {
@@ -120,6 +124,10 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 	if err := ignore(netlink.QdiscAdd(qdisc), fs.ErrExist); err != nil {
 		return nil, fmt.Errorf("add the clsact qdisc: %w", err)
 	}
+	taken, err := classified(dev)
+	if err != nil {
+		return nil, err
+	}
 	f := &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: dev.Attrs().Index, Parent: netlink.HANDLE_MIN_EGRESS,
@@ -130,8 +138,24 @@ func attachClsact(p *ebpf.Program, dev netlink.Link, keep bool) (attachment, err
 	if err := netlink.FilterReplace(f); err != nil {
 		return nil, fmt.Errorf("add the classifier: %w", err)
 	}
-	return &clsact{f, keep}, nil
+	return &clsact{f, keep, taken}, nil
 }
+
+// classified reports whether an earlier process left a classifier of ours.
+func classified(dev netlink.Link) (bool, error) {
+	fs, err := netlink.FilterList(dev, netlink.HANDLE_MIN_EGRESS)
+	if err != nil {
+		return false, fmt.Errorf("list the classifiers: %w", err)
+	}
+	for _, f := range fs {
+		if b, ok := f.(*netlink.BpfFilter); ok && b.Priority == classifierPriority && b.Name == classifierName {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (c *clsact) fresh() bool { return !c.taken }
 
 func (c *clsact) release() error {
 	if c.keep {

@@ -36,6 +36,9 @@ type attachment interface {
 	release() error
 	// detach takes the program off the interface.
 	detach() error
+	// fresh reports whether the program was not there before, of an earlier
+	// process.
+	fresh() bool
 }
 
 // Attach loads the program and attaches it to the interfaces. The error wraps
@@ -62,11 +65,26 @@ func Attach(c Config) (*Tagger, error) {
 	t := &Tagger{o: o, pinDir: c.PinDir, hook: c.Hook}
 	for _, name := range c.Interfaces {
 		if err := t.attach(name); err != nil {
-			// What an earlier process left behind stays as it was.
-			return nil, errors.Join(err, t.Close())
+			return nil, errors.Join(err, t.undo())
 		}
 	}
 	return t, nil
+}
+
+// undo takes the program off the interfaces where it was not before. Where an
+// earlier process left it, it stays.
+func (t *Tagger) undo() error {
+	var errs []error
+	var taken []attachment
+	for _, a := range t.at {
+		if a.fresh() {
+			errs = append(errs, a.detach())
+		} else {
+			taken = append(taken, a)
+		}
+	}
+	t.at = taken
+	return errors.Join(append(errs, t.Close())...)
 }
 
 // attach attaches to one interface. Whether there is TCX is asked once: all

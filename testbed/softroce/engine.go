@@ -59,6 +59,7 @@ type Stats struct {
 	NoRegion            uint64 // WRITEs outside of registered memory
 	NoBuffer            uint64 // SENDs that found no receive buffer
 	SendTooLong         uint64
+	Abandoned           uint64 // SENDs whose senders fell silent halfway, given up for others
 }
 
 // Engine is a RoCEv2 endpoint; see the package comment.
@@ -85,8 +86,9 @@ type Engine struct {
 
 // inbound is a SEND under way.
 type inbound struct {
-	qpn uint32
-	buf []byte
+	qpn  uint32
+	buf  []byte
+	last fabric.Time // of its latest packet
 }
 
 // New returns an engine without memory, or what is wrong with c.
@@ -174,6 +176,14 @@ func (e *Engine) open(now fabric.Time, m Message, send bool) error {
 		e.sources[m.QP] = m.Data
 	}
 	return err
+}
+
+// Close ends a queue pair whose message is of no interest any more. An unknown one
+// is ignored.
+func (e *Engine) Close(qp nic.QP) {
+	if e.ep.Close(qp) == nil {
+		delete(e.sources, qp)
+	}
 }
 
 // Relabel moves an open queue pair to another path; see [nic.Endpoint.Relabel].
@@ -293,13 +303,13 @@ func (e *Engine) receiveOther(now fabric.Time, frame []byte) {
 }
 
 // place copies the payload of the frame in hand to where it belongs.
-func (e *Engine) place(_ fabric.Time, p *nic.Placement) nic.Placing {
+func (e *Engine) place(now fabric.Time, p *nic.Placement) nic.Placing {
 	payload := e.frame.Payload()
 	if len(payload) != p.Payload {
 		return nic.Refused
 	}
 	if p.Send {
-		return e.placeSend(p, payload)
+		return e.placeSend(now, p, payload)
 	}
 	region, ok := e.regions[p.RKey]
 	end := p.Address + uint64(p.Length)
@@ -312,7 +322,30 @@ func (e *Engine) place(_ fabric.Time, p *nic.Placement) nic.Placing {
 	return nic.Placed
 }
 
-func (e *Engine) placeSend(p *nic.Placement, payload []byte) nic.Placing {
+// abandoned is after how long without a packet a SEND's sender is taken for dead,
+// when its receive buffer is wanted for another. It is well above any sender's
+// retransmission timer.
+const abandoned = 30 * fabric.Second
+
+// reclaim takes a receive buffer back from the SEND that has been silent longest,
+// if it has been so for long enough. It reports whether there was one.
+func (e *Engine) reclaim(now fabric.Time) bool {
+	var oldest uint64
+	found := false
+	for key, in := range e.inbound {
+		if now-in.last >= abandoned && (!found || in.last < e.inbound[oldest].last) {
+			oldest, found = key, true
+		}
+	}
+	if found {
+		e.free = append(e.free, e.inbound[oldest].buf[:0])
+		delete(e.inbound, oldest)
+		e.stats.Abandoned++
+	}
+	return found
+}
+
+func (e *Engine) placeSend(now fabric.Time, p *nic.Placement, payload []byte) nic.Placing {
 	if p.Length > int64(e.maxSend) {
 		e.stats.SendTooLong++
 		return nic.Refused
@@ -320,7 +353,10 @@ func (e *Engine) placeSend(p *nic.Placement, payload []byte) nic.Placing {
 	key := inboundKey(p.Src, p.QPN)
 	in := e.inbound[key]
 	if in == nil {
-		if len(e.free) == 0 {
+		if p.Offset > 0 {
+			return nic.Refused // its beginning was given up
+		}
+		if len(e.free) == 0 && !e.reclaim(now) {
 			e.stats.NoBuffer++
 			return nic.NotReady
 		}
@@ -334,7 +370,7 @@ func (e *Engine) placeSend(p *nic.Placement, payload []byte) nic.Placing {
 	if int64(len(in.buf)) != p.Offset {
 		return nic.Refused
 	}
-	in.buf = append(in.buf, payload...)
+	in.buf, in.last = append(in.buf, payload...), now
 	e.last = *p
 	return nic.Placed
 }

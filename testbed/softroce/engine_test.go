@@ -336,3 +336,42 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// TestAbandoned has a sender die halfway through a SEND: its buffer serves another
+// once the first is taken for dead, and not before.
+func TestAbandoned(t *testing.T) {
+	p := newPair(t, func(c *Config) { c.ReceiveBuffers = 1 })
+	if err := p.e[0].Send(0, Message{QP: 1, ID: 9, Dst: 1, Data: random(5000, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, p.e[0].MaxFrame())
+	s, ok := p.e[0].Next(0, buf) // the first packet, and never another
+	if !ok {
+		t.Fatal("nothing to send")
+	}
+	p.e[1].Receive(0, bytes.Clone(buf[:s.Len]))
+	number := func(frame []byte) uint32 {
+		r, err := rocev2.Parse(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.BTH().DestQP()
+	}
+	dead := number(buf[:s.Len])
+	p.lose = func(frame []byte) bool { return number(frame) == dead }
+	p.now = abandoned - fabric.Second
+	if err := p.e[0].Send(p.now, Message{QP: 2, ID: 10, Dst: 1, Data: random(700, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	p.run(abandoned - fabric.Millisecond)
+	if len(p.log[1].received) != 0 {
+		t.Fatal("a sender that may live lost its buffer")
+	}
+	p.run(abandoned + fabric.Second)
+	if len(p.log[1].received) != 1 || !bytes.Equal(p.log[1].received[0], random(700, 2)) {
+		t.Fatalf("%d received", len(p.log[1].received))
+	}
+	if s := p.e[1].Stats(); s.Abandoned != 1 || s.NoBuffer == 0 {
+		t.Errorf("%+v", s)
+	}
+}
