@@ -42,6 +42,7 @@ type Settings struct {
 	TimeoutGrace  int64  `json:"grace_ns"`   //
 	NoQuench      bool   `json:"no_quench"`  // quenches are counted, not believed
 	NoUpdates     bool   `json:"no_updates"` // controllers are listened to, not believed
+	NoReports     bool   `json:"no_reports"` // controllers are not told of time-outs, nor what they suspect believed
 	KeepReceived  bool   `json:"keep"`       // regions of a job stay registered until Forget
 	QuenchBurst   int    `json:"quench_burst"`
 	QuenchSpacing int64  `json:"quench_spacing_ns"`

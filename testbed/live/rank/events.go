@@ -23,6 +23,11 @@ func (r *Rank) Acked(now fabric.Time, qp nic.QP, bytes int64) {
 
 // Done implements [softroce.Handler].
 func (r *Rank) Done(now fabric.Time, qp nic.QP) {
+	if a := r.answers[qp]; a != nil {
+		delete(r.answers, qp)
+		a.lost--
+		return
+	}
 	r.scheme.Done(now, hostagent.QP(qp))
 	if ev, ok := r.flipped[qp]; ok { // what was on its way had arrived
 		delete(r.flipped, qp)
@@ -53,6 +58,9 @@ func (r *Rank) Done(now fabric.Time, qp nic.QP) {
 
 // Timeout implements [softroce.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp nic.QP) {
+	if r.answers[qp] != nil {
+		return // its own time is what counts
+	}
 	r.tell(control.Event{Kind: control.Timeout, At: r.stamp(now), QP: uint32(qp)})
 	r.scheme.Timeout(now, hostagent.QP(qp))
 	r.act(now)
@@ -153,7 +161,11 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 	}
 	r.last = daemon.Merge(r.last, u)
 	if r.set.NoUpdates {
-		return
+		if r.set.NoReports {
+			return
+		}
+		// What agents found out together is not the controller's word on links.
+		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
 	r.tell(control.Event{Kind: control.Push, At: r.stamp(now)})
 	r.scheme.Update(now, u)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 )
@@ -33,11 +32,6 @@ func (p *Process) Handler() http.Handler {
 // collector gathers a process's counts when it is asked.
 type collector struct{ p *Process }
 
-// metric describes one count.
-func metric(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("ethereal_host_"+name, help, labels, nil)
-}
-
 // Describe implements [prometheus.Collector]: what is collected depends on what
 // has happened.
 func (collector) Describe(chan<- *prometheus.Desc) {}
@@ -48,11 +42,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	s, err := c.p.Stats(ctx)
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(metric("up", "1 when the host answers."), err)
+		out <- prometheus.NewInvalidMetric(daemon.Metric("up", "1 when the host answers."), err)
 		return
 	}
 	put := func(kind prometheus.ValueType, name, help string, v float64) {
-		out <- prometheus.MustNewConstMetric(metric(name, help), kind, v)
+		out <- prometheus.MustNewConstMetric(daemon.Metric(name, help), kind, v)
 	}
 	count := func(name, help string, v uint64) { put(prometheus.CounterValue, name, help, float64(v)) }
 	count("frames_sent_total", "RoCEv2 frames sent.", s.FramesOut)
@@ -67,20 +61,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count("port_lost_total", "Frames that came while the receive ring was full.", s.PortLost)
 	put(prometheus.GaugeValue, "messages_open", "Messages not acknowledged to the end.", float64(s.Open))
 	put(prometheus.GaugeValue, "queue_pairs_open", "Queue pairs open.", float64(s.ActiveQPs))
-	verdicts := metric("quenches_total", "Source quenches, by what became of them.", "verdict")
-	for v, n := range s.Verdicts {
-		out <- prometheus.MustNewConstMetric(verdicts, prometheus.CounterValue, float64(n), hostagent.Verdict(v).String())
-	}
-	labels := metric("label_bytes_total", "Bytes of data frames sent, by path label.", "label")
+	daemon.CollectQuenches(out, s.Verdicts)
+	labels := make(map[string]uint64, len(s.LabelBytes))
 	for l, n := range s.LabelBytes {
-		out <- prometheus.MustNewConstMetric(labels, prometheus.CounterValue, float64(n), strconv.Itoa(l))
+		labels[strconv.Itoa(l)] = n
 	}
-	followed := metric("controller_followed", "1 for the controller whose word counts.", "addr")
-	for _, x := range c.p.Controllers() {
-		v := 0.0
-		if x.Followed {
-			v = 1
-		}
-		out <- prometheus.MustNewConstMetric(followed, prometheus.GaugeValue, v, x.Addr)
-	}
+	daemon.CollectLabels(out, labels)
+	daemon.CollectControllers(out, c.p.Controllers())
 }

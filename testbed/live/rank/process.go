@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -65,7 +66,11 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
 	origin, monotonic := time.Now(), monotonicNow()
 	var err error
-	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, Log: cfg.Log})
+	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, Log: cfg.Log, Report: func(failed []hostagent.Failed, at int64) {
+		if p.watcher != nil {
+			p.watcher.Report(daemon.Suspicions(failed, at))
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +84,13 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	p.server.PortLost = func() uint64 { return cfg.Port.Counters().InLost }
 	p.watcher, err = daemon.NewWatcher(daemon.WatchConfig{
 		Host: cfg.Host, Controllers: cfg.Controllers, Dial: cfg.Dial, Known: cfg.Known, Log: cfg.Log,
+		Probe: func(ps []*statepb.ProbeRequest, done func([]*statepb.ProbeResult)) {
+			p.shell.Do(func(now fabric.Time) {
+				for _, x := range ps {
+					p.rank.Probe(now, x, func(r *statepb.ProbeResult) { done([]*statepb.ProbeResult{r}) })
+				}
+			})
+		},
 		Apply: func(u *statepb.Update) {
 			p.shell.Do(func(now fabric.Time) {
 				p.rank.Update(now, u)

@@ -24,7 +24,11 @@ type Config struct {
 	Origin int64
 	// Tell takes what happens, in the shell's goroutine. It must not block.
 	Tell func(control.Event)
-	Log  *slog.Logger
+	// Report takes the paths that timed out though nothing on them was known to be
+	// dead, at a time in ns of CLOCK_MONOTONIC, in the shell's goroutine. It must
+	// not block, nor keep the slice. Nil: nobody.
+	Report func(failed []hostagent.Failed, at int64)
+	Log    *slog.Logger
 }
 
 // Rank is one host; see the package comment.
@@ -41,6 +45,9 @@ type Rank struct {
 	closeAt    fabric.Time // of the batching window; 0: none is open
 	qps        map[nic.QP]*outbound
 	probes     map[nic.QP]bool
+	asked      []*asked // probes of controllers, by when they end
+	answers    map[nic.QP]*asked
+	nextAsked  nic.QP
 	flipped    map[nic.QP]control.Event // flips whose first packet is still to come
 	sending    map[uint64]*outbound
 	regions    map[uint32]*region
@@ -164,6 +171,10 @@ func (r *Rank) forget() {
 		r.engine.Deregister(key)
 	}
 	r.batch, r.closeAt, r.job, r.due = nil, 0, nil, false
+	for _, a := range r.asked { // nobody knows what became of it
+		a.done(&statepb.ProbeResult{Id: a.id})
+	}
+	r.asked, r.answers = nil, map[nic.QP]*asked{}
 	r.qps, r.probes, r.flipped = map[nic.QP]*outbound{}, map[nic.QP]bool{}, map[nic.QP]control.Event{}
 	r.sending, r.regions, r.assembling = map[uint64]*outbound{}, map[uint32]*region{}, map[sendKey]*assembly{}
 }
@@ -294,6 +305,9 @@ func (r *Rank) fault(now fabric.Time, err error) {
 // act does what the balancer asks for.
 func (r *Rank) act(now fabric.Time) {
 	ready := r.scheme.Ready()
+	if len(ready.Failed) > 0 && r.cfg.Report != nil && !r.set.NoReports {
+		r.cfg.Report(ready.Failed, r.stamp(now))
+	}
 	for _, p := range ready.Open {
 		r.openPiece(now, p)
 	}
@@ -388,6 +402,7 @@ func (r *Rank) Tick(now fabric.Time) {
 		r.scheme.Tick(now)
 		r.act(now)
 	}
+	r.endProbes(now)
 }
 
 // Wake implements [softroce.Driven].
@@ -401,5 +416,8 @@ func (r *Rank) Wake() (fabric.Time, bool) {
 	earlier(r.jobAt, r.due)
 	earlier(r.closeAt, r.closeAt != 0)
 	earlier(r.scheme.Deadline())
+	if len(r.asked) > 0 {
+		earlier(r.asked[0].until, true)
+	}
 	return at, ok
 }

@@ -2,9 +2,15 @@ package rank
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
 )
@@ -82,4 +88,88 @@ func TestJob(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProbes has a controller ask for probes: those that are answered are not
+// lost, those down a dead path are, and what cannot be sent is not.
+func TestProbes(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ranks [2]*Rank
+	for i := range ranks {
+		if ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Tell: func(e control.Event) { t.Errorf("host %d: %+v", i, e) }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[uint64]*statepb.ProbeResult{}
+	ask := func(p *statepb.ProbeRequest) {
+		ranks[0].Probe(0, p, func(r *statepb.ProbeResult) { got[p.GetId()] = r })
+	}
+	for i, p := range []*statepb.ProbeRequest{
+		{Dst: 1, Label: 0, Packets: 3, TimeoutNs: 1e6}, {Dst: 1, Label: 1, Packets: 4, TimeoutNs: 2e6},
+		{Dst: 0, Packets: 1, TimeoutNs: 1e6}, {Dst: 7, Packets: 1, TimeoutNs: 1e6}, {Dst: 1, Packets: 1e6, TimeoutNs: 1e6},
+		{Dst: 1, Packets: 1, Label: 99, TimeoutNs: 1e6}, {Dst: 1, Packets: 1, TimeoutNs: -1}, {Dst: 1, Packets: 1, TimeoutNs: 1 << 62},
+	} {
+		p.Id = uint64(i)
+		ask(p)
+	}
+	buf := make([]byte, ranks[0].MaxFrame())
+	for now := fabric.Time(0); now < 12*fabric.Second; now += 10 * fabric.Microsecond {
+		if now > 20*fabric.Millisecond {
+			now += 100 * fabric.Millisecond
+		}
+		for i, r := range ranks {
+			if at, ok := r.Wake(); ok && at <= now {
+				r.Tick(now)
+			}
+			n, ok := r.Next(now, buf)
+			if !ok {
+				continue
+			}
+			if frame, err := rocev2.Parse(buf[:n]); err == nil && frame.SourcePort() == rocev2.SourcePort(1) {
+				continue // the path is dead
+			}
+			ranks[1-i].Receive(now, bytes.Clone(buf[:n]))
+		}
+	}
+	for id, want := range []*statepb.ProbeResult{{Sent: 3}, {Sent: 4, Lost: 4}, {}, {}, {}, {}, {}, {Sent: 1}} {
+		want.Id = uint64(id)
+		if diff := cmp.Diff(want, got[uint64(id)], protocmp.Transform()); diff != "" {
+			t.Errorf("probe %d (-want +got):\n%s", id, diff)
+		}
+	}
+	if n := len(ranks[0].answers) + len(ranks[0].asked); n != 0 {
+		t.Errorf("%d left over", n)
+	}
+}
+
+// FuzzSend holds what takes pieces of messages to not panic, and to never hand
+// over a message of another length than its pieces say.
+func FuzzSend(f *testing.F) {
+	for _, x := range [][3]int64{{1, 5, 0}, {1, 10, 5}, {2, 1 << 40, -1}} {
+		b := make([]byte, sendHeader+5)
+		putSendHeader(b, uint64(x[0]), x[1], x[2])
+		f.Add(b, b)
+	}
+	net, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		r, err := New(Config{Fabric: net})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{a, b} {
+			if len(data) >= 16 && binary.BigEndian.Uint64(data[8:]) > 1<<20 && binary.BigEndian.Uint64(data[8:]) <= maxAssembly {
+				continue // allowed, and long
+			}
+			_, msg, err := r.assemble(1, data)
+			if msg != nil && (err != nil || uint64(len(msg)) != binary.BigEndian.Uint64(data[8:])) {
+				t.Fatalf("%d bytes handed over, %v", len(msg), err)
+			}
+		}
+	})
 }

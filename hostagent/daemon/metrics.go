@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// Metric describes one count of a host's.
+func Metric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("ethereal_host_"+name, help, labels, nil)
+}
+
+// CollectQuenches puts out the counts of quenches, by [hostagent.Verdict].
+func CollectQuenches(out chan<- prometheus.Metric, verdicts []uint64) {
+	d := Metric("quenches_total", "Source quenches, by what became of them.", "verdict")
+	for v, n := range verdicts {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), hostagent.Verdict(v).String())
+	}
+}
+
+// CollectLabels puts out the bytes sent, by label.
+func CollectLabels(out chan<- prometheus.Metric, bytes map[string]uint64) {
+	d := Metric("label_bytes_total", "Bytes of data frames sent, by path label.", "label")
+	for l, n := range bytes {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), l)
+	}
+}
+
+// CollectControllers puts out which controller is followed.
+func CollectControllers(out chan<- prometheus.Metric, cs []Controller) {
+	d := Metric("controller_followed", "1 for the controller whose word counts.", "addr")
+	for _, x := range cs {
+		v := 0.0
+		if x.Followed {
+			v = 1
+		}
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, x.Addr)
+	}
+}

@@ -1,0 +1,33 @@
+// Package owners lets an agent label queue pairs of other processes that only
+// their owners can label: those of an RNIC, through the verbs.
+//
+// The agent serves a UNIX socket ([Server], a labeller.Discoverer). A process that
+// owns queue pairs joins it ([Owner]) and shows them; the agent gives each a path,
+// and later another when the path dies; the owner labels them by a labeller of its
+// own, such as verbs.Labeller, and says that it is done.
+//
+//	o := owners.New(owners.Config{Socket: path, Labels: l}) // in the owner
+//	go o.Run(ctx)
+//	o.Show(qp); label, err := o.Wait(ctx, qp) // before the queue pair goes to RTR
+//	o.Timeout(qp)                             // its retries ran out
+//	o.Forget(qp)
+//
+// # Restarts
+//
+// An agent that ends leaves queue pairs as they are. Their owners join the next one
+// and show them with the labels that they carry, and it takes them over so. A queue
+// pair whose owner lost its stream gets what was decided meanwhile when the owner
+// is back.
+//
+// # Protocol
+//
+// Both ends write JSON objects, one a line, each with one of these members:
+//
+//	owner  {"show": [{"dst": "10.3.1.3", "qp": 291, "label": 5}]}  label: only if known
+//	owner  {"forget": [{"dst": "10.3.1.3", "qp": 291}]}
+//	owner  {"timeout": [{"dst": "10.3.1.3", "qp": 291}]}
+//	agent  {"seq": 7, "set": [{"dst": "10.3.1.3", "qp": 291, "label": 6}]}
+//	owner  {"seq": 7, "error": ""}                                 set is in force, or why not
+//
+// A line has at most 1 MiB. An end that does not keep to this is cut off.
+package owners

@@ -1,0 +1,304 @@
+package owners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+)
+
+// patience is how long an owner may take to label queue pairs. Until it has, it is
+// not asked again.
+const patience = 200 * time.Millisecond
+
+// maxShown bounds the queue pairs of all owners.
+const maxShown = 1 << 20
+
+// Server is the agent's end. It is a labeller.Discoverer, safe for concurrent use.
+type Server struct {
+	// OnTimeout hears of a queue pair that timed out; nil: nobody. Set it before
+	// Run.
+	OnTimeout func(labeller.QP)
+	// Log hears of owners; nil: nobody.
+	Log *slog.Logger
+
+	wake chan struct{}
+
+	mu    sync.Mutex
+	known map[labeller.QP]*shown
+}
+
+var _ labeller.Discoverer = (*Server)(nil)
+
+// shown is a queue pair.
+type shown struct {
+	owner *owner        // nil: its stream is gone
+	has   *fabric.Label // what it carries; nil: not known
+	want  *fabric.Label // what it is to carry; nil: not decided
+}
+
+// owner is a process that has joined.
+type owner struct {
+	conn net.Conn
+	done chan error // of the request that is under way
+
+	mu   sync.Mutex // of who asks
+	seq  uint64
+	busy bool // the request of seq is not answered
+}
+
+// NewServer returns a server that knows no queue pair.
+func NewServer() *Server {
+	return &Server{wake: make(chan struct{}, 1), known: map[labeller.QP]*shown{}}
+}
+
+// Wake says when queue pairs were shown.
+func (s *Server) Wake() <-chan struct{} { return s.wake }
+
+// Run serves owners until ctx ends. It closes the listener, and returns ctx's
+// error or the listener's.
+func (s *Server) Run(ctx context.Context, lis net.Listener) error {
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		conn, err := lis.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("owners: %w", err)
+		}
+		wg.Go(func() {
+			end := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the reader sees it
+			defer end()
+			o := &owner{conn: conn, done: make(chan error, 1)}
+			err := lines(conn, func(m *message) error { return s.take(o, m) })
+			conn.Close() //nolint:errcheck // nothing is left to say
+			s.leave(o)
+			s.Log.Info("an owner of queue pairs left", "err", err)
+		})
+	}
+}
+
+func (s *Server) leave(o *owner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.known {
+		if q.owner == o {
+			q.owner = nil
+		}
+	}
+}
+
+// take does what an owner says.
+func (s *Server) take(o *owner, m *message) error {
+	if m.Seq != 0 {
+		return o.answered(m)
+	}
+	if len(m.Set) > 0 {
+		return errors.New("owners: an owner may not set labels")
+	}
+	var stale []labeller.Assignment
+	s.mu.Lock()
+	if len(s.known)+len(m.Show) > maxShown {
+		s.mu.Unlock()
+		return fmt.Errorf("owners: more than %d queue pairs", maxShown)
+	}
+	for _, p := range m.Show {
+		q := s.known[p.qp()]
+		if q == nil {
+			q = &shown{}
+			s.known[p.qp()] = q
+		}
+		q.owner, q.has = o, p.Label
+		if q.want != nil && (q.has == nil || *q.has != *q.want) {
+			stale = append(stale, labeller.Assignment{QP: p.qp(), Label: *q.want})
+		}
+	}
+	for _, p := range m.Forget {
+		if q := s.known[p.qp()]; q != nil && q.owner == o {
+			q.owner = nil
+		}
+	}
+	s.mu.Unlock()
+	if len(stale) > 0 { // decided while it was away
+		go s.Set(stale...) //nolint:errcheck // it is read by this goroutine, and shows again when it fails
+	}
+	if len(m.Show) > 0 {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	for _, p := range m.Timeout {
+		if s.OnTimeout != nil {
+			s.OnTimeout(p.qp())
+		}
+	}
+	return nil
+}
+
+// answered takes an owner's word that a request is done.
+func (o *owner) answered(m *message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.busy || m.Seq != o.seq {
+		return fmt.Errorf("owners: an answer to %d, which was not asked", m.Seq)
+	}
+	o.busy = false
+	var err error
+	if m.Error != "" {
+		err = errors.New(m.Error)
+	}
+	select { // in place of one that nobody waited for
+	case <-o.done:
+	default:
+	}
+	o.done <- err
+	return nil
+}
+
+// set asks an owner to label queue pairs and waits until it has.
+func (o *owner) set(as []pair) error {
+	o.mu.Lock()
+	if o.busy {
+		o.mu.Unlock()
+		return errors.New("owners: the queue pairs' owner has not done yet what it was asked before")
+	}
+	o.busy = true
+	o.seq++
+	select {
+	case <-o.done:
+	default:
+	}
+	o.conn.SetWriteDeadline(time.Now().Add(patience)) //nolint:errcheck // the write fails, too
+	err := (&message{Seq: o.seq, Set: as}).write(o.conn)
+	o.mu.Unlock()
+	if err != nil {
+		o.conn.Close() //nolint:errcheck // its reader sees it
+		return fmt.Errorf("owners: %w", err)
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case err := <-o.done:
+		if err != nil {
+			return fmt.Errorf("owners: the queue pairs' owner: %w", err)
+		}
+		return nil
+	case <-t.C:
+		return fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
+	}
+}
+
+// Set is of [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair
+// that nobody showed. One whose owner is away is labelled when that is back.
+func (s *Server) Set(as ...labeller.Assignment) error {
+	ask := map[*owner][]pair{}
+	s.mu.Lock()
+	for _, a := range as {
+		q := s.known[a.QP]
+		if err := a.Validate(); err != nil || q == nil {
+			s.mu.Unlock()
+			if err == nil {
+				err = fmt.Errorf("%w: owners: nobody has shown %v", labeller.ErrUnknownQP, a.QP)
+			}
+			return err
+		}
+		q.want = &a.Label
+		if q.owner != nil && (q.has == nil || *q.has != a.Label) {
+			ask[q.owner] = append(ask[q.owner], pair{Dst: a.QP.Dst, Num: a.QP.Num, Label: &a.Label})
+		}
+	}
+	s.mu.Unlock()
+	var errs []error
+	for o, ps := range ask {
+		err := o.set(ps)
+		errs = append(errs, err)
+		s.mu.Lock()
+		for _, p := range ps {
+			if q := s.known[p.qp()]; q != nil && q.owner == o {
+				if q.has = p.Label; err != nil {
+					q.has = nil // the old one, or this
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// Clear is of [labeller.Labeller]. A queue pair keeps its last label, as hardware
+// does; it is only not this agent's any more.
+func (s *Server) Clear(qps ...labeller.QP) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range qps {
+		if q := s.known[n]; q != nil {
+			if q.want = nil; q.owner == nil {
+				delete(s.known, n)
+			}
+		}
+	}
+	return nil
+}
+
+// Assignments is of [labeller.Labeller].
+func (s *Server) Assignments() ([]labeller.Assignment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var as []labeller.Assignment
+	for n, q := range s.known {
+		if q.want != nil {
+			as = append(as, labeller.Assignment{QP: n, Label: *q.want})
+		}
+	}
+	labeller.Sort(as)
+	return as, nil
+}
+
+// Unlabelled is of [labeller.Discoverer]: what was shown and has no path yet.
+func (s *Server) Unlabelled() ([]labeller.Seen, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []labeller.Seen
+	for n, q := range s.known {
+		if q.owner != nil && q.want == nil {
+			out = append(out, labeller.Seen{QP: n, Label: q.has})
+		}
+	}
+	labeller.SortSeen(out)
+	return out, nil
+}
+
+// Unused is of [labeller.Discoverer]: what was forgotten, or whose owner is away.
+func (s *Server) Unused() ([]labeller.QP, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []labeller.QP
+	for n, q := range s.known {
+		if q.owner == nil {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// Counters is of [labeller.Labeller]: it always wraps labeller.ErrUnsupported.
+func (s *Server) Counters() (labeller.Counters, error) {
+	return labeller.Counters{}, fmt.Errorf("%w: owners: packets are counted where they are sent", labeller.ErrUnsupported)
+}
+
+// Close is of [labeller.Labeller]: queue pairs go on as they are.
+func (s *Server) Close() error { return nil }
