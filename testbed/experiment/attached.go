@@ -23,6 +23,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/gray"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -90,7 +91,7 @@ type Attached struct {
 	targets map[fabric.NodeID]daemon.Target
 	session *coordinator.Session
 	dial    dialer
-	gray    grayer
+	gray    gray.Losses
 	rates   limiter
 	ran     bool // an experiment was carried out
 }
@@ -132,7 +133,7 @@ func (a *Attached) Name() string { return a.name }
 
 // Close ends the connections, and what was done to links here.
 func (a *Attached) Close() error {
-	return errors.Join(a.gray.heal(""), a.rates.heal(""), a.session.Close())
+	return errors.Join(a.gray.Heal(""), a.rates.heal(""), a.session.Close())
 }
 
 // Run implements [World]. What its steps did is undone at the end.
@@ -286,8 +287,8 @@ func (h *attachedHands) Gray(_ context.Context, id fabric.LinkID, loss float64) 
 		return err
 	}
 	name := h.a.f.LinkName(id)
-	if err = h.a.gray.set(name, names, loss); err == nil {
-		h.did("gray "+name, loss == 0, func(context.Context) error { return h.a.gray.heal(name) })
+	if err = h.a.gray.Set(name, names, loss); err == nil {
+		h.did("gray "+name, loss == 0, func(context.Context) error { return h.a.gray.Heal(name) })
 	}
 	return err
 }

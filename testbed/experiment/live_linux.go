@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/gray"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -51,7 +52,7 @@ func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*repor
 	}
 	defer session.Close() //nolint:errcheck // the hosts end anyway
 	h := &liveHands{x: x, f: f, ways: ways}
-	defer h.gray.heal("") //nolint:errcheck // the namespace goes, too
+	defer h.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	w := &wall{
 		hands: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
 		clock: live.Monotonic, eventLog: x.EventLog(),
@@ -67,7 +68,7 @@ type liveHands struct {
 	x    *live.Fabric
 	f    *fabric.Fabric
 	ways live.Notifiers
-	gray grayer
+	gray gray.Losses
 
 	rates limiter
 }
@@ -106,7 +107,7 @@ func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) erro
 	if err != nil {
 		return err
 	}
-	return h.gray.set(h.f.LinkName(id), names, loss)
+	return h.gray.Set(h.f.LinkName(id), names, loss)
 }
 
 func (h *liveHands) Rate(_ context.Context, id fabric.LinkID, rate fabric.Rate) error {

@@ -131,10 +131,21 @@ func Down() error {
 	return err
 }
 
+// others returns the sockets of the fabrics that are up.
+func others() (up []string) {
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*", exploreSocket)) // the pattern is good
+	for _, path := range found {
+		if answers(path) {
+			up = append(up, path)
+		}
+	}
+	return up
+}
+
 // ask finds the one fabric that is up and hands it an order.
 func ask(o order, oob []byte) (int, error) {
-	found, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*", exploreSocket))
-	if err != nil || len(found) != 1 {
+	found := others()
+	if len(found) != 1 {
 		return 0, fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
 	}
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: found[0], Net: "unix"})
@@ -162,6 +173,9 @@ func ask(o order, oob []byte) (int, error) {
 // Up builds a fabric with addresses, hosts and a controller, calls ready, and
 // keeps it until [Down] or ctx's end.
 func Up(ctx context.Context, f *fabric.Fabric, dir string, payload int, ready func()) error {
+	if up := others(); len(up) > 0 {
+		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
+	}
 	b, err := NewBench(ctx, Config{Fabric: f, Dir: dir, Payload: payload, Addresses: true}, Notifiers{Quench: true, GNMI: true})
 	if err != nil {
 		return err

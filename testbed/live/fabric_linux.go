@@ -23,6 +23,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/gray"
 )
 
 // Config sets up a [Fabric].
@@ -50,6 +51,7 @@ type Fabric struct {
 	thread *thread
 	handle *netlink.Handle // of the fabric's namespace
 	wires  [][2]*wire      // by link: A's end and B's
+	gray   gray.Losses
 	hosts  []*hostNode
 
 	mu         sync.Mutex
@@ -442,6 +444,7 @@ func (x *Fabric) Close() {
 	for _, p := range all {
 		<-p.done
 	}
+	x.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	for _, w := range x.wires {
 		if w[1] != nil {
 			x.handle.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: w[1].index}}) //nolint:errcheck // the namespace goes, too

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // How says in which way a link is cut.
@@ -92,17 +93,66 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	})
 }
 
+// silence makes a link swallow both directions, or carry again as if nothing had
+// ever been wrong with it.
 func (x *Fabric) silence(id fabric.LinkID, on bool) error {
-	for _, w := range x.wires[id] {
-		if w.silent == on {
+	for i, w := range x.wires[id] {
+		rate := w.rate
+		if !on {
+			rate = x.rate(x.f.Link(id))
+			if err := x.lose(id, i, 0); err != nil {
+				return err
+			}
+		}
+		if w.silent == on && w.rate == rate {
 			continue
 		}
-		w.silent = on
+		w.silent, w.rate = on, rate
 		if err := w.shape(x.mtu); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Impair implements coordinator.Impairer. What leaves the lower end of a link goes
+// up.
+func (x *Fabric) Impair(_ context.Context, id fabric.LinkID, way scenario.Direction, loss float64, rate fabric.Rate) (int64, error) {
+	for i, w := range x.wires[id] {
+		if way == scenario.UpWay && i == 1 || way == scenario.DownWay && i == 0 {
+			continue
+		}
+		var err error
+		switch {
+		case loss >= 1:
+			w.silent = true
+			err = w.shape(x.mtu)
+		case loss > 0:
+			err = x.lose(id, i, loss)
+		default:
+			w.rate = rate
+			err = w.shape(x.mtu)
+		}
+		if err != nil {
+			return Monotonic(), err
+		}
+	}
+	return Monotonic(), nil
+}
+
+// lose makes what leaves one end of a link lose a share of its packets; 0 ends
+// that.
+func (x *Fabric) lose(id fabric.LinkID, end int, loss float64) error {
+	name := fmt.Sprintf("%d/%d", id, end)
+	if loss == 0 {
+		return x.gray.Heal(name)
+	}
+	e := [...]fabric.End{x.f.Link(id).A, x.f.Link(id).B}[end]
+	ns := x.thread.home
+	if h := x.host(e.Node); h != nil {
+		ns = h.ns
+	}
+	return x.thread.in(ns, func() error { return x.gray.Set(name, []string{x.wires[id][end].name}, loss) })
 }
 
 // setEnabled asks a switch over gNMI to enable a port, or to disable it.

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -31,38 +29,79 @@ func Inside() (dir string, ok bool) {
 // files.
 const folderPrefix = "ethereal-live-"
 
-// newFolder makes a folder, and removes those of processes that are no more.
-func newFolder() (string, error) {
+// folderLock is a file in a folder, locked by whoever uses the folder. The kernel
+// ends the lock with the process, however that ends; a process number would be
+// given again.
+const folderLock = "lock"
+
+// lockFolder locks a folder. It reports false if somebody has it.
+func lockFolder(dir string) (*os.File, bool, error) {
+	f, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, false, f.Close()
+	case err != nil:
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return f, true, nil
+}
+
+// folder is one for sockets and logs, ours until close.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// newFolder makes a folder, and removes those that nobody uses any more.
+func newFolder() (*folder, error) {
+	// No two at once: a folder that has just been made is not locked yet.
+	all, err := os.Open(os.TempDir())
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	defer all.Close() //nolint:errcheck // only locked
+	if err := unix.Flock(int(all.Fd()), unix.LOCK_EX); err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
 	if err == nil {
 		for _, path := range old {
-			text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), folderPrefix), "-")
-			pid, err := strconv.Atoi(text)
-			if err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			if f, free, err := lockFolder(path); err == nil && free {
 				os.RemoveAll(path) //nolint:errcheck // somebody else's stays
+				f.Close()          //nolint:errcheck // only locked
 			}
 		}
 	}
 	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
 	if err != nil {
-		return "", fmt.Errorf("live: %w", err)
+		return nil, fmt.Errorf("live: %w", err)
 	}
-	return dir, nil
+	lock, _, err := lockFolder(dir)
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	return &folder{dir, lock}, nil
 }
 
+func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock.Close()) }
+
 // Command returns a command that runs this program with args in namespaces of
-// its own, where [Inside] is true, and a folder for it. The caller removes the
-// folder after the command has ended.
-func Command(args []string) (cmd *exec.Cmd, dir string, err error) {
+// its own, where [Inside] is true, with a folder for it. The caller calls done after
+// the command has ended: it removes the folder.
+func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, "", fmt.Errorf("live: %w", err)
+		return nil, nil, fmt.Errorf("live: %w", err)
 	}
-	if dir, err = newFolder(); err != nil {
-		return nil, "", err
+	dir, err := newFolder()
+	if err != nil {
+		return nil, nil, err
 	}
 	cmd = exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir)
+	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	if !privileged() {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
@@ -70,18 +109,18 @@ func Command(args []string) (cmd *exec.Cmd, dir string, err error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	cmd.SysProcAttr = attr
-	return cmd, dir, nil
+	return cmd, dir.close, nil
 }
 
 // Enter runs this program again, with args, in namespaces of its own, and returns
 // its exit code. It passes the end of ctx on as SIGTERM, and dies with this
 // process. The error says why there are no namespaces, and what would help.
 func Enter(ctx context.Context, args []string) (code int, err error) {
-	cmd, dir, err := Command(args)
+	cmd, done, err := Command(args)
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the next one will try again
+	defer done() //nolint:errcheck // the next one will try again
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the signal comes when the thread that started the child ends

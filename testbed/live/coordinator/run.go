@@ -29,6 +29,14 @@ type Links interface {
 	Tell(ctx context.Context, id fabric.LinkID, up bool) (at int64, err error)
 }
 
+// Impairer is a [Links] that can do more than cut.
+type Impairer interface {
+	// Impair makes one way of a link, or both, lose a share of its packets (1:
+	// all) without anybody noticing, or, where loss is 0, carry a rate from then
+	// on. Lose(id, false) ends it.
+	Impair(ctx context.Context, id fabric.LinkID, way scenario.Direction, loss float64, rate fabric.Rate) (at int64, err error)
+}
+
 // Act is something done to a fabric during a run.
 type Act struct {
 	At fabric.Time
@@ -68,11 +76,6 @@ type Options struct {
 // Settings returns what a run asks of its hosts.
 func Settings(run scenario.Run) (control.Settings, error) {
 	s := run.Scenario
-	for _, e := range run.Events {
-		if e.Loss > 0 || e.Rate > 0 || e.Direction != scenario.BothWays {
-			return control.Settings{}, fmt.Errorf("%w: a link that is gray, degraded or cut in one direction", ErrUnsupported)
-		}
-	}
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != nic.GoBackN {
 		return control.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
@@ -83,8 +86,6 @@ func Settings(run scenario.Run) (control.Settings, error) {
 		return control.Settings{}, err
 	case b.Way != controller.HashFlows:
 		return control.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
-	case scheme.SharesSuspicion(run.Scheme.Name, run.Scheme.Params):
-		return control.Settings{}, fmt.Errorf("%w: %s: hosts do not report what they time out on", ErrUnsupported, run.Scheme)
 	}
 	ns := func(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
 	set := control.Settings{
@@ -94,6 +95,7 @@ func Settings(run scenario.Run) (control.Settings, error) {
 		RateBits:    int64(run.Fabric.Spec().HostLink.Rate),
 		BatchWindow: ns(s.Agent.BatchWindow), StartJitter: ns(s.Agent.StartJitter), FailedMemory: ns(s.Agent.FailedPathMemory),
 		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),
+		NoReports: !scheme.SharesSuspicion(run.Scheme.Name, run.Scheme.Params),
 	}
 	if s.Agent.StartJitter == 0 {
 		set.StartJitter = -1
@@ -128,6 +130,9 @@ type notice struct {
 func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*report.Result, error) {
 	if len(run.Events) > 0 && opt.Links == nil {
 		return nil, fmt.Errorf("%w: nobody can cut links here", ErrUnsupported)
+	}
+	if _, ok := opt.Links.(Impairer); !ok && slices.ContainsFunc(run.Events, impairs) {
+		return nil, fmt.Errorf("%w here: a link that is gray, degraded or cut in one direction", ErrUnsupported)
 	}
 	if len(s.hosts) != run.Fabric.Hosts() {
 		return nil, fmt.Errorf("coordinator: %d hosts for a fabric of %d", len(s.hosts), run.Fabric.Hosts())
@@ -277,11 +282,15 @@ func (r *live) notice(n notice) error {
 	return nil
 }
 
+// impairs reports whether an event takes an [Impairer].
+func impairs(e scenario.LinkEvent) bool {
+	return !e.Up && (e.Loss > 0 || e.Rate > 0 || e.Direction != scenario.BothWays)
+}
+
 // step is one thing to be done to a link.
 type step struct {
+	scenario.LinkEvent
 	at   fabric.Time
-	link fabric.LinkID
-	up   bool
 	tell bool // make the ends notice; else make it lose, or carry again
 }
 
@@ -297,9 +306,9 @@ func steps(run scenario.Run) []step {
 		out = append(out[:i], append([]step{s}, out[i:]...)...)
 	}
 	for _, e := range run.Events {
-		insert(step{e.At, e.Link, e.Up, false})
+		insert(step{e, e.At, false})
 		if run.Notifier != scenario.NotifyTimeout && !e.Silent {
-			insert(step{e.At + e.Detection, e.Link, e.Up, true})
+			insert(step{e, e.At + e.Detection, true})
 		}
 	}
 	return out
@@ -310,24 +319,39 @@ func (r *live) acts() []Act {
 	lost := map[fabric.LinkID]bool{}
 	out := slices.Clone(r.opt.Acts)
 	for _, s := range steps(r.run) {
-		a := Act{At: s.at, Event: report.Event{Where: r.run.Fabric.LinkName(s.link)}}
+		a := Act{At: s.at, Event: report.Event{Where: r.run.Fabric.LinkName(s.Link)}}
 		if s.tell {
-			a.Event.Kind, a.Event.Text = report.KindDetect, upDown(s.up)
+			a.Event.Kind, a.Event.Text = report.KindDetect, upDown(s.Up)
 			a.Do = func(ctx context.Context) (int64, error) {
-				if lost[s.link] == s.up {
+				if lost[s.Link] == s.Up {
 					return 0, errChanged
 				}
-				return r.opt.Links.Tell(ctx, s.link, s.up)
+				return r.opt.Links.Tell(ctx, s.Link, s.Up)
 			}
 			out = append(out, a)
 			continue
 		}
-		if a.Event.Kind = report.KindRestore; !s.up {
-			a.Event.Kind, a.Cut = report.KindCut, []fabric.LinkID{s.link}
+		if a.Event.Kind = report.KindRestore; !s.Up {
+			a.Event.Kind, a.Cut = report.KindCut, []fabric.LinkID{s.Link}
 		}
 		a.Do = func(ctx context.Context) (int64, error) {
-			lost[s.link] = !s.up
-			return r.opt.Links.Lose(ctx, s.link, !s.up)
+			lost[s.Link] = s.Cuts()
+			return r.opt.Links.Lose(ctx, s.Link, !s.Up)
+		}
+		if impairs(s.LinkEvent) {
+			loss := float64(s.Loss)
+			switch {
+			case s.Cuts():
+				loss, a.Event.Text = 1, string(s.Direction)+"ward only"
+			case s.Loss > 0:
+				a.Event.Text = fmt.Sprintf("loses %v of the packets %s", s.Loss, s.Direction)
+			default:
+				a.Event.Text = fmt.Sprintf("degraded to %v %s", s.Rate, s.Direction)
+			}
+			a.Do = func(ctx context.Context) (int64, error) {
+				lost[s.Link] = s.Cuts()
+				return r.opt.Links.(Impairer).Impair(ctx, s.Link, s.Direction, loss, s.Rate) //nolint:forcetypeassert // Run has looked
+			}
 		}
 		out = append(out, a)
 	}

@@ -1,4 +1,4 @@
-package experiment
+package gray
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// grayer loses packets that leave network interfaces of this network namespace, at
-// random, by a small eBPF program: netem, which kernels often lack, is not needed.
-type grayer struct {
+// Losses are links that lose packets. Its zero value has none. It is not safe for
+// concurrent use.
+type Losses struct {
 	links map[string][]link.Link // by name of the fabric's link
 }
 
-// set makes the interfaces lose a share of what they send; 0 ends that.
-func (g *grayer) set(name string, interfaces []string, loss float64) (err error) {
-	if err := g.heal(name); err != nil || loss == 0 {
+// Set makes the interfaces, of the calling thread's network namespace, lose a share of what they send; 0 ends that.
+func (g *Losses) Set(name string, interfaces []string, loss float64) (err error) {
+	if err := g.Heal(name); err != nil || loss == 0 {
 		return err
 	}
 	// The share in 65536ths of what a random number's upper half may be.
@@ -35,17 +35,17 @@ func (g *grayer) set(name string, interfaces []string, loss float64) (err error)
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("gray loss takes eBPF: %w", err)
+		return fmt.Errorf("gray: loss takes eBPF: %w", err)
 	}
 	defer program.Close() //nolint:errcheck // the links keep it
 	for _, i := range interfaces {
 		dev, err := net.InterfaceByName(i)
 		if err != nil {
-			return fmt.Errorf("%s: %w", i, err)
+			return fmt.Errorf("gray: %s: %w", i, err)
 		}
 		l, err := link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: program, Attach: ebpf.AttachTCXEgress})
 		if err != nil {
-			return errors.Join(fmt.Errorf("gray loss on %s takes Linux 6.6: %w", i, err), g.heal(name))
+			return errors.Join(fmt.Errorf("gray: loss on %s takes Linux 6.6: %w", i, err), g.Heal(name))
 		}
 		if g.links == nil {
 			g.links = map[string][]link.Link{}
@@ -55,8 +55,8 @@ func (g *grayer) set(name string, interfaces []string, loss float64) (err error)
 	return nil
 }
 
-// heal ends the losses of a link; of all links if name is empty.
-func (g *grayer) heal(name string) error {
+// Heal ends the losses of a link; of all links if name is empty.
+func (g *Losses) Heal(name string) error {
 	var errs []error
 	for n, ls := range g.links {
 		if name != "" && n != name {
