@@ -125,12 +125,18 @@ func privileged(args string) bool {
 // TestFlags: the pages of commands have every flag that --help has.
 func TestFlags(t *testing.T) {
 	dir := build(t)
-	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
-	for _, command := range []string{"run", "topo", "bench", "report", "trace"} {
-		page := pages(t)[filepath.Join("docs", "ethereal-"+command+".md")]
-		for _, f := range flag.FindAllString(ethereal(t, dir, command, "--help"), -1) {
-			if !strings.Contains(page, "`"+f+"`") && !strings.Contains(page, "`"+f+" ") {
-				t.Errorf("ethereal-%s.md lacks %s", command, f)
+	flag := regexp.MustCompile(`--[a-z][a-z0-9-]*`)
+	for page, commands := range map[string][]string{
+		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo"}, "ethereal-bench.md": {"bench"}, "ethereal-report.md": {"report"},
+		"ethereal-trace.md": {"trace"}, "ethereal-hostagent.md": {"hostagent"}, "ethereal-tag.md": {"tag"},
+		"live.md": {"live up", "live exec", "live down", "live react", "live soak", "live forge"},
+	} {
+		text := pages(t)[filepath.Join("docs", page)]
+		for _, command := range commands {
+			for _, f := range flag.FindAllString(ethereal(t, dir, append(strings.Fields(command), "--help")...), -1) {
+				if f != "--help" && f != "--verbose" && !regexp.MustCompile("`[^`\\n]*"+f+"([^a-z0-9-]|$)").MatchString(text) {
+					t.Errorf("%s lacks %s of %s", page, f, command)
+				}
 			}
 		}
 	}

@@ -78,9 +78,7 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 // switchesFlags say which switches there are and how to reach them.
 type switchesFlags struct {
 	fabric, targets    string
-	tlsCA              string
-	tlsCert, tlsKey    string
-	tlsName            string
+	tls                tlsFlags
 	p4info, deviceConf string
 }
 
@@ -90,10 +88,7 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`")
 	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form, instead of the embedded program's")
 	f.StringVar(&s.deviceConf, "device-config", "", "the program in `FILE`, in the target's own form, instead of the embedded BMv2 JSON")
-	f.StringVar(&s.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that others' certificates must come from; turns TLS on")
-	f.StringVar(&s.tlsCert, "tls-cert", "", "`FILE` with our certificate")
-	f.StringVar(&s.tlsKey, "tls-key", "", "`FILE` with its key")
-	f.StringVar(&s.tlsName, "tls-server-name", "", "`NAME` that switches' certificates must have, instead of their address")
+	s.tls.register(c, "switches'")
 	for _, name := range []string{"fabric", "targets"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was just defined
@@ -121,12 +116,12 @@ func (s *switchesFlags) read() (daemon.Config, *tlsFiles, error) {
 	if cfg.Pipeline, err = s.pipeline(); err != nil {
 		return cfg, nil, err
 	}
-	files, err := readTLS(s.tlsCA, s.tlsCert, s.tlsKey)
+	files, err := s.tls.read()
 	if err != nil {
 		return cfg, nil, err
 	}
 	cfg.Dial = func(addr string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.client(s.tlsName)))...)
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.client(s.tls.name)))...)
 	}
 	return cfg, files, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -17,6 +18,20 @@ type tlsFiles struct {
 	roots *x509.CertPool
 	own   []tls.Certificate
 }
+
+// tlsFlags are the flags that name them.
+type tlsFlags struct{ ca, cert, key, name string }
+
+// register adds the flags. others says whose certificates are looked at: "switches'".
+func (t *tlsFlags) register(c *cobra.Command, others string) {
+	f := c.Flags()
+	f.StringVar(&t.ca, "tls-ca", "", "`FILE` with the certificates of the authorities that others' certificates must come from; turns TLS on")
+	f.StringVar(&t.cert, "tls-cert", "", "`FILE` with our certificate")
+	f.StringVar(&t.key, "tls-key", "", "`FILE` with its key")
+	f.StringVar(&t.name, "tls-server-name", "", "`NAME` that "+others+" certificates must have, instead of their address")
+}
+
+func (t *tlsFlags) read() (*tlsFiles, error) { return readTLS(t.ca, t.cert, t.key) }
 
 func readTLS(ca, cert, key string) (*tlsFiles, error) {
 	t := &tlsFiles{}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +60,8 @@ func (a *app) liveCommand() *cobra.Command {
 		Short: "Build a fabric of processes on this machine, to explore it or to try it",
 		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
 go when the program ends, however it ends. It takes root, or user namespaces.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return needsCommand(c) },
 	}
 	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveDownCommand(), a.liveReactCommand(), a.liveSoakCommand(), a.liveForgeCommand())
 	return c
@@ -70,7 +74,7 @@ func inSandbox(ctx context.Context, f func(dir string) error) error {
 	if ok {
 		if err := f(dir); err != nil {
 			if keep := os.Getenv("ETHEREAL_LIVE_KEEP"); keep != "" {
-				err = errors.Join(err, os.CopyFS(keep, os.DirFS(dir)))
+				err = errors.Join(err, copyFiles(keep, dir))
 			}
 			return fmt.Errorf("%w: %w", errRun, err)
 		}
@@ -81,4 +85,32 @@ func inSandbox(ctx context.Context, f func(dir string) error) error {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return endedWith(code)
+}
+
+// copyFiles copies the plain files of a folder: its sockets are of no use later.
+func copyFiles(to, from string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	errs := []error{os.MkdirAll(to, 0o700)}
+	for _, f := range files {
+		if f.Type().IsRegular() {
+			text, err := os.ReadFile(filepath.Join(from, f.Name()))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(to, f.Name()), text, 0o600)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// needsCommand says which commands there are, to somebody who named none.
+func needsCommand(c *cobra.Command) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("%s: name one of %s; see %s --help", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
 }

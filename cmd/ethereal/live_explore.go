@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -35,13 +36,20 @@ func (a *app) liveUpCommand() *cobra.Command {
 
 // liveExecCommand makes `ethereal live exec`.
 func liveExecCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "exec HOST -- COMMAND [ARGUMENT]...",
+	c := &cobra.Command{
+		Use:     "exec HOST [--] COMMAND [ARGUMENT]...",
 		Short:   "Run a command in a host of the fabric that is up",
 		Example: "  ethereal live exec h0 -- ping -c 3 10.1.0.2",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			code, err := live.Exec(args[0], args[1:])
+			command := args[1:]
+			if command[0] == "--" {
+				command = command[1:]
+			}
+			if len(command) == 0 {
+				return errors.New("live exec: name a command after the host")
+			}
+			code, err := live.Exec(args[0], command)
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}
@@ -51,6 +59,10 @@ func liveExecCommand() *cobra.Command {
 			return nil
 		},
 	}
+	// What follows the host's name is the command's, flags and all, with -- or
+	// without.
+	c.Flags().SetInterspersed(false)
+	return c
 }
 
 // liveDownCommand makes `ethereal live down`.

@@ -52,11 +52,11 @@ func inNamespaces(t *testing.T) bool {
 	if d, ok := t.Deadline(); ok {
 		args = append(args, "-test.timeout="+time.Until(d).String())
 	}
-	cmd, dir, err := live.Command(args)
+	cmd, done, err := live.Command(args)
 	if err != nil {
 		t.Skip(err)
 	}
-	defer os.RemoveAll(dir)
+	defer done()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,8 @@ func TestTag(t *testing.T) {
 		}
 		labelled <- errors.New("no labelled packet in time")
 	}()
-	err = (&tagFlags{fabric: spec, host: "h0", interfaces: []string{"left"}, logLevel: "info"}).run(ctx, io.Discard)
+	flags := labellingFlags{labeller: labelTagger, agentFlags: agentFlags{fabric: spec, host: "h0", interfaces: []string{"left"}, logLevel: "info"}}
+	err = flags.run(ctx, io.Discard)
 	if errors.Is(err, labeller.ErrNotPermitted) || errors.Is(err, labeller.ErrUnsupported) {
 		t.Skip(err)
 	}

@@ -94,7 +94,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 
 func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, error) {
 	if ask {
-		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tlsCA, t.switches.tlsCert, t.switches.tlsKey
+		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tls.ca, t.switches.tls.cert, t.switches.tls.key
 		body, err := t.admin.call(ctx, http.MethodGet, "/cabling", url.Values{"wait": {t.opts.Wait.String()}})
 		if err != nil {
 			return nil, err

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/owners"
+)
+
+// TestHostagentMutualTLS runs a controller, an agent for an RNIC's queue pairs and
+// their owner, with certificates on every connection: labels are given, follow the
+// state of links, survive the agent's restart, and time-outs are reported. Whoever
+// has no certificate is told nothing.
+func TestHostagentMutualTLS(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "eth") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	tlsFlags := labCA(t, dir)
+	files, setPort := tcpLab(t, tlsFlags)
+	agents, admin, hostAdmin, socket := freePort(t), freePort(t), freePort(t), filepath.Join(dir, "owners.sock")
+	start := func(args ...string) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan string, 1)
+		go func() {
+			code, _, errs := etherealCommand(ctx, args...)
+			ended <- fmt.Sprintf("exit code %d\n%s", code, errs)
+		}()
+		return func() {
+			t.Helper()
+			cancel()
+			if s := <-ended; !strings.HasPrefix(s, "exit code 0\n") {
+				t.Errorf("%s: %s", args[0], s)
+			}
+		}
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not in time: %s", what)
+			}
+		}
+	}
+	defer start(append(append([]string{"controller", "--agents=" + agents, "--admin=" + admin}, files...), tlsFlags...)...)()
+	hostArgs := append([]string{
+		"hostagent", files[0], "--host=h0", "--labeller=verbs", "--owners=unix:" + socket, "--controller=" + agents,
+		"--admin=" + hostAdmin, "--state-file=" + filepath.Join(dir, "h0.json"), "--log-level=error",
+	}, tlsFlags...)
+	stopHost := start(hostArgs...)
+	defer func() { stopHost() }()
+
+	certs, err := readTLS(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "node.pem"), filepath.Join(dir, "node.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(files *tlsFiles, path string) (string, error) {
+		c := http.Client{Transport: &http.Transport{TLSClientConfig: files.clientConfig("localhost"), DisableKeepAlives: true}, Timeout: 5 * time.Second}
+		c.Transport.(*http.Transport).TLSClientConfig.ServerName = ""
+		r, err := c.Get("https://" + hostAdmin + path)
+		if err != nil {
+			return "", err
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		return string(b), err
+	}
+	status := func() (s adopt.Status) {
+		if text, err := get(certs, "/status"); err == nil {
+			json.Unmarshal([]byte(text), &s)
+		}
+		return s
+	}
+	until("the agent follows the controller", func() bool {
+		s := status()
+		return len(s.Controllers) == 1 && s.Controllers[0].Followed
+	})
+	if text, err := get(&tlsFiles{roots: certs.roots}, "/status"); err == nil {
+		t.Errorf("without a certificate: %s", text)
+	}
+
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := labeller.NewInline(labeller.SourcePort, 0)
+	o := owners.New(owners.Config{Socket: socket, Labels: device, Retry: 10 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { o.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	qps := []labeller.QP{{Dst: f.HostAddr4(1), Num: 1}, {Dst: f.HostAddr4(1), Num: 2}, {Dst: f.HostAddr4(2), Num: 3}, {Dst: f.HostAddr4(2), Num: 4}}
+	if err := o.Show(qps...); err != nil {
+		t.Fatal(err)
+	}
+	on := func() (n [2]int) {
+		as, err := device.Assignments()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range as {
+			n[a.Label]++
+		}
+		return n
+	}
+	until("two queue pairs on each uplink", func() bool { return on() == [2]int{2, 2} })
+	setPort("tor0", 2, false) // the first uplink
+	until("all are on the other", func() bool { return on() == [2]int{0, 4} })
+	stopHost()
+	stopHost = start(hostArgs...)
+	until("the next agent has them", func() bool { return len(status().QueuePairs) == 4 })
+	if n := on(); n != [2]int{0, 4} {
+		t.Errorf("a restart moved queue pairs: %v", n)
+	}
+	setPort("tor0", 2, true)
+	until("two are back", func() bool { return on() == [2]int{2, 2} })
+	o.Timeout(qps[0])
+	until("the time-out is reported", func() bool {
+		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "--json", "--controller=" + admin}, tlsFlags...)...)
+		var s struct {
+			Agents []struct{ Reports int }
+		}
+		return code == exitOK && json.Unmarshal([]byte(out), &s) == nil && len(s.Agents) == 1 && s.Agents[0].Reports > 0
+	})
+	text, err := get(certs, "/metrics")
+	if err != nil || !strings.Contains(text, "ethereal_host_queue_pairs_open 4") || !strings.Contains(text, "ethereal_host_timeouts_total 1") {
+		t.Errorf("metrics: %v\n%s", err, text)
+	}
+
+	// An agent that the controller does not know is told nothing.
+	stranger := append([]string{
+		"hostagent", files[0], "--host=h1", "--labeller=verbs", "--owners=unix:" + filepath.Join(dir, "other.sock"),
+		"--controller=" + agents, "--admin=unix:" + filepath.Join(dir, "h1.sock"), "--log-level=info",
+	}, tlsFlags[0])
+	ctx2, end := context.WithTimeout(t.Context(), 2*time.Second)
+	defer end()
+	if _, _, errs := etherealCommand(ctx2, stranger...); !strings.Contains(errs, "no word from controller") || strings.Contains(errs, "following controller") {
+		t.Errorf("an agent without a certificate: %s", errs)
+	}
+}
+
+// TestHostagentInput: what cannot be is refused with a word of advice.
+func TestHostagentInput(t *testing.T) {
+	spec := filepath.Join(t.TempDir(), "fabric.yaml")
+	if err := os.WriteFile(spec, []byte("kind: fat-tree\nk: 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args, want string
+	}{
+		{"", `required flag(s) "fabric", "host" not set`},
+		{"--fabric=FILE --host=h0", "takes one --interface"},
+		{"--fabric=FILE --host=h0 --interface=a --interface=b", "takes one --interface"},
+		{"--fabric=FILE --host=h0 --interface=a --pin-dir=/x", "none of --owners"},
+		{"--fabric=FILE --host=tor0 --interface=a", "is a switch"},
+		{"--fabric=FILE --host=h0 --labeller=magic", "write soft, tagger or verbs"},
+		{"--fabric=FILE --host=h0 --labeller=verbs", "takes --owners"},
+		{"--fabric=FILE --host=h0 --labeller=tagger", "takes --interface"},
+		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x", "is not unix:PATH"},
+		{"--fabric=FILE --host=h0 --interface=a --admin=0.0.0.0:1", "not on the loopback"},
+	} {
+		args := append([]string{"hostagent"}, strings.Fields(strings.ReplaceAll(tt.args, "FILE", spec))...)
+		code, _, errs := etherealCommand(t.Context(), args...)
+		if code != exitInput || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: exit code %d, %s, want %q", args, code, errs, tt.want)
+		}
+	}
+	for _, args := range [][]string{{"live"}, {"live", "nonsense"}, {"live", "exec", "h0"}} {
+		if code, _, errs := etherealCommand(t.Context(), args...); code != exitInput || errs == "" {
+			t.Errorf("%v: exit code %d, %q", args, code, errs)
+		}
+	}
+}
