@@ -32,6 +32,7 @@ func (s *Switch) Commit() {
 // that it wrote included.
 func (s *Switch) Rollback() {
 	s.inTx = false
+	s.forget()
 	for _, f := range slices.Backward(s.undo) {
 		f()
 	}
@@ -83,6 +84,7 @@ func (s *Switch) SetDefault(id TableID, g Target) error {
 }
 
 func (s *Switch) setDefault(ts *tableState, d defaultEntry) {
+	s.forget()
 	old := ts.def
 	swap := func(from, to defaultEntry) {
 		if from.set {

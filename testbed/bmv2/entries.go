@@ -263,6 +263,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 		ts.free = append(ts.free, i)
 		return fail(err)
 	}
+	s.forget()
 	ts.link(i, m)
 	s.hold(ts.t, e.Target.Kind, target, 1)
 	if s.inTx {
@@ -365,6 +366,7 @@ func (s *Switch) Modify(id TableID, h Handle, g Target) error {
 		copy(ts.args[int(i)*ts.t.argMax:], args)
 		s.hold(ts.t, kind, target, 1)
 	}
+	s.forget()
 	set(g.Kind, target, args)
 	if s.inTx {
 		s.undo = append(s.undo, func() { set(old.kind, old.target, oldArgs) })
@@ -394,6 +396,7 @@ func (s *Switch) Delete(id TableID, h Handle) error {
 	if err != nil {
 		return err
 	}
+	s.forget()
 	ts.unlink(i)
 	s.hold(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
 	gone := func() {

@@ -49,7 +49,9 @@ type Switch struct {
 	keep  *buffer // holds the last output until the next call
 	batch Batch
 
-	traces *Traces
+	traces     *Traces
+	memo       *memo  // of traces; nil: nothing yet
+	generation uint32 // of the tables, counted from 1
 
 	inTx bool
 	undo []func()
@@ -70,7 +72,7 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 	if cfg.MaxPasses <= 0 {
 		cfg.MaxPasses = 256
 	}
-	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed}
+	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed, generation: 1}
 	s.dropSpec = uint64(cfg.DropPort) & p.std.egressSpec.mask
 	s.tables = make([]tableState, len(p.tables))
 	for i := range s.tables {

@@ -51,12 +51,17 @@ type Traces struct {
 	args      []uint64
 
 	stores []traceStoring // of the packet that ingress has just taken
+
+	ways   []way // by leaf
+	shapes []shape
+	window [maxKeyWindow]uint64 // scratch
 	stats  TraceStats
 }
 
 // TraceStats counts what became of packets.
 type TraceStats struct {
 	Ingress, Egress         uint64 // halves that ran as a trace
+	Recalled                uint64 // of them, those that a switch remembered
 	FullIngress, FullEgress uint64 // halves that were offered and took the full way
 	Ways                    int    // recorded, both halves
 	Unfit                   map[string]int
@@ -282,16 +287,25 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 	t.in[inLength] = uint64(length)
 	t.in[inIngressTS] = uint64(in.Now)
 	s.now = in.Now
-	rng := s.rng
-	at := t.exec(s, t.root, data, h)
-	if at < 0 {
-		s.rng = rng
-		if at == execUnknown {
-			t.recordIngress(s, data, h)
+	at := execUnknown
+	if rest := t.recall(s, in.Port, data); rest != 0 {
+		at = t.exec(s, rest, data, h)
+	}
+	if at >= 0 {
+		t.stats.Recalled++
+	} else {
+		rng := s.rng
+		at = t.exec(s, t.root, data, h)
+		if at < 0 {
 			s.rng = rng
+			if at == execUnknown {
+				t.recordIngress(s, data, h)
+				s.rng = rng
+			}
+			t.stats.FullIngress++
+			return v, false
 		}
-		t.stats.FullIngress++
-		return v, false
+		t.remember(s, at, in.Port, data)
 	}
 	l := &t.leaves[at]
 	s.settle(in.Now)
@@ -328,19 +342,29 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	t.in[inQid], t.in[inEgressPort] = uint64(h.priority()), uint64(h.egress())
 	data = data[:len(data)+TraceSlack]
 	s.now = q.DeqTime
-	rng := s.rng
-	at := execUnfit
-	if !t.broken {
-		at = t.exec(s, l.egress, data, h)
+	at := execUnknown
+	key := h.egressKey()
+	if rest := t.recallEgress(s, key); rest != 0 && !t.broken {
+		at = t.exec(s, rest, data, h)
 	}
-	if at < 0 {
-		s.rng = rng
-		if at == execUnknown {
-			t.recordEgress(s, h.leaf(), data, h)
-			s.rng = rng
+	if at >= 0 {
+		t.stats.Recalled++
+	} else {
+		rng := s.rng
+		at = execUnfit
+		if !t.broken {
+			at = t.exec(s, l.egress, data, h)
 		}
-		t.stats.FullEgress++
-		return false, false
+		if at < 0 {
+			s.rng = rng
+			if at == execUnknown {
+				t.recordEgress(s, h.leaf(), data, h)
+				s.rng = rng
+			}
+			t.stats.FullEgress++
+			return false, false
+		}
+		t.rememberEgress(s, at, key)
 	}
 	s.settle(q.DeqTime)
 	e := &t.leaves[at]

@@ -155,6 +155,26 @@ func anyPacket(r *rand.Rand) []byte {
 	return p
 }
 
+// moveRoute takes the route to 10.0.0.host away and puts it back to another port,
+// in a transaction that is undone first.
+func moveRoute(m must, host, port uint32) {
+	m.tb.Helper()
+	match := []FieldMatch{{Value: u32(10<<24 | host), PrefixLen: 32}}
+	table, _ := m.target("route_v4", "deliver", u32(port), []byte{2, 0, 0, 0, 0, byte(host)})
+	for _, end := range []func(){m.s.Rollback, m.s.Commit} {
+		m.s.Begin()
+		h, ok := m.s.Find(table, match, 0)
+		if !ok {
+			m.tb.Fatalf("no route to %d", host)
+		}
+		if err := m.s.Delete(table, h); err != nil {
+			m.tb.Fatal(err)
+		}
+		m.insert(match, 0, "route_v4", "deliver", u32(port), []byte{2, 0, 0, 0, 0, byte(host)})
+		end()
+	}
+}
+
 // Traces give what the interpreter gives: packets, counters, registers, random
 // numbers, through random traffic in which ports die and tables change.
 func TestTracesAgree(t *testing.T) {
@@ -208,6 +228,7 @@ func TestTracesAgree(t *testing.T) {
 				for _, s := range []*Switch{full, fast} { // what a controller does meanwhile
 					m := must{t, s}
 					m.setDefault("device", "set_device", u32(1), u32(uint32(i)), u8(uint8(i/1000%8)), u8(4), u8(uint8(i/1000%8)), u32(uint32(i%2)*100))
+					moveRoute(m, uint32(i/1000%64), uint32(i/1000%16))
 				}
 				if err := sameState(full, fast); err != nil {
 					t.Fatalf("seed %d, packet %d: %v", seed, i, err)
@@ -220,7 +241,7 @@ func TestTracesAgree(t *testing.T) {
 			}
 		}
 		st := traces.Stats()
-		if traces.Broken() || st.Ingress < packets/3 || st.Egress < packets/4 {
+		if traces.Broken() || st.Ingress < packets/3 || st.Egress < packets/4 || st.Recalled < packets/10 {
 			t.Errorf("broken %v, of %d packets: %+v", traces.Broken(), packets, st)
 		}
 		t.Logf("%+v, %d instructions", st, len(traces.code))

@@ -19,6 +19,9 @@ type recorder struct {
 	hdrAt   []int32 // where each header lies in the packet, -1: it does not
 	effects []traceEffect
 	written map[int]bool // register arrays
+
+	egress bool
+	path   []top // all instructions of the way, guards as they hold
 }
 
 func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
@@ -171,6 +174,7 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 		defer func(at int) { t.leaves[from].egress = uint32(at) }(len(t.code))
 	}
 	r := t.newRecorder(s, data, begin.egress)
+	r.egress = true
 	p, std := t.p, &t.p.std
 	for i := range begin.end {
 		e := &begin.end[i]
@@ -400,5 +404,6 @@ func (r *recorder) end(l traceLeaf) {
 	}
 	l.effects = r.effects
 	t.code = append(t.code, top{op: traceLeafOp, imm: uint64(len(t.leaves))})
+	t.ways = append(t.ways, r.remember(&l))
 	t.leaves = append(t.leaves, l)
 }

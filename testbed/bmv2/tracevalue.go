@@ -197,6 +197,7 @@ func (r *recorder) emit(in top) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
+		r.path = append(r.path, in)
 		return
 	}
 	have := t.code[r.pc]
@@ -205,6 +206,7 @@ func (r *recorder) emit(in top) {
 	if have.op == traceTable {
 		in.imm = have.imm // the key was put together by the first
 	}
+	r.path = append(r.path, in)
 	if have != in {
 		t.broken = true
 		r.unfit("contradiction")
@@ -213,6 +215,12 @@ func (r *recorder) emit(in top) {
 
 // guard writes a check, which holds for the packet at hand.
 func (r *recorder) guard(in top) {
+	r.path = append(r.path, in)
+	r.check(in)
+}
+
+// check writes the guard, or finds it.
+func (r *recorder) check(in top) {
 	t := r.t
 	if !r.follow {
 		t.code = append(t.code, in)
@@ -235,7 +243,7 @@ func (r *recorder) guard(in top) {
 	if have.alt != 0 {
 		r.pc = have.alt
 		if in.op == traceTook {
-			r.guard(in)
+			r.check(in)
 		}
 		return
 	}
