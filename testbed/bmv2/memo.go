@@ -71,7 +71,7 @@ type proof struct {
 	bits uint64
 }
 
-var memoMultipliers = [maxKeyWindow]uint64{
+var memoMultipliers = [8]uint64{
 	fib, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53,
 }
 
@@ -117,8 +117,8 @@ func (t *Traces) key(sh *shape, data []byte) (hash uint64, ok bool) {
 	for i := range sh.windows {
 		w := &sh.windows[i]
 		x := binary.BigEndian.Uint64(data[w.at:]) & w.mask
-		t.window[i] = x
-		hash += x * memoMultipliers[i]
+		t.window[i&7] = x
+		hash += x * memoMultipliers[i&7]
 	}
 	return hash ^ hash<<23, true
 }
@@ -147,30 +147,27 @@ func (t *Traces) recall(s *Switch, port uint32, data []byte) uint32 {
 		if e[0]&^0xFFFF != s.stamp(uint16(id)) {
 			continue
 		}
-		if !same(e[1:], t.window[:len(sh.windows)]) {
+		n := len(sh.windows)
+		differ := uint64(0)
+		for k, x := range e[1 : 1+n] {
+			differ |= x ^ t.window[k&7]
+		}
+		if differ != 0 {
 			continue
 		}
 		if i > 0 {
 			guess[0], guess[1] = id, guess[0]
 		}
-		return t.take(e[1+len(sh.windows):], &t.ways[e[0]&0xFFFF])
+		return t.take(e[1+n:], &t.ways[e[0]&0xFFFF])
 	}
 	return 0
 }
 
-func same(a, b []uint64) bool {
-	for i, x := range b {
-		if a[i] != x {
-			return false
-		}
-	}
-	return true
-}
-
 // take puts the remembered numbers where they belong.
 func (t *Traces) take(numbers []uint64, w *way) uint32 {
+	v, numbers := t.v, numbers[:len(w.keep)]
 	for i, reg := range w.keep {
-		t.v[reg] = numbers[i]
+		v[reg] = numbers[i]
 	}
 	return w.rest
 }

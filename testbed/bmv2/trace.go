@@ -54,7 +54,7 @@ type Traces struct {
 
 	ways   []way // by leaf
 	shapes []shape
-	window [maxKeyWindow]uint64 // scratch
+	window [8]uint64 // scratch
 	stats  TraceStats
 }
 
@@ -109,13 +109,14 @@ type top struct {
 	imm2 uint64
 }
 
-// traceOp extends the opcodes of pure arithmetic, which traces share.
+// traceOp extends the opcodes of pure arithmetic, which traces share: one dense
+// range, so that one jump table serves.
 type traceOp uint16
 
 const (
-	traceUnknown traceOp = iota + 1<<10 // nothing was recorded from here
-	traceUnfit                          // the full way
-	traceLeafOp                         // the end, leaf imm
+	traceUnknown traceOp = iota + traceOp(opSel) + 1 // nothing was recorded from here
+	traceUnfit                                       // the full way
+	traceLeafOp                                      // the end, leaf imm
 
 	traceLoad    // dst = the bits imm<<a of the eight bytes from n on, times 2^b
 	traceLoadOr  // dst |= the same

@@ -77,6 +77,12 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 		case traceOp(opMov):
 			v[in.dst] = v[in.a] & in.imm
 			continue
+		case traceOp(opShr):
+			v[in.dst] = v[in.a] >> v[in.b] & in.imm
+			continue
+		case traceOp(opAnd):
+			v[in.dst] = v[in.a] & v[in.b] & in.imm
+			continue
 		case traceLeafOp:
 			return int32(in.imm)
 
