@@ -4,7 +4,7 @@ no packet that a P4 switch cannot forward."""
 from __future__ import annotations
 
 import signal
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from mininet.node import Host
 
@@ -35,15 +35,20 @@ class FabricHost(Host):  # type: ignore[misc]
             return out
         # A switch on AF_PACKET sees frames as the host's stack left them: checksums
         # not yet made, and segments longer than the link takes.
-        self.run(f"ethtool -K {intf} tx off rx off tso off gso off gro off")
+        commands = [f"ethtool -K {intf} tx off rx off tso off gso off gro off"]
         if mtu:
-            self.run(f"ip link set {intf} mtu {mtu}")
-        self.run(f"ip neigh replace {GATEWAY4} lladdr {gateway_mac} dev {intf} nud permanent")
-        self.run(f"ip route replace default via {GATEWAY4} dev {intf} onlink")
+            commands.append(f"ip link set {intf} mtu {mtu}")
+        commands += [
+            f"ip neigh replace {GATEWAY4} lladdr {gateway_mac} dev {intf} nud permanent",
+            f"ip route replace default via {GATEWAY4} dev {intf} onlink",
+        ]
         if ipv6 is not None:
-            self.run(f"ip -6 addr replace {ipv6}/128 dev {intf} nodad")
-            self.run(f"ip -6 neigh replace {GATEWAY6} lladdr {gateway_mac} dev {intf} nud permanent")
-            self.run(f"ip -6 route replace default via {GATEWAY6} dev {intf}")
+            commands += [
+                f"ip -6 addr replace {ipv6}/128 dev {intf} nodad",
+                f"ip -6 neigh replace {GATEWAY6} lladdr {gateway_mac} dev {intf} nud permanent",
+                f"ip -6 route replace default via {GATEWAY6} dev {intf}",
+            ]
+        self.run(commands)
         return out
 
     @property
@@ -68,8 +73,9 @@ class FabricHost(Host):  # type: ignore[misc]
             raise RuntimeError(f"{self.name} has no agent")
         self.agent.popen.send_signal(signal.SIGSTOP if stalled else signal.SIGCONT)
 
-    def run(self, command: str) -> None:
-        """Runs a command in the host; a failure is an error."""
-        _, err, code = self.pexec(command.split())
+    def run(self, commands: List[str]) -> None:
+        """Runs commands in the host, one after the other; a failure is an error.
+        One shell does them all: to enter a host takes longer than each."""
+        _, err, code = self.pexec(["sh", "-exc", "\n".join(commands)])
         if code != 0:
-            raise RuntimeError(f"{self.name}: {command}: {err.strip()}")
+            raise RuntimeError(f"{self.name}: " + " | ".join(err.strip().splitlines()[-2:]))
