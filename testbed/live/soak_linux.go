@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -19,7 +20,7 @@ type SoakConfig struct {
 	Fabric   *fabric.Fabric
 	Dir      string
 	Bytes    int64 // to be moved
-	Failures int   // to be made meanwhile; when they are done, the rest is moved without
+	Failures int   // to be made meanwhile, spread over the bytes
 	Payload  int
 	Message  int64 // bytes of a message
 	RTO      time.Duration
@@ -100,6 +101,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 			return out, err
 		}
 		out.Messages, out.Bytes = s.Moved()
+		breaker.moved.Store(out.Bytes)
 		out.Flips += len(s.TakeFlips())
 		s.Words()
 		select {
@@ -161,18 +163,35 @@ func (b *Bench) keep(ctx context.Context) {
 
 // breaker cuts links and restores them.
 type breaker struct {
-	b    *Bench
-	cfg  SoakConfig
-	rng  *rand.Rand
-	mu   sync.Mutex
-	made map[How]int
-	all  int
+	b     *Bench
+	cfg   SoakConfig
+	rng   *rand.Rand
+	moved atomic.Int64 // bytes that have arrived
+	mu    sync.Mutex
+	made  map[How]int
+	all   int
 }
 
 func (k *breaker) count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.all
+}
+
+// due returns when so many bytes have moved that the next failure's turn has come:
+// the failures meet all of the bytes, however fast this machine moves them.
+func (k *breaker) due(ctx context.Context) error {
+	share := float64(k.count()) / float64(k.cfg.Failures) * float64(k.cfg.Bytes)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for float64(k.moved.Load()) < share {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // run makes the failures asked for.
@@ -200,6 +219,9 @@ func (k *breaker) run(ctx context.Context) error {
 		}
 	}
 	for k.count() < k.cfg.Failures {
+		if err := k.due(ctx); err != nil {
+			return err
+		}
 		// Host links have no alternative: what they lose is lost until they return.
 		link := fabric.LinkID(f.Hosts() + k.rng.IntN(f.Links()-f.Hosts()))
 		how := [...]How{Silently, Silently, LinkDown, LinkDown, LinkDown, GNMI, GNMI, GNMI, GNMI, Kill}[k.rng.IntN(10)]
