@@ -23,7 +23,7 @@ type runFlags struct {
 	pcap                 []string
 	seeds                string
 	schemes, notifiers   []string
-	parallel             int
+	parallel, cores      int
 	world                string
 	quiet                bool
 	cpuProfile           string
@@ -64,6 +64,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores; 0 shares out those that --parallel leaves, where that pays")
 	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
@@ -84,6 +85,9 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	}
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
+	}
+	if flags.cores < 0 {
+		return fmt.Errorf("--cores: %d; write 0 or more", flags.cores)
 	}
 	run, done, err := a.enterWorld(ctx, &flags)
 	if err != nil {
@@ -132,7 +136,7 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	}
 
 	b := &batch{
-		run: run, runs: runs, parallel: flags.parallel, events: flags.events, captures: captures, log: a.log,
+		run: run, runs: runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
 		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
 		done: func(run scenario.Run, r *report.Result) (err error) {
 			r.Version = a.version

@@ -30,7 +30,8 @@
 //
 // # Use
 //
-// A Job is not safe for concurrent use. The emit functions are called before
+// Calls about one rank must not be concurrent; those about different ranks may be.
+// The emit functions are called before
 // Start or Received return and must not call into the Job. Memory grows with
 // the number of ranks only, whatever the number of messages.
 package collective

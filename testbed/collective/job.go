@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"iter"
+	"sync/atomic"
 )
 
 // Job is the state of one collective. See the package comment.
@@ -10,8 +11,8 @@ type Job struct {
 	spec     Spec
 	plan     plan
 	progress progress
-	left     []left // per rank
-	open     int    // ranks that are not done
+	left     []left       // per rank
+	open     atomic.Int64 // ranks that are not done
 }
 
 // left counts what a rank still waits for.
@@ -50,7 +51,7 @@ func New(s Spec) (*Job, error) {
 		in, out := j.plan.total(r)
 		j.left[r] = left{int32(in), int32(out)}
 		if in+out > 0 {
-			j.open++
+			j.open.Add(1)
 		}
 	}
 	return j, nil
@@ -113,7 +114,7 @@ func (j *Job) check(id ID) error {
 
 func (j *Job) settle(l *left) {
 	if *l == (left{}) {
-		j.open--
+		j.open.Add(-1)
 	}
 }
 
@@ -122,7 +123,7 @@ func (j *Job) settle(l *left) {
 func (j *Job) Done(rank int) bool { return j.left[rank] == left{} }
 
 // Finished reports whether all ranks are done.
-func (j *Job) Finished() bool { return j.open == 0 }
+func (j *Job) Finished() bool { return j.open.Load() == 0 }
 
 // Phases returns how many steps the job has. A rank posts its sends of a step
 // once it has received all that an earlier step sends it (in a double binary

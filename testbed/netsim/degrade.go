@@ -36,6 +36,9 @@ func (n *Network) SetRate(dir LinkDir, rate fabric.Rate) {
 	d.rate, d.perByte = rate, perByte(rate)
 }
 
+// Rate returns the rate of a direction.
+func (n *Network) Rate(dir LinkDir) fabric.Rate { return n.dirs[dir].rate }
+
 // perByte returns the serialisation per byte at a rate, 0 if that is not a whole
 // number of picoseconds.
 func perByte(rate fabric.Rate) fabric.Time {

@@ -37,6 +37,8 @@ type Network struct {
 	by       fabric.Time // end of the last window
 	parity   int         // where they put what crosses
 	settling bool        // in a function of Serially after a window
+	shares   Shares
+	beside   int64 // events in windows
 
 	stop     atomic.Bool
 	progress struct{ now, events, hops atomic.Int64 }

@@ -41,6 +41,7 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time) error {
 			}
 			by = min(by, n.world.controls[0].at-1)
 		}
+		n.now = at
 		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
 			t.window(by)
 			n.settle()
@@ -51,6 +52,27 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time) error {
 			return err
 		}
 	}
+}
+
+// Shares says how a run was shared out among regions. Its events over Longest and
+// InTurn is the speed-up there would be if all events took the same time and
+// waiting none.
+type Shares struct {
+	Windows int64 // in which regions ran side by side
+	Longest int64 // events of the busiest region of each window, summed up
+	InTurn  int64 // events outside of windows
+}
+
+// Shares returns what there was up to now; of one region nothing.
+func (n *Network) Shares() Shares {
+	s := n.shares
+	if len(n.regions) > 1 {
+		for _, r := range n.all {
+			s.InTurn += r.events
+		}
+		s.InTurn -= n.beside
+	}
+	return s
 }
 
 // nextEvent returns when the next event is due. ok is false when there is none.
@@ -227,7 +249,7 @@ func (t *team) window(by fabric.Time) {
 	n.parity ^= 1
 	n.by, t.by = by, by
 	for _, r := range n.regions {
-		r.beside, r.sent = true, math.MaxInt64
+		r.beside, r.sent, r.before = true, math.MaxInt64, r.events
 	}
 	t.begin()
 	n.regions[0].window(by)
@@ -239,9 +261,14 @@ func (t *team) window(by fabric.Time) {
 			}
 		}
 	}
+	n.shares.Windows++
+	longest := int64(0)
 	for _, r := range n.regions {
 		r.beside = false
+		longest = max(longest, r.events-r.before)
+		n.beside += r.events - r.before
 	}
+	n.shares.Longest += longest
 }
 
 func (r *region) window(by fabric.Time) {

@@ -43,6 +43,7 @@ type region struct {
 	sent      fabric.Time     // when the first of what crossed in the window arrives
 	journal   []entry
 	settled   int    // of the journal
+	before    int64  // events, up to the window
 	scheduled uint32 // control functions, in the window
 
 	totals Totals

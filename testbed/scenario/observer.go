@@ -25,6 +25,10 @@ type Observer struct {
 	// Captures are links to capture.
 	Captures []Capture
 
+	// Cores is how many cores of the machine the run may use; 0 is 1. It makes no
+	// difference to the result.
+	Cores int
+
 	// Log, when not nil, takes what a person debugging the run wants to know.
 	Log *slog.Logger
 }

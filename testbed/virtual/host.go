@@ -90,13 +90,17 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 }
 
 // post takes a send of the collective into its rank's batching window.
-func (w *world) post(s collective.Send) {
-	h, now := w.hosts[s.Src], w.net.Now()
-	h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
-	w.hosts[s.Dst].arriving[s.ID] = s.Bytes
+func (w *world) post(now fabric.Time, s collective.Send) {
+	h, to := w.hosts[s.Src], w.hosts[s.Dst]
+	h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
+	if w.net.Region(h.id) == w.net.Region(to.id) {
+		to.arriving[s.ID] = s.Bytes
+	} else { // it knows in time: the first packet will take longer
+		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = s.Bytes })
+	}
 	if !h.open {
 		h.open = true
-		w.net.At(now+w.run.Scenario.Agent.BatchWindow, h.closeWindow)
+		w.net.AtNode(h.id, now+w.run.Scenario.Agent.BatchWindow, h.closeWindow)
 	}
 }
 
@@ -144,11 +148,11 @@ func (h *host) act(now fabric.Time) {
 			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 			return
 		}
-		h.w.noteFlip(now, h.id, f)
+		h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
 	}
 	if d := h.w.control.doubts; d != nil {
 		for _, failed := range ready.Failed {
-			d.report(now, h.id, failed)
+			h.w.net.Serially(h.id, func(now fabric.Time) { d.report(now, h.id, failed) })
 		}
 	}
 	if len(ready.Open)+len(ready.Flip) > 0 {
@@ -156,7 +160,7 @@ func (h *host) act(now fabric.Time) {
 	}
 	if at, ok := h.scheme.Deadline(); ok && (h.tick == 0 || at < h.tick) {
 		h.tick = at
-		h.w.net.At(at, func(now fabric.Time) {
+		h.w.net.AtNode(h.id, at, func(now fabric.Time) {
 			if h.tick == at {
 				h.tick = 0
 				if h.away {
@@ -182,7 +186,7 @@ func (h *host) update(now fabric.Time, u *statepb.Update) {
 func (h *host) Next(now fabric.Time, buf []byte) (netsim.Frame, fabric.Time, bool) {
 	f, ok := h.nic.Next(now, buf)
 	if ok {
-		h.noteResending(now)
+		h.noteResending()
 		return netsim.Frame{
 			Header: f.Len, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
 		}, 0, true
@@ -199,12 +203,12 @@ func (h *host) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
 // noteResending puts a host's first retransmission after a failure on the
 // timeline.
-func (h *host) noteResending(now fabric.Time) {
+func (h *host) noteResending() {
 	if h.resent || h.w.firstCut < 0 || h.nic.Stats().Retransmissions == 0 {
 		return
 	}
 	h.resent = true
-	h.w.note(now, report.KindRetransmit, h.w.f.Name(h.id), "first retransmission of this host")
+	h.note(report.KindRetransmit, "first retransmission of this host")
 }
 
 // Receive implements [netsim.Endpoint].
@@ -251,10 +255,10 @@ func (h *host) Done(now fabric.Time, qp nic.QP) {
 		return
 	}
 	delete(h.sending, id)
-	if err := h.w.job.sent(id); err != nil {
+	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
-	h.w.checkFinished(now, id.Src())
+	h.checkFinished()
 }
 
 // Timeout implements [nic.Handler].
@@ -269,7 +273,7 @@ func (h *host) Timeout(now fabric.Time, qp nic.QP) {
 	}
 	if !h.timedOut {
 		h.timedOut = true
-		h.w.note(now, report.KindTimeout, h.w.f.Name(h.id), "first retransmission time-out of this host")
+		h.note(report.KindTimeout, "first retransmission time-out of this host")
 	}
 	if h.away {
 		return // nobody is there to choose another path
@@ -291,10 +295,10 @@ func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes
 		return
 	}
 	delete(h.arriving, id)
-	if err := h.w.job.received(id); err != nil {
+	if err := h.w.job.received(now, id); err != nil {
 		h.w.fail(err)
 	}
-	h.w.checkFinished(now, id.Dst())
+	h.checkFinished()
 }
 
 // Quench implements [nic.Handler].
@@ -306,7 +310,7 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	}
 	if !h.quenched {
 		h.quenched = true
-		h.w.note(now, report.KindQuench, h.w.f.Name(h.id), "first source quench of this host")
+		h.note(report.KindQuench, "first source quench of this host")
 	}
 	if h.away {
 		return
@@ -315,14 +319,18 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	h.act(now)
 }
 
-// checkFinished notes when a rank, and when the collective, is done.
-func (w *world) checkFinished(now fabric.Time, rank int) {
-	if !w.job.done(rank) {
+// checkFinished notes when the rank, and when the collective, is done.
+func (h *host) checkFinished() {
+	if !h.w.job.done(int(h.id)) {
 		return
 	}
-	w.note(now, report.KindDone, w.f.Name(fabric.NodeID(rank)), "rank finished")
-	if w.job.finished() {
-		w.finished, w.end = true, now
-		w.net.Stop()
-	}
+	h.w.net.Serially(h.id, func(now fabric.Time) {
+		h.w.note(now, report.KindDone, h.w.f.Name(h.id), "rank finished")
+		h.w.checkFinished(now)
+	})
+}
+
+// note puts an event of the host's on the timeline.
+func (h *host) note(kind report.Kind, text string) {
+	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.note(now, kind, h.w.f.Name(h.id), text) })
 }

@@ -10,8 +10,8 @@ import (
 // posts goes to [world.post].
 type job interface {
 	start()
-	received(collective.ID) error
-	sent(collective.ID) error
+	received(fabric.Time, collective.ID) error
+	sent(fabric.Time, collective.ID) error
 	done(rank int) bool
 	finished() bool
 	bound() fabric.Time
@@ -32,12 +32,20 @@ type single struct {
 	*collective.Job
 }
 
-func (s single) start()                          { s.Start(s.w.post) }
-func (s single) received(id collective.ID) error { return s.Received(id, s.w.post) }
-func (s single) sent(id collective.ID) error     { return s.Sent(id) }
-func (s single) done(rank int) bool              { return s.Done(rank) }
-func (s single) finished() bool                  { return s.Finished() }
-func (s single) bound() fabric.Time              { return Bound(s.w.run, s.Job) }
+func (s single) start()                                     { s.Start(s.w.poster(0)) }
+func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
+func (s single) done(rank int) bool                         { return s.Done(rank) }
+func (s single) finished() bool                             { return s.Finished() }
+func (s single) bound() fabric.Time                         { return Bound(s.w.run, s.Job) }
+
+func (s single) received(now fabric.Time, id collective.ID) error {
+	return s.Received(id, s.w.poster(now))
+}
+
+// poster returns what takes the sends that ranks post at a time.
+func (w *world) poster(now fabric.Time) func(collective.Send) {
+	return func(s collective.Send) { w.post(now, s) }
+}
 
 // program is a workload, whose computations take simulated time.
 type program struct {
@@ -47,18 +55,18 @@ type program struct {
 }
 
 func (p *program) start() {
-	p.Start(p.w.net.Now(), p.w.post)
+	p.Start(0, p.w.poster(0))
 	p.schedule()
 }
 
-func (p *program) received(id collective.ID) error {
+func (p *program) received(now fabric.Time, id collective.ID) error {
 	defer p.schedule()
-	return p.Received(p.w.net.Now(), id, p.w.post)
+	return p.Received(now, id, p.w.poster(now))
 }
 
-func (p *program) sent(id collective.ID) error {
+func (p *program) sent(now fabric.Time, id collective.ID) error {
 	defer p.schedule()
-	return p.Sent(p.w.net.Now(), id, p.w.post)
+	return p.Sent(now, id, p.w.poster(now))
 }
 
 func (p *program) done(rank int) bool { return p.Done(rank) }
@@ -77,14 +85,15 @@ func (p *program) schedule() {
 			return
 		}
 		p.tick = 0
-		p.Tick(now, p.w.post)
+		p.Tick(now, p.w.poster(now))
 		p.schedule()
-		p.w.checkProgram(now)
+		p.w.checkFinished(now)
 	})
 }
 
-// checkProgram ends the run when a program's last operation is a computation.
-func (w *world) checkProgram(now fabric.Time) {
+// checkFinished ends the run when all ranks are done: with a message, or a
+// program with a computation.
+func (w *world) checkFinished(now fabric.Time) {
 	if w.job.finished() && !w.finished {
 		w.finished, w.end = true, now
 		w.net.Stop()

@@ -36,13 +36,17 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 		n.known = append(n.known, true)
 		configs[i] = switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
 	}
+	var traces *bmv2.Traces
+	if w.traces != nil {
+		traces = w.traces[w.net.Region(id)]
+	}
 	var err error
 	if n.ports, err = switchd.NewPorts(configs); err != nil {
 		return nil, err
 	}
 	n.core, err = switchd.New(switchd.Config{
 		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
-		Switch:      bmv2.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: w.traces},
+		Switch:      bmv2.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: traces},
 		Load:        func([]byte) (*bmv2.Program, error) { return w.lab.program, nil },
 		OnSwitch:    n.pipeline.Use,
 		OnPortEvent: n.portEvent,

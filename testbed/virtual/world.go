@@ -3,6 +3,7 @@ package virtual
 import (
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -39,16 +40,20 @@ type world struct {
 	f   *fabric.Fabric
 	net *netsim.Network
 
-	traces   *bmv2.Traces // shared by the switches; nil: the interpreter does all
-	switches []*node      // by NodeID - Hosts
-	hosts    []*host      // by NodeID
+	traces   []*bmv2.Traces // shared by the switches of a region; nil: the interpreter does all
+	switches []*node        // by NodeID - Hosts
+	hosts    []*host        // by NodeID
 	control  *control
 	job      job
 	log      *netsim.JSONL
 
+	incoming []int64       // by rank: bytes it receives in all; of several cores only
+	witness  fabric.NodeID // a rank that will not finish soon
+
 	finished bool
 	end      fabric.Time // of the collective
 	fault    error       // something broke its contract: the run is void
+	faulty   sync.Mutex  // for fault, while regions run side by side
 
 	firstCut fabric.Time // -1: nothing was cut yet
 	lastFlip fabric.Time // -1: no flip yet
@@ -70,6 +75,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 	config := netsim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Tracer: tracer,
+		Cores: w.cores(), MayStop: w.mayFinish,
 	}
 	if obs.Events != nil {
 		w.log = netsim.NewJSONL(obs.Events, w.f)
@@ -91,7 +97,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 		return nil, err
 	}
 	if !lab.untraced {
-		w.traces = bmv2.NewTraces(lab.program)
+		for range w.net.Regions() {
+			w.traces = append(w.traces, bmv2.NewTraces(lab.program))
+		}
 	}
 	for i := range w.f.Switches() {
 		n, err := w.newNode(fabric.NodeID(w.f.Hosts() + i))
@@ -137,6 +145,8 @@ func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hos
 
 // fail ends the run: a part broke its contract.
 func (w *world) fail(err error) {
+	w.faulty.Lock()
+	defer w.faulty.Unlock()
 	if w.fault == nil {
 		w.fault = err
 		w.net.Stop()

@@ -1,0 +1,80 @@
+package virtual
+
+import (
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+)
+
+// Cores returns on how many of free cores a run is simulated sooner than on one.
+func Cores(run scenario.Run, free int) int {
+	const atLeast = 64 // hosts
+	if run.Fabric.Hosts() < atLeast {
+		return 1
+	}
+	return max(1, free)
+}
+
+// cores returns on how many cores the network is to be simulated: as many as the
+// observer allows, and one where something needs all that happens in its order.
+// The result is the same.
+func (w *world) cores() int {
+	switch {
+	case w.obs.Cores < 2:
+	case w.run.Program != nil: // its computations have one clock
+	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
+	case scheme.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
+		w.run.Scenario.Control.PushDelay < shortestDelay(w.f): // an agent's report would come too soon
+	default:
+		return w.obs.Cores
+	}
+	return 1
+}
+
+// shortestDelay returns the least propagation of all links.
+func shortestDelay(f *fabric.Fabric) fabric.Time {
+	least := fabric.Time(math.MaxInt64)
+	for i := range f.Links() {
+		least = min(least, f.Link(fabric.LinkID(i)).Delay)
+	}
+	return least
+}
+
+// mayFinish reports whether the collective might be finished by a time. It is
+// not while a rank, the witness, has more bytes to receive than its link carries
+// until then.
+func (w *world) mayFinish(by fabric.Time) bool {
+	j, ok := w.job.(single)
+	if !ok {
+		return true
+	}
+	if w.incoming == nil {
+		w.incoming = make([]int64, len(w.hosts))
+		for p := range j.Phases() {
+			for s := range j.Traffic(p) {
+				w.incoming[s.Dst] += s.Bytes
+			}
+		}
+	}
+	left := func(h fabric.NodeID) int64 {
+		return w.incoming[h] - int64(w.hosts[h].nic.Stats().BytesDelivered)
+	}
+	// Two packets more: one may have begun to arrive, and at another rate than the
+	// link has now.
+	carried := func(h fabric.NodeID) int64 {
+		rate := w.net.Rate(netsim.Downward(w.net.Dir(h, 1).Link()))
+		return int64(float64(by-w.net.Now())*float64(rate)/8/float64(fabric.Second)) + 2*int64(w.run.Scenario.Host.Payload)
+	}
+	if left(w.witness) > carried(w.witness) {
+		return false
+	}
+	for h := range w.hosts {
+		if id := fabric.NodeID(h); left(id) > left(w.witness) {
+			w.witness = id
+		}
+	}
+	return left(w.witness) <= carried(w.witness)
+}
