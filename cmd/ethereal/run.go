@@ -27,6 +27,7 @@ type runFlags struct {
 	world                string
 	quiet                bool
 	cpuProfile           string
+	check                bool
 	replay               replayFlags
 }
 
@@ -67,6 +68,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores; 0 shares out those that --parallel leaves, where that pays")
 	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.replay.register(f)
 	// The only errors are of flags that do not exist.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
 	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/virtual"
 )
 
 // Worlds that a scenario can run in.
@@ -26,8 +27,14 @@ func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) 
 // what to call when all are done. For the live world the program starts itself
 // again, in namespaces of its own; the error is then how that ended.
 func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run Runner, done func(), err error) {
+	if flags.check && flags.world != worldVirtual {
+		return nil, nil, fmt.Errorf("--check: the %s world has no fast path; use --world %s", flags.world, worldVirtual)
+	}
 	switch flags.world {
 	case worldVirtual:
+		if flags.check {
+			return virtual.Checked(a.run), func() {}, nil
+		}
 		return a.run, func() {}, nil
 	case worldFlow:
 		if len(flags.pcap) > 0 || flags.events != "" {

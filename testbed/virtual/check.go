@@ -1,0 +1,41 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// ErrDisagree is returned when a run's fast path through the P4 program did
+// something else than its interpreter: a defect.
+var ErrDisagree = errors.New("virtual: the P4 program's fast path and its interpreter disagree")
+
+// Checked returns what carries out runs as run does and then once more, with
+// every packet through the P4 interpreter: neither traces nor what switches
+// remember. The digests of all that happened must be equal; else the error wraps
+// [ErrDisagree]. A run that was interrupted is not checked.
+func Checked(run func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error),
+) func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
+	return func(ctx context.Context, what scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		fast, err := run(ctx, what, obs)
+		if err != nil {
+			return fast, err
+		}
+		lab, err := NewLab()
+		if err != nil {
+			return fast, err
+		}
+		lab.untraced = true
+		full, err := lab.Run(ctx, what, scenario.Observer{})
+		if err != nil {
+			return fast, err
+		}
+		if full.EventsSHA256 != fast.EventsSHA256 {
+			return fast, fmt.Errorf("%w: %v: events %s, and %s by the interpreter", ErrDisagree, what, fast.EventsSHA256, full.EventsSHA256)
+		}
+		return fast, nil
+	}
+}
