@@ -128,7 +128,10 @@ func (w *world) insert(sw *bmv2.Switch, table string, m bmv2.FieldMatch, priorit
 	}
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newWorldOf(t, true) }
+
+// newWorldOf is newWorld with or without traces.
+func newWorldOf(t testing.TB, traced bool) *world {
 	t.Helper()
 	prog, err := bmv2.Load(p4src.V1ModelJSON())
 	if err != nil {
@@ -143,6 +146,10 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{Network: n, t: t, fab: f, prog: prog, switches: map[fabric.NodeID]*bmv2.Switch{}}
+	var traces *bmv2.Traces
+	if traced {
+		traces = bmv2.NewTraces(prog)
+	}
 	for i := range f.Hosts() {
 		s := &station{fab: f, id: fabric.NodeID(i)}
 		w.stations = append(w.stations, s)
@@ -150,7 +157,7 @@ func newWorld(t testing.TB) *world {
 	}
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
-		sw := bmv2.NewSwitch(prog, bmv2.Config{QueuesPerPort: 8})
+		sw := bmv2.NewSwitch(prog, bmv2.Config{QueuesPerPort: 8, Traces: traces})
 		w.switches[id] = sw
 		n.SetSwitch(id, New(sw))
 		node := f.Node(id)
@@ -305,8 +312,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-func endless(t testing.TB) *world {
-	w := newWorld(t)
+func endless(t testing.TB, traced bool) *world {
+	w := newWorldOf(t, traced)
 	for i, s := range w.stations {
 		s.endless = true
 		dst, l := fabric.NodeID((i+2)%4), fabric.Label(i%2)
@@ -319,20 +326,27 @@ func endless(t testing.TB) *world {
 }
 
 func TestNoAllocationPerHop(t *testing.T) {
-	w := endless(t)
-	if got := testing.AllocsPerRun(5, func() {
-		if err := w.Run(context.Background(), w.Now()+10*fabric.Microsecond); err != nil {
-			t.Fatal(err)
+	for _, traced := range []bool{true, false} {
+		w := endless(t, traced)
+		if got := testing.AllocsPerRun(5, func() {
+			if err := w.Run(context.Background(), w.Now()+10*fabric.Microsecond); err != nil {
+				t.Fatal(err)
+			}
+		}); got != 0 {
+			t.Errorf("traced %v: %v allocations in 10 us", traced, got)
 		}
-	}); got != 0 {
-		t.Errorf("%v allocations in 10 us", got)
 	}
 }
 
 // BenchmarkHops measures ns per packet-hop with the P4 program run at every
-// switch; a quarter of the hops end at a host.
+// switch, by traces and by the interpreter; a quarter of the hops end at a host.
 func BenchmarkHops(b *testing.B) {
-	w := endless(b)
+	b.Run("traced", func(b *testing.B) { benchmarkHops(b, true) })
+	b.Run("interpreted", func(b *testing.B) { benchmarkHops(b, false) })
+}
+
+func benchmarkHops(b *testing.B, traced bool) {
+	w := endless(b, traced)
 	start := w.Progress().Hops
 	b.ReportAllocs()
 	b.ResetTimer()
