@@ -1,8 +1,9 @@
 # The two commands a newcomer needs are `make demo` and `make test`.
 GO  ?= go
 P4C ?= p4c-bm2-ss
+P4C_CHIPS ?= p4c-barefoot
 
-.PHONY: all demo test bench p4 generate lint ci clean mininet mininet-clean experiments
+.PHONY: all demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -43,6 +44,16 @@ p4:
 	cd p4src && $(P4C) --arch v1model --std p4-16 -o build/ethereal.json \
 		--p4runtime-files build/ethereal.p4info.txtpb v1model/ethereal.p4
 	cd p4src && sha256sum shared/*.p4 v1model/*.p4 build/*.json build/*.txtpb > build/SHA256SUMS
+
+# Rebuild what the controller needs to know of the programs for Tofino; needs p4c's
+# Tofino back end.
+p4-chips:
+	cd p4src && for chip in tofino=tna tofino2=t2na; do \
+		$(P4C_CHIPS) --target $${chip%=*} --arch $${chip#*=} --std p4-16 $(P4C_CHIPS_FLAGS) \
+			--p4runtime-files build/tna/$${chip%=*}.p4info.txtpb --p4runtime-force-std-externs \
+			--bf-rt-schema build/tna/$${chip%=*}.bf-rt.json tna/ethereal.p4 || exit 1; \
+	done
+	cd p4src && sha256sum shared/*.p4 tna/*.p4 build/tna/*.json build/tna/*.txtpb > build/tna/SHA256SUMS
 
 # Rebuild the committed protobuf code and eBPF object; needs protoc with its Go
 # plug-ins, clang and libbpf-dev.

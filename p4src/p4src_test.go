@@ -12,9 +12,21 @@ import (
 )
 
 // TestArtefactsMatchSources fails when a P4 source or an artefact was changed
-// without the other: build/SHA256SUMS is what `make p4` wrote of both.
+// without the other: the SHA256SUMS are what `make p4` wrote of both.
 func TestArtefactsMatchSources(t *testing.T) {
-	f, err := os.Open("build/SHA256SUMS")
+	for _, tt := range []struct {
+		sums, make string
+		patterns   []string
+	}{
+		{"build/SHA256SUMS", "make p4", []string{"shared/*.p4", "v1model/*.p4", "build/*.json", "build/*.txtpb"}},
+		{"build/tna/SHA256SUMS", "make p4-chips", []string{"shared/*.p4", "tna/*.p4", "build/tna/*.json", "build/tna/*.txtpb"}},
+	} {
+		t.Run(tt.sums, func(t *testing.T) { matchSources(t, tt.sums, tt.make, tt.patterns) })
+	}
+}
+
+func matchSources(t *testing.T, sums, rebuild string, patterns []string) {
+	f, err := os.Open(sums)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,26 +35,29 @@ func TestArtefactsMatchSources(t *testing.T) {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		sum, name, ok := strings.Cut(lines.Text(), "  ")
 		if !ok {
-			t.Fatalf("build/SHA256SUMS: bad line %q", lines.Text())
+			t.Fatalf("%s: bad line %q", sums, lines.Text())
 		}
 		listed[name] = true
 		data, err := os.ReadFile(name)
 		if err != nil {
-			t.Errorf("%v; run `make p4`", err)
+			t.Errorf("%v; run `%s`", err, rebuild)
 			continue
 		}
 		if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sum {
-			t.Errorf("%s differs from what the artefacts were built with; run `make p4` where p4c is installed", name)
+			t.Errorf("%s differs from what the artefacts were built with; run `%s` where p4c is installed", name, rebuild)
 		}
 	}
-	for _, pattern := range []string{"shared/*.p4", "v1model/*.p4", "build/*.json", "build/*.txtpb"} {
+	for _, pattern := range patterns {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(names) == 0 {
+			t.Errorf("there is no %s", pattern)
+		}
 		for _, name := range names {
 			if !listed[name] {
-				t.Errorf("%s is not listed in build/SHA256SUMS; run `make p4`", name)
+				t.Errorf("%s is not listed in %s; run `%s`", name, sums, rebuild)
 			}
 		}
 	}

@@ -92,9 +92,9 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.quench.flags = 0;
         hdr.quench.labelled = hdr.mirror.labelled;
         hdr.quench.rerouted = hdr.mirror.rerouted;
-        hdr.quench.label = hdr.mirror.label;
+        hdr.quench.label = (bit<16>)hdr.mirror.label;
         hdr.quench.switch_id = hdr.mirror.switch_id;
-        hdr.quench.port = hdr.mirror.port;
+        hdr.quench.port = (bit<16>)hdr.mirror.port;
         hdr.quench.reserved = 0;
         hdr.quench.epoch = hdr.mirror.epoch;
         hdr.quench.pad_qp = 0;

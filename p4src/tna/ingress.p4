@@ -60,22 +60,25 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
     Counter<bit<64>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) fallback;
     @name(".drops")
     Counter<bit<64>, bit<8>>(6, CounterType_t.PACKETS_AND_BYTES) drops;
+    // By label: a direct counter is counted by its table's actions, and take_uplink
+    // is ecmp's too.
     @name(".source_route_counter")
-    DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) source_route_counter;
+    Counter<bit<64>, label_t>(16384, CounterType_t.PACKETS_AND_BYTES) source_route_counter;
 
     Hash<bit<32>>(HashAlgorithm_t.CRC32) hash_v4;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) hash_v6;
     Hash<quench_slot_t>(HashAlgorithm_t.CRC32) slot_v4;
     Hash<quench_slot_t>(HashAlgorithm_t.CRC32) slot_v6;
 
-    @name(".ecmp_members")
+    // The P4Info knows the two as one, by the first one's name: v1model's.
+    @name(".ecmp_selector")
     ActionProfile(ECMP_MEMBERS) ecmp_members;
     Hash<bit<14>>(HashAlgorithm_t.CRC16) ecmp_hash;
     // One bit a member, set while it may be chosen.
     @name(".ecmp_live")
     Register<bit<1>, bit<32>>(131072) ecmp_live;
-    @name(".ecmp_selector")
-    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ecmp_live, 64, 16) ecmp_selector;
+    @name(".ecmp_groups")
+    ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ecmp_live, 64, ECMP_GROUPS) ecmp_selector;
     SelectorAction(ecmp_selector) member_dies = {
         void apply(inout bit<1> live) { live = 0; }
     };
@@ -160,9 +163,8 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
     @name(".source_route")
     table source_route {
         key = { meta.label: ternary @name("label"); }
-        actions = { take_uplink; @defaultonly NoAction; }
+        actions = { take_uplink; NoAction; }
         default_action = NoAction;
-        counters = source_route_counter;
         size = LABELS;
     }
     // Chooses among the live members, so what it chooses needs no second look.
@@ -314,7 +316,9 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         if (meta.hash_offset == 0) { key_low(); } else { key_high(); }
 
         if (meta.upward == 1 && meta.labelled == 1) {
-            source_route.apply();
+            if (source_route.apply().hit) {
+                source_route_counter.count(meta.label);
+            }
         }
         if (meta.event == 1) {
             note_event();
@@ -384,8 +388,8 @@ control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingre
         }
         if (for_deparser.mirror_type == MIRROR_QUENCH) {
             mirror.emit<quench_mirror_t>(meta.mirror_session,
-                { KIND_QUENCH, 0, meta.labelled, meta.rerouted, 2w0 ++ meta.label, meta.switch_id,
-                  7w0 ++ meta.dead_port, meta.epoch });
+                { KIND_QUENCH, 0, meta.labelled, meta.rerouted, 0, meta.label, meta.switch_id,
+                  0, meta.dead_port, meta.epoch });
         }
         packet.emit(hdr.bridge);
         packet.emit(hdr.ethernet);

@@ -9,7 +9,7 @@
 #define LABELS 256        // entries of source_route
 #endif
 #ifndef ECMP_GROUPS
-#define ECMP_GROUPS 1024  // entries of ecmp
+#define ECMP_GROUPS 1024  // entries of ecmp, and groups of its selector
 #endif
 #ifndef ECMP_MEMBERS
 #define ECMP_MEMBERS 1024

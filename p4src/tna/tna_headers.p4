@@ -32,15 +32,19 @@ header bridge_t {
 }
 
 // What a mirrored packet brings along: the quench to be.
-@flexible
 header quench_mirror_t {
     bit<8>  kind;
-    bit<6>  pad;
+    @padding
+    bit<6>  pad_flags;
     bit<1>  labelled;
     bit<1>  rerouted;
-    bit<16> label;
+    @padding
+    bit<2>  pad_label;
+    label_t label;
     bit<32> switch_id;
-    bit<16> port;
+    @padding
+    bit<7>  pad_port;
+    PortId_t port;
     bit<32> epoch;
 }
 
