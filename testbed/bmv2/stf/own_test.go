@@ -30,30 +30,38 @@ func TestOwnPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prog, err := bmv2.Load(json)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sc, err := stf.Parse(filepath.Base(script), text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rep, err := sc.Run(prog)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range rep.Failures {
-				t.Error(f)
-			}
+			rep := play(t, json, script)
 			if rep.Sent == 0 || rep.Expected == 0 {
 				t.Errorf("%+v: the script checks nothing", rep)
 			}
 		})
 	}
+}
+
+// play runs the script in a file against a compiled program, and reports what it
+// finds wrong.
+func play(t *testing.T, json []byte, script string) *stf.Report {
+	t.Helper()
+	prog, err := bmv2.Load(json)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc, err := stf.Parse(filepath.Base(script), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := sc.Run(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range rep.Failures {
+		t.Error(f)
+	}
+	return rep
 }
 
 // TestCompiled holds the committed programs to their sources: each folder's

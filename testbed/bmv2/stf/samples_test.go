@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2/stf"
 )
 
 // TestP4CSamples compiles p4c's own v1model samples that come with an STF
@@ -56,25 +53,7 @@ func TestP4CSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prog, err := bmv2.Load(json)
-			if err != nil {
-				t.Fatalf("load: %v", err)
-			}
-			raw, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sc, err := stf.Parse(filepath.Base(script), raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rep, err := sc.Run(prog)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range rep.Failures {
-				t.Error(f)
-			}
+			play(t, json, script)
 		})
 	}
 }
