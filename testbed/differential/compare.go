@@ -71,21 +71,7 @@ func describe(err error) string {
 
 // Run sends packets to both and compares what comes out.
 func (p *Pair) Run(in []Packet) error {
-	all := append(p.waiting, in...)
-	ready := max(0, len(all)-p.Lag)
-	mine, err := p.Ours.Run(all[:ready], 0)
-	if err != nil {
-		return err
-	}
-	want := 0
-	for port, out := range mine {
-		if !slices.Contains(p.Ports, port) {
-			delete(mine, port)
-			continue
-		}
-		want += len(out)
-	}
-	theirs, err := p.Reference.Run(in, want)
+	mine, theirs, err := p.Exchange(in)
 	if err != nil {
 		return err
 	}
@@ -102,10 +88,31 @@ func (p *Pair) Run(in []Packet) error {
 			}
 		}
 	}
+	return nil
+}
+
+// Exchange sends packets to both and returns what comes out, by port.
+func (p *Pair) Exchange(in []Packet) (mine, theirs map[uint32][][]byte, err error) {
+	all := append(p.waiting, in...)
+	ready := max(0, len(all)-p.Lag)
+	if mine, err = p.Ours.Run(all[:ready], 0); err != nil {
+		return nil, nil, err
+	}
+	want := 0
+	for port, out := range mine {
+		if !slices.Contains(p.Ports, port) {
+			delete(mine, port)
+			continue
+		}
+		want += len(out)
+	}
+	if theirs, err = p.Reference.Run(in, want); err != nil {
+		return nil, nil, err
+	}
 	p.Packets += ready
 	p.Outputs += want
 	p.waiting = slices.Clone(all[ready:])
-	return nil
+	return mine, theirs, nil
 }
 
 func union(a, b map[uint32][][]byte) map[uint32]bool {

@@ -100,29 +100,11 @@ func TestEthereal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	core, err := controller.New(controller.Config{
-		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel,
-		ECN:          controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500},
-		MaxGroupSize: schema.MaxGroupSize(), // QuenchIntervalUs 0: every packet for a dead port is answered
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ports := []uint32{1, 2, 3, 4, p4src.PortEventPort}
 	for _, node := range []fabric.NodeID{f.ToRID(0), f.AggID(0)} {
 		t.Run(f.Name(node), func(t *testing.T) {
 			pair := newPair(t, program, ports)
-			batches, err := schema.WriteRequests(p4rt.Writer{DeviceID: deviceID, ElectionID: electionID}, controller.Diff(nil, core.Desired(node)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, b := range batches {
-				for _, u := range b.Request.GetUpdates() {
-					if err := pair.Write(u); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			writeTables(t, pair, schema, f, node, controller.Balancing{})
 			rng := rand.New(rand.NewPCG(1, uint64(node)))
 			address := func() []byte {
 				a := f.HostAddr4(fabric.NodeID(rng.IntN(f.Hosts()))).As4()
@@ -141,6 +123,30 @@ func TestEthereal(t *testing.T) {
 			}
 			runAndCompare(t, pair, program.P4Info, ports, count(t, 2000), frame)
 		})
+	}
+}
+
+// writeTables gives both what a controller gives a switch.
+func writeTables(t *testing.T, pair *Pair, schema *p4rt.Schema, f *fabric.Fabric, node fabric.NodeID, balancer controller.Balancing) {
+	t.Helper()
+	core, err := controller.New(controller.Config{
+		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, Balancer: balancer,
+		ECN:          controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500},
+		MaxGroupSize: schema.MaxGroupSize(), // QuenchIntervalUs 0: every packet for a dead port is answered
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches, err := schema.WriteRequests(p4rt.Writer{DeviceID: deviceID, ElectionID: electionID}, controller.Diff(nil, core.Desired(node)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches {
+		for _, u := range b.Request.GetUpdates() {
+			if err := pair.Write(u); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
