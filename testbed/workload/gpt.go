@@ -70,15 +70,49 @@ func (g GPT) Program() (*Program, error) {
 	if g.Layers%g.Pipeline != 0 {
 		return nil, fmt.Errorf("%w: gpt.layers is %d, not a multiple of pipeline (%d)", ErrProgram, g.Layers, g.Pipeline)
 	}
-	ranks := g.Tensor * g.Data * g.Pipeline
-	if ranks > collective.MaxRanks || ranks*g.MicroBatches*(g.Layers/g.Pipeline)*8 > maxOps {
+	ranks := atMost(collective.MaxRanks, g.Tensor, g.Data, g.Pipeline)
+	if ranks < 0 {
+		return nil, fmt.Errorf("%w: gpt: tensor x data x pipeline is more than %d ranks; use fewer", ErrProgram, collective.MaxRanks)
+	}
+	if atMost(maxOps, int(ranks), g.MicroBatches, g.Layers/g.Pipeline, 8) < 0 {
 		return nil, fmt.Errorf("%w: gpt: %d ranks make more than %d operations; use fewer", ErrProgram, ranks, maxOps)
 	}
+	if atMost(maxTransfer, g.MicroBatch, g.Sequence, g.Hidden, g.Element) < 0 ||
+		atMost(maxTransfer, 12, g.Hidden, g.Hidden, g.Element) < 0 {
+		return nil, fmt.Errorf("%w: gpt: activations or a layer's gradients are more than %d bytes; use fewer of hidden, sequence, micro_batch or element", ErrProgram, int64(maxTransfer))
+	}
+	if limit := 1000 * fabric.Second; !(g.forward() <= float64(limit)) {
+		return nil, fmt.Errorf("%w: gpt: a layer's forward pass takes more than %v; use a smaller model, or more teraflops", ErrProgram, limit)
+	}
 	p := &Program{Name: "gpt", Ranks: make([][]Op, ranks)}
-	for r := range ranks {
+	for r := range int(ranks) {
 		p.Ranks[r] = g.rank(r)
 	}
 	return p, nil
+}
+
+// forward returns how long a layer's forward pass takes, in picoseconds: the
+// multiplications and additions of its weights, and of attention over the
+// sequence.
+func (g GPT) forward() float64 {
+	tokens, h, s := float64(g.MicroBatch)*float64(g.Sequence), float64(g.Hidden), float64(g.Sequence)
+	return tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second)
+}
+
+// maxTransfer bounds the bytes of a collective.
+const maxTransfer = 1 << 40
+
+// atMost returns the product of factors of at least 1, or -1 if it is above
+// limit, whatever the factors.
+func atMost(limit int64, factors ...int) int64 {
+	product := int64(1)
+	for _, f := range factors {
+		if int64(f) > limit/product {
+			return -1
+		}
+		product *= int64(f)
+	}
+	return product
 }
 
 // rank returns what one rank does.
@@ -93,13 +127,9 @@ func (g GPT) rank(r int) []Op {
 		dataGroup = append(dataGroup, at(tensor, d, stage))
 	}
 	layers := g.Layers / g.Pipeline
-	tokens := float64(g.MicroBatch * g.Sequence)
-	h, s := float64(g.Hidden), float64(g.Sequence)
-	// Multiplications and additions of a layer's forward pass: its weights, and
-	// attention over the sequence.
-	forward := fabric.Time(tokens * (24*h*h + 4*h*s) / float64(g.Tensor) / (g.TeraFLOPS * 1e12) * float64(fabric.Second))
+	forward := fabric.Time(g.forward())
 	activations := int64(g.MicroBatch) * int64(g.Sequence) * int64(g.Hidden) * int64(g.Element)
-	gradients := int64(12*g.Hidden*g.Hidden/g.Tensor) * int64(g.Element)
+	gradients := 12 * int64(g.Hidden) * int64(g.Hidden) / int64(g.Tensor) * int64(g.Element)
 
 	var ops []Op
 	last := -1 // the operation before, in this rank's one stream of computation

@@ -2,6 +2,8 @@ package workload
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -122,6 +124,24 @@ func TestGPT(t *testing.T) {
 	}
 	if b := p.Ranks[0][1].Bytes; b != 6_291_456 {
 		t.Errorf("a layer's all-reduce is of %d bytes, want 6291456", b)
+	}
+}
+
+// TestGPTTooLarge: numbers that no model has are refused, not wrapped round.
+func TestGPTTooLarge(t *testing.T) {
+	const most = 1 << 20
+	for name, g := range map[string]GPT{
+		"ranks":       {Tensor: most, Data: most, Pipeline: most, Layers: most},
+		"ranks, just": {Tensor: 1 << 10, Data: 1 << 10, Pipeline: 1 << 10, Layers: most},
+		"operations":  {Tensor: 64, MicroBatches: most, Layers: most},
+		"activations": {MicroBatch: most, Sequence: most, Hidden: most, Element: most},
+		"gradients":   {Hidden: most, MicroBatch: 1, Sequence: 1, Element: most},
+		"time":        {TeraFLOPS: 1e-12},
+		"teraflops":   {TeraFLOPS: math.NaN()},
+	} {
+		if p, err := g.Program(); !errors.Is(err, ErrProgram) {
+			t.Errorf("%s: %v, program %v", name, err, p != nil)
+		}
 	}
 }
 
