@@ -288,8 +288,11 @@ func (w *world) simulate(ctx context.Context) error {
 			w.credit()
 		}
 		next := w.nextTime()
-		if next == math.MaxInt64 || next > w.run.Scenario.Deadline {
-			w.now = min(next, w.run.Scenario.Deadline)
+		if next == math.MaxInt64 {
+			return nil // nothing will happen any more: the run has stalled
+		}
+		if next > w.run.Scenario.Deadline {
+			w.now = w.run.Scenario.Deadline
 			return nil
 		}
 		until := next + max(Quantum, next/QuantumShares)

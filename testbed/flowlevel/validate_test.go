@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/virtual"
 )
@@ -117,6 +118,10 @@ func TestFailure(t *testing.T) {
 		finishes := run.Scheme.Name == "ethereal" || run.Notifier.GNMI()
 		if r.Finished != finishes {
 			t.Errorf("%v: finished %v", run, r.Finished)
+		}
+		// What stands still on a dead path that nobody repairs is the end of the run.
+		if !r.Finished && (r.End != report.Stalled || r.EndTime >= s.Deadline.Micros()) {
+			t.Errorf("%v: ended at %v us as %q", run, r.EndTime, r.End)
 		}
 		if r.Finished && *r.CCT < *r.Bound {
 			t.Errorf("%v: %v us beats the bound, %v us", run, *r.CCT, *r.Bound)
