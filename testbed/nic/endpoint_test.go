@@ -300,6 +300,55 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// A QP that is held sends nothing before its time, whether it is its turn or not.
+func TestHold(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 100e3})
+	e := w.hosts[0].e
+	var buf [MaxHeader]byte
+	if _, ok := e.Next(0, buf[:]); !ok {
+		t.Fatal("nothing to send")
+	}
+	const until = 7 * fabric.Microsecond
+	if err := e.Hold(1, until); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Hold(1, until/2); err != nil { // says less
+		t.Fatal(err)
+	}
+	if _, ok := e.Next(fabric.Microsecond, buf[:]); ok {
+		t.Error("sent while it was held")
+	}
+	if at, ok := e.NextWake(); !ok || at != until {
+		t.Errorf("to be asked again at %v, %v; want %v", at, ok, until)
+	}
+	if _, ok := e.Next(until, buf[:]); !ok {
+		t.Error("nothing sent when the hold is over")
+	}
+	if err := e.Hold(2, until); !errors.Is(err, ErrUnknown) {
+		t.Errorf("unknown QP: %v", err)
+	}
+}
+
+// Pause stops data, not ACKs; timers run on.
+func TestPause(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 100e3})
+	e := w.hosts[0].e
+	var buf [MaxHeader]byte
+	e.Pause(true)
+	if _, ok := e.Next(0, buf[:]); ok {
+		t.Error("sent while paused")
+	}
+	if at, ok := e.NextWake(); ok {
+		t.Errorf("to be asked again at %v", at)
+	}
+	e.Pause(false)
+	if _, ok := e.Next(0, buf[:]); !ok {
+		t.Error("nothing sent after the pause")
+	}
+}
+
 func TestQuench(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	var buf [MaxHeader]byte

@@ -201,6 +201,17 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	return nil
 }
 
+// Hold has an open QP send nothing before a time. The error wraps [ErrUnknown].
+func (e *Endpoint) Hold(id QP, until fabric.Time) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	q.sendAt = max(q.sendAt, until)
+	return nil
+}
+
 // Close ends a QP whose message is of no interest any more. The error wraps
 // [ErrUnknown].
 func (e *Endpoint) Close(id QP) error {

@@ -16,16 +16,20 @@
 //     switches hash. Nothing moves, whatever fails.
 //   - mp-rdma: every flow cut into pieces of its own queue pair and random
 //     source port each, statically. Parameter ways: how many, 4 unless given.
+//   - mp-rdma-clocked: MP-RDMA as published, ACKs choosing paths: a packet goes
+//     where the ACK that makes room for it came from. Parameter entropy, as below.
 //   - spray: a label for every packet. Parameter mode: random or round-robin;
 //     parameter entropy: path, labels of paths, or port, source ports that the
 //     switches hash.
 //   - reps: recycled entropies. Parameters: entropies, the size of a queue
 //     pair's ring, 8; explore, how many packets draw at random first, a
 //     bandwidth-delay product unless given; freeze, for how long a time-out
-//     freezes the ring, 1ms (the paper gives no number); entropy, as above.
+//     freezes the ring, 1ms, the reference's time-out (the paper gives no number,
+//     its artifact's runs have 100us); entropy, as above.
 //   - drb: for every packet the next path, by a pointer per destination host.
 //   - hopper: one path per queue pair, left for a better one when its round
-//     trip grows. Parameter entropy: port, as its paper has it, or path.
+//     trip grows. Parameters entropy: port, as its paper has it, or path; wait:
+//     on, or off, which moves at once and reorders.
 //
 // The switches of these hash what no label guides. The others are the switches'
 // ([Switches] says what they do), and their hosts do as those of ecmp; see
@@ -42,11 +46,11 @@
 //     long a pause, 16us.
 //   - ofan: packets in turn, by destination.
 //
-// spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
+// mp-rdma-clocked, spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not
 // part of any of them; reps and the switches' own repair react. [Receiver] says
 // which receiver a scheme's authors assume: one that takes packets in any order
-// where packets are sprayed, selective repeat for hopper and flowlet, go-back-N
+// where packets are sprayed, selective repeat for mp-rdma-clocked, hopper and flowlet, go-back-N
 // elsewhere.
 //
 // Random source ports are those of no label ([fabric.Fabric.LabelSpan] and up),

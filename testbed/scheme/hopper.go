@@ -17,13 +17,17 @@ const (
 
 // hopper moves whole queue pairs (arXiv 2506.08132). Once per round trip it
 // looks at its length; if that is long it sends probes by two other labels, and
-// moves to the better of them if that is clearly better than where it is. The
-// paper also delays the move, to keep packets in order; this does not.
+// moves to the better of them if that is clearly better than where it is. Before
+// the first packet by the new path it waits for as long as that is faster than
+// the old one, so that packets stay in order: ACKs have queues of their own, so
+// the whole difference of two round trips is on the way out.
 type hopper struct {
 	pieces
 	ports bool
+	wait  bool
 	wire  wire
 	qps   book[hopping]
+	holds []Hold
 }
 
 // hopping is a queue pair, or a probe for one.
@@ -43,13 +47,13 @@ type hopping struct {
 }
 
 func settleHopper(a *args) maker {
-	entropy := a.choice("entropy", byPort, byPath)
+	entropy, wait := a.choice("entropy", byPort, byPath), a.choice("wait", "on", "off")
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
 			return nil, err
 		}
-		return &hopper{pieces: p, ports: entropy == byPort, wire: wireOf(c), qps: newBook[hopping]()}, nil
+		return &hopper{pieces: p, ports: entropy == byPort, wait: wait == "on", wire: wireOf(c), qps: newBook[hopping]()}, nil
 	}
 }
 
@@ -76,7 +80,7 @@ func (s *hopper) Echo(now fabric.Time, qp hostagent.QP, e nic.Echo) {
 		return
 	}
 	if h.of != 0 {
-		s.answered(h, e.RTT)
+		s.answered(now, h, e.RTT)
 		return
 	}
 	if e.RTT == 0 {
@@ -114,7 +118,7 @@ func (s *hopper) others(h *hopping) int {
 }
 
 // answered takes a probe's round trip; 0: it was lost on the way and sent again.
-func (s *hopper) answered(probe *hopping, rtt fabric.Time) {
+func (s *hopper) answered(now fabric.Time, probe *hopping, rtt fabric.Time) {
 	h := s.qps.open[probe.of]
 	probe.of = math.MaxUint32 // answered already
 	if h == nil {
@@ -125,7 +129,17 @@ func (s *hopper) answered(probe *hopping, rtt fabric.Time) {
 	}
 	if h.probing--; h.probing == 0 && h.best < math.MaxInt64 && h.best*100 < h.rtt*hopperMove {
 		h.label = h.bestBy
+		if s.wait {
+			s.holds = append(s.holds, Hold{h.qp, now + h.rtt - h.best})
+		}
 	}
+}
+
+// Holds implements [Holder].
+func (s *hopper) Holds() []Hold {
+	out := s.holds
+	s.holds = s.holds[:0]
+	return out
 }
 
 // Done forgets a queue pair.

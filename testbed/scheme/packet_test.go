@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/nic"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // begin returns host 3's balancer and the queue pairs of a flow to each dst.
@@ -170,15 +171,18 @@ func TestREPS(t *testing.T) {
 	echo(false, 20, 21, 22, 23, 24)
 	expect("a fifth replaces the oldest", 21, 22, 23, 24, 999)
 	h.Timeout(0, q)
-	// 24 has been written where 20 was, so the ring's next place is 21's.
 	expect("frozen: all in the ring, again and again", 21, 22, 23, 24, 21, 22, 23, 24, 21)
 	echo(false, 30)
-	expect("frozen: what comes is used first", 30, 23, 24, 21, 30)
+	expect("frozen: what comes takes its place and waits for its turn", 22, 23, 24, 30, 22, 23)
 	if l := h.Label(fabric.Millisecond, q); known(l) {
 		t.Errorf("label %d after the freezing time, want a new one", l)
 	}
 	echo(false, 40)
-	expect("thawed", 40, 999)
+	expect("thawed: nothing is left, packets explore", 999, 999, 40, 999)
+	h.Timeout(fabric.Millisecond, q)
+	if l := h.Label(fabric.Millisecond, q); l != 40 {
+		t.Errorf("label %d, want the one there is", l)
+	}
 	h.Done(0, q)
 	h.Echo(0, q, nic.Echo{Label: 1}) // late
 	h.Timeout(0, q)
@@ -204,10 +208,60 @@ func TestREPSExplores(t *testing.T) {
 // A frozen queue pair that nothing has ever come back to draws at random.
 func TestREPSFreezesEmpty(t *testing.T) {
 	h, qp := begin(t, REPS, nil, otherPod)
+	h.Timeout(0, qp[0]) // while packets explore: it says nothing
+	draw(h, qp[0], 39)
 	h.Timeout(0, qp[0])
 	if m := count(draw(h, qp[0], 400)); len(m) != 4 || m[0] < 50 {
 		t.Errorf("%v", m)
 	}
+}
+
+// TestClocked: a packet goes where the ACK came from, oldest first; of marked
+// ACKs every other one clocks nothing; a time-out forgets all; one packet in a
+// hundred tries another path.
+func TestClocked(t *testing.T) {
+	h, qp := begin(t, MPRDMAClocked, map[string]string{"entropy": "port"}, otherPod)
+	q := qp[0]
+	const span = 100 // what is echoed here is below, ports that are drawn are above by luck of the seed
+	echo := func(marked bool, labels ...fabric.Label) {
+		for _, l := range labels {
+			h.Echo(0, q, nic.Echo{Label: l, Marked: marked})
+		}
+	}
+	if l := draw(h, q, 1)[0]; l < span {
+		t.Errorf("the first packet goes by label %d", l)
+	}
+	echo(false, 1, 2)
+	echo(true, 3, 4, 5, 6)
+	got := draw(h, q, 5)
+	if diff := cmp.Diff([]fabric.Label{1, 2, 3, 5}, got[:4]); diff != "" || got[4] < span {
+		t.Errorf("clocked (-want +got):\n%s\nthen %d", diff, got[4])
+	}
+	echo(false, 7)
+	h.Timeout(0, q)
+	if l := draw(h, q, 1)[0]; l < span {
+		t.Errorf("label %d after a time-out", l)
+	}
+	strays := 0
+	for range 10_000 {
+		echo(false, 8)
+		if draw(h, q, 1)[0] != 8 {
+			strays++
+		}
+	}
+	if strays < 60 || strays > 150 {
+		t.Errorf("%d of 10000 packets try another path, want 100", strays)
+	}
+	for range 2 * clockedRing { // the oldest give way
+		echo(false, 9)
+	}
+	echo(false, 10)
+	if got := count(draw(h, q, clockedRing)); got[10] != 1 {
+		t.Errorf("the last ACK clocks %d packets", got[10])
+	}
+	h.Done(0, q)
+	h.Echo(0, q, nic.Echo{Label: 1}) // late
+	h.Timeout(0, q)
 }
 
 // TestHopper: a round trip over 1.5 times the base makes two probes by other
@@ -242,7 +296,7 @@ func TestHopper(t *testing.T) {
 					t.Errorf("%+v, label %d", p, h.Label(0, p.QP))
 				}
 				labels[p.Label] = true
-				h.Echo(0, p.QP, nic.Echo{Label: p.Label, RTT: c.answers[i]})
+				h.Echo(3*us, p.QP, nic.Echo{Label: p.Label, RTT: c.answers[i]})
 				h.Done(0, p.QP)
 			}
 			if len(labels) != 1+len(probes) {
@@ -251,6 +305,14 @@ func TestHopper(t *testing.T) {
 			want := home
 			if c.moves >= 0 {
 				want = probes[c.moves].Label
+			}
+			// What is on the old path gets there first.
+			var holds []Hold
+			if c.moves >= 0 {
+				holds = []Hold{{qp[0], 3*us + c.current - c.answers[c.moves]}}
+			}
+			if diff := cmp.Diff(holds, slices.Clone(h.(Holder).Holds()), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("holds (-want +got):\n%s", diff)
 			}
 			if got := h.Label(0, qp[0]); got != want {
 				t.Errorf("by label %d, want %d", got, want)
@@ -281,7 +343,7 @@ func TestHopper(t *testing.T) {
 
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
-	for _, name := range []string{Spray, DRB, REPS, Hopper} {
+	for _, name := range []string{Spray, DRB, REPS, Hopper, MPRDMAClocked} {
 		if Receiver(name) == nic.GoBackN {
 			t.Errorf("%s with go-back-N", name)
 		}

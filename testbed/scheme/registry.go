@@ -12,11 +12,13 @@ import (
 const (
 	Ethereal = "ethereal"
 	ECMP     = "ecmp"
-	MPRDMA   = "mp-rdma"
+	MPRDMA   = "mp-rdma" // static
 	Spray    = "spray"
 	REPS     = "reps"
 	DRB      = "drb"
 	Hopper   = "hopper"
+
+	MPRDMAClocked = "mp-rdma-clocked"
 
 	SwitchSpray       = "switch-spray"
 	SwitchSprayRandom = "switch-spray-random"
@@ -48,10 +50,11 @@ func entries() []entry {
 		{MPRDMA, []string{"ways"}, nic.GoBackN, func(a *args) maker {
 			return hashedBy(a.integer("ways", defaultWays, 1, maxWays))
 		}, nil},
+		{MPRDMAClocked, []string{"entropy"}, nic.SelectiveRepeat, settleClocked, nil},
 		{Spray, []string{"mode", "entropy"}, nic.Ideal, settleSpray, nil},
 		{REPS, []string{"entropies", "explore", "freeze", "entropy"}, nic.Ideal, settleREPS, nil},
 		{DRB, nil, nic.Ideal, func(*args) maker { return newDRB }, nil},
-		{Hopper, []string{"entropy"}, nic.SelectiveRepeat, settleHopper, nil},
+		{Hopper, []string{"entropy", "wait"}, nic.SelectiveRepeat, settleHopper, nil},
 		{SwitchSpray, []string{"reshuffle"}, nic.Ideal, inSwitches(switchSpray), switchSpray},
 		{SwitchSprayRandom, nil, nic.Ideal, inSwitches(switchSprayRandom), switchSprayRandom},
 		{JSQ, []string{"bins"}, nic.Ideal, inSwitches(jsq), jsq},

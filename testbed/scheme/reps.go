@@ -16,8 +16,15 @@ const (
 // reps recycles entropies (arXiv 2407.21625): what an unmarked ACK came by is
 // kept in a small ring and used again, once. While nothing is kept, and for the
 // first bandwidth-delay product of a queue pair, packets explore at random. A
-// time-out freezes the ring: until a fixed time has passed packets go round
-// what is in it, used before or not, since that has worked.
+// time-out, unless packets still explore, freezes the ring: until a fixed time
+// has passed packets go round what is in it, used before or not, since that has
+// worked. Then the ring is emptied, and packets explore as in the beginning.
+//
+// That is what the paper's artifact does (reps, EuroSys: nextEntropy_freezing),
+// with three differences. It freezes at a time-out only if no round trip was long
+// lately, as losses by congestion would make it; here any time-out counts. It
+// leaves the ring frozen until an ACK comes after the fixed time. And it can keep
+// the ring from message to message; here each queue pair begins with its own.
 type reps struct {
 	pieces
 	entropies int
@@ -33,11 +40,13 @@ type recycler struct {
 	paths    []fabric.Label // nil: ports
 	ring     []repsEntry
 	filled   int // entries ever written
-	head     int // next entry to write; frozen: to use
+	head     int // next entry to write
 	valid    int // the last so many before head
 	explore  int // packets that are still to explore
+	window   int // packets that explore at first
 	thawAt   fabric.Time
 	freezing bool
+	frozen   int // next entry to use while frozen
 }
 
 type repsEntry struct {
@@ -71,11 +80,12 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 			ring = make([]repsEntry, s.entropies)
 		}
 		clear(ring)
-		*r = recycler{ring: ring, explore: s.explore}
-		if r.explore == 0 {
+		*r = recycler{ring: ring, window: s.explore}
+		if r.window == 0 {
 			rate := s.f.Link(s.f.Node(s.host).Link(1)).Rate
-			r.explore = max(1, int(s.baseRTT(p.Dst, s.wire)/rate.TimeFor(s.wire.data)))
+			r.window = max(1, int(s.baseRTT(p.Dst, s.wire)/rate.TimeFor(s.wire.data)))
 		}
+		r.explore = r.window
 		if !s.ports {
 			r.paths = s.paths(p.Dst)
 		}
@@ -89,24 +99,23 @@ func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
 	if r.freezing && now >= r.thawAt {
 		r.freezing = false
+		clear(r.ring)
+		r.head, r.filled, r.valid, r.explore = 0, 0, 0, r.window
 	}
 	if r.explore > 0 {
 		r.explore--
 		return s.entropy(r.paths)
+	}
+	if r.freezing && r.filled > 0 {
+		l := r.ring[r.frozen%r.filled].label
+		r.frozen = (r.frozen + 1) % r.filled
+		return l
 	}
 	if r.valid > 0 {
 		e := &r.ring[(r.head-r.valid+len(r.ring))%len(r.ring)]
 		r.valid--
 		e.valid = false
 		return e.label
-	}
-	if r.freezing && r.filled > 0 {
-		if r.head >= r.filled {
-			r.head = 0
-		}
-		l := r.ring[r.head].label
-		r.head = (r.head + 1) % r.filled
-		return l
 	}
 	return s.entropy(r.paths)
 }
@@ -127,8 +136,8 @@ func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e nic.Echo) {
 
 // Timeout freezes the ring.
 func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
-	if r := s.qps.open[qp]; r != nil && !r.freezing {
-		r.freezing, r.thawAt, r.explore = true, now+s.freeze, 0
+	if r := s.qps.open[qp]; r != nil && !r.freezing && r.explore == 0 {
+		r.freezing, r.thawAt, r.frozen = true, now+s.freeze, 0
 	}
 }
 

@@ -42,6 +42,19 @@ type PacketHost interface {
 	Echo(now fabric.Time, qp hostagent.QP, e nic.Echo)
 }
 
+// Holder is a [PacketHost] that can have queue pairs send nothing for a while.
+type Holder interface {
+	// Holds returns, once, what the calls since the last Holds ask for. The slice
+	// is valid until the next call.
+	Holds() []Hold
+}
+
+// Hold has a queue pair send nothing before a time.
+type Hold struct {
+	QP    hostagent.QP
+	Until fabric.Time
+}
+
 // Config says for which host a [Host] decides. All schemes but ethereal use
 // Fabric, Host, Seed and StartJitter of the agent's configuration alone.
 type Config struct {

@@ -26,6 +26,7 @@ type host struct {
 	scheme scheme.Host
 	// perPacket is the scheme if it labels every packet, else nil.
 	perPacket scheme.PacketHost
+	holder    scheme.Holder // the scheme if it holds queue pairs back, else nil
 
 	batch    []hostagent.Flow // posted in the open batching window
 	open     bool             // the window's end is scheduled
@@ -71,6 +72,7 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 		return nil, err
 	}
 	h.perPacket, _ = h.scheme.(scheme.PacketHost)
+	h.holder, _ = h.scheme.(scheme.Holder)
 	c := nic.Config{
 		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
 		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, NoNudge: !s.Host.NudgeOnFlip,
@@ -149,6 +151,11 @@ func (h *host) act(now fabric.Time) {
 			return
 		}
 		h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
+	}
+	if h.holder != nil {
+		for _, hold := range h.holder.Holds() {
+			_ = h.nic.Hold(nic.QP(hold.QP), hold.Until) // it may have finished meanwhile
+		}
 	}
 	if d := h.w.control.doubts; d != nil {
 		for _, failed := range ready.Failed {
