@@ -178,6 +178,9 @@ func newWorld(run scenario.Run) (*world, error) {
 		arriving: map[collective.ID]int64{}, sending: map[collective.ID]int32{},
 	}
 	var err error
+	if s.Servers.On() {
+		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
+	}
 	if w.model, err = modelOf(run.Scheme.Name); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func (s *Scenario) check(say complain) {
 	}
 	f := checkFabric(s.Fabric, "fabric", bad)
 	s.checkPreset(bad)
+	s.Servers.check(f, bad)
 	s.Switch.check(bad)
 	s.Host.check(bad)
 	s.checkTimes(bad)

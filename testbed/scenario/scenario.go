@@ -20,6 +20,7 @@ type Scenario struct {
 	Description string       `yaml:"description"`
 	Preset      string       `yaml:"preset"` // what the keys left out have; "": the defaults
 	Fabric      fabric.Spec  `yaml:"fabric" scenario:"required"`
+	Servers     Servers      `yaml:"servers"`
 	Switch      Switch       `yaml:"switch"`
 	Host        Host         `yaml:"host"`
 	Agent       Agent        `yaml:"agent"`

@@ -24,6 +24,7 @@ func Cores(run scenario.Run, free int) int {
 func (w *world) cores() int {
 	switch {
 	case w.obs.Cores < 2:
+	case w.servers.On(): // their links are nobody's region's
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
 	case scheme.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
@@ -48,7 +49,7 @@ func shortestDelay(f *fabric.Fabric) fabric.Time {
 // until then.
 func (w *world) mayFinish(by fabric.Time) bool {
 	j, ok := w.job.(single)
-	if !ok {
+	if !ok || w.servers.On() {
 		return true
 	}
 	if w.incoming == nil {

@@ -22,6 +22,7 @@ import (
 type host struct {
 	w      *world
 	id     fabric.NodeID
+	rank   int
 	nic    *nic.Endpoint
 	scheme scheme.Host
 	// perPacket is the scheme if it labels every packet, else nil.
@@ -91,9 +92,9 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	return h, nil
 }
 
-// post takes a send of the collective into its rank's batching window.
-func (w *world) post(now fabric.Time, s collective.Send) {
-	h, to := w.hosts[s.Src], w.hosts[s.Dst]
+// postTo takes a send of the collective into a host's batching window.
+func (w *world) postTo(now fabric.Time, h *host, s collective.Send) {
+	to := w.host(s.Dst)
 	h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
 	if w.net.Region(h.id) == w.net.Region(to.id) {
 		to.arriving[s.ID] = s.Bytes
@@ -265,7 +266,7 @@ func (h *host) Done(now fabric.Time, qp nic.QP) {
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
-	h.checkFinished()
+	h.w.host(id.Src()).checkFinished() // this host, or one it sends for
 }
 
 // Timeout implements [nic.Handler].
@@ -328,7 +329,7 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 
 // checkFinished notes when the rank, and when the collective, is done.
 func (h *host) checkFinished() {
-	if !h.w.job.done(int(h.id)) {
+	if !h.w.job.done(h.rank) {
 		return
 	}
 	h.w.net.Serially(h.id, func(now fabric.Time) {

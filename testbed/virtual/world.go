@@ -44,6 +44,7 @@ type world struct {
 	switches []*node        // by NodeID - Hosts
 	hosts    []*host        // by NodeID
 	control  *control
+	servers  servers
 	job      job
 	log      *netsim.JSONL
 
@@ -66,6 +67,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
+		servers: newServers(s.Servers, run.Fabric.Hosts()),
 	}
 	if s.FlowControl().On() {
 		if c := w.f.PauseCycle(); c != nil {
@@ -117,6 +119,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(h)), err)
 		}
 		w.hosts = append(w.hosts, host)
+	}
+	for rank := range w.hosts {
+		w.host(rank).rank = rank
 	}
 	return w, nil
 }
