@@ -36,6 +36,11 @@ func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (
 	defer out.Close() //nolint:errcheck // the child has it
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Env = append(os.Environ(), sandboxEnv+"=")
+	if os.Getenv("GOMAXPROCS") == "" {
+		// A fabric has tens of processes and a machine few cores: a process that
+		// runs on several looks for work, at every packet, that others have.
+		p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1")
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := t.in(ns, p.cmd.Start); err != nil {
 		return nil, fmt.Errorf("live: start %s: %w", name, err)
