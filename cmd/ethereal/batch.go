@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
 )
 
 // batch executes runs in parallel and hands on their results in order.
@@ -25,7 +23,7 @@ type batch struct {
 	run      Runner
 	runs     []scenario.Run
 	parallel int
-	cores    int    // of each run; 0: what is left, where it pays
+	cores    int    // of each run
 	events   string // file of the event log; "" for none
 	captures []capture
 	progress *progress
@@ -152,9 +150,6 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 // observed executes a run with its files open.
 func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Result, err error) {
 	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: b.cores}
-	if b.cores == 0 {
-		obs.Cores = virtual.Cores(run, runtime.GOMAXPROCS(0)/min(b.parallel, len(b.runs)))
-	}
 	if b.events != "" {
 		file, err := os.Create(b.path(b.events, run))
 		if err != nil {

@@ -5,18 +5,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
-
-// Cores returns on how many of free cores a run is simulated sooner than on one.
-func Cores(run scenario.Run, free int) int {
-	const atLeast = 64 // hosts
-	if run.Fabric.Hosts() < atLeast {
-		return 1
-	}
-	return max(1, free)
-}
 
 // cores returns on how many cores the network is to be simulated: as many as the
 // observer allows, and one where something needs all that happens in its order.
