@@ -10,9 +10,11 @@
  * paths comes from controllers, time-outs and source quenches; pieces that were
  * moved come from ethereal_moves, and their queue pairs have their new labels then.
  *
- * All functions may be called by several threads at once. Those that return int
- * return 0, or -1, and then ethereal_error has the reason. set_label is called with
- * a lock held, by any thread: it must not call the library.
+ * All functions but ethereal_close may be called by several threads at once; with an
+ * agent that is or is being closed nothing may be called. Those that return int
+ * return 0, or -1, and then ethereal_error has the reason: the agent's latest
+ * failure, which may be another thread's. set_label is called with a lock held, by
+ * any thread: it must not call the library.
  */
 #ifndef ETHEREAL_AGENT_H
 #define ETHEREAL_AGENT_H
