@@ -48,8 +48,9 @@ func (d *device) count() int {
 // agent is one at work.
 type agent struct {
 	*adopt.Agent
-	failed chan []hostagent.Failed
-	stop   func()
+	failed   chan []hostagent.Failed
+	timedOut chan error // what Timeout returned
+	stop     func()
 }
 
 func start(t *testing.T, f *fabric.Fabric, socket string, known *statepb.Update, homes map[labeller.QP]fabric.Label) *agent {
@@ -59,7 +60,7 @@ func start(t *testing.T, f *fabric.Fabric, socket string, known *statepb.Update,
 		t.Fatal(err)
 	}
 	s := NewServer()
-	a := &agent{failed: make(chan []hostagent.Failed, 1)}
+	a := &agent{failed: make(chan []hostagent.Failed, 1), timedOut: make(chan error, 16)}
 	a.Agent, err = adopt.New(adopt.Config{
 		Agent: hostagent.Config{Fabric: f, Host: 0, FailedPathMemory: 3600 * fabric.Second}, Labels: s, Known: known, Homes: homes,
 		Report: func(fs []hostagent.Failed) { a.failed <- slices.Clone(fs) },
@@ -67,7 +68,7 @@ func start(t *testing.T, f *fabric.Fabric, socket string, known *statepb.Update,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.OnTimeout = func(q labeller.QP) { a.Timeout(q) }
+	s.OnTimeout = func(q labeller.QP) { a.timedOut <- a.Timeout(q) }
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.Run(ctx, lis) })
@@ -172,6 +173,7 @@ func TestOwners(t *testing.T) {
 
 	// A time-out is reported, and its queue pair moved.
 	x := a.Adopted()[0]
+	began := time.Now()
 	o.Timeout(x.QP)
 	if fs := <-a.failed; len(fs) != 1 || fs[0].Label != x.Label || fs[0].Dst != 15 {
 		t.Errorf("reported %+v", fs)
@@ -180,6 +182,27 @@ func TestOwners(t *testing.T) {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted()) && !slices.Contains(as, x)
 	})
+	if err := <-a.timedOut; err != nil {
+		t.Errorf("the time-out: %v", err)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("the path is left after %v", took)
+	}
+
+	// By whose owner it is not, it is not believed.
+	stranger, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	as := a.Adopted()
+	if err := (&message{Timeout: pairs([]labeller.QP{as[0].QP})}).write(stranger); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if got := a.Adopted(); !slices.Equal(got, as) {
+		t.Errorf("after a stranger's time-out %v, before %v", got, as)
+	}
 
 	// A device that fails is told again.
 	d.mu.Lock()

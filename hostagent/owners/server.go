@@ -20,15 +20,20 @@ const patience = 200 * time.Millisecond
 // maxShown bounds the queue pairs of all owners.
 const maxShown = 1 << 20
 
+// maxTimeouts bounds the time-outs that OnTimeout has not heard of. What is beyond
+// is dropped: a queue pair whose path is dead times out again.
+const maxTimeouts = 4096
+
 // Server is the agent's end. It is a labeller.Discoverer, safe for concurrent use.
 type Server struct {
-	// OnTimeout hears of a queue pair that timed out; nil: nobody. Set it before
-	// Run.
+	// OnTimeout hears of a queue pair that timed out, from its owner; nil: nobody. It
+	// may label queue pairs. Set it before Run.
 	OnTimeout func(labeller.QP)
 	// Log hears of owners; nil: nobody.
 	Log *slog.Logger
 
-	wake chan struct{}
+	wake     chan struct{}
+	timeouts chan labeller.QP
 
 	mu    sync.Mutex
 	known map[labeller.QP]*shown
@@ -55,7 +60,10 @@ type owner struct {
 
 // NewServer returns a server that knows no queue pair.
 func NewServer() *Server {
-	return &Server{wake: make(chan struct{}, 1), known: map[labeller.QP]*shown{}}
+	return &Server{
+		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
+		known: map[labeller.QP]*shown{},
+	}
 }
 
 // Wake says when queue pairs were shown.
@@ -67,10 +75,23 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	defer stop()
+	// Not on the goroutine that reads from the owner: OnTimeout waits for answers.
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case q := <-s.timeouts:
+				s.OnTimeout(q)
+			}
+		}
+	})
 	for {
 		conn, err := lis.Accept()
 		if err != nil {
@@ -131,6 +152,15 @@ func (s *Server) take(o *owner, m *message) error {
 			q.owner = nil
 		}
 	}
+	for _, p := range m.Timeout {
+		if q := s.known[p.qp()]; q == nil || q.owner != o || s.OnTimeout == nil {
+			continue
+		}
+		select {
+		case s.timeouts <- p.qp():
+		default:
+		}
+	}
 	s.mu.Unlock()
 	if len(stale) > 0 { // decided while it was away
 		go s.Set(stale...) //nolint:errcheck // it is read by this goroutine, and shows again when it fails
@@ -139,11 +169,6 @@ func (s *Server) take(o *owner, m *message) error {
 		select {
 		case s.wake <- struct{}{}:
 		default:
-		}
-	}
-	for _, p := range m.Timeout {
-		if s.OnTimeout != nil {
-			s.OnTimeout(p.qp())
 		}
 	}
 	return nil
