@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.topoCommand(), a.experimentCommand(), newSwitchCommand(), newGNMICommand())
-	root.AddCommand(newControllerCommand(), newVerifyCommand(), newStatusCommand(), newDrainCommand())
+	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand())
 	root.AddCommand(newHostagentCommand(), newTagCommand(), a.liveCommand())
 	return root
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -15,8 +16,9 @@ import (
 // tlsFiles is what --tls-ca, --tls-cert and --tls-key name. Its zero value is no
 // TLS.
 type tlsFiles struct {
-	roots *x509.CertPool
-	own   []tls.Certificate
+	roots       *x509.CertPool
+	authorities []*x509.Certificate // of roots
+	own         []tls.Certificate
 }
 
 // tlsFlags are the flags that name them.
@@ -44,13 +46,22 @@ func readTLS(ca, cert, key string) (*tlsFiles, error) {
 		}
 		return t, nil
 	}
-	pem, err := os.ReadFile(ca)
+	text, err := os.ReadFile(ca)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-ca: %w", err)
 	}
 	t.roots = x509.NewCertPool()
-	if !t.roots.AppendCertsFromPEM(pem) {
+	if !t.roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("--tls-ca: %s holds no PEM certificate", ca)
+	}
+	for rest := text; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			t.authorities = append(t.authorities, c)
+		}
 	}
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,6 +60,7 @@ ask it with --controller; where none is, --targets names the switches. No table 
 	f.StringVar(&flags.admin.addr, "controller", "127.0.0.1:9560", "ask the controller whose --admin is at `ADDR`, HOST:PORT or unix:PATH")
 	f.StringVar(&flags.format, "format", "text", "`FORMAT`: "+strings.Join(topoCheckFormats, ", "))
 	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "for frames at most; 35s hears hosts whose LLDP agent is not ours")
+	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of so many `BYTES`, to find ports whose MTU is too small")
 	f.BoolVar(&flags.opts.Push, "push", false, "with --targets, push the program to switches that run another, or none")
 	f.Uint64Var(&flags.election, "election-id", 1, "with --targets, be primary by this `NUMBER`: no higher than any controller's")
 	return c
@@ -67,6 +69,9 @@ ask it with --controller; where none is, --targets names the switches. No table 
 func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 	if !slices.Contains(topoCheckFormats, t.format) {
 		return fmt.Errorf("--format: %q is unknown; write one of %s", t.format, strings.Join(topoCheckFormats, ", "))
+	}
+	if t.opts.Frame < 0 || t.opts.Frame > cabling.MaxFrame {
+		return fmt.Errorf("--frame: %d; write up to %d", t.opts.Frame, cabling.MaxFrame)
 	}
 	if ask == (t.switches.targets != "") {
 		return errors.New("give one of --targets and --controller")
@@ -95,7 +100,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, error) {
 	if ask {
 		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tls.ca, t.switches.tls.cert, t.switches.tls.key
-		body, err := t.admin.call(ctx, http.MethodGet, "/cabling", url.Values{"wait": {t.opts.Wait.String()}})
+		body, err := t.admin.call(ctx, http.MethodGet, "/cabling", url.Values{"wait": {t.opts.Wait.String()}, "frame": {strconv.Itoa(t.opts.Frame)}})
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 type Round struct {
 	f     *fabric.Fabric
 	token lldp.Token
+	frame int
 
 	mu        sync.Mutex
 	heard     map[Heard]bool
@@ -25,11 +26,14 @@ type Round struct {
 	complete  chan struct{}  // closed when none is missing
 }
 
-// NewRound returns a round whose frames carry the token. Nobody else's are
-// believed to be of it.
-func NewRound(f *fabric.Fabric, token lldp.Token) *Round {
+// MaxFrame is the longest frame that a check sends, in bytes.
+const MaxFrame = 9600
+
+// NewRound returns a round whose frames carry the token and have so many bytes at
+// least. Nobody else's are believed to be of it.
+func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
-		f: f, token: token, heard: map[Heard]bool{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
+		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Heard]bool{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
@@ -137,6 +141,9 @@ func (r *Round) sendAll(id fabric.NodeID, send Sender) error {
 		frame, err := lldp.Append(nil, r.f, from, r.token)
 		if err != nil {
 			return err
+		}
+		if n := r.frame - len(frame); n > 0 {
+			frame = append(frame, make([]byte, n)...)
 		}
 		if err := send(from.Port, frame); err != nil {
 			return fmt.Errorf("cabling: port %d: %w", p, err)

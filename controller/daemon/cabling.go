@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,23 +36,24 @@ func (c *cables) heard(id fabric.NodeID, in p4rt.PacketIn) {
 	}
 }
 
-func newRound(f *fabric.Fabric) *cabling.Round {
+func newRound(f *fabric.Fabric, frame int) *cabling.Round {
 	var token lldp.Token
 	rand.Read(token[:]) //nolint:errcheck // never returns an error
-	return cabling.NewRound(f, token)
+	return cabling.NewRound(f, token, frame)
 }
 
 // Cabling compares the cables with the fabric, over the sessions that the daemon
-// has; it takes so long at most, and less when all is well. Only a primary can: of
-// several controllers ask the one that is. One check runs at a time.
-func (d *Daemon) Cabling(ctx context.Context, wait time.Duration) (*cabling.Report, error) {
+// has, with frames of so many bytes at least; it takes so long at most, and less
+// when all is well. Only a primary can: of several controllers ask the one that is.
+// One check runs at a time.
+func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*cabling.Report, error) {
 	d.cables.one.Lock()
 	defer d.cables.one.Unlock()
 	s, err := d.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	round := newRound(d.f)
+	round := newRound(d.f, frame)
 	d.cables.round.Store(round)
 	defer d.cables.round.Store(nil)
 	senders := map[fabric.NodeID]cabling.Sender{}
@@ -87,7 +89,15 @@ func (d *Daemon) serveCabling(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	report, err := d.Cabling(r.Context(), wait)
+	frame := 0
+	if text := r.FormValue("frame"); text != "" {
+		var err error
+		if frame, err = strconv.Atoi(text); err != nil || frame < 0 || frame > cabling.MaxFrame {
+			http.Error(w, fmt.Sprintf("frame: %q is not a number of bytes up to %d", text, cabling.MaxFrame), http.StatusBadRequest)
+			return
+		}
+	}
+	report, err := d.Cabling(r.Context(), wait, frame)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -104,7 +114,8 @@ type CablingOptions struct {
 	Wait time.Duration // for frames at most; 0: 3 s
 	// Push installs the program on switches that run another, or none. Without it
 	// they are not asked.
-	Push bool
+	Push  bool
+	Frame int // the least bytes of a frame; see cabling.MaxFrame
 }
 
 // CheckCabling compares the cables with the fabric, on switches that no
@@ -122,7 +133,7 @@ func CheckCabling(ctx context.Context, cfg Config, o CablingOptions) (*cabling.R
 		return nil, err
 	}
 	f := cfg.Core.Fabric
-	c := &cablingCheck{cfg: cfg, opts: o, round: newRound(f), senders: map[fabric.NodeID]cabling.Sender{}}
+	c := &cablingCheck{cfg: cfg, opts: o, round: newRound(f, o.Frame), senders: map[fabric.NodeID]cabling.Sender{}}
 	c.ev.Unasked, c.ev.Down = map[fabric.NodeID]error{}, map[cabling.Place]bool{}
 	defer c.close()
 	var g errgroup.Group

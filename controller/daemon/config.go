@@ -178,6 +178,9 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	return p.In(p4rt.NewDialect(t.Profile, t.Ports))
 }
 
+// PipelineOf returns the program of a switch, in its dialect.
+func (c *Config) PipelineOf(id fabric.NodeID) *p4rt.Pipeline { return c.pipeline(id) }
+
 // batchSize returns how many updates one request to a switch may carry.
 func (c *Config) batchSize(id fabric.NodeID) int {
 	n := c.BatchSize

@@ -26,8 +26,31 @@ type File struct {
 	// Programs are what the switches run, by architecture: v1model, tna, t2na. The
 	// program of v1model need not be named.
 	Programs map[string]FileProgram `yaml:"programs"`
+	// Hosts says where preflight checks find the agents, by host.
+	Hosts map[string]FileHost `yaml:"hosts"`
 
 	dir string // of the file
+}
+
+// FileHost is what is known of a host.
+type FileHost struct {
+	Admin string `yaml:"admin"` // of its agent: host:port or unix:PATH
+}
+
+// Agents returns the admin addresses of the hosts' agents.
+func (f File) Agents(fab *fabric.Fabric) (map[fabric.NodeID]string, error) {
+	out := map[fabric.NodeID]string{}
+	for name, h := range f.Hosts {
+		id, err := fab.NodeByName(name)
+		if err == nil && fab.Node(id).Tier != fabric.Host {
+			err = errors.New("it is a switch")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: hosts: %s: %w", ErrConfig, name, err)
+		}
+		out[id] = h.Admin
+	}
+	return out, nil
 }
 
 // FileTarget is a [Target] in YAML.

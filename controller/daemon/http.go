@@ -13,7 +13,7 @@ import (
 //	GET  /readyz   settled, and every switch in hand
 //	GET  /status   Status as JSON
 //	GET  /metrics  for Prometheus
-//	GET  /cabling  [wait=TIME]: compares the cables with the fabric; cabling.Report as JSON
+//	GET  /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
 //	POST /drain    name=LINK|SWITCH [undo=true] [force=true]: see Daemon.Drain
 //
 // Without [Config.Token] nothing can be changed; with one, changes need the header

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc"
@@ -14,6 +15,18 @@ import (
 
 // Once asks for the present states of a switch's ports, without subscribing.
 func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (map[fabric.PortNo]bool, error) {
+	states, _, err := OnceAt(ctx, conn, sub)
+	return states, err
+}
+
+// OnceAt is Once, and returns the switch's clock as well: the time of its last
+// notification, or zero if it tells none.
+func OnceAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
+	states, err := once(ctx, conn, sub, &at)
+	return states, at, err
+}
+
+func once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription, at *time.Time) (map[fabric.PortNo]bool, error) {
 	request, err := sub.Request()
 	if err != nil {
 		return nil, err
@@ -41,6 +54,9 @@ func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) 
 		}
 		if m.GetSyncResponse() {
 			return states, nil
+		}
+		if ns := m.GetUpdate().GetTimestamp(); ns > 0 {
+			*at = time.Unix(0, ns)
 		}
 		events, err := Decode(m.GetUpdate(), sub.Names)
 		if err != nil {

@@ -133,3 +133,30 @@ func (p *Pipeline) Installed(ctx context.Context, client p4.P4RuntimeClient, dev
 func (p *Pipeline) Install(ctx context.Context, client p4.P4RuntimeClient, w Writer) error {
 	return p.push(ctx, client, w, false)
 }
+
+// Running is what a switch was found to run.
+type Running struct {
+	Ours, None bool
+	Package    string // name of another program, where its P4Info has one
+	Cookie     uint64 // 0: it has none
+}
+
+func (r Running) String() string {
+	name := r.Package
+	if name == "" {
+		name = "a program without a name"
+	}
+	return fmt.Sprintf("%s (cookie %#x)", name, r.Cookie)
+}
+
+// Inspect asks what a switch runs.
+func (p *Pipeline) Inspect(ctx context.Context, client p4.P4RuntimeClient, device uint64) (Running, error) {
+	have, err := ask(ctx, client, device)
+	if err != nil {
+		return Running{}, err
+	}
+	return Running{
+		Ours: p.runs(have), None: have.GetP4Info() == nil && have.GetCookie() == nil && len(have.GetP4DeviceConfig()) == 0,
+		Package: have.GetP4Info().GetPkgInfo().GetName(), Cookie: have.GetCookie().GetCookie(),
+	}, nil
+}

@@ -233,6 +233,10 @@ class Deployment:
             json.dump(doc, f, indent=1)
         return path
 
+    def agent(self, host: str) -> str:
+        """The UNIX socket of a host's status."""
+        return self.path(host + ".admin.sock")
+
     def write_targets(self, sidecar: bool, tables: Optional[Dict[str, Any]] = None) -> str:
         """Writes the controller's targets and returns the file's path."""
         switches = {}
@@ -241,7 +245,8 @@ class Deployment:
             if sidecar:
                 target["gnmi"] = self.gnmi(n.id)
             switches[n.name] = target
-        doc: Dict[str, Any] = {"switches": switches}
+        hosts = {n.name: {"admin": "unix:" + self.agent(n.name)} for n in self.fabric.hosts}
+        doc: Dict[str, Any] = {"switches": switches, "hosts": hosts}
         if tables:
             doc["tables"] = tables
         path = self.path("targets.yaml")

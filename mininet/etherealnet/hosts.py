@@ -64,6 +64,7 @@ class FabricHost(Host):  # type: ignore[misc]
         self.agent = d.spawn(self.name, [
             d.binary, "hostagent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
             str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--control", "unix:" + self.socket,
+            "--admin", "unix:" + d.agent(self.name),
             "--rate", rate, "--log-level", "warn",
         ], namespace=self.pid)
 

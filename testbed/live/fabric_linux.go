@@ -146,6 +146,9 @@ func (x *Fabric) host(id fabric.NodeID) *hostNode {
 // host's control.
 func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".sock") }
 
+// agentSocket returns the UNIX socket of a host's status.
+func (x *Fabric) agentSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".admin.sock") }
+
 // startSwitches starts all switches and waits until they serve.
 func (x *Fabric) startSwitches(ctx context.Context) error {
 	for i := range x.f.Switches() {
@@ -289,7 +292,12 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	}
 	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
 	t.ECN.Unit = fabric.Bytes(x.cfg.Payload + headroom).String()
-	switches, err := yaml.Marshal(map[string]any{"switches": file.Switches, "tables": t})
+	hosts := map[string]map[string]string{}
+	for h := range x.f.Hosts() {
+		id := fabric.NodeID(h)
+		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
+	}
+	switches, err := yaml.Marshal(map[string]any{"switches": file.Switches, "tables": t, "hosts": hosts})
 	if err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
@@ -401,7 +409,7 @@ func (x *Fabric) StartHosts(ctx context.Context) error {
 func (x *Fabric) startHost(n *hostNode) (err error) {
 	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, []string{
 		"hostagent", "--fabric", x.path("fabric.yaml"), "--host", x.f.Name(n.id), "--interface", HostInterface,
-		"--controller", "unix:" + x.ControllerSocket(), "--control", "unix:" + x.Socket(n.id), "--log-level", "warn",
+		"--controller", "unix:" + x.ControllerSocket(), "--control", "unix:" + x.Socket(n.id), "--admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
 	}, nil)
 	return err
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/controller/cabling"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/preflight"
+	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+)
+
+// checkFlags say how checks are shown and judged.
+type checkFlags struct{ json, all, strict bool }
+
+func (p *checkFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&p.json, "json", false, "print the lines as JSON")
+	f.BoolVar(&p.all, "all", false, "print green lines, too")
+	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines, too")
+}
+
+// errPreflight is how a check ends that found something.
+var errPreflight = fmt.Errorf("%w: not ready", errRun)
+
+// show prints lines, and returns an error if they are not good enough.
+func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
+	var err error
+	if p.json {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(lines)
+	} else {
+		err = checklist.Print(w, lines, p.all)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	if worst := checklist.Worst(lines); worst == checklist.Red || p.strict && worst == checklist.Yellow {
+		return errPreflight
+	}
+	return nil
+}
+
+// preflightFlags are the flags of `ethereal preflight`.
+type preflightFlags struct {
+	switches    switchesFlags
+	checks      checkFlags
+	controllers []string
+	frame       int
+	push        bool
+	wait        time.Duration
+}
+
+// newPreflightCommand makes `ethereal preflight`.
+func newPreflightCommand() *cobra.Command {
+	var flags preflightFlags
+	c := &cobra.Command{
+		Use:   "preflight --fabric FILE --targets FILE [--controller ADDR]...",
+		Short: "Check all that a deployment depends on, with a remedy for what is wrong",
+		Long: `Looks at everything that a controller depends on: that switches answer over P4Runtime and gNMI, what they run, that the
+fabric's tables fit, that ports are there and up, who is primary, clocks, certificates, the agents of hosts, and the cables.
+Every line is green, yellow, red, or unseen, and says what to do unless it is green. No table is written. What a host can do
+is checked there, by ethereal preflight host.`,
+		Example: `  ethereal preflight --fabric fabric.yaml --targets targets.yaml
+  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --frame 4200 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	flags.switches.register(c)
+	flags.checks.register(c)
+	f.StringArrayVar(&flags.controllers, "controller", nil, "a controller that runs: the `ADDR` of its --admin, HOST:PORT or unix:PATH; may be given again")
+	f.IntVar(&flags.frame, "frame", 0, "every cable must carry frames of so many `BYTES`; 0: not tried")
+	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another, or none, to check cables before there is a controller")
+	f.DurationVar(&flags.wait, "wait", 3*time.Second, "for frames of the cabling check at most")
+	c.AddCommand(newPreflightHostCommand())
+	return c
+}
+
+func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
+	if p.frame < 0 || p.frame > cabling.MaxFrame {
+		return fmt.Errorf("--frame: %d; write up to %d", p.frame, cabling.MaxFrame)
+	}
+	if p.push && len(p.controllers) > 0 {
+		return errors.New("--push and --controller exclude each other: the controller pushes the program")
+	}
+	cfg, files, err := p.switches.read()
+	if err != nil {
+		return err
+	}
+	file, err := daemon.ReadFile(p.switches.targets)
+	if err != nil {
+		return err
+	}
+	agents, err := file.Agents(cfg.Core.Fabric)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.switches.targets, err)
+	}
+	lines, err := preflight.Run(ctx, preflight.Config{
+		Daemon: cfg, Controllers: p.controllers, Agents: agents, TLS: files.clientConfig(p.switches.tlsName), Authorities: files.authorities,
+		Frame: p.frame, Push: p.push, Wait: p.wait,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return p.checks.show(w, lines)
+}

@@ -1,0 +1,146 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/cabling"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+)
+
+// maxAnswer is the longest answer read, in bytes.
+const maxAnswer = 64 << 20
+
+// get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.
+func (c *checker) get(ctx context.Context, addr, path string, query url.Values, timeout time.Duration, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u := url.URL{Scheme: "http", Host: addr, Path: path, RawQuery: query.Encode()}
+	transport := &http.Transport{TLSClientConfig: c.TLS}
+	defer transport.CloseIdleConnections()
+	if socket, ok := strings.CutPrefix(addr, "unix:"); ok {
+		u.Host = "localhost"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
+		}
+	}
+	if c.TLS != nil {
+		u.Scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	r, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		if inner := (*url.Error)(nil); errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return err
+	}
+	defer r.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return err
+	case r.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(string(body[:min(len(body), 200)])))
+	}
+	return json.Unmarshal(body, into)
+}
+
+// controllers looks at those that run, and returns the address of one that is
+// primary; nil: none was named.
+func (c *checker) controllers(ctx context.Context) *string {
+	if len(c.Controllers) == 0 {
+		return nil
+	}
+	leader := ""
+	for _, addr := range c.Controllers {
+		var s struct {
+			Ready, Settled bool
+			Switches       []struct {
+				Name, Error string
+				Primary     bool
+			}
+			Agents []struct{ Behind uint64 }
+		}
+		if err := c.get(ctx, addr, "/status", nil, limit, &s); err != nil {
+			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--controller, which is its --admin"))
+			continue
+		}
+		primary := 0
+		for _, x := range s.Switches {
+			if x.Primary {
+				primary++
+			}
+		}
+		seen := fmt.Sprintf("primary of %d of %d switches, %d agents", primary, len(s.Switches), len(s.Agents))
+		if primary > 0 && leader == "" {
+			leader = addr
+		}
+		if !s.Ready {
+			c.list.Add(checklist.Red, addr, "controller", "not ready; "+seen, "see ethereal status --controller "+addr)
+			continue
+		}
+		c.list.Add(checklist.Green, addr, "controller", "ready; "+seen, "")
+	}
+	if len(c.Controllers) == 1 {
+		c.list.Add(checklist.Green, wholeFabric, "standby", "one controller; the fabric forwards on without, but repairs nothing meanwhile", "")
+	}
+	return &leader
+}
+
+// agent looks at a host's.
+func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
+	name, addr := c.f.Name(host), c.Agents[host]
+	if addr == "" {
+		c.list.Add(checklist.Unseen, name, "agent", "hosts in the targets file does not say where its --admin is", "add hosts: {"+name+": {admin: HOST:PORT}}; on the host, run ethereal preflight host")
+		return
+	}
+	var s struct {
+		Host        string
+		Controllers []struct {
+			Addr string
+			Open bool
+		}
+	}
+	if err := c.get(ctx, addr, "/status", nil, limit, &s); err != nil {
+		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal hostagent --admin)", "hosts in the targets file"))
+		return
+	}
+	if s.Host != name {
+		c.list.Add(checklist.Red, name, "agent", addr+" is the agent of "+s.Host, "correct --host of the agent, or hosts in the targets file")
+		return
+	}
+	connected := 0
+	for _, x := range s.Controllers {
+		if x.Open {
+			connected++
+		}
+	}
+	switch {
+	case len(s.Controllers) == 0:
+		c.list.Add(checklist.Yellow, name, "agent", addr+" answers, and listens to no controller", "start it with --controller, once for each")
+	case connected == 0 && len(c.Controllers) > 0:
+		c.list.Add(checklist.Red, name, "agent", addr+" answers, and reaches none of its controllers", "see that --controller of the agent is the controllers' --agents, and its certificates")
+	default:
+		c.list.Add(checklist.Green, name, "agent", fmt.Sprintf("%s answers, connected to %d of %d controllers", addr, connected, len(s.Controllers)), "")
+	}
+}
+
+// askCabling has a controller check the cables.
+func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
+	r := new(cabling.Report)
+	query.Set("wait", wait.String())
+	return r, c.get(ctx, addr, "/cabling", query, wait+limit, r)
+}

@@ -1,0 +1,109 @@
+package preflight
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+)
+
+// Config says what to look at.
+type Config struct {
+	Daemon daemon.Config // as the controller will have it
+	// Controllers are the admin addresses of controllers that run already. None:
+	// the switches are asked directly.
+	Controllers []string
+	// Agents are the hosts' admin addresses. A host without one is unseen.
+	Agents map[fabric.NodeID]string
+	// TLS is what connections are made with; nil: none. Authorities are those that
+	// it trusts, for their dates.
+	TLS         *tls.Config
+	Authorities []*x509.Certificate
+	// Frame is the least frame that every cable must carry, in bytes; 0: not tried.
+	Frame int
+	// Push installs the program where it is not, to check cables before there is a
+	// controller.
+	Push bool
+	Wait time.Duration // for the frames of the cabling check; 0: 3 s
+	Now  func() time.Time
+}
+
+// Names of subjects that are no switch and no host.
+const (
+	wholeFabric = "fabric"
+	here        = "here"
+)
+
+// checker is a preflight under way.
+type checker struct {
+	Config
+	f    *fabric.Fabric
+	core *controller.Core
+	list checklist.List
+}
+
+// Run looks at everything, and returns a line for each thing.
+func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Daemon.Own == 0 {
+		cfg.Daemon.Own = 1
+	}
+	if err := cfg.Daemon.Validate(); err != nil {
+		return nil, err
+	}
+	core, err := controller.New(cfg.Daemon.Core)
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{Config: cfg, f: cfg.Daemon.Core.Fabric, core: core}
+	c.settings()
+	c.certificates()
+	led := c.controllers(ctx)
+	var g errgroup.Group
+	g.SetLimit(32)
+	for i := range c.f.Switches() {
+		id := fabric.NodeID(c.f.Hosts() + i)
+		g.Go(func() error { c.checkSwitch(ctx, id, led != nil); return nil })
+	}
+	for h := range c.f.Hosts() {
+		g.Go(func() error { c.agent(ctx, fabric.NodeID(h)); return nil })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := c.cables(ctx, led); err != nil {
+		return nil, err
+	}
+	order := append([]string{here, wholeFabric}, cfg.Controllers...)
+	for i := range c.f.Nodes() {
+		order = append(order, c.f.Name(fabric.NodeID((i+c.f.Hosts())%c.f.Nodes()))) // switches first
+	}
+	return c.list.Lines(order), ctx.Err()
+}
+
+// settings looks at what the files say.
+func (c *checker) settings() {
+	d := c.Daemon.Core
+	c.list.Add(checklist.Green, wholeFabric, "files", fmt.Sprintf("%d switches, %d hosts, %d links", c.f.Switches(), c.f.Hosts(), c.f.Links()), "")
+	quench := fmt.Sprintf("one source is told of a dead port every %d us at most", d.QuenchIntervalUs)
+	if d.QuenchIntervalUs == controller.NeverQuench {
+		quench = "off: hosts hear of dead ports from the controller and by time-outs"
+	}
+	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
+	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")
+	if d.ECN.Kmax == 0 {
+		c.list.Add(checklist.Green, wholeFabric, "ecn", "the program does not mark, as the targets file has no tables.ecn", "")
+		return
+	}
+	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")
+}

@@ -1,0 +1,107 @@
+// Package checklist is what preflight checks find: a light for every thing that was
+// looked at, what was seen, and what to do about it.
+package checklist
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+)
+
+// Light says how a thing is.
+type Light uint8
+
+// The lights, from good to bad.
+const (
+	Green  Light = iota // as it should be
+	Unseen              // cannot be seen from here: look for yourself
+	Yellow              // works, but not as well or not for long
+	Red                 // does not work
+)
+
+var lightNames = [...]string{"green", "unseen", "yellow", "red"}
+
+func (l Light) String() string { return lightNames[l] }
+
+// MarshalText prints the light's name.
+func (l Light) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Line is one thing that was looked at.
+type Line struct {
+	Light   Light  `json:"light"`
+	Subject string `json:"subject"` // whose: tor0, h3, fabric
+	Check   string `json:"check"`   // what was looked at: p4runtime, ports
+	Seen    string `json:"seen"`
+	Remedy  string `json:"remedy,omitempty"` // what to do, unless it is green
+}
+
+// List collects lines. It is safe for concurrent use.
+type List struct {
+	mu    sync.Mutex
+	lines []Line
+}
+
+// Add adds a line. A remedy of a green one is left out.
+func (l *List) Add(light Light, subject, check, seen, remedy string) {
+	if light == Green {
+		remedy = ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, Line{light, subject, check, seen, remedy})
+}
+
+// Lines returns what was added: by subject in the order given, others behind, and
+// of each in the order in which it was added.
+func (l *List) Lines(order []string) []Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	place := func(x Line) int {
+		if i := slices.Index(order, x.Subject); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	out := slices.Clone(l.lines)
+	slices.SortStableFunc(out, func(a, b Line) int { return place(a) - place(b) })
+	return out
+}
+
+// Worst returns the worst light among lines.
+func Worst(lines []Line) Light {
+	worst := Green
+	for _, x := range lines {
+		worst = max(worst, x.Light)
+	}
+	return worst
+}
+
+// Print writes lines for people. Green ones are counted only, unless all is set.
+func Print(w io.Writer, lines []Line, all bool) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	count := [len(lightNames)]int{}
+	for _, x := range lines {
+		count[x.Light]++
+		if x.Light == Green && !all {
+			continue
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", x.Light, x.Subject, x.Check, x.Seen)
+		if x.Remedy != "" {
+			fmt.Fprintf(tab, "\t\t\t-> %s\n", x.Remedy)
+		}
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	var parts []string
+	for i, n := range count {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, lightNames[i]))
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.Join(parts, ", "))
+	return err
+}
