@@ -119,12 +119,26 @@ def verify(deployment: Deployment) -> None:
         raise DeploymentError(f"verify: {done.stdout}{done.stderr}")
 
 
+def preflight(deployment: Deployment) -> None:
+    """Looks at all that a deployment depends on, cables and agents included."""
+    done = subprocess.run(
+        [
+            deployment.binary, "preflight", "--strict", "--fabric", deployment.fabric_file,
+            "--targets", deployment.path("targets.yaml"), "--controller", deployment.admin, "--wait", "20s",
+        ],
+        check=False, capture_output=True, text=True,
+    )
+    if done.returncode != 0:
+        raise DeploymentError(f"preflight: {done.stdout}{done.stderr}")
+
+
 def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> int:
     """Starts the hosts' agents and carries out experiments; returns the exit code."""
     for host in net.hosts:
         host.start_agent(args.rate)
     for host in net.hosts:
         wait_until(f"{host.name}'s agent answers", lambda h=host: os.path.exists(h.socket), 30)  # type: ignore[misc]
+    preflight(deployment)
     controller = net.controllers[0]
 
     def act(do: str, name: str) -> None:

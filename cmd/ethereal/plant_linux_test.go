@@ -248,7 +248,9 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 		return
 	}
 	events := name + "-ev"
-	p.veth(events, events+"x")
+	if _, err := netlink.LinkByName(events); err != nil { // else of the process before
+		p.veth(events, events+"x")
+	}
 	args := append(append(device, "--thrift-port", fmt.Sprint(22000+id)), ports...)
 	p.start(name, p.bmv2, append(append(args, "-i", "508@"+events+"x"), grpc...)...)
 	p.ethereal(name+"-gnmi", append([]string{"gnmi", "--ethernet-names", "--addr", p.gnmiAddr(id), "--event-interface", events}, ports...)...)

@@ -104,7 +104,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("%s: %w", p.switches.targets, err)
 	}
 	lines, err := preflight.Run(ctx, preflight.Config{
-		Daemon: cfg, Controllers: p.controllers, Agents: agents, TLS: files.clientConfig(p.switches.tlsName), Authorities: files.authorities,
+		Daemon: cfg, Controllers: p.controllers, Agents: agents, TLS: files.clientConfig(p.switches.tls.name), Authorities: files.authorities,
 		Frame: p.frame, Push: p.push, Wait: p.wait,
 	})
 	if err != nil {

@@ -223,6 +223,7 @@ func (c *cablingCheck) open(ctx context.Context, id fabric.NodeID) error {
 	c.mu.Lock()
 	c.packets = append(c.packets, p)
 	c.mu.Unlock()
+	w.ElectionID = p.ElectionID().Proto()
 	if !runs {
 		if err := pipeline.Install(ctx, client, w); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -87,6 +88,10 @@ type Packets struct {
 	stream p4.P4Runtime_StreamChannelClient
 	cancel context.CancelFunc
 	done   chan struct{}
+	bid    ElectionID // that won
+
+	mu      sync.Mutex
+	refused error // what the switch said of an earlier packet-out
 }
 
 // ErrHeld is wrapped when another controller is primary: a switch takes packets
@@ -94,7 +99,8 @@ type Packets struct {
 var ErrHeld = errors.New("p4rt: another controller is primary")
 
 // OpenPackets bids for a switch with an election id, and returns the stream once it
-// is primary. in is called for every packet, on a goroutine of its own, until
+// is primary. Where nobody is, but somebody was by a higher id, that one is taken:
+// the switch waits for no lower one. in is called for every packet, on a goroutine of its own, until
 // [Packets.Close]. The stream outlives ctx.
 func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, w Writer, in func(PacketIn)) (*Packets, error) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,6 +124,11 @@ func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema,
 			if packet, ok := schema.PacketIn(m.GetPacket()); ok {
 				in(packet)
 			}
+			if e := m.GetError(); e != nil {
+				p.mu.Lock()
+				p.refused = fmt.Errorf("p4rt: packet-out refused: %s", e.GetMessage())
+				p.mu.Unlock()
+			}
 		}
 	}()
 	return p, nil
@@ -127,13 +138,19 @@ func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer)
 	if p.stream, err = client.StreamChannel(ctx); err != nil {
 		return fmt.Errorf("p4rt: opening the stream: %w", err)
 	}
-	bid := &p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
-		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: w.DeviceID, ElectionId: w.ElectionID},
-	}}
-	if err := p.stream.Send(bid); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("p4rt: bidding: %w", err)
+	bid := func(id *p4.Uint128) error {
+		err := p.stream.Send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+			Arbitration: &p4.MasterArbitrationUpdate{DeviceId: w.DeviceID, ElectionId: id},
+		}})
+		if err != nil && !errors.Is(err, io.EOF) { // EOF: Recv says why
+			return fmt.Errorf("p4rt: bidding: %w", err)
+		}
+		return nil
 	}
-	for {
+	if err := bid(w.ElectionID); err != nil {
+		return err
+	}
+	for again := false; ; {
 		m, err := p.stream.Recv()
 		switch {
 		case status.Code(err) == codes.InvalidArgument:
@@ -142,16 +159,31 @@ func (p *Packets) open(ctx context.Context, client p4.P4RuntimeClient, w Writer)
 			return fmt.Errorf("p4rt: bidding: %w", err)
 		}
 		if a := m.GetArbitration(); a != nil {
-			if code := codes.Code(a.GetStatus().GetCode()); code != codes.OK {
+			switch code := codes.Code(a.GetStatus().GetCode()); {
+			case code == codes.OK:
+				p.bid = electionOf(a.GetElectionId())
+				return nil
+			case code == codes.NotFound && !again && electionOf(a.GetElectionId()).Compare(electionOf(w.ElectionID)) > 0:
+				again = true
+				if err := bid(a.GetElectionId()); err != nil {
+					return err
+				}
+			default:
 				return fmt.Errorf("%w, with election id %v", ErrHeld, electionOf(a.GetElectionId()))
 			}
-			return nil
 		}
 	}
 }
 
-// Send sends a frame by a port. It must not be called concurrently.
+// Send sends a frame by a port. It must not be called concurrently. The switch
+// refuses a packet later, if at all: the error is then that of a later call.
 func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
+	p.mu.Lock()
+	err := p.refused
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	m, err := p.schema.PacketOut(port, frame)
 	if err != nil {
 		return err
@@ -161,6 +193,9 @@ func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 	}
 	return nil
 }
+
+// ElectionID returns the id by which the stream is primary.
+func (p *Packets) ElectionID() ElectionID { return p.bid }
 
 // Close ends the stream, and waits until no packet is handed over any more.
 func (p *Packets) Close() {
