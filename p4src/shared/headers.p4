@@ -10,6 +10,7 @@ typedef bit<14> label_t;
 const bit<16> ETHERTYPE_IPV4       = 0x0800;
 const bit<16> ETHERTYPE_VLAN       = 0x8100;
 const bit<16> ETHERTYPE_IPV6       = 0x86DD;
+const bit<16> ETHERTYPE_LLDP       = 0x88CC;
 const bit<16> ETHERTYPE_PORT_EVENT = 0x88B6; // IEEE 802 local experimental 2
 
 const bit<8>  PROTOCOL_UDP = 17;
@@ -61,7 +62,7 @@ const bit<8> DROP_TTL            = 1;
 const bit<8> DROP_DEAD_DOWN_PATH = 2;
 const bit<8> DROP_NO_LIVE_UPLINK = 3;
 const bit<8> DROP_BAD_PORT_EVENT = 4;
-const bit<8> DROP_NOT_IP         = 5;
+const bit<8> DROP_NOT_IP         = 5; // nor LLDP; a controller's packet for no port
 
 header ethernet_t {
     mac_t   dst;
@@ -153,7 +154,22 @@ header port_event_t {
     bit<32> epoch;      // counts the port's events; not 0
 }
 
+// What a controller's packet begins with (P4Runtime packet-out): it is sent by a
+// port as it is, past all tables.
+@controller_header("packet_out")
+header packet_out_t {
+    bit<16> egress_port;
+}
+
+// What a packet begins with that goes to the controller (packet-in).
+@controller_header("packet_in")
+header packet_in_t {
+    bit<16> ingress_port;
+}
+
 struct headers_t {
+    packet_out_t packet_out;
+    packet_in_t  packet_in;
     ethernet_t   ethernet;
     vlan_t       vlan;
     port_event_t port_event;

@@ -13,6 +13,9 @@
 
 const bit<32> INSTANCE_INGRESS_CLONE = 1;
 
+// The controller's port: packet-out comes from it, packet-in goes to it.
+const port_t CPU_PORT = 510;
+
 // Bit i is set while uplink i is dead.
 @name(".dead_uplinks")
 register<bit<64>>(1) dead_uplinks;
@@ -21,7 +24,16 @@ register<bit<64>>(1) dead_uplinks;
 
 parser EtherealParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
-    state start { transition parse_ethernet; }
+    state start {
+        transition select(standard_metadata.ingress_port) {
+            CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition accept;
+    }
     ETHEREAL_PARSER_STATES
 }
 
@@ -309,7 +321,16 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             meta.is_ipv6 = 1;
             route_v6.apply();
         } else {
-            refuse(DROP_NOT_IP);
+            // Cabling is for the controller to look into: LLDP comes and goes by it.
+            if (hdr.packet_out.isValid() && hdr.packet_out.egress_port < 512) {
+                standard_metadata.egress_spec = (port_t)hdr.packet_out.egress_port;
+            } else if (hdr.ethernet.isValid() && hdr.ethernet.type == ETHERTYPE_LLDP) {
+                hdr.packet_in.setValid();
+                hdr.packet_in.ingress_port = (bit<16>)standard_metadata.ingress_port;
+                standard_metadata.egress_spec = CPU_PORT;
+            } else {
+                refuse(DROP_NOT_IP);
+            }
             exit;
         }
 
@@ -575,9 +596,9 @@ control EtherealCompute(inout headers_t hdr, inout metadata_t meta) {
 
 control EtherealDeparser(packet_out packet, in headers_t hdr) {
     apply {
+        packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
-        packet.emit(hdr.port_event);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.udp);
