@@ -154,6 +154,9 @@ header port_event_t {
     bit<32> epoch;      // counts the port's events; not 0
 }
 
+// Packets to and from the controller, for architectures whose parser and deparser
+// know them: they define ETHEREAL_PACKET_IO.
+#ifdef ETHEREAL_PACKET_IO
 // What a controller's packet begins with (P4Runtime packet-out): it is sent by a
 // port as it is, past all tables.
 @controller_header("packet_out")
@@ -166,10 +169,13 @@ header packet_out_t {
 header packet_in_t {
     bit<16> ingress_port;
 }
+#endif
 
 struct headers_t {
+#ifdef ETHEREAL_PACKET_IO
     packet_out_t packet_out;
     packet_in_t  packet_in;
+#endif
     ethernet_t   ethernet;
     vlan_t       vlan;
     port_event_t port_event;

@@ -8,6 +8,7 @@
 #include <core.p4>
 #include <v1model.p4>
 
+#define ETHEREAL_PACKET_IO
 #include "../shared/headers.p4"
 #include "../shared/parser.p4"
 
