@@ -36,7 +36,11 @@ func onCores(t testing.TB, lab *Lab, run scenario.Run, cores int) (*report.Resul
 // fails, gives the result of one core, the hash of its events included.
 func TestCoresAgree(t *testing.T) {
 	lab := newLab(t)
-	for _, file := range []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"} {
+	files := []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"}
+	if testing.Short() {
+		files = []string{"ring-restore", "lossless"} // with the race detector each takes ten times as long
+	}
+	for _, file := range files {
 		s, err := scenario.Load("../scenarios/" + file + ".yaml")
 		if err != nil {
 			t.Fatal(err)
