@@ -21,7 +21,7 @@ import (
 // TestShipped carries out the experiments that the repository has.
 func TestShipped(t *testing.T) {
 	if testing.Short() {
-		t.Skip("ten experiments: skipped with -short")
+		t.Skip("all experiments: skipped with -short")
 	}
 	files, err := filepath.Glob("../../mininet/experiments/*.yaml")
 	if err != nil || len(files) == 0 {
