@@ -53,8 +53,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--ping-only", action="store_true", help="no experiment")
     p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
-    p.add_argument("--rate", default="2Mb/s", metavar="RATE",
-                   help="at which hosts send before an experiment says otherwise (default: 2Mb/s)")
+    p.add_argument("--rate", default="500kb/s", metavar="RATE",
+                   help="at which hosts send before an experiment says otherwise (default: 500kb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
     p.add_argument("--bw", type=float, metavar="MBIT",
                    help="rate of every link, in Mbit/s (default: as fast as it goes)")
@@ -167,6 +167,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
             argv += ["--" + flag, getattr(args, flag)]
     try:
         with subprocess.Popen(argv) as process:
+            deployment.record_pid(process.pid)
             try:
                 return server.serve_while(process)
             except BaseException:

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // NewLive returns the live world. The process must be in namespaces that
@@ -69,8 +70,6 @@ type liveHands struct {
 	f    *fabric.Fabric
 	ways live.Notifiers
 	gray gray.Losses
-
-	rates limiter
 }
 
 func (h *liveHands) Link(ctx context.Context, id fabric.LinkID, up bool) (err error) {
@@ -110,12 +109,13 @@ func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) erro
 	return h.gray.Set(h.f.LinkName(id), names, loss)
 }
 
-func (h *liveHands) Rate(_ context.Context, id fabric.LinkID, rate fabric.Rate) error {
-	names, err := h.ends(id)
-	if err != nil {
-		return err
+// Rate asks the fabric, which shapes its links itself.
+func (h *liveHands) Rate(ctx context.Context, id fabric.LinkID, rate fabric.Rate) error {
+	if rate == 0 {
+		rate = h.f.Link(id).Rate
 	}
-	return h.rates.set(h.f.LinkName(id), names, rate)
+	_, err := h.x.Impair(ctx, id, scenario.BothWays, 0, rate)
+	return err
 }
 
 func (h *liveHands) Controller(ctx context.Context, up bool) error {
