@@ -147,6 +147,7 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			id, p := a.flight.pop(&r.pool)
 			r.lose(dir, d, id, p)
 		}
+		n.believe(dir^1, true)
 		if n.cfg.LinkChanged != nil {
 			n.cfg.LinkChanged(n.Now(), dir, false)
 		}
@@ -161,7 +162,7 @@ func (n *Network) Restore(dirs ...LinkDir) {
 			continue
 		}
 		d.down = false
-		n.unpause(dir)
+		n.believe(dir^1, false)
 		n.regionOf(d.from.Node).record(RecordRestore, d.from.Node, dir, 0, nil)
 		if n.cfg.LinkChanged != nil {
 			n.cfg.LinkChanged(n.Now(), dir, true)

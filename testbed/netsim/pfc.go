@@ -15,7 +15,9 @@ import (
 // not paused.
 //
 // Pause holds until the frame that ends it, as if it were refreshed in time. A
-// link that is restored after a cut begins unpaused.
+// cut of the direction those frames take ends it, as it would run out: what waits
+// goes into the hole, or by the direction that is left. That one is lossless again
+// when the other is restored, which refreshes the pause at once.
 type PFC struct {
 	// Xoff is the threshold, in bytes, if it is the same always; every port's Xoff
 	// and head-room must fit into the buffer together. Alpha makes it follow the
@@ -242,17 +244,13 @@ func (r *region) arm(now fabric.Time, dir LinkDir, d *direction) {
 	}
 }
 
-// unpause forgets what was said of a direction: its link is restored.
-func (n *Network) unpause(dir LinkDir) {
+// believe has the sender of a direction whose pause frames are lost, or no longer,
+// to a cut be as they would have left it: not paused, or as the other end wants it.
+func (n *Network) believe(dir LinkDir, cut bool) {
 	if n.flow == nil {
 		return
 	}
-	now := n.Now()
-	if s := &n.flow.senders[dir]; s.paused {
-		s.paused = false
-		s.rested += now - s.since
-	}
-	n.regionOf(n.dirs[dir].from.Node).setPaused(now, dir, false)
+	n.regionOf(n.dirs[dir].from.Node).setPaused(n.Now(), dir, !cut && n.flow.senders[dir].paused)
 }
 
 // Pausable is an [Endpoint] that can be told to send no data for a while: none

@@ -121,33 +121,56 @@ func TestPFCLossless(t *testing.T) {
 	})
 }
 
-// A link that lost the frame that would have ended a pause begins unpaused when
-// it is restored.
+// A cut of the direction that pause frames take ends the pause: what waits does not
+// fill the buffer until the link is restored. Then both ends agree again, even if
+// one direction only was cut.
 func TestPFCAfterCut(t *testing.T) {
-	w := newWorld(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 1, HostsPerToR: 2},
-		Config{Buffer: 600e3, PFC: PFC{Xoff: 30e3, Frame: wire}})
-	for _, s := range w.stations[1:] {
-		for range 60 {
-			s.orders = append(s.orders, order{payload: 9000})
+	for _, c := range []struct {
+		name string
+		dirs func(up LinkDir) []LinkDir
+	}{
+		{"both ways", func(up LinkDir) []LinkDir { return []LinkDir{up, up ^ 1} }},
+		{"down first", func(up LinkDir) []LinkDir { return []LinkDir{up ^ 1, up} }},
+		{"down only", func(up LinkDir) []LinkDir { return []LinkDir{up ^ 1} }},
+		{"up only", func(up LinkDir) []LinkDir { return []LinkDir{up} }},
+	} {
+		for _, back := range []fabric.Time{100 * fabric.Nanosecond, 3 * fabric.Microsecond, 50 * fabric.Microsecond} {
+			t.Run(c.name+" for "+back.String(), func(t *testing.T) {
+				w := newWorld(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 1, HostsPerToR: 2},
+					Config{Buffer: 600e3, PFC: PFC{Xoff: 30e3, Frame: wire}})
+				for _, s := range w.stations[1:] {
+					for range 60 {
+						s.orders = append(s.orders, order{payload: 9000})
+					}
+				}
+				link, _ := w.fab.LinkBetween(w.fab.ToRID(1), w.fab.CoreID(0))
+				up := Upward(link)
+				for w.dirs[up].paused == 0 { // until tor1 has been told to pause
+					if err := w.Run(context.Background(), w.Now()+100*fabric.Nanosecond); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.Cut(c.dirs(up)...)
+				if deaf := w.IsDown(up ^ 1); deaf && w.dirs[up].paused != 0 {
+					t.Error("the sender stays paused though nothing can resume it")
+				}
+				w.run(t, w.Now()+back)
+				if waits, _ := w.Queued(up); back > 20*fabric.Microsecond && waits > 0 {
+					t.Errorf("%d bytes wait at the link that is cut", waits)
+				}
+				w.Restore(c.dirs(up)...)
+				w.run(t, fabric.Second)
+				tot := w.Totals()
+				if tot.InFlight != 0 || len(c.dirs(up)) > 1 && tot.Dropped[DropBuffer] != 0 {
+					t.Errorf("%d packets stay where they are, %d were refused", tot.InFlight, tot.Dropped[DropBuffer])
+				}
+				for i, s := range w.flow.senders {
+					if s.held != 0 || s.paused || w.dirs[i].paused != 0 {
+						t.Errorf("%s: %d bytes held, told to pause: %v, paused: %v", w.DirName(LinkDir(i)), s.held, s.paused, w.dirs[i].paused)
+					}
+				}
+			})
 		}
-	}
-	link, _ := w.fab.LinkBetween(w.fab.ToRID(1), w.fab.CoreID(0))
-	up := Upward(link)
-	for w.dirs[up].paused == 0 { // until tor1 has been told to pause
-		if err := w.Run(context.Background(), w.Now()+100*fabric.Nanosecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.Cut(up, up^1)
-	w.run(t, w.Now()+50*fabric.Microsecond)
-	if w.dirs[up].paused == 0 {
-		t.Error("the cut link ended the pause")
-	}
-	w.Restore(up, up^1)
-	w.run(t, fabric.Second)
-	tot := w.Totals()
-	if tot.InFlight != 0 || tot.Dropped[DropBuffer] != 0 {
-		t.Errorf("%d packets stay where they are, %d were refused", tot.InFlight, tot.Dropped[DropBuffer])
 	}
 }
 
