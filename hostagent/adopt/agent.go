@@ -202,7 +202,7 @@ func (a *Agent) adopt(core *hostagent.Core, now fabric.Time, s labeller.Seen, h 
 	}
 	if err := a.cfg.Labels.Set(x); err != nil {
 		a.forget(core, now, a.byName[s.QP]) // and found again
-		return fmt.Errorf("adopt: %w", err)
+		return errors.Join(fmt.Errorf("adopt: %w", err), a.clear([]labeller.QP{s.QP}))
 	}
 	return nil
 }

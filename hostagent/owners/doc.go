@@ -29,5 +29,9 @@
 //	agent  {"seq": 7, "set": [{"dst": "10.3.1.3", "qp": 291, "label": 6}]}
 //	owner  {"seq": 7, "error": ""}                                 set is in force, or why not
 //
+// One request is under way at a time, and an owner that does not answer within 10 s
+// is cut off. Of queue pairs in one that failed, each is asked for alone, again and
+// again.
+//
 // A line has at most 1 MiB. An end that does not keep to this is cut off.
 package owners

@@ -39,6 +39,12 @@ func (d *device) Set(as ...labeller.Assignment) error {
 	return d.Inline.Set(as...)
 }
 
+func (d *device) failing(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail = err
+}
+
 func (d *device) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,6 +112,7 @@ func TestOwners(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer cancel()
+	d.failing(errors.New("broken")) // so is what is shown first found again
 	var qps []labeller.QP
 	for n := range uint32(8) {
 		qps = append(qps, labeller.QP{Dst: f.HostAddr4(15), Num: n})
@@ -117,6 +124,8 @@ func TestOwners(t *testing.T) {
 	if err := o.Show(qps[4:]...); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(20 * time.Millisecond)
+	d.failing(nil)
 	per := map[fabric.Label]int{}
 	for _, q := range qps {
 		l, err := o.Wait(ctx, q)
@@ -172,7 +181,8 @@ func TestOwners(t *testing.T) {
 	}
 
 	// A time-out is reported, and its queue pair moved.
-	x := a.Adopted()[0]
+	all := a.Adopted()
+	x := all[slices.IndexFunc(all, func(x labeller.Assignment) bool { return x.Label != 1 })] // 1 dies below
 	began := time.Now()
 	o.Timeout(x.QP)
 	if fs := <-a.failed; len(fs) != 1 || fs[0].Label != x.Label || fs[0].Dst != 15 {
@@ -205,16 +215,12 @@ func TestOwners(t *testing.T) {
 	}
 
 	// A device that fails is told again.
-	d.mu.Lock()
-	d.fail = errors.New("broken")
-	d.mu.Unlock()
+	d.failing(errors.New("broken"))
 	down.Epoch, down.Links[0].Epoch = 3, 3
 	if err := a.Update(down); err == nil {
 		t.Error("a flip that failed is none")
 	}
-	d.mu.Lock()
-	d.fail = nil
-	d.mu.Unlock()
+	d.failing(nil)
 	until(t, "the flip is made up for", func() bool {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted())
@@ -241,6 +247,6 @@ func FuzzParse(f *testing.F) {
 		}
 		s := NewServer()
 		s.OnTimeout = func(labeller.QP) {}
-		s.take(&owner{done: make(chan error, 1)}, m)
+		s.take(newOwner(nil), m)
 	})
 }

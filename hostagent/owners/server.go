@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
 
-// patience is how long an owner may take to label queue pairs. Until it has, it is
-// not asked again.
+// patience is how long Set waits for owners to label queue pairs. They are asked
+// on.
 const patience = 200 * time.Millisecond
 
 // maxShown bounds the queue pairs of all owners.
@@ -35,8 +35,9 @@ type Server struct {
 	wake     chan struct{}
 	timeouts chan labeller.QP
 
-	mu    sync.Mutex
-	known map[labeller.QP]*shown
+	mu      sync.Mutex
+	known   map[labeller.QP]*shown
+	settled chan struct{} // closed when a request ends
 }
 
 var _ labeller.Discoverer = (*Server)(nil)
@@ -46,23 +47,19 @@ type shown struct {
 	owner *owner        // nil: its stream is gone
 	has   *fabric.Label // what it carries; nil: not known
 	want  *fabric.Label // what it is to carry; nil: not decided
+	asked uint64        // the last request that was for it, since it was shown
+	alone bool          // a request for it has failed
+	err   error         // why it could not get want, since that was last set
 }
 
-// owner is a process that has joined.
-type owner struct {
-	conn net.Conn
-	done chan error // of the request that is under way
-
-	mu   sync.Mutex // of who asks
-	seq  uint64
-	busy bool // the request of seq is not answered
-}
+// lacks says whether a queue pair is to get a label that it may not have.
+func (q *shown) lacks() bool { return q.want != nil && (q.has == nil || *q.has != *q.want) }
 
 // NewServer returns a server that knows no queue pair.
 func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
-		known: map[labeller.QP]*shown{},
+		known: map[labeller.QP]*shown{}, settled: make(chan struct{}),
 	}
 }
 
@@ -103,7 +100,8 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 		wg.Go(func() {
 			end := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the reader sees it
 			defer end()
-			o := &owner{conn: conn, done: make(chan error, 1)}
+			o := newOwner(conn)
+			wg.Go(func() { s.send(o) })
 			err := lines(conn, func(m *message) error { return s.take(o, m) })
 			conn.Close() //nolint:errcheck // nothing is left to say
 			s.leave(o)
@@ -120,17 +118,18 @@ func (s *Server) leave(o *owner) {
 			q.owner = nil
 		}
 	}
+	close(o.gone)
+	s.tell()
 }
 
 // take does what an owner says.
 func (s *Server) take(o *owner, m *message) error {
 	if m.Seq != 0 {
-		return o.answered(m)
+		return s.answered(o, m)
 	}
 	if len(m.Set) > 0 {
 		return errors.New("owners: an owner may not set labels")
 	}
-	var stale []labeller.Assignment
 	s.mu.Lock()
 	if len(s.known)+len(m.Show) > maxShown {
 		s.mu.Unlock()
@@ -142,9 +141,9 @@ func (s *Server) take(o *owner, m *message) error {
 			q = &shown{}
 			s.known[p.qp()] = q
 		}
-		q.owner, q.has = o, p.Label
-		if q.want != nil && (q.has == nil || *q.has != *q.want) {
-			stale = append(stale, labeller.Assignment{QP: p.qp(), Label: *q.want})
+		q.owner, q.has, q.asked, q.err = o, p.Label, 0, nil
+		if q.lacks() { // decided while it was away
+			o.ask(p.qp(), q)
 		}
 	}
 	for _, p := range m.Forget {
@@ -162,9 +161,6 @@ func (s *Server) take(o *owner, m *message) error {
 		}
 	}
 	s.mu.Unlock()
-	if len(stale) > 0 { // decided while it was away
-		go s.Set(stale...) //nolint:errcheck // it is read by this goroutine, and shows again when it fails
-	}
 	if len(m.Show) > 0 {
 		select {
 		case s.wake <- struct{}{}:
@@ -174,63 +170,11 @@ func (s *Server) take(o *owner, m *message) error {
 	return nil
 }
 
-// answered takes an owner's word that a request is done.
-func (o *owner) answered(m *message) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.busy || m.Seq != o.seq {
-		return fmt.Errorf("owners: an answer to %d, which was not asked", m.Seq)
-	}
-	o.busy = false
-	var err error
-	if m.Error != "" {
-		err = errors.New(m.Error)
-	}
-	select { // in place of one that nobody waited for
-	case <-o.done:
-	default:
-	}
-	o.done <- err
-	return nil
-}
-
-// set asks an owner to label queue pairs and waits until it has.
-func (o *owner) set(as []pair) error {
-	o.mu.Lock()
-	if o.busy {
-		o.mu.Unlock()
-		return errors.New("owners: the queue pairs' owner has not done yet what it was asked before")
-	}
-	o.busy = true
-	o.seq++
-	select {
-	case <-o.done:
-	default:
-	}
-	o.conn.SetWriteDeadline(time.Now().Add(patience)) //nolint:errcheck // the write fails, too
-	err := (&message{Seq: o.seq, Set: as}).write(o.conn)
-	o.mu.Unlock()
-	if err != nil {
-		o.conn.Close() //nolint:errcheck // its reader sees it
-		return fmt.Errorf("owners: %w", err)
-	}
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	select {
-	case err := <-o.done:
-		if err != nil {
-			return fmt.Errorf("owners: the queue pairs' owner: %w", err)
-		}
-		return nil
-	case <-t.C:
-		return fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
-	}
-}
-
 // Set is of [labeller.Labeller]. It wraps labeller.ErrUnknownQP for a queue pair
-// that nobody showed. One whose owner is away is labelled when that is back.
+// that nobody showed. One whose owner is away is labelled when that is back. After
+// another error the owner is asked on, until the label is set, or another one is,
+// or the queue pair is cleared.
 func (s *Server) Set(as ...labeller.Assignment) error {
-	ask := map[*owner][]pair{}
 	s.mu.Lock()
 	for _, a := range as {
 		q := s.known[a.QP]
@@ -241,27 +185,15 @@ func (s *Server) Set(as ...labeller.Assignment) error {
 			}
 			return err
 		}
-		q.want = &a.Label
-		if q.owner != nil && (q.has == nil || *q.has != a.Label) {
-			ask[q.owner] = append(ask[q.owner], pair{Dst: a.QP.Dst, Num: a.QP.Num, Label: &a.Label})
+	}
+	for _, a := range as {
+		q := s.known[a.QP]
+		if q.want, q.err = &a.Label, nil; q.owner != nil && q.lacks() {
+			q.owner.ask(a.QP, q)
 		}
 	}
 	s.mu.Unlock()
-	var errs []error
-	for o, ps := range ask {
-		err := o.set(ps)
-		errs = append(errs, err)
-		s.mu.Lock()
-		for _, p := range ps {
-			if q := s.known[p.qp()]; q != nil && q.owner == o {
-				if q.has = p.Label; err != nil {
-					q.has = nil // the old one, or this
-				}
-			}
-		}
-		s.mu.Unlock()
-	}
-	return errors.Join(errs...)
+	return s.wait(as)
 }
 
 // Clear is of [labeller.Labeller]. A queue pair keeps its last label, as hardware

@@ -1,0 +1,239 @@
+package owners
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+)
+
+// lost is how long an owner may take for a request before it is cut off. Back, it
+// shows what its queue pairs carry.
+const lost = 10 * time.Second
+
+// Bounds of the pause before an owner is asked again for labels that it could not
+// set.
+const (
+	firstPause = 100 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
+
+var errLate = fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
+
+// owner is a process that has joined. One goroutine reads what it says, and one
+// asks it for labels, a request at a time, as they are wanted then: no label is
+// set after a later one.
+type owner struct {
+	conn net.Conn
+	gone chan struct{} // closed when the stream has ended
+	kick chan struct{} // there is something to do
+	done chan error    // of the request that is under way
+
+	// With the server's lock:
+	seq    uint64
+	busy   bool // the request of seq is not answered
+	began  time.Time
+	todo   map[labeller.QP]*shown // may lack the label that is wanted
+	failed map[labeller.QP]*shown // could not get it
+}
+
+func newOwner(conn net.Conn) *owner {
+	return &owner{
+		conn: conn, gone: make(chan struct{}), kick: make(chan struct{}, 1), done: make(chan error, 1),
+		todo: map[labeller.QP]*shown{}, failed: map[labeller.QP]*shown{},
+	}
+}
+
+// ask has the sender see to a queue pair. The server's lock is held.
+func (o *owner) ask(n labeller.QP, q *shown) {
+	o.todo[n] = q
+	delete(o.failed, n)
+	select {
+	case o.kick <- struct{}{}:
+	default:
+	}
+}
+
+// answered takes an owner's word that a request is done.
+func (s *Server) answered(o *owner, m *message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !o.busy || m.Seq != o.seq {
+		return fmt.Errorf("owners: an answer to %d, which was not asked", m.Seq)
+	}
+	o.busy = false
+	var err error
+	if m.Error != "" {
+		err = errors.New(m.Error)
+	}
+	o.done <- err // its buffer is empty: one answer a request
+	return nil
+}
+
+// send asks an owner for labels until its stream ends.
+func (s *Server) send(o *owner) {
+	pause := firstPause
+	again := time.NewTimer(pause)
+	defer again.Stop()
+	for {
+		ask, seq := s.next(o)
+		if len(ask) == 0 {
+			select {
+			case <-o.gone:
+				return
+			case <-o.kick:
+			case <-again.C:
+				pause = min(2*pause, mostPause)
+				s.retry(o)
+			}
+			continue
+		}
+		o.conn.SetWriteDeadline(time.Now().Add(lost)) //nolint:errcheck // the write fails, too
+		if err := (&message{Seq: seq, Set: ask}).write(o.conn); err != nil {
+			s.cut(o, err)
+			return
+		}
+		t := time.NewTimer(lost)
+		var err error
+		select {
+		case <-o.gone:
+			t.Stop()
+			return
+		case <-t.C:
+			s.cut(o, fmt.Errorf("owners: no answer within %v", lost))
+			return
+		case err = <-o.done:
+			t.Stop()
+		}
+		switch failures := s.settle(o, ask, seq, err); {
+		case failures == 0:
+			pause = firstPause
+		case err != nil:
+			again.Reset(pause)
+		}
+	}
+}
+
+// cut ends a stream. Its reader does the rest.
+func (s *Server) cut(o *owner, err error) {
+	s.Log.Info("an owner of queue pairs is cut off", "err", err)
+	o.conn.Close() //nolint:errcheck // its reader sees it
+}
+
+// next begins a request for labels that are wanted; none: there is nothing to ask.
+// What failed together with others is asked for alone.
+func (s *Server) next(o *owner) (ask []pair, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, q := range o.todo {
+		if q.owner != o || !q.lacks() {
+			delete(o.todo, n)
+			continue
+		}
+		if q.alone && len(ask) > 0 {
+			continue
+		}
+		ask = append(ask, pair{Dst: n.Dst, Num: n.Num, Label: q.want})
+		if q.alone || len(ask) == showAtOnce {
+			break
+		}
+	}
+	if len(ask) == 0 {
+		return nil, 0
+	}
+	o.seq++
+	o.busy, o.began = true, time.Now()
+	for _, p := range ask {
+		q := o.todo[p.qp()]
+		delete(o.todo, p.qp())
+		q.has, q.asked = nil, o.seq // the old one, or the new
+	}
+	return ask, o.seq
+}
+
+// settle ends a request, and tells who waits. It returns how many queue pairs of
+// the owner could not be labelled.
+func (s *Server) settle(o *owner, ask []pair, seq uint64, err error) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range ask {
+		q := s.known[p.qp()]
+		if q == nil || q.owner != o {
+			continue
+		}
+		if q.asked != seq { // shown anew meanwhile
+			o.todo[p.qp()] = q
+			continue
+		}
+		if err == nil {
+			if q.has, q.alone = p.Label, false; q.lacks() {
+				o.todo[p.qp()] = q
+			}
+			continue
+		}
+		if q.alone = true; len(ask) > 1 || q.want == nil || *q.want != *p.Label {
+			o.todo[p.qp()] = q
+			continue
+		}
+		q.err = fmt.Errorf("owners: the queue pairs' owner: %w", err)
+		o.failed[p.qp()] = q
+	}
+	s.tell()
+	return len(o.failed)
+}
+
+// retry has what failed asked for again.
+func (s *Server) retry(o *owner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, q := range o.failed {
+		o.todo[n] = q
+	}
+	clear(o.failed)
+}
+
+// tell wakes those who wait for labels. The lock is held.
+func (s *Server) tell() {
+	close(s.settled)
+	s.settled = make(chan struct{})
+}
+
+// wait returns when queue pairs have the labels that they were to get, or are not
+// to get them any more, or could not get them, or patience is over. With an owner
+// that owes an answer for longer it has none.
+func (s *Server) wait(as []labeller.Assignment) error {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	for {
+		s.mu.Lock()
+		settled := s.settled
+		var errs []error
+		waits, late := false, false
+		for _, a := range as {
+			q := s.known[a.QP]
+			switch {
+			case q == nil, q.owner == nil, q.want == nil, *q.want != a.Label, q.has != nil && *q.has == a.Label:
+			case q.err != nil:
+				errs = append(errs, q.err)
+			case q.owner.busy && time.Since(q.owner.began) >= patience:
+				late = true
+			default:
+				waits = true
+			}
+		}
+		s.mu.Unlock()
+		if late {
+			errs = append(errs, errLate)
+		}
+		if !waits {
+			return errors.Join(errs...)
+		}
+		select {
+		case <-settled:
+		case <-t.C:
+			return errors.Join(append(errs, errLate)...)
+		}
+	}
+}
