@@ -169,6 +169,7 @@ func TestHostagentInput(t *testing.T) {
 		{"--fabric=FILE --host=tor0 --interface=a", "is a switch"},
 		{"--fabric=FILE --host=h0 --labeller=magic", "write soft, tagger or verbs"},
 		{"--fabric=FILE --host=h0 --labeller=verbs", "takes --owners"},
+		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x --ipv6-flow-label", "none of --interface"},
 		{"--fabric=FILE --host=h0 --labeller=tagger", "takes --interface"},
 		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x", "is not unix:PATH"},
 		{"--fabric=FILE --host=h0 --interface=a --admin=0.0.0.0:1", "not on the loopback"},

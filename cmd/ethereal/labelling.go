@@ -79,22 +79,6 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", errRun, err), served.close())
 	}
-	s.log.Info("labelling", "labeller", l.labeller, "interfaces", l.interfaces, "taken over", len(a.Adopted()))
-	admin, err := listen("--admin", l.admin, s.files)
-	if err != nil {
-		return errors.Join(err, served.close())
-	}
-	quenches, err := l.hear(s)
-	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errRun, err), served.close(), closeListener(admin))
-	}
-	for _, conn := range quenches {
-		g.Go(func() error { return hearQuenches(ctx, conn, a, s.log) })
-		g.Go(func() error { <-ctx.Done(); return conn.Close() })
-	}
-	served.start(ctx, g, a)
-	s.answerCabling(ctx, g)
-	g.Go(func() error { return a.Run(ctx) })
 	words := make(chan *statepb.Update, 1)
 	view := s.known()
 	w, err := daemon.NewWatcher(daemon.WatchConfig{
@@ -114,8 +98,24 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		},
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, served.close())
 	}
+	s.log.Info("labelling", "labeller", l.labeller, "interfaces", l.interfaces, "taken over", len(a.Adopted()))
+	admin, err := listen("--admin", l.admin, s.files)
+	if err != nil {
+		return errors.Join(err, served.close())
+	}
+	quenches, err := l.hear(s)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", errRun, err), served.close(), closeListener(admin))
+	}
+	for _, conn := range quenches {
+		g.Go(func() error { return hearQuenches(ctx, conn, a, s.log) })
+		g.Go(func() error { <-ctx.Done(); return conn.Close() })
+	}
+	served.start(ctx, g, a)
+	s.answerCabling(ctx, g)
+	g.Go(func() error { return a.Run(ctx) })
 	g.Go(func() error { return w.Run(ctx) })
 	g.Go(func() error { return l.remember(ctx, s, a, words) })
 	g.Go(func() error {
@@ -186,8 +186,8 @@ func (v served) start(ctx context.Context, g *errgroup.Group, a *adopt.Agent) {
 func (l *labellingFlags) open(cfg *adopt.Config, log *slog.Logger) (v served, err error) {
 	switch l.labeller {
 	case labelVerbs:
-		if l.owners == "" || len(l.interfaces) > 0 || l.pinDir != "" || l.remove {
-			return v, fmt.Errorf("--labeller %s takes --owners, where queue pairs' owners join, and no interfaces", labelVerbs)
+		if l.owners == "" || len(l.interfaces) > 0 || l.pinDir != "" || l.remove || l.ipv6FlowLabel {
+			return v, fmt.Errorf("--labeller %s takes --owners, where queue pairs' owners join, and none of --interface, --pin-dir, --remove, --ipv6-flow-label", labelVerbs)
 		}
 		if v.lis, err = listenUnix("--owners", l.owners); err != nil {
 			return v, err

@@ -265,6 +265,41 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// half does what it is told, and says that it did not.
+type half struct {
+	*labeller.Inline
+	err error
+}
+
+func (h *half) Set(as ...labeller.Assignment) error { return errors.Join(h.Inline.Set(as...), h.err) }
+
+// TestSetInDoubt: a queue pair whose label may have changed is labelled anew, with
+// the one that it had, too.
+func TestSetInDoubt(t *testing.T) {
+	f := fatTree(t)
+	h := &half{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lent{qp: labeller.QP{Dst: f.HostAddr4(15), Num: 1}}
+	if err := a.label(l, 1); err != nil {
+		t.Fatal(err)
+	}
+	h.err = errors.New("in doubt")
+	if err := a.label(l, 2); !errors.Is(err, h.err) {
+		t.Errorf("label 2: %v", err)
+	}
+	h.err = nil
+	if err := a.label(l, 1); err != nil {
+		t.Error(err)
+	}
+	as, err := h.Assignments()
+	if err != nil || len(as) != 1 || as[0].Label != 1 {
+		t.Errorf("%v, %v; want label 1", as, err)
+	}
+}
+
 // TestWithdraw takes a queue pair back while a piece is on it.
 func TestWithdraw(t *testing.T) {
 	f := fatTree(t)

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -139,7 +140,7 @@ func (a *Agent) again() error {
 	for l := range a.behind {
 		errs = append(errs, a.label(l, l.want))
 	}
-	for h := range a.held {
+	for _, h := range slices.Sorted(maps.Keys(a.held)) { // place changes it
 		errs = append(errs, a.place(h))
 	}
 	return errors.Join(errs...)
@@ -184,6 +185,7 @@ func (a *Agent) moved(e *entry, f hostagent.Flip) {
 // waited for that are told.
 func (a *Agent) label(l *lent, to fabric.Label) error {
 	if !l.known || l.label != to {
+		l.known = false // after an error it may have either
 		if err := a.labels.Set(labeller.Assignment{QP: l.qp, Label: to}); err != nil {
 			return fmt.Errorf("batch: %w", err)
 		}

@@ -105,6 +105,9 @@ func open(c config) (*agent, error) {
 // transport returns what to connect to controllers with.
 func (c *config) transport() (credentials.TransportCredentials, error) {
 	if c.ca == "" {
+		if c.cert != "" || c.key != "" || c.name != "" {
+			return nil, errors.New("tls_cert, tls_key and tls_server_name take tls_ca: without it there is no TLS")
+		}
 		return insecure.NewCredentials(), nil
 	}
 	pem, err := os.ReadFile(c.ca)
@@ -115,7 +118,7 @@ func (c *config) transport() (credentials.TransportCredentials, error) {
 	if !t.RootCAs.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s holds no PEM certificate", c.ca)
 	}
-	if c.cert != "" {
+	if c.cert != "" || c.key != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
 			return nil, err

@@ -43,7 +43,7 @@ typedef struct {
 	uint32_t host;           /* this host's rank in it */
 	uint64_t seed;           /* of random choices */
 	const char *controllers; /* HOST:PORT or unix:PATH, separated by commas; NULL: none */
-	const char *tls_ca, *tls_cert, *tls_key; /* PEM files for controllers; NULL: no TLS */
+	const char *tls_ca, *tls_cert, *tls_key; /* PEM files for controllers; tls_ca NULL: no TLS, and none of the others */
 	const char *tls_server_name;             /* NULL: the address */
 	/* Labels a queue pair from its next packet on; returns 0 or an errno. An RNIC's:
 	 * mlx5dv_modify_qp_udp_sport(qp, ethereal_source_port(label)). NULL: the caller
