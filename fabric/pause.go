@@ -1,5 +1,7 @@
 package fabric
 
+import "slices"
+
 // PauseCycle returns directed links that could wait for each other for ever if a
 // full buffer made switches pause those who send to them: a cycle in which each
 // link's packets go on by the next. nil: there is none, so lossless forwarding by
@@ -59,10 +61,8 @@ func cycleOf(next map[Hop][]Hop) []Hop {
 		}
 		state[h] = open
 		way = append(way, h)
-		for _, n := range next[h] {
-			if visit(n) {
-				return true
-			}
+		if slices.ContainsFunc(next[h], visit) {
+			return true
 		}
 		way = way[:len(way)-1]
 		state[h] = done

@@ -52,7 +52,7 @@ verbs   the queue pairs of an RNIC, whose owners join at --owners and label them
 			return flags.run(c.Context(), c.ErrOrStderr())
 		},
 	}
-	flags.labellingFlags.register(c)
+	flags.register(c)
 	f := c.Flags()
 	f.StringVar(&flags.labeller, "labeller", labelSoft, "label what: `WHAT` is soft, tagger or verbs")
 	f.StringVar(&flags.owners, "owners", "", "with --labeller verbs: queue pairs' owners join at `unix:PATH`")

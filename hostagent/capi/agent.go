@@ -93,7 +93,7 @@ func open(c config) (*agent, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.end = cancel
-	a.done.Go(func() { a.Agent.Run(ctx) }) //nolint:errcheck // it is ctx's
+	a.done.Go(func() { a.Run(ctx) }) //nolint:errcheck // it is ctx's
 	a.done.Go(func() {
 		if err := w.Run(ctx); !errors.Is(err, context.Canceled) {
 			a.fail(err)

@@ -31,7 +31,7 @@ func Summary(w io.Writer, outcomes []*Outcome) error {
 		cells := []string{"-", "-", "-", "-", "-", "-"}
 		if o.Result != nil {
 			cells = []string{
-				slowdown(o.Result), count(o.Record, "gnmi"), count(o.Record, "write"), strconv.Itoa(int(o.Result.Flips)),
+				slowdown(o.Result), count(o.Record, "gnmi"), count(o.Record, "write"), strconv.Itoa(o.Result.Flips),
 				strconv.FormatInt(o.Result.Timeouts, 10), strconv.FormatInt(o.Result.Retransmissions, 10),
 			}
 		}
