@@ -16,8 +16,15 @@ type Losses struct {
 	links map[string][]link.Link // by name of the fabric's link
 }
 
+// leastLoss is the smallest share that the program can tell from none.
+const leastLoss = 1.0 / 65536
+
 // Set makes the interfaces, of the calling thread's network namespace, lose a share of what they send; 0 ends that.
+// If it cannot have all of them do so, none does.
 func (g *Losses) Set(name string, interfaces []string, loss float64) (err error) {
+	if loss != 0 && !(loss >= leastLoss && loss <= 1) {
+		return fmt.Errorf("gray: loss %v of %s is outside 1/65536 to 1", loss, name)
+	}
 	if err := g.Heal(name); err != nil || loss == 0 {
 		return err
 	}
@@ -41,7 +48,7 @@ func (g *Losses) Set(name string, interfaces []string, loss float64) (err error)
 	for _, i := range interfaces {
 		dev, err := net.InterfaceByName(i)
 		if err != nil {
-			return fmt.Errorf("gray: %s: %w", i, err)
+			return errors.Join(fmt.Errorf("gray: %s: %w", i, err), g.Heal(name))
 		}
 		l, err := link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: program, Attach: ebpf.AttachTCXEgress})
 		if err != nil {

@@ -28,8 +28,8 @@
 // port, in cells of [Config.Cell] bytes rounded up, without the packet itself:
 // before it joined, and after it left.
 //
-// With [PFC] the data class is lossless: no packet of it is refused, and a switch
-// pauses who sends it more than it has room for.
+// With [PFC] the data class is lossless, as far as control leaves it the buffer: a
+// switch pauses who sends it more than it has room for.
 //
 // A cut direction is a black hole: what is in it at that moment is lost, and
 // so is everything sent into it until it is restored. Nobody is told: detection

@@ -10,9 +10,10 @@ import (
 // PFC is priority flow control (IEEE 802.1Qbb) of the data class. A switch
 // counts, for each port that packets came in by, the bytes of theirs that wait in
 // its buffer. Above a threshold it sends the link's other end a pause frame, and
-// what is then still on its way goes into the port's head-room, which nothing
-// else may take. So no packet of the data class is refused. Other classes are
-// not paused.
+// what is then still on its way goes into the port's head-room, which paused ports
+// leave to one another. So no packet of the data class that came by a link is
+// refused, unless other classes, or packets that switches make, take the room
+// first: they are not paused, and admitted by the whole buffer's dynamic threshold.
 //
 // Pause holds until the frame that ends it, as if it were refreshed in time. A
 // cut of the direction those frames take ends it, as it would run out: what waits

@@ -1,8 +1,6 @@
 package virtual
 
 import (
-	"math"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/scheme"
@@ -18,20 +16,21 @@ func (w *world) cores() int {
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
 	case scheme.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
-		w.run.Scenario.Control.PushDelay < shortestDelay(w.f): // an agent's report would come too soon
+		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
 	default:
 		return w.obs.Cores
 	}
 	return 1
 }
 
-// shortestDelay returns the least propagation of all links.
-func shortestDelay(f *fabric.Fabric) fabric.Time {
-	least := fabric.Time(math.MaxInt64)
+// longestDelay returns the most propagation of all links: no window of regions side
+// by side is longer, whichever links are between them.
+func longestDelay(f *fabric.Fabric) fabric.Time {
+	most := fabric.Time(0)
 	for i := range f.Links() {
-		least = min(least, f.Link(fabric.LinkID(i)).Delay)
+		most = max(most, f.Link(fabric.LinkID(i)).Delay)
 	}
-	return least
+	return most
 }
 
 // mayFinish reports whether the collective might be finished by a time. It is

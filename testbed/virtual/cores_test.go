@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/netsim"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -70,5 +71,34 @@ func TestCoresAgree(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCoresSoonReports: agents' reports that come sooner than a window is long keep
+// a run on one core, though the hosts' links are shorter still.
+func TestCoresSoonReports(t *testing.T) {
+	s := scenario.Default()
+	s.Name = "soon"
+	s.Fabric = fabric.Spec{
+		Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2,
+		HostLink:  fabric.LinkSpec{Rate: 400 * fabric.Gbps, Delay: 100 * fabric.Nanosecond},
+		ToRUplink: fabric.LinkSpec{Rate: 400 * fabric.Gbps, Delay: 500 * fabric.Nanosecond},
+	}
+	s.Control.PushDelay = 200 * fabric.Nanosecond
+	s.Schemes = []scenario.Scheme{{Name: "ethereal", Params: map[string]string{"suspicion": "on"}}}
+	s.Collectives = []scenario.Collective{{Kind: "all-to-all", Bytes: 400e3}}
+	s.Failures = []scenario.Failure{{
+		Name: "black hole", Notifiers: []scenario.Notifier{scenario.NotifyTimeout},
+		Events: []scenario.Event{{At: fabric.Microsecond, Link: "tor0-spine0", Action: scenario.Cut}},
+	}}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := newLab(t)
+	want, _, _ := onCores(t, lab, runs[0], 1)
+	got, _, _ := onCores(t, lab, runs[0], 2)
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+		t.Errorf("(-one, +several):\n%s", d)
 	}
 }
