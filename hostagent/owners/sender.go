@@ -3,6 +3,7 @@ package owners
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"time"
 
@@ -188,9 +189,7 @@ func (s *Server) settle(o *owner, ask []pair, seq uint64, err error) int {
 func (s *Server) retry(o *owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n, q := range o.failed {
-		o.todo[n] = q
-	}
+	maps.Copy(o.todo, o.failed)
 	clear(o.failed)
 }
 
