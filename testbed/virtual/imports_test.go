@@ -18,6 +18,7 @@ func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
 		"fabric":        {"fabric/statepb"},
+		"fabric/lldp":   {"fabric"},
 		"p4src":         {},
 		"hostagent":     {"fabric", "hostagent"},
 		"controller":    {"fabric", "controller", "p4src"},
