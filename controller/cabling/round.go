@@ -111,7 +111,10 @@ func (r *Round) Conduct(ctx context.Context, wait time.Duration, senders map[fab
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for id, send := range senders {
-			if failed[id] != nil {
+			mu.Lock()
+			gone := failed[id] != nil
+			mu.Unlock()
+			if gone {
 				continue
 			}
 			wg.Go(func() {

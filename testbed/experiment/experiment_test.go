@@ -184,7 +184,7 @@ expect: [{that: finished, is: true}]
 	for world, want := range map[string][]fabric.Rate{
 		experiment.Virtual: {100 * fabric.Gbps, 400 * fabric.Gbps},
 		experiment.Live:    {1250 * fabric.Kbps, 0},
-		experiment.Mininet: {500 * fabric.Kbps, 0},
+		experiment.Mininet: {125 * fabric.Kbps, 0},
 	} {
 		var got []fabric.Rate
 		for _, s := range e.In(world).Steps {
