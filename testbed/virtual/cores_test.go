@@ -39,7 +39,7 @@ func TestCoresAgree(t *testing.T) {
 	lab := newLab(t)
 	files := []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"}
 	if testing.Short() {
-		files = []string{"ring-restore", "lossless"} // with the race detector each takes ten times as long
+		files = []string{"ring-restore"} // with the race detector each takes ten times as long
 	}
 	for _, file := range files {
 		s, err := scenario.Load("../scenarios/" + file + ".yaml")

@@ -26,13 +26,17 @@ func servedRun(t *testing.T, s scenario.Servers, c scenario.Collective, schemeNa
 // carry nothing when rails are joined inside servers.
 func TestServers(t *testing.T) {
 	lab := newLab(t)
-	for _, s := range []scenario.Servers{
+	all := []scenario.Servers{
 		{GPUs: 4}, {GPUs: 2},
 		{GPUs: 4, Wiring: scenario.Rail},
 		{GPUs: 4, Wiring: scenario.Rail, CrossRail: scenario.ByServer},
 		{GPUs: 4, Wiring: scenario.Rail, CrossRail: scenario.ByServer, Internal: fabric.LinkSpec{Rate: 50 * fabric.Gbps, Delay: fabric.Microsecond}},
 		{GPUs: 2, Wiring: scenario.Rail, CrossRail: scenario.ByServer},
-	} {
+	}
+	if testing.Short() {
+		all = all[4:5]
+	}
+	for _, s := range all {
 		for _, c := range []scenario.Collective{
 			{Kind: "all-to-all", Bytes: 1e6},
 			{Kind: "all-reduce", Algorithm: "ring", Bytes: 1e6},
