@@ -8,7 +8,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-func TestResume(t *testing.T) {
+// restarted returns a core that has forgotten all, and the link of its label 1.
+func restarted(t *testing.T) (*Core, fabric.LinkID) {
+	t.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -17,10 +19,15 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := f.LinkByName("agg0-core1") // label 1
+	link, err := f.LinkByName("agg0-core1")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, link
+}
+
+func TestResume(t *testing.T) {
+	c, link := restarted(t)
 	a, err := c.Resume(0, Flow{Dst: 15, Bytes: 10}, 1, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -63,18 +70,7 @@ func TestResume(t *testing.T) {
 // TestResumeMoved takes over a queue pair that is not at home: it stays where it
 // is, and returns with the link.
 func TestResumeMoved(t *testing.T) {
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := New(Config{Fabric: f, Host: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	link, err := f.LinkByName("agg0-core1") // label 1
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, link := restarted(t)
 	word := func(epoch uint64) *statepb.Update {
 		return &statepb.Update{Epoch: epoch, Links: []*statepb.LinkState{{Link: uint32(link), Epoch: epoch, Up: epoch%2 == 0}}}
 	}
