@@ -107,7 +107,9 @@ func checkCabling(t *testing.T, binary string) {
 	}
 	p.until(time.Minute, "all links are confirmed", func() error { return healthy("--targets="+targets, "--push") })
 	p.startController(0, targets)
-	p.until(time.Minute, "all links are confirmed through a controller", func() error { return healthy("--controller=" + adminAddr(0)) })
+	p.until(time.Minute, "all links are confirmed through a controller", func() error {
+		return healthy("--controller="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
+	})
 	if code, _, text := p.topoCheck("--targets="+targets, "--wait=1s"); code != exitRun || !strings.Contains(text, "another controller is primary") {
 		t.Errorf("beside a controller: exit code %d: %s", code, text)
 	}

@@ -53,6 +53,7 @@ type preflightFlags struct {
 	switches    switchesFlags
 	checks      checkFlags
 	controllers []string
+	tokenFile   string
 	frame       int
 	push        bool
 	wait        time.Duration
@@ -69,7 +70,7 @@ fabric's tables fit, that ports are there and up, who is primary, clocks, certif
 Every line is green, yellow, red, or unseen, and says what to do unless it is green. No table is written. What a host can do
 is checked there, by ethereal preflight host.`,
 		Example: `  ethereal preflight --fabric fabric.yaml --targets targets.yaml
-  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --frame 4200 --json`,
+  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --admin-token-file token --frame 4200 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -77,6 +78,7 @@ is checked there, by ethereal preflight host.`,
 	flags.switches.register(c)
 	flags.checks.register(c)
 	f.StringArrayVar(&flags.controllers, "controller", nil, "a controller that runs: the `ADDR` of its --admin, HOST:PORT or unix:PATH; may be given again")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "with --controller, `FILE` with the controllers' token: without it they check no cables")
 	f.IntVar(&flags.frame, "frame", 0, "every cable must carry frames of so many `BYTES`; 0: not tried")
 	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another, or none, to check cables before there is a controller")
 	f.DurationVar(&flags.wait, "wait", 3*time.Second, "for frames of the cabling check at most")
@@ -103,8 +105,12 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.switches.targets, err)
 	}
+	token, err := readToken(p.tokenFile)
+	if err != nil {
+		return err
+	}
 	lines, err := preflight.Run(ctx, preflight.Config{
-		Daemon: cfg, Controllers: p.controllers, Agents: agents, TLS: files.clientConfig(p.switches.tls.name), Authorities: files.authorities,
+		Daemon: cfg, Controllers: p.controllers, Token: token, Agents: agents, TLS: files.clientConfig(p.switches.tls.name), Authorities: files.authorities,
 		Frame: p.frame, Push: p.push, Wait: p.wait,
 	})
 	if err != nil {

@@ -125,7 +125,7 @@ func TestPreflight(t *testing.T) {
 		}
 		return err
 	})
-	inOrder("--controller=" + adminAddr(0))
+	inOrder("--controller="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
 	p.kill("controller0")
 	inOrder()
 

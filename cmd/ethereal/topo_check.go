@@ -46,7 +46,7 @@ func newTopoCheckCommand() *cobra.Command {
 		Long: `Has every switch send an LLDP frame out of every port of the fabric, and compares who hears whom with the fabric: what is
 as planned, what leads elsewhere, which plugs to move. A switch sends for its primary controller only: where one is running,
 ask it with --controller; where none is, --targets names the switches. No table is written.`,
-		Example: `  ethereal topo check --fabric fabric.yaml --controller 127.0.0.1:9560
+		Example: `  ethereal topo check --fabric fabric.yaml --controller 127.0.0.1:9560 --admin-token-file token
   ethereal topo check --fabric fabric.yaml --targets targets.yaml --push --format dot | dot -Tsvg > cables.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -58,6 +58,7 @@ ask it with --controller; where none is, --targets names the switches. No table 
 	// One of --targets and --controller is enough.
 	delete(f.Lookup("targets").Annotations, cobra.BashCompOneRequiredFlag)
 	f.StringVar(&flags.admin.addr, "controller", "127.0.0.1:9560", "ask the controller whose --admin is at `ADDR`, HOST:PORT or unix:PATH")
+	f.StringVar(&flags.admin.tokenFile, "admin-token-file", "", "with --controller, `FILE` with its token")
 	f.StringVar(&flags.format, "format", "text", "`FORMAT`: "+strings.Join(topoCheckFormats, ", "))
 	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "for frames at most; 35s hears hosts whose LLDP agent is not ours")
 	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of so many `BYTES`, to find ports whose MTU is too small")
@@ -100,7 +101,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, error) {
 	if ask {
 		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tls.ca, t.switches.tls.cert, t.switches.tls.key
-		body, err := t.admin.call(ctx, http.MethodGet, "/cabling", url.Values{"wait": {t.opts.Wait.String()}, "frame": {strconv.Itoa(t.opts.Frame)}})
+		body, err := t.admin.call(ctx, http.MethodPost, "/cabling", url.Values{"wait": {t.opts.Wait.String()}, "frame": {strconv.Itoa(t.opts.Frame)}})
 		if err != nil {
 			return nil, err
 		}

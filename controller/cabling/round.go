@@ -21,6 +21,7 @@ type Round struct {
 
 	mu        sync.Mutex
 	heard     map[Heard]bool
+	astray    map[Place]int // how many of those heard there are not as planned
 	strangers map[Stranger]bool
 	missing   map[Heard]bool // of those that a healthy fabric hears
 	complete  chan struct{}  // closed when none is missing
@@ -33,7 +34,7 @@ const MaxFrame = 9600
 // least. Nobody else's are believed to be of it.
 func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
-		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Heard]bool{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
+		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Heard]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
@@ -66,16 +67,26 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 		return
 	}
 	h := Heard{At: at, From: At(from)}
-	r.heard[h] = true
-	if r.missing[h] {
+	switch {
+	case r.heard[h]:
+	case r.missing[h]:
+		r.heard[h] = true
 		if delete(r.missing, h); len(r.missing) == 0 {
 			close(r.complete)
 		}
+	case r.astray[at] < maxAstray:
+		r.heard[h] = true
+		r.astray[at]++
 	}
 }
 
-// maxStrangers bounds what is remembered of frames that anybody may forge.
-const maxStrangers = 4096
+// Bounds on what is remembered of frames that anybody may forge who hears one. What
+// is as planned is always remembered, and what is not by place: one port at which a
+// host makes them up leaves the others' evidence as it is.
+const (
+	maxStrangers = 4096
+	maxAstray    = 16 // at one place; a cable has one other end
+)
 
 // Evidence returns what was heard so far.
 func (r *Round) Evidence() Evidence {

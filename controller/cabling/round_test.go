@@ -3,6 +3,7 @@ package cabling
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,5 +89,39 @@ func TestTokens(t *testing.T) {
 	r.In(tor, p4rt.PacketIn{Port: 1, Frame: frame[:20]})
 	if ev := r.Evidence(); len(ev.Heard)+len(ev.Strangers) > 0 {
 		t.Errorf("%+v", ev)
+	}
+}
+
+// TestForgedFrames: a host that makes up senders takes the memory of its own port
+// only, and what is as planned is heard there all the same.
+func TestForgedFrames(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := lldp.Token{1}
+	r := NewRound(f, token, 0)
+	tor, err := f.NodeByName("tor0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hear := func(from fabric.End) {
+		frame, err := lldp.Append(nil, f, from, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.In(tor, p4rt.PacketIn{Port: 1, Frame: frame})
+	}
+	for i := range f.Switches() {
+		id := fabric.NodeID(f.Hosts() + i)
+		for p := 1; p <= f.Node(id).Ports(); p++ {
+			hear(fabric.End{Node: id, Port: fabric.PortNo(p)})
+		}
+	}
+	hear(fabric.End{Node: 0, Port: 1})
+	ev := r.Evidence()
+	planned := Heard{At: Place{Node: tor, Port: 1}, From: Place{Node: 0, Port: 1}}
+	if len(ev.Heard) != maxAstray+1 || !slices.Contains(ev.Heard, planned) {
+		t.Errorf("%d heard: %v", len(ev.Heard), ev.Heard)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // cables is a daemon's check of its cables.
 type cables struct {
-	one   sync.Mutex // check at a time
+	one   sync.Mutex // held by the check that is under way
 	round atomic.Pointer[cabling.Round]
 }
 
@@ -42,12 +42,17 @@ func newRound(f *fabric.Fabric, frame int) *cabling.Round {
 	return cabling.NewRound(f, token, frame)
 }
 
+// ErrChecking is returned while another check of the cables is under way.
+var ErrChecking = errors.New("daemon: the cables are being checked already: ask again when that is done")
+
 // Cabling compares the cables with the fabric, over the sessions that the daemon
 // has, with frames of so many bytes at least; it takes so long at most, and less
 // when all is well. Only a primary can: of several controllers ask the one that is.
-// One check runs at a time.
+// One check runs at a time; others get [ErrChecking].
 func (d *Daemon) Cabling(ctx context.Context, wait time.Duration, frame int) (*cabling.Report, error) {
-	d.cables.one.Lock()
+	if !d.cables.one.TryLock() {
+		return nil, ErrChecking
+	}
 	defer d.cables.one.Unlock()
 	s, err := d.Status(ctx)
 	if err != nil {
@@ -98,11 +103,14 @@ func (d *Daemon) serveCabling(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	report, err := d.Cabling(r.Context(), wait, frame)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrChecking):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+	default:
+		answer(w, report)
 	}
-	answer(w, report)
 }
 
 // defaultCablingWait is long enough for frames that are repeated every 250 ms on a

@@ -13,11 +13,11 @@ import (
 //	GET  /readyz   settled, and every switch in hand
 //	GET  /status   Status as JSON
 //	GET  /metrics  for Prometheus
-//	GET  /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
+//	POST /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
 //	POST /drain    name=LINK|SWITCH [undo=true] [force=true]: see Daemon.Drain
 //
-// Without [Config.Token] nothing can be changed; with one, changes need the header
-// "Authorization: Bearer TOKEN".
+// What acts on the fabric, POST, needs the header "Authorization: Bearer TOKEN" with
+// [Config.Token]; without one nobody may.
 func (d *Daemon) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -44,13 +44,18 @@ func (d *Daemon) Handler() http.Handler {
 		answer(w, s)
 	})
 	mux.Handle("GET /metrics", d.metricsHandler())
-	mux.HandleFunc("GET /cabling", d.serveCabling)
-	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
-		if !d.authorized(r.Header.Get("Authorization")) {
-			http.Error(w, "changes need the controller's token", http.StatusForbidden)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
+	act := func(path string, do http.HandlerFunc) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			if !d.authorized(r.Header.Get("Authorization")) {
+				http.Error(w, "this needs the controller's token (--admin-token-file)", http.StatusForbidden)
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
+			do(w, r)
+		})
+	}
+	act("/cabling", d.serveCabling)
+	act("/drain", func(w http.ResponseWriter, r *http.Request) {
 		links, err := d.Drain(r.Context(), r.FormValue("name"), r.FormValue("undo") == "true", r.FormValue("force") == "true")
 		switch {
 		case errors.Is(err, ErrSevers):

@@ -93,11 +93,21 @@ func TestHandler(t *testing.T) {
 			{drain, "secret", http.StatusOK},
 			{"/drain?name=tor0-agg1", "secret", http.StatusConflict},
 			{drain + "&undo=true", "secret", http.StatusOK},
+			{"/cabling?wait=1s", "", http.StatusForbidden}, {"/cabling?wait=1h", "secret", http.StatusBadRequest},
+			{"/cabling?wait=1s&frame=-1", "secret", http.StatusBadRequest}, {"/cabling?wait=1s", "secret", http.StatusOK},
 		} {
 			if code, body := do("POST", tt.path, tt.token); code != tt.want {
 				t.Errorf("POST %s: %d %s, want %d", tt.path, code, body, tt.want)
 			}
 		}
+		if code, _ := do("GET", "/cabling?wait=1s", "secret"); code != http.StatusMethodNotAllowed {
+			t.Errorf("GET /cabling: %d", code)
+		}
+		r.cables.one.Lock()
+		if code, body := do("POST", "/cabling?wait=1s", "secret"); code != http.StatusConflict || !strings.Contains(body, "being checked already") {
+			t.Errorf("a second check: %d %s", code, body)
+		}
+		r.cables.one.Unlock()
 		r.cfg.Token = ""
 		for _, token := range []string{"", "secret"} {
 			if code, _ := do("POST", drain, token); code != http.StatusForbidden {

@@ -21,6 +21,10 @@ func (c *checker) cables(ctx context.Context, leader *string) error {
 		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "no controller is primary of any switch", "see the lines above; then ethereal topo check")
 		return nil
 	}
+	if leader != nil && c.Token == "" {
+		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "a controller checks cables for those who know its token", "give --admin-token-file")
+		return nil
+	}
 	r, err := c.checkCables(ctx, leader, 0)
 	if ctx.Err() != nil {
 		return ctx.Err()

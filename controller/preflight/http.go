@@ -21,7 +21,11 @@ import (
 const maxAnswer = 64 << 20
 
 // get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.
-func (c *checker) get(ctx context.Context, addr, path string, query url.Values, timeout time.Duration, into any) error {
+func (c *checker) get(ctx context.Context, addr, path string, timeout time.Duration, into any) error {
+	return c.ask(ctx, http.MethodGet, addr, path, nil, timeout, into)
+}
+
+func (c *checker) ask(ctx context.Context, method, addr, path string, query url.Values, timeout time.Duration, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	u := url.URL{Scheme: "http", Host: addr, Path: path, RawQuery: query.Encode()}
@@ -36,9 +40,12 @@ func (c *checker) get(ctx context.Context, addr, path string, query url.Values, 
 	if c.TLS != nil {
 		u.Scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return err
+	}
+	if method != http.MethodGet {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	r, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
@@ -74,7 +81,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			}
 			Agents []struct{ Behind uint64 }
 		}
-		if err := c.get(ctx, addr, "/status", nil, limit, &s); err != nil {
+		if err := c.get(ctx, addr, "/status", limit, &s); err != nil {
 			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--controller, which is its --admin"))
 			continue
 		}
@@ -114,7 +121,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 			Open bool
 		}
 	}
-	if err := c.get(ctx, addr, "/status", nil, limit, &s); err != nil {
+	if err := c.get(ctx, addr, "/status", limit, &s); err != nil {
 		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal hostagent --admin)", "hosts in the targets file"))
 		return
 	}
@@ -142,5 +149,5 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
 	r := new(cabling.Report)
 	query.Set("wait", wait.String())
-	return r, c.get(ctx, addr, "/cabling", query, wait+limit, r)
+	return r, c.ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r)
 }

@@ -21,6 +21,8 @@ type Config struct {
 	// Controllers are the admin addresses of controllers that run already. None:
 	// the switches are asked directly.
 	Controllers []string
+	// Token is the controllers', which have cables checked for nobody else.
+	Token string
 	// Agents are the hosts' admin addresses. A host without one is unseen.
 	Agents map[fabric.NodeID]string
 	// TLS is what connections are made with; nil: none. Authorities are those that

@@ -139,7 +139,7 @@ class Deployment:
 
     @property
     def token(self) -> str:
-        """The file with the token that drains need."""
+        """The file with the token that drains and cabling checks need."""
         return self.path("token")
 
     def path(self, name: str) -> str:
