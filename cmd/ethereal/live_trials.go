@@ -128,7 +128,7 @@ func (a *app) liveSoakCommand() *cobra.Command {
 	f.StringVar(&bytes, "bytes", "100MB", "`SIZE` of all messages")
 	f.StringVar(&message, "message", "1MB", "`SIZE` of a message, on average")
 	f.IntVar(&cfg.Failures, "failures", 10, "`N` failures of all kinds")
-	f.DurationVar(&cfg.RTO, "rto", 100*time.Millisecond, "retransmission timer")
+	f.DurationVar(&cfg.RTO, "rto", 400*time.Millisecond, "retransmission timer: longer than packets wait in queues of a slow fabric")
 	f.DurationVar(&cfg.Limit, "limit", 0, "begin nothing new after `TIME`, and say how far it came; 0: no limit")
 	f.BoolVar(&cfg.Send, "send", false, "by SEND instead of by RDMA WRITE")
 	f.IntVar(&cfg.AckEvery, "ack-every", 4, "`PACKETS` for one acknowledgement")

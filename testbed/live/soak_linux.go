@@ -15,6 +15,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 )
 
+// soakMark is from how many packets in a queue on a switch marks them.
+const soakMark = 8
+
 // SoakConfig sets up [Soak].
 type SoakConfig struct {
 	Fabric   *fabric.Fabric
@@ -54,8 +57,12 @@ type Soaked struct {
 // is cut off altogether has to wait, which proves nothing.
 func Soak(ctx context.Context, cfg SoakConfig) (*Soaked, error) {
 	f := cfg.Fabric
+	// Hosts choose their peers at random, so that several send to one: without marks
+	// queues would grow until packets take longer than the retransmission timer, and
+	// senders that go back repeat what is on its way.
+	mark := soakMark * fabric.Bytes(cfg.Payload+headroom)
 	b, err := NewBench(ctx, Config{Fabric: f, Dir: cfg.Dir, Payload: cfg.Payload, QueueDepth: 256}, Notifiers{
-		Quench: true, GNMI: true, HashSeed: uint32(cfg.Seed),
+		Quench: true, GNMI: true, HashSeed: uint32(cfg.Seed), KMin: mark, KMax: mark, PMax: 1,
 	})
 	if err != nil {
 		return nil, err

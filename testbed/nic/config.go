@@ -35,9 +35,10 @@ func ControlNames() []string { return controlNames[:] }
 const (
 	DefaultMTU          = 9000               // [ref] bytes of payload
 	DefaultRTO          = fabric.Millisecond // [ref]
-	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip
+	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip, at 400 Gb/s
 	DefaultMinRate      = 100 * fabric.Mbps
-	DefaultGainShift    = 4 // [ref] g = 1/16
+	slowest             = 100 // of these a line has: steps up to its rate
+	DefaultGainShift    = 4   // [ref] g = 1/16
 
 	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several
 	// round trips at 400 Gb/s.
@@ -96,9 +97,12 @@ type Config struct {
 	// taken for lost as those of balanced ones are.
 	Reordered bool
 
-	Control      Control
-	AdditiveRate fabric.Rate // DCTCP: per round trip without a mark; DCQCN: per step; 0: what the control's authors have
-	MinRate      fabric.Rate // 0: DefaultMinRate, or a tenth of a line rate that is lower
+	Control Control
+	// AdditiveRate is what DCTCP adds per round trip without a mark, DCQCN per step;
+	// 0: what the control's authors have, and DCTCP at most a hundredth of the line
+	// rate: on a slow line the authors' step would undo every cut at once.
+	AdditiveRate fabric.Rate
+	MinRate      fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
 	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
@@ -131,12 +135,6 @@ func (c Config) withDefaults() Config {
 	if c.AckEvery == 0 {
 		c.AckEvery = 1
 	}
-	if c.AdditiveRate == 0 {
-		c.AdditiveRate = DefaultAdditiveRate
-		if c.Control == DCQCN {
-			c.AdditiveRate = dcqcnAdditiveRate
-		}
-	}
 	if c.CNPInterval == 0 {
 		c.CNPInterval = DefaultCNPInterval
 	}
@@ -146,10 +144,14 @@ func (c Config) withDefaults() Config {
 	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
 		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
 	}
-	if c.MinRate == 0 {
-		if c.MinRate = DefaultMinRate; c.LineRate < DefaultMinRate {
-			c.MinRate = c.LineRate / 10
+	if c.AdditiveRate == 0 {
+		c.AdditiveRate = min(DefaultAdditiveRate, c.LineRate/slowest)
+		if c.Control == DCQCN {
+			c.AdditiveRate = dcqcnAdditiveRate
 		}
+	}
+	if c.MinRate == 0 {
+		c.MinRate = min(DefaultMinRate, c.LineRate/slowest)
 	}
 	if c.ReorderWindow == 0 {
 		c.ReorderWindow = DefaultReorderWindow

@@ -60,14 +60,22 @@ func (r *rate) acked(e *Endpoint, q *qp, packets, at int32, marked bool) {
 			}
 			r.acks, r.markers = 0, 0
 		}
-		r.roundEnd = q.sent
+		r.roundEnd = q.nextOut
 	}
 	if marked && at > r.cutEnd {
 		to = r.less(e)
-		r.cutEnd = q.sent
+		r.cutEnd = q.nextOut
 		e.stats.RateCuts++
 	}
 	r.set(e, to)
+}
+
+// wentBack says that the packets from next on are to be sent again. Their marks
+// tell of another round trip than the one whose packets were sent before: a QP
+// that had sent its whole message would otherwise never slow down again.
+func (r *rate) wentBack(next int32) {
+	r.roundEnd = min(r.roundEnd, next)
+	r.cutEnd = min(r.cutEnd, next)
 }
 
 // gap returns how long after a packet of that many bytes the next may follow.

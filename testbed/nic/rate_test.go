@@ -20,12 +20,12 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 		t.Fatal(err)
 	}
 	q := &qp{rate: newRate(e)}
-	q.sent = int32(packets)
+	q.nextOut = int32(packets)
 	var rates []int64
 	for r := range rounds {
 		for i := range packets {
 			q.unacked++
-			q.sent = q.unacked + int32(packets) - 1 // a round trip is this many packets
+			q.nextOut = q.unacked + int32(packets) - 1 // a round trip is this many packets
 			q.rate.acked(e, q, 1, q.unacked, marked(r, i))
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
@@ -55,6 +55,14 @@ func TestDCTCP(t *testing.T) {
 				t.Errorf("Gb/s after each round trip (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// On a slow line the steps are hundredths of its rate: a cut lasts.
+func TestSlowLine(t *testing.T) {
+	c := Config{Fabric: newWorld(t, 2, nil).f, LineRate: 30 * fabric.Mbps}.withDefaults()
+	if want := 300 * fabric.Kbps; c.AdditiveRate != want || c.MinRate != want {
+		t.Errorf("adds %v a round trip, sends at %v at least; want %v for both", c.AdditiveRate, c.MinRate, want)
 	}
 }
 

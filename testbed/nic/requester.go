@@ -100,6 +100,7 @@ func (q *qp) total() int32 { return q.data + q.nudges }
 // packets will show a gap by themselves, so nudges are not repeated.
 func (q *qp) goBack() {
 	q.nextOut = q.unacked
+	q.rate.wentBack(q.nextOut)
 	q.nudges = 0
 	if q.more != nil {
 		q.more.timing.packet = 0 // its ACK could be for either copy
