@@ -61,7 +61,7 @@ var onlyChip = map[string]string{
 }
 
 // inventory lists what of a program a controller sees: a line for each table, key,
-// action, parameter, action selector, counter and register. Sizes are left out:
+// action, parameter, action selector, counter, register and field of its packets. Sizes are left out:
 // they are a matter of the compilation.
 func inventory(info *p4config.P4Info) []string {
 	var lines []string
@@ -105,6 +105,11 @@ func inventory(info *p4config.P4Info) []string {
 	}
 	for _, r := range info.GetRegisters() {
 		add("register %s of %d bits: %d", name(r.GetPreamble()), r.GetTypeSpec().GetBitstring().GetBit().GetBitwidth(), r.GetSize())
+	}
+	for _, h := range info.GetControllerPacketMetadata() {
+		for _, m := range h.GetMetadata() {
+			add("%s: field %d %s, %d bits", name(h.GetPreamble()), m.GetId(), m.GetName(), m.GetBitwidth())
+		}
 	}
 	slices.Sort(lines)
 	return lines

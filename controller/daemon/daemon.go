@@ -72,8 +72,9 @@ type device struct {
 	pending  int        // writes under way
 	audit    time.Time  // when the tables are to be read back
 	verdict  Verdict
-	entries  int    // read back last
-	unfit    string // why the program cannot hold the tables
+	entries  int                    // read back last
+	portsUp  map[fabric.PortNo]bool // as heard last, where the data plane is told
+	unfit    string                 // why the program cannot hold the tables
 }
 
 // New returns a daemon, or what [Config.Validate] reports.

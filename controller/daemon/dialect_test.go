@@ -40,16 +40,40 @@ func TestChipDialect(t *testing.T) {
 			t.Errorf("epoch %d, links not up %+v", s.Epoch, s.NotUp)
 		}
 		l.check(r)
+		told := func(when string) {
+			t.Helper()
+			for name, s := range l.switches {
+				for p := 1; p <= l.f.Node(s.id).Ports(); p++ {
+					number, _ := l.ports[s.id].ID(fabric.PortNo(p))
+					want := byte(0)
+					if link, _ := l.f.LinkAt(s.id, fabric.PortNo(p)); l.carries(link) {
+						want = 1
+					}
+					s.mu.Lock()
+					if up, ok := s.told[uint16(number)]; !ok || up != want {
+						t.Errorf("%s: %s was told %v, %d of port %d, want %d", when, name, ok, up, p, want)
+					}
+					s.mu.Unlock()
+				}
+			}
+		}
+		told("at the start")
 		l.wrote()
 		l.link("tor2-agg3", false)
 		synctest.Wait()
 		if s := settle(r); len(s.NotUp) != 2 {
 			t.Errorf("links not up %+v", s.NotUp)
 		}
+		told("when a link went down")
 		l.check(r)
 		if n, _ := l.wrote(); n == 0 || n > 100 {
 			t.Errorf("%d updates for a link", n)
 		}
+		l.link("tor2-agg3", true)
+		synctest.Wait()
+		settle(r)
+		told("when it was back")
+		l.wrote()
 		r.stop()
 
 		// Another controller finds nothing to do.

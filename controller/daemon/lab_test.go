@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -76,6 +77,7 @@ type labSwitch struct {
 	epoch uint32 // of port events
 
 	writes, entries, pushes int                          // RPCs, updates, pipelines
+	told                    map[uint16]byte              // what packet-outs said of ports by number: 1 up, 0 down
 	fault                   func(*p4.WriteRequest) error // nil: none
 
 	srv     *grpc.Server                                // nil: down
@@ -184,7 +186,9 @@ func (s *labSwitch) up() {
 				s.mu.Unlock()
 			}
 			return next(ctx, req)
-		}))...)
+		}), grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, eventStream{stream, s})
+	}))...)
 	shell := switchd.NewServer(&s.mu, s.core, s.gn)
 	shell.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -193,6 +197,36 @@ func (s *labSwitch) up() {
 	s.lab.mu.Unlock()
 	s.done.Go(func() { shell.Run(ctx) })
 	s.done.Go(func() { srv.Serve(lis) })
+}
+
+// eventStream takes port-event packets out of what a controller sends, as a chip does.
+type eventStream struct {
+	grpc.ServerStream
+	s *labSwitch
+}
+
+func (e eventStream) RecvMsg(m any) error {
+	for {
+		if err := e.ServerStream.RecvMsg(m); err != nil {
+			return err
+		}
+		r, _ := m.(*p4.StreamMessageRequest)
+		md := r.GetPacket().GetMetadata()
+		if len(md) != 1 || string(md[0].GetValue()) != "\x01\xfc" { // 508
+			return nil
+		}
+		frame := r.GetPacket().GetPayload()
+		if len(frame) != p4src.PortEventBytes || frame[12] != 0x88 || frame[13] != 0xb6 || frame[14] != 1 || binary.BigEndian.Uint32(frame[18:]) == 0 {
+			e.s.lab.t.Errorf("%x is no port event", frame)
+			return nil
+		}
+		e.s.mu.Lock()
+		if e.s.told == nil {
+			e.s.told = map[uint16]byte{}
+		}
+		e.s.told[binary.BigEndian.Uint16(frame[16:])] = frame[15]
+		e.s.mu.Unlock()
+	}
 }
 
 // down ends the servers; the tables stay.

@@ -130,6 +130,7 @@ func (d *Daemon) settleIfTold() {
 
 func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	now := time.Now()
+	d.tellPorts(dev, cs)
 	for _, c := range cs {
 		port := damping.Port{Node: dev.id, Port: c.Port}
 		if _, ok := d.f.LinkAt(dev.id, c.Port); !ok {
@@ -231,6 +232,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "repair", Switch: dev.name, Count: n})
 	if n == 0 {
 		d.cfg.Log.Info("tables as desired", "switch", dev.name, "entries", len(h.Entries))
+		d.retellPorts(dev)
 		d.releaseEarly(time.Now())
 		return
 	}
@@ -246,6 +248,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 			}
 		})
 	})
+	d.retellPorts(dev)
 }
 
 // wrote takes the outcome of a write.

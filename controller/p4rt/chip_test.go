@@ -53,6 +53,9 @@ func TestChipPrograms(t *testing.T) {
 			if _, err := NewSchema(info); err == nil {
 				t.Errorf("the kind is said to lack %v, and its program does not", profile.Lacks)
 			}
+			if _, err := p.Schema().PacketOut(1, nil); err != nil {
+				t.Errorf("packet-out: %v", err)
+			}
 			if got := p.Schema().MaxGroupSize(); got < 2 {
 				t.Errorf("an ECMP group may have %d shares", got)
 			}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // ErrNoPackets is returned for a program without packet-out and packet-in.
@@ -49,10 +50,27 @@ func (s *Schema) PacketOut(port fabric.PortNo, frame []byte) (*p4.StreamMessageR
 	if !ok {
 		return nil, fmt.Errorf("%w: packet-out: port %d is not mapped; the switch's map has %d ports", ErrEntry, port, s.dialect.Ports.Len())
 	}
+	return s.packetOut(uint64(id), frame), nil
+}
+
+func (s *Schema) packetOut(id uint64, frame []byte) *p4.StreamMessageRequest {
 	return &p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Packet{Packet: &p4.PacketOut{
 		Payload:  frame,
-		Metadata: []*p4.PacketMetadata{{MetadataId: s.packets.egress, Value: canonical64(uint64(id))}},
-	}}}, nil
+		Metadata: []*p4.PacketMetadata{{MetadataId: s.packets.egress, Value: canonical64(id)}},
+	}}}
+}
+
+// PortEvent returns the message that tells a chip's data plane of a port: a
+// packet-out to the port that such packets are believed from. The epoch is not 0.
+func (s *Schema) PortEvent(port fabric.PortNo, up bool, epoch uint32) (*p4.StreamMessageRequest, error) {
+	if s.packets.egress == 0 {
+		return nil, ErrNoPackets
+	}
+	id, ok := s.dialect.Ports.ID(port)
+	if !ok || id >= p4src.MaxPorts {
+		return nil, fmt.Errorf("%w: port event: port %d is not mapped to one of %d", ErrEntry, port, p4src.MaxPorts)
+	}
+	return s.packetOut(p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(id), up, epoch)), nil
 }
 
 // PacketIn is a packet that a switch handed over.

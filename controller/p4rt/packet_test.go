@@ -1,6 +1,7 @@
 package p4rt
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -45,6 +46,15 @@ func TestPackets(t *testing.T) {
 	out := m.GetPacket()
 	if len(out.GetMetadata()) != 1 || out.GetMetadata()[0].GetMetadataId() != 7 || string(out.GetMetadata()[0].GetValue()) != "\x01\x0c" || string(out.GetPayload()) != "frame" {
 		t.Errorf("packet-out: %v", out)
+	}
+	if m, err = s.PortEvent(2, true, 9); err != nil {
+		t.Fatal(err)
+	}
+	if out = m.GetPacket(); string(out.GetMetadata()[0].GetValue()) != "\x01\xfc" || !bytes.Equal(out.GetPayload(), p4src.AppendPortEvent(nil, 268, true, 9)) {
+		t.Errorf("port event: %v", out)
+	}
+	if _, err := s.PortEvent(3, true, 9); !errors.Is(err, ErrEntry) {
+		t.Errorf("an event of a port that is not mapped: %v", err)
 	}
 	if _, err := s.PacketOut(3, nil); !errors.Is(err, ErrEntry) {
 		t.Errorf("a port that is not mapped: %v", err)

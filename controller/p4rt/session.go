@@ -117,7 +117,8 @@ type task struct {
 	tenure  uint64
 	updates []controller.Update
 	stray   []*p4.Entity
-	reread  bool // instead of writing
+	packets []*p4.StreamMessageRequest // sent last
+	reread  bool                       // instead of writing
 	done    func(error)
 }
 
@@ -157,6 +158,22 @@ func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.
 		return
 	}
 	s.kick()
+}
+
+// TellPort queues word to the data plane of a port, after the updates queued before:
+// see [Schema.PortEvent]. It is lost where the session does not serve the tenure.
+func (s *Session) TellPort(tenure uint64, port fabric.PortNo, up bool, epoch uint32) error {
+	m, err := s.cfg.Pipeline.schema.PortEvent(port, up, epoch)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.serving && tenure == s.tenure {
+		s.queue = append(s.queue, task{tenure: tenure, packets: []*p4.StreamMessageRequest{m}, done: func(error) {}})
+	}
+	s.mu.Unlock()
+	s.kick()
+	return nil
 }
 
 // Reread has the tables read back, after the updates that wait: a new tenure
@@ -346,6 +363,11 @@ func (s *Session) write(ctx context.Context, t task) error {
 		})
 		if err != nil {
 			return fmt.Errorf("p4rt: writing: %w", attribute(err, b.Updates))
+		}
+	}
+	for _, m := range t.packets {
+		if err := s.say(m); err != nil {
+			return fmt.Errorf("p4rt: packet-out: %w", err)
 		}
 	}
 	return nil

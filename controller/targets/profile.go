@@ -48,6 +48,10 @@ type Profile struct {
 	// operator does not say; 0: it is packets or a matter of configuration.
 	QueueUnit int
 
+	// TellPorts is whether the controller tells the data plane of its ports, by
+	// packet-out: nothing on the switch does when one is back.
+	TellPorts bool
+
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
 	NeedsPorts bool
@@ -87,16 +91,16 @@ func profiles() []Profile {
 		},
 		{
 			Name: "stratum-tofino", Program: TNA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
+			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true, TellPorts: true,
 		},
 		{
 			Name: "stratum-tofino2", Program: T2NA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, CloneSession: t2naSession, QueueUnit: tofino2Cell, NeedsPorts: true,
+			CloneBytes: quenchClone, CloneSession: t2naSession, QueueUnit: tofino2Cell, NeedsPorts: true, TellPorts: true,
 		},
 		{
 			// The P4Runtime server of the chip's own SDE: PI's packing, and no gNMI.
 			Name: "tofino-sde", Program: TNA, Pack: packPI, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true,
+			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true, TellPorts: true,
 			NoGNMI: true,
 		},
 	}

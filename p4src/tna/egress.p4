@@ -8,8 +8,13 @@ parser EgressParser(packet_in packet, out egress_headers_t hdr, out egress_metad
         packet.extract(intrinsic);
         transition select(packet.lookahead<bit<8>>()) {
             KIND_QUENCH: parse_mirror;
+            KIND_AS_IS: parse_as_is;
             default: parse_bridge;
         }
+    }
+    state parse_as_is {
+        packet.extract(hdr.bridge);
+        transition accept;
     }
     state parse_mirror {
         packet.extract(hdr.mirror);

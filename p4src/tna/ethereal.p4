@@ -21,6 +21,7 @@
 #include <tna.p4>
 #endif
 
+#define ETHEREAL_PACKET_IO
 #include "../shared/headers.p4"
 #include "sizes.p4"
 #include "tna_headers.p4"

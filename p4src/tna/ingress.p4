@@ -9,7 +9,22 @@ parser IngressParser(packet_in packet, out ingress_headers_t hdr, out ingress_me
         packet.advance(PORT_METADATA_SIZE);
         transition select(intrinsic.ingress_port) {
             PKTGEN_PORT &&& PKTGEN_PORT_MASK: parse_port_down;
+            CPU_PORT: parse_packet_out;
             default: parse_ethernet;
+        }
+    }
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition select(hdr.packet_out.egress_port) {
+            (bit<16>)PORT_EVENT_PORT: parse_cpu_event;
+            default: accept;
+        }
+    }
+    state parse_cpu_event {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.type) {
+            ETHERTYPE_PORT_EVENT: parse_port_event;
+            default: accept;
         }
     }
     state parse_port_down {
@@ -249,10 +264,21 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
 #endif
     }
 
-    action send() {
-        for_tm.ucast_egress_port = meta.port;
+    action to_egress(bit<8> kind, PortId_t port) {
+        for_tm.ucast_egress_port = port;
         hdr.bridge.setValid();
-        hdr.bridge.kind = KIND_PACKET;
+        hdr.bridge.kind = kind;
+    }
+    // Cabling is for the controller to look into: LLDP comes and goes by it.
+    action send_packet_out() {
+        meta.as_is = 1;
+        to_egress(KIND_AS_IS, (PortId_t)hdr.packet_out.egress_port);
+    }
+    action send_packet_in() {
+        meta.as_is = 1;
+        hdr.packet_in.setValid();
+        hdr.packet_in.ingress_port = (bit<16>)intrinsic.ingress_port;
+        to_egress(KIND_AS_IS, CPU_PORT);
     }
     action refuse() {
         drops.count(meta.drop);
@@ -270,7 +296,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         if (hdr.port_down.isValid()) {
             event_of_generator();
         } else if (hdr.port_event.isValid()) {
-            if (intrinsic.ingress_port != CPU_PORT || hdr.port_event.version != 1 ||
+            if (!hdr.packet_out.isValid() || hdr.port_event.version != 1 ||
                 hdr.port_event.port[15:9] != 0) {
                 meta.drop = DROP_BAD_PORT_EVENT;
             } else if (hdr.port_event.up == 0) {
@@ -293,6 +319,10 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                 hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
                 route_v6.apply();
             }
+        } else if (hdr.packet_out.isValid() && hdr.packet_out.egress_port[15:9] == 0) {
+            send_packet_out();
+        } else if (hdr.ethernet.isValid() && hdr.ethernet.type == ETHERTYPE_LLDP) {
+            send_packet_in();
         } else {
             meta.drop = DROP_NOT_IP;
         }
@@ -340,7 +370,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                 }
             }
             swallow();
-        } else {
+        } else if (meta.as_is == 0) {
             if (meta.upward == 1 && (meta.chosen == 0 || meta.dead == 1)) {
                 if (meta.dead == 1) {
                     meta.fallback = FALLBACK_REROUTED;
@@ -370,7 +400,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                     mirror_quench();
                 }
             }
-            if (meta.drop == NO_DROP) { send(); } else { refuse(); }
+            if (meta.drop == NO_DROP) { to_egress(KIND_PACKET, meta.port); } else { refuse(); }
         }
     }
 }
@@ -392,6 +422,7 @@ control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingre
                   0, meta.dead_port, meta.epoch });
         }
         packet.emit(hdr.bridge);
+        packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
         packet.emit(hdr.ipv4);

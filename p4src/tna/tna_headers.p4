@@ -3,7 +3,8 @@
 #define ETHEREAL_TNA_HEADERS_P4
 
 // The port of a pipe on which the packet generator's packets come in, and the
-// port to the CPU (PCIe) from which port-event packets are believed.
+// port to the CPU (PCIe): packet-out comes from it, packet-in goes to it. A
+// packet-out to PORT_EVENT_PORT, which is no port of a chip, is a port-event packet.
 #if __TARGET_TOFINO__ == 2
 const PortId_t PKTGEN_PORT = 6;
 #ifndef CPU_PORT
@@ -26,6 +27,7 @@ const bit<8> NO_DROP = 0xFF;
 // The first byte of what goes from ingress to egress.
 const bit<8> KIND_PACKET = 0;
 const bit<8> KIND_QUENCH = 1;
+const bit<8> KIND_AS_IS  = 2; // to or from the controller: nothing behind is parsed
 
 header bridge_t {
     bit<8> kind;
@@ -51,6 +53,8 @@ header quench_mirror_t {
 struct ingress_headers_t {
     bridge_t                  bridge;
     pktgen_port_down_header_t port_down;
+    packet_out_t              packet_out;
+    packet_in_t               packet_in;
     ethernet_t                ethernet;
     vlan_t                    vlan;
     port_event_t              port_event;
@@ -88,6 +92,7 @@ struct ingress_metadata_t {
     bit<1>   labelled;
     bit<1>   upward;
     bit<1>   chosen;         // an output port is known
+    bit<1>   as_is;          // to or from the controller
     label_t  label;
     PortId_t port;
     bit<16>  group;
