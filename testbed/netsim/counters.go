@@ -68,10 +68,10 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 // of the others.
 func (n *Network) Queued(dir LinkDir) (data, control int64) {
 	q := &n.dirs[dir].queues
-	for _, b := range q.bytes[1:] {
-		control += int64(b)
+	for i := range q.classes[1:] {
+		control += int64(q.classes[1+i].bytes)
 	}
-	return int64(q.bytes[0]), control
+	return int64(q.classes[0].bytes), control
 }
 
 // SwitchCounters is what happened in one switch.

@@ -266,18 +266,18 @@ func (w *world) checkConservation(t interface {
 		for id := w.arrivals[i].flight.head; id != 0; id = pool.at(id).next {
 			onLinks++
 		}
-		pool = &w.regionOf(d.from.Node).pool
-		for c := range d.queues.lists {
+		pool = &w.regionOf(d.from).pool
+		for c := range d.queues.classes {
 			bytes := int32(0)
-			for id := d.queues.lists[c].head; id != 0; id = pool.at(id).next {
+			for id := d.queues.classes[c].head; id != 0; id = pool.at(id).next {
 				queued++
 				if pool.at(id).pause != 0 {
 					pauses++
 				}
 				bytes += pool.at(id).length
 			}
-			if bytes != d.queues.bytes[c] {
-				t.Errorf("%s: class %d holds %d bytes, says %d", w.DirName(LinkDir(i)), c, bytes, d.queues.bytes[c])
+			if bytes != d.queues.classes[c].bytes {
+				t.Errorf("%s: class %d holds %d bytes, says %d", w.DirName(LinkDir(i)), c, bytes, d.queues.classes[c].bytes)
 			}
 		}
 		c := w.Counters(LinkDir(i))

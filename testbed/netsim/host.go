@@ -97,7 +97,7 @@ func (r *region) ask(id fabric.NodeID, h *host) {
 			ErrEndpoint, r.fab.Name(id), f, MaxHeader, MaxPacket))
 		return
 	}
-	p.header = uint16(f.Header)
+	p.header = uint8(f.Header)
 	p.payload = int32(f.Payload)
 	p.length = int32(f.Header + f.Payload + f.Trailer)
 	p.class, p.pause = 0, 0

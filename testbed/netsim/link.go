@@ -31,24 +31,29 @@ func (n *Network) Dir(node fabric.NodeID, port fabric.PortNo) LinkDir {
 
 // DirName returns a direction's name, the sender first: "tor0>agg1".
 func (n *Network) DirName(d LinkDir) string {
-	return n.fab.Name(n.dirs[d].from.Node) + ">" + n.fab.Name(n.arrivals[d].to.Node)
+	return n.fab.Name(n.dirs[d].from) + ">" + n.fab.Name(n.arrivals[d].to.Node)
 }
 
 // direction is the sending half of a direction of a link: the port that feeds it.
+// What a packet that finds the port idle touches is one cache line, the data and
+// control queues are the second, the counters of what was sent the third.
 type direction struct {
 	busyUntil fabric.Time // the port sends until then
 	perByte   fabric.Time // serialisation per byte; 0: not a whole number, use rate
 	delay     fabric.Time
+	from      fabric.NodeID
 	ready     bool // a ready event is pending
 	down      bool
-	paused    uint8 // classes, a bit each, that may not send
-	from      fabric.End
+	paused    uint8   // classes, a bit each, that may not send
+	nonEmpty  uint8   // classes that wait
 	far       *region // where it leads to; nil: the region it comes from
-	rate      fabric.Rate
-	queues    port
-	counters  LinkCounters
 	tap       *tap
 	gray      *gray // nil: the link loses nothing by chance
+	rate      fabric.Rate
+
+	queues port
+
+	counters LinkCounters
 }
 
 // arrival is the receiving half.
@@ -81,7 +86,7 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 		c.ControlPackets++
 	}
 	c.Bytes += int64(p.length)
-	r.record(RecordSend, d.from.Node, dir, 0, p)
+	r.record(RecordSend, d.from, dir, 0, p)
 	if d.tap != nil {
 		r.capture(d, p)
 	}
@@ -141,7 +146,7 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			continue
 		}
 		d.down = true
-		n.regionOf(d.from.Node).record(RecordCut, d.from.Node, dir, 0, nil)
+		n.regionOf(d.from).record(RecordCut, d.from, dir, 0, nil)
 		a := &n.arrivals[dir]
 		for r := n.regionOf(a.to.Node); a.flight.head != 0; {
 			id, p := a.flight.pop(&r.pool)
@@ -163,7 +168,7 @@ func (n *Network) Restore(dirs ...LinkDir) {
 		}
 		d.down = false
 		n.believe(dir^1, false)
-		n.regionOf(d.from.Node).record(RecordRestore, d.from.Node, dir, 0, nil)
+		n.regionOf(d.from).record(RecordRestore, d.from, dir, 0, nil)
 		if n.cfg.LinkChanged != nil {
 			n.cfg.LinkChanged(n.Now(), dir, true)
 		}
@@ -186,6 +191,6 @@ func (r *region) lose(dir LinkDir, d *direction, id packetID, p *packet) {
 	}
 	c.LostPayload += int64(p.payload)
 	r.totals.Lost++
-	r.record(RecordLost, d.from.Node, dir, 0, p)
+	r.record(RecordLost, d.from, dir, 0, p)
 	r.pool.put(id)
 }

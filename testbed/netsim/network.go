@@ -89,7 +89,7 @@ func New(c Config) (*Network, error) {
 			from, to fabric.End
 		}{{Upward(l.ID), l.A, l.B}, {Downward(l.ID), l.B, l.A}} {
 			d := &n.dirs[e.d]
-			d.from, d.rate, d.delay = e.from, l.Rate, l.Delay
+			d.from, d.rate, d.delay = e.from.Node, l.Rate, l.Delay
 			d.perByte = perByte(l.Rate)
 			if from, to := n.regionOf(e.from.Node), n.regionOf(e.to.Node); from != to {
 				d.far = to

@@ -16,18 +16,20 @@ const MaxPacket = 1 << 20
 type packet struct {
 	at      fabric.Time // on a link: when it arrives; in a queue: when it joined
 	next    packetID    // list link
-	handle  Handle
-	length  int32  // header, payload and trailer
-	payload int32  // of the message it carries
-	depth   int32  // bytes of data queued when it joined
-	header  uint16 // real bytes in data
+	length  int32       // header, payload and trailer
+	payload int32       // of the message it carries
+	depth   int32       // bytes of data queued when it joined
+	from    LinkDir     // it came in by; -1: made here. Kept up only under PFC
+	header  uint8       // real bytes in data
 	class   uint8
-	inPlace bool    // in a queue, without a handle
-	pause   uint8   // of a pause frame: what it says
-	from    LinkDir // it came in by; -1: made here. Kept up only under PFC
-	held    Held
+	inPlace bool  // in a queue, without a handle
+	pause   uint8 // of a pause frame: what it says
+	held    Held  // of a packet in place, else the handle in the first word
 	data    [MaxHeader + headerSlack]byte
 }
+
+func (p *packet) handle() Handle     { return Handle(p.held[0]) }
+func (p *packet) setHandle(h Handle) { p.held[0], p.inPlace = uint64(h), false }
 
 // headerSlack is room behind the longest header: [InPlace] may read it, and it
 // makes a packet whole cache lines.

@@ -177,7 +177,7 @@ func (r *region) tellSender(in LinkDir, what uint8) {
 	dir := in ^ 1
 	d := &r.dirs[dir]
 	id, p := r.pool.get()
-	p.header = uint16(appendPause(p.data[:0], r.fab.MAC(d.from.Node), what))
+	p.header = uint8(appendPause(p.data[:0], r.fab.MAC(d.from), what))
 	p.length, p.payload = pauseLength, 0
 	p.class, p.pause, p.from, p.inPlace = r.topClass+1, what, -1, false
 	r.totals.Created++
@@ -187,10 +187,10 @@ func (r *region) tellSender(in LinkDir, what uint8) {
 	}
 	q := &d.queues
 	p.at, p.depth = r.now, 0
-	r.switchAt(d.from.Node).used += pauseLength
-	q.bytes[p.class] += pauseLength
-	q.lists[p.class].push(&r.pool, id, p)
-	q.nonEmpty |= 1 << p.class
+	r.switchAt(d.from).used += pauseLength
+	q.classes[p.class].bytes += pauseLength
+	q.classes[p.class].push(&r.pool, id, p)
+	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
 }
 
@@ -225,11 +225,11 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 	if paused {
 		d.paused = 1
 	}
-	if int(d.from.Node) < len(r.hosts) {
-		if e, ok := r.hosts[d.from.Node].endpoint.(Pausable); ok {
+	if int(d.from) < len(r.hosts) {
+		if e, ok := r.hosts[d.from].endpoint.(Pausable); ok {
 			e.Pause(now, paused)
-			if d.from.Node != r.receiving {
-				r.wakeAt(d.from.Node, now)
+			if d.from != r.receiving {
+				r.wakeAt(d.from, now)
 			}
 		}
 		return
@@ -239,7 +239,7 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 
 // arm sees to it that a port with something to send is served.
 func (r *region) arm(now fabric.Time, dir LinkDir, d *direction) {
-	if !d.ready && d.queues.nonEmpty&^d.paused != 0 {
+	if !d.ready && d.nonEmpty&^d.paused != 0 {
 		d.ready = true
 		r.queue.push(eventOf(max(now, d.busyUntil), eventReady, uint32(dir), 0))
 	}
@@ -251,7 +251,7 @@ func (n *Network) believe(dir LinkDir, cut bool) {
 	if n.flow == nil {
 		return
 	}
-	n.regionOf(n.dirs[dir].from.Node).setPaused(n.Now(), dir, !cut && n.flow.senders[dir].paused)
+	n.regionOf(n.dirs[dir].from).setPaused(n.Now(), dir, !cut && n.flow.senders[dir].paused)
 }
 
 // Pausable is an [Endpoint] that can be told to send no data for a while: none

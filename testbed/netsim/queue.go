@@ -2,6 +2,7 @@ package netsim
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -15,6 +16,16 @@ type event struct {
 
 func (e event) before(o event) bool {
 	return e.at < o.at || e.at == o.at && e.tie < o.tie
+}
+
+func (e event) compare(o event) int {
+	switch {
+	case e.before(o):
+		return -1
+	case o.before(e):
+		return 1
+	}
+	return 0
 }
 
 // Kinds of events, in their order within one picosecond.
@@ -96,10 +107,12 @@ const (
 	buckets     = 1 << 14
 )
 
-// queue is the pending events. Those of the bucket of time being worked on are
-// in a small heap, those of the next microseconds unsorted in a wheel of
-// buckets, the rest in a second heap. So a push is a list insertion for nearly
-// every event, and a pop is from a heap of the few events of one bucket.
+// queue is the pending events. Those of the bucket of time being worked on lie
+// sorted in a run, so that what follows next is known beforehand (see warm.go);
+// what is pushed into that bucket later is in a small heap. Those of the next
+// microseconds are unsorted in a wheel of buckets, the rest in a second heap. So a
+// push is a list insertion for nearly every event, and a pop takes the next of the
+// run.
 //
 // BenchmarkQueue compares it with a 4-ary heap and a radix heap on the delays of
 // a fabric: it takes about a third of their time at a thousand pending events,
@@ -107,10 +120,13 @@ const (
 // of a million is faster; a link direction has one pending event, so a network
 // of 32,768 hosts stays below that.
 type queue struct {
-	near   heap4 // events of buckets up to current
-	far    heap4 // events that were beyond the wheel when pushed
-	bucket int64 // current bucket, counted from time 0
-	count  int   // events in the wheel
+	run    []event // events of the current bucket, in order
+	done   int     // of them, taken
+	warmed int     // of them, seen by warm
+	late   heap4   // events of buckets up to current that were pushed since
+	far    heap4   // events that were beyond the wheel when pushed
+	bucket int64   // current bucket, counted from time 0
+	count  int     // events in the wheel
 
 	heads    [buckets]uint32
 	occupied [buckets / 64]uint64 // a bit per bucket
@@ -123,13 +139,13 @@ type wheelNode struct {
 	next uint32
 }
 
-func (q *queue) len() int { return len(q.near) + len(q.far) + q.count }
+func (q *queue) len() int { return len(q.run) - q.done + len(q.late) + len(q.far) + q.count }
 
 func (q *queue) push(e event) {
 	b := int64(e.at) >> bucketShift
 	switch ahead := b - q.bucket; {
 	case ahead <= 0:
-		q.near.push(e)
+		q.late.push(e)
 	case ahead >= buckets:
 		q.far.push(e)
 	default:
@@ -151,28 +167,43 @@ func (q *queue) push(e event) {
 	}
 }
 
+// ready sees to it that the current bucket has events. It reports false when there
+// are none at all.
+func (q *queue) ready() bool {
+	return q.done < len(q.run) || len(q.late) > 0 || q.advance()
+}
+
 // peek returns when the next event is due. ok is false when there is none.
 func (q *queue) peek() (at fabric.Time, ok bool) {
-	if len(q.near) == 0 && !q.advance() {
-		return 0, false
-	}
-	return q.near[0].at, true
+	e, ok := q.first()
+	return e.at, ok
 }
 
 // first returns the next event. ok is false when there is none.
 func (q *queue) first() (e event, ok bool) {
-	if len(q.near) == 0 && !q.advance() {
+	if !q.ready() {
 		return e, false
 	}
-	return q.near[0], true
+	if q.lateFirst() {
+		return q.late[0], true
+	}
+	return q.run[q.done], true
+}
+
+// lateFirst reports whether the next event is a late one; there must be one of
+// some sort.
+func (q *queue) lateFirst() bool {
+	return len(q.late) > 0 && (q.done == len(q.run) || q.late[0].before(q.run[q.done]))
 }
 
 // pop takes the next event; there must be one.
 func (q *queue) pop() event {
-	if len(q.near) == 0 {
-		q.advance()
+	if !q.ready() || q.lateFirst() {
+		return q.late.pop()
 	}
-	return q.near.pop()
+	e := q.run[q.done]
+	q.done++
+	return e
 }
 
 // advance moves to the next bucket that has events. It reports false when
@@ -188,10 +219,11 @@ func (q *queue) advance() bool {
 		return false
 	}
 	q.bucket = next
+	run := q.run[:0]
 	slot := next & (buckets - 1)
 	for n := q.heads[slot]; n != 0; {
 		node := &q.nodes[n]
-		q.near.push(node.event)
+		run = append(run, node.event)
 		following := node.next
 		node.next = q.free
 		q.free = n
@@ -201,9 +233,29 @@ func (q *queue) advance() bool {
 	q.heads[slot] = 0
 	q.occupied[slot/64] &^= 1 << (slot % 64)
 	for len(q.far) > 0 && int64(q.far[0].at)>>bucketShift <= next {
-		q.near.push(q.far.pop())
+		run = append(run, q.far.pop())
 	}
+	sortEvents(run)
+	q.run, q.done, q.warmed = run, 0, 0
 	return true
+}
+
+// insertionMost is how many events are sorted by insertion.
+const insertionMost = 24
+
+func sortEvents(events []event) {
+	if len(events) > insertionMost {
+		slices.SortFunc(events, event.compare)
+		return
+	}
+	for i := 1; i < len(events); i++ {
+		e := events[i]
+		k := i
+		for ; k > 0 && e.before(events[k-1]); k-- {
+			events[k] = events[k-1]
+		}
+		events[k] = e
+	}
 }
 
 // nextOccupied finds the first bucket after the current one with events in the

@@ -51,7 +51,7 @@ type crossing struct {
 	dir     LinkDir
 	length  int32
 	payload int32
-	header  uint16
+	header  uint8
 	class   uint8
 	pause   uint8
 	data    [MaxHeader]byte

@@ -27,19 +27,23 @@ type switchNode struct {
 
 // port is the queues of one egress port.
 type port struct {
-	lists    [MaxClasses]list
-	bytes    [MaxClasses]int32
-	nonEmpty uint8 // bit per class
-
 	// Of the data class:
+	changed  fabric.Time // when its bytes last changed
+	area     [2]uint64   // integral of its bytes over time, byte*ps, 128 bits: high, low
 	maxBytes int32
-	changed  fabric.Time // when bytes[0] last changed
-	area     [2]uint64   // integral of bytes[0] over time, byte*ps, 128 bits: high, low
+
+	classes [MaxClasses]classQueue
+}
+
+// classQueue is the packets of one class that wait at a port.
+type classQueue struct {
+	list
+	bytes int32
 }
 
 // account brings the integral up to now; bytes[0] is about to change.
 func (q *port) account(now fabric.Time) {
-	hi, lo := bits.Mul64(uint64(q.bytes[0]), uint64(now-q.changed))
+	hi, lo := bits.Mul64(uint64(q.classes[0].bytes), uint64(now-q.changed))
 	var carry uint64
 	q.area[1], carry = bits.Add64(q.area[1], lo, 0)
 	q.area[0], _ = bits.Add64(q.area[0], hi, carry)
@@ -134,7 +138,7 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 		p.length = int32(c.Length)
 		p.payload = min(payload, p.length)
 		p.class = min(c.Priority, r.topClass)
-		p.handle, p.inPlace = c.Handle, false
+		p.setHandle(c.Handle)
 		switch {
 		case i >= maxCopies:
 			s.pipeline.Free(c.Handle)
@@ -187,11 +191,11 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	length := int64(p.length)
 	free := r.buffer - s.used
 	lossless := r.flow != nil && p.class == 0
-	if length > free || !lossless && int64(q.bytes[p.class]) >= free*r.alpha/alphaUnit {
+	if length > free || !lossless && int64(q.classes[p.class].bytes) >= free*r.alpha/alphaUnit {
 		if p.inPlace {
 			s.inPlace.FreeInPlace()
 		} else {
-			s.pipeline.Free(p.handle)
+			s.pipeline.Free(p.handle())
 		}
 		d.counters.Dropped++
 		if p.class == 0 {
@@ -203,24 +207,24 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	if p.inPlace {
 		s.inPlace.KeepInPlace(p.data[:p.header])
 	}
-	if r.now >= d.busyUntil && q.nonEmpty == 0 && (d.paused == 0 || p.class != 0) {
+	if r.now >= d.busyUntil && d.nonEmpty == 0 && (d.paused == 0 || p.class != 0) {
 		s.maxUsed = max(s.maxUsed, s.used+length)
 		_, copies = r.egress(node, s, dir, d, id, p, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
 		return copies
 	}
 	p.at = r.now
-	p.depth = q.bytes[0]
+	p.depth = q.classes[0].bytes
 	s.used += length
 	s.maxUsed = max(s.maxUsed, s.used)
 	if p.class == 0 {
 		q.account(r.now)
-		q.bytes[0] += p.length
-		q.maxBytes = max(q.maxBytes, q.bytes[0])
+		q.classes[0].bytes += p.length
+		q.maxBytes = max(q.maxBytes, q.classes[0].bytes)
 	} else {
-		q.bytes[p.class] += p.length
+		q.classes[p.class].bytes += p.length
 	}
-	q.lists[p.class].push(&r.pool, id, p)
-	q.nonEmpty |= 1 << p.class
+	q.classes[p.class].push(&r.pool, id, p)
+	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
 	if lossless {
 		r.hold(node, s, p.from, length)
@@ -232,7 +236,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 func (r *region) ready(dir LinkDir) {
 	d := &r.dirs[dir]
 	d.ready = false
-	node := d.from.Node
+	node := d.from
 	s := r.switchAt(node)
 	copies := r.serve(node, s, dir, d, r.copies[:0])
 	if len(copies) > 0 {
@@ -245,24 +249,24 @@ func (r *region) ready(dir LinkDir) {
 func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direction, copies []Copy) []Copy {
 	q := &d.queues
 	sent := false
-	for q.nonEmpty&^d.paused != 0 && !sent {
-		class := bits.Len8(q.nonEmpty&^d.paused) - 1
-		id, p := q.lists[class].pop(&r.pool)
-		if q.lists[class].head == 0 {
-			q.nonEmpty &^= 1 << class
+	for d.nonEmpty&^d.paused != 0 && !sent {
+		class := bits.Len8(d.nonEmpty&^d.paused) - 1
+		id, p := q.classes[class].pop(&r.pool)
+		if q.classes[class].head == 0 {
+			d.nonEmpty &^= 1 << class
 		}
 		s.used -= int64(p.length)
 		if class == 0 {
 			q.account(r.now)
 		}
-		q.bytes[class] -= p.length
+		q.classes[class].bytes -= p.length
 		if p.pause != 0 {
 			r.transmit(dir, id, p)
 			sent = true
 			continue
 		}
 		from, length := p.from, int64(p.length)
-		state := QueueState{EnqTime: p.at, DeqTime: r.now, EnqDepth: r.cells(p.depth), DeqDepth: r.cells(q.bytes[0])}
+		state := QueueState{EnqTime: p.at, DeqTime: r.now, EnqDepth: r.cells(p.depth), DeqDepth: r.cells(q.classes[0].bytes)}
 		sent, copies = r.egress(node, s, dir, d, id, p, state, copies)
 		if r.flow != nil && class == 0 {
 			r.letGo(node, s, from, length)
@@ -291,7 +295,7 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 			return true, copies
 		}
 	} else {
-		dep, copies, ok = s.pipeline.Egress(p.handle, state, copies)
+		dep, copies, ok = s.pipeline.Egress(p.handle(), state, copies)
 	}
 	switch {
 	case !ok:
@@ -301,7 +305,7 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 		r.drop(node, dir, DropOversize, id, p)
 		return false, copies
 	}
-	p.header = uint16(copy(p.data[:], dep.Header))
+	p.header = uint8(copy(p.data[:], dep.Header))
 	p.length = int32(max(dep.Length, len(dep.Header)))
 	p.payload = min(p.payload, p.length-int32(p.header))
 	r.transmit(dir, id, p)
@@ -327,7 +331,7 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 		return fmt.Errorf("%w: %s has no pipeline", ErrNoSwitch, n.fab.Name(node))
 	}
 	id, p := r.pool.get()
-	p.header = uint16(copy(p.data[:], data))
+	p.header = uint8(copy(p.data[:], data))
 	p.length, p.payload, p.class, p.pause, p.from = int32(length), 0, 0, 0, -1
 	r.totals.Created++
 	r.record(RecordInject, node, -1, 0, p)
