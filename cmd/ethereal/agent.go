@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
@@ -58,7 +59,7 @@ type agentSetup struct {
 	fab   *fabric.Fabric
 	id    fabric.NodeID
 	log   *slog.Logger
-	files *tlsFiles
+	files *certs.Files
 	kept  *daemon.State // of state; nil: nothing is kept
 }
 
@@ -111,7 +112,7 @@ func (s *agentSetup) keep(change func(*daemon.State)) {
 
 // dial connects to a controller.
 func (s *agentSetup) dial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient(addr, grpc.WithTransportCredentials(s.files.client(s.tls.name)),
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(s.files.Client(s.tls.name)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: agentKeepAlive, Timeout: agentKeepAlive / 2}))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -97,7 +98,7 @@ func (s *switchesFlags) register(c *cobra.Command) {
 }
 
 // read returns what the flags and files say.
-func (s *switchesFlags) read() (daemon.Config, *tlsFiles, error) {
+func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	var cfg daemon.Config
 	spec, err := scenario.LoadFabric(s.fabric)
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *switchesFlags) read() (daemon.Config, *tlsFiles, error) {
 		return cfg, nil, err
 	}
 	cfg.Dial = func(addr string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.client(s.tls.name)))...)
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.Client(s.tls.name)))...)
 	}
 	return cfg, files, nil
 }
@@ -172,7 +173,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (er
 		return errors.New("--peer needs --admin-token-file")
 	}
 	cfg.DialPeer = func(addr string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(addr, grpc.WithTransportCredentials(files.client("")))
+		return grpc.NewClient(addr, grpc.WithTransportCredentials(files.Client("")))
 	}
 	if f.events != "" {
 		w, err := os.OpenFile(f.events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -216,7 +217,7 @@ func readToken(path string) (string, error) {
 }
 
 // listen listens for others. Beyond the loopback they have to show certificates.
-func listen(flag, addr string, files *tlsFiles) (net.Listener, error) {
+func listen(flag, addr string, files *certs.Files) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
 	}
@@ -228,7 +229,7 @@ func listen(flag, addr string, files *tlsFiles) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	ip := net.ParseIP(host)
-	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !files.mutual() {
+	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !files.Mutual() {
 		return nil, fmt.Errorf("%s: %s is not on the loopback; that needs --tls-ca, --tls-cert and --tls-key", flag, addr)
 	}
 	lis, err := net.Listen("tcp", addr)
@@ -250,19 +251,19 @@ const maxAgentMessage = 1 << 20
 
 // serveController runs a controller with its listeners, nil ones left out, until
 // ctx ends.
-func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *tlsFiles, log *slog.Logger) error {
+func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *certs.Files, log *slog.Logger) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(
-			grpc.Creds(files.server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),
+			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),
 			// An agent whose machine died is noticed although nothing is sent to it.
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		)
 		statepb.RegisterFabricStateServer(srv, d.Service())
 		statepb.RegisterControllersServer(srv, d.PeerService())
-		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.mutual())
+		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.Mutual())
 		g.Go(func() error { return srv.Serve(agents) })
 		g.Go(func() error {
 			<-ctx.Done()
@@ -274,7 +275,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 	if admin != nil {
 		srv := &http.Server{
 			Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
-			TLSConfig: files.serverConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+			TLSConfig: files.ServerConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)
 		serveHTTP(ctx, g, srv, admin)

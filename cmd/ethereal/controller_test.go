@@ -18,6 +18,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
 	"github.com/ethereal-fabric/ethereal/testbed/switchd"
@@ -51,18 +52,18 @@ func TestLabCA(t *testing.T) {
 	if out, err := run(dir, "tor0,10.0.0.1,fd00::1,tor0.lab"); err != nil || !strings.Contains(out, "DNS:tor0,IP:10.0.0.1,IP:fd00::1,DNS:tor0.lab") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	files, err := readTLS(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "tor0.pem"), filepath.Join(dir, "tor0.key"))
+	files, err := certs.Read(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "tor0.pem"), filepath.Join(dir, "tor0.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := files.own[0].Leaf
+	leaf := files.Own[0].Leaf
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		for _, name := range []string{"tor0", "10.0.0.1", "fd00::1", "tor0.lab"} {
-			if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.roots, DNSName: name, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.Roots, DNSName: name, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.roots, DNSName: "tor1", KeyUsages: []x509.ExtKeyUsage{usage}}); err == nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: files.Roots, DNSName: "tor1", KeyUsages: []x509.ExtKeyUsage{usage}}); err == nil {
 			t.Error("the certificate is good for any name")
 		}
 	}
@@ -85,18 +86,18 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var certs *tlsFiles
+	var pki *certs.Files
 	if len(tlsFlags) > 0 {
 		var values []string
 		for _, flag := range tlsFlags {
 			_, value, _ := strings.Cut(flag, "=")
 			values = append(values, value)
 		}
-		if certs, err = readTLS(values[0], values[1], values[2]); err != nil {
+		if pki, err = certs.Read(values[0], values[1], values[2]); err != nil {
 			t.Fatal(err)
 		}
 	} else {
-		certs = &tlsFiles{}
+		pki = &certs.Files{}
 	}
 	var targets strings.Builder
 	targets.WriteString("switches:\n")
@@ -130,7 +131,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		if err != nil {
 			t.Skipf("no TCP on the loopback: %v", err)
 		}
-		srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.Creds(certs.server()))...)
+		srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.Creds(pki.Server()))...)
 		shell := switchd.NewServer(&s.mu, core, gn)
 		shell.Register(srv)
 		ctx, cancel := context.WithCancel(context.Background())

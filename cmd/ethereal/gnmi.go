@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/testbed/sidecar"
 )
 
@@ -82,7 +83,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("gnmi: --log-level: %q is none of debug, info, warn, error", f.logLevel)
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	files, err := readTLS(f.tlsCA, f.tlsCert, f.tlsKey)
+	files, err := certs.Read(f.tlsCA, f.tlsCert, f.tlsKey)
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}
@@ -99,7 +100,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return errors.Join(err, listener.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Serve(ctx, listener, grpc.Creds(files.server())) })
+	g.Go(func() error { return s.Serve(ctx, listener, grpc.Creds(files.Server())) })
 	g.Go(func() error { return s.Run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", errRun, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/testbed/live/control"
@@ -110,8 +111,8 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 }
 
 // adminServer returns a server of an agent's status.
-func adminServer(h http.Handler, files *tlsFiles) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.serverConfig()}
+func adminServer(h http.Handler, files *certs.Files) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.ServerConfig()}
 }
 
 func openPort(name string, sendBuffer int) (port.Port, error) {

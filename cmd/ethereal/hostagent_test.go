@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/owners"
@@ -63,12 +64,12 @@ func TestHostagentMutualTLS(t *testing.T) {
 	stopHost := start(hostArgs...)
 	defer func() { stopHost() }()
 
-	certs, err := readTLS(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "node.pem"), filepath.Join(dir, "node.key"))
+	pki, err := certs.Read(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "node.pem"), filepath.Join(dir, "node.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(files *tlsFiles, path string) (string, error) {
-		c := http.Client{Transport: &http.Transport{TLSClientConfig: files.clientConfig("localhost"), DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	get := func(files *certs.Files, path string) (string, error) {
+		c := http.Client{Transport: &http.Transport{TLSClientConfig: files.ClientConfig("localhost"), DisableKeepAlives: true}, Timeout: 5 * time.Second}
 		c.Transport.(*http.Transport).TLSClientConfig.ServerName = ""
 		r, err := c.Get("https://" + hostAdmin + path)
 		if err != nil {
@@ -79,7 +80,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 		return string(b), err
 	}
 	status := func() (s adopt.Status) {
-		if text, err := get(certs, "/status"); err == nil {
+		if text, err := get(pki, "/status"); err == nil {
 			json.Unmarshal([]byte(text), &s)
 		}
 		return s
@@ -88,7 +89,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 		s := status()
 		return len(s.Controllers) == 1 && s.Controllers[0].Followed
 	})
-	if text, err := get(&tlsFiles{roots: certs.roots}, "/status"); err == nil {
+	if text, err := get(&certs.Files{Roots: pki.Roots}, "/status"); err == nil {
 		t.Errorf("without a certificate: %s", text)
 	}
 
@@ -136,7 +137,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 		}
 		return code == exitOK && json.Unmarshal([]byte(out), &s) == nil && len(s.Agents) == 1 && s.Agents[0].Reports > 0
 	})
-	text, err := get(certs, "/metrics")
+	text, err := get(pki, "/metrics")
 	if err != nil || !strings.Contains(text, "ethereal_host_queue_pairs_open 4") || !strings.Contains(text, "ethereal_host_timeouts_total 1") {
 		t.Errorf("metrics: %v\n%s", err, text)
 	}

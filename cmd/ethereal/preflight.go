@@ -110,7 +110,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	lines, err := preflight.Run(ctx, preflight.Config{
-		Daemon: cfg, Controllers: p.controllers, Token: token, Agents: agents, TLS: files.clientConfig(p.switches.tls.name), Authorities: files.authorities,
+		Daemon: cfg, Controllers: p.controllers, Token: token, Agents: agents, TLS: files.ClientConfig(p.switches.tls.name), Authorities: files.Authorities,
 		Frame: p.frame, Push: p.push, Wait: p.wait,
 	})
 	if err != nil {

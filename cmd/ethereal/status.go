@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 )
 
 // adminFlags say how to reach a controller.
@@ -36,12 +37,12 @@ const maxStatus = 64 << 20
 
 // call sends a request to the controller and returns its answer.
 func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
-	files, err := readTLS(a.ca, a.cert, a.key)
+	files, err := certs.Read(a.ca, a.cert, a.key)
 	if err != nil {
 		return nil, err
 	}
 	u := url.URL{Scheme: "http", Host: a.addr, Path: path, RawQuery: query.Encode()}
-	transport := &http.Transport{TLSClientConfig: files.clientConfig("")}
+	transport := &http.Transport{TLSClientConfig: files.ClientConfig("")}
 	defer transport.CloseIdleConnections()
 	if socket, ok := strings.CutPrefix(a.addr, "unix:"); ok {
 		u.Host = "controller"

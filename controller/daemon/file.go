@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -25,7 +26,8 @@ type File struct {
 	Tables   FileTables            `yaml:"tables"`
 	// Programs are what the switches run, by architecture: v1model, tna, t2na. The
 	// program of v1model need not be named.
-	Programs map[string]FileProgram `yaml:"programs"`
+	Programs  map[string]FileProgram `yaml:"programs"`
+	Suspicion FileSuspicion          `yaml:"suspicion"`
 	// Hosts says where preflight checks find the agents, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
 
@@ -86,6 +88,22 @@ type FileECN struct {
 	// Unit is what one step of the target's queue depth stands for: the bytes of a
 	// packet on BMv2, of a cell on hardware. 0: as the switches' profiles say.
 	Unit fabric.Bytes `yaml:"unit"`
+}
+
+// FileSuspicion is what of a suspicion.Config a file can set. Zeros stand for the
+// defaults, which suit an RNIC's microseconds; a fabric of software takes longer to
+// answer a probe.
+type FileSuspicion struct {
+	Gather       fabric.Time `yaml:"gather"`
+	Memory       fabric.Time `yaml:"memory"`
+	Hold         fabric.Time `yaml:"hold"`
+	Forget       fabric.Time `yaml:"forget"`
+	Agents       int         `yaml:"agents"`
+	Packets      int         `yaml:"packets"`
+	ProbeTimeout fabric.Time `yaml:"probe_timeout"`
+	ProbeEvery   fabric.Time `yaml:"probe_every"`
+	ProbeMost    fabric.Time `yaml:"probe_most"`
+	NoProbes     bool        `yaml:"no_probes"`
 }
 
 func defaultTables() FileTables {
@@ -184,6 +202,17 @@ func (f File) Apply(c *Config) error {
 	}
 	if err := c.Core.Validate(); err != nil {
 		return fmt.Errorf("%w: tables: %w", ErrConfig, err)
+	}
+	return f.Suspicion.apply(c)
+}
+
+func (s FileSuspicion) apply(c *Config) error {
+	c.Suspicion = suspicion.Config{
+		Fabric: c.Core.Fabric, Gather: s.Gather, Memory: s.Memory, Hold: s.Hold, Forget: s.Forget, Agents: s.Agents, Packets: s.Packets,
+		ProbeTimeout: s.ProbeTimeout, ProbeEvery: s.ProbeEvery, ProbeMost: s.ProbeMost, NoProbes: s.NoProbes,
+	}
+	if err := c.Suspicion.Validate(); err != nil {
+		return fmt.Errorf("%w: suspicion: %w", ErrConfig, err)
 	}
 	return nil
 }

@@ -163,8 +163,13 @@ func TestFile(t *testing.T) {
 	if got := c.Targets[f.ToRID(0)]; err != nil || bare(got) != (Target{P4Runtime: "sw:0"}) {
 		t.Errorf("tor0: %+v, %v", got, err)
 	}
+	c, err = parse(all.String() + "suspicion: {probe_timeout: 50ms, agents: 3}\n")
+	if err != nil || c.Suspicion.ProbeTimeout != 50*fabric.Millisecond || c.Suspicion.Agents != 3 {
+		t.Errorf("suspicion: %+v, %v", c.Suspicion, err)
+	}
 	for _, tt := range []struct{ text, want string }{
 		{"", "tor0 is missing"},
+		{all.String() + "suspicion: {agents: -1}\n", "Agents: -1 is below 0"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino}", 1), `tor0: targets: profile: "tofino" is none of`},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: stratum-tofino}", 1), "tor0: ports: 0 listed; a stratum-tofino lists all its 4"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 1}, {name: d, id: 4}]}", 1), "tor0: targets: port 3: id: 1 is port 1's"},

@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/batch"
@@ -110,22 +109,11 @@ func (c *config) transport() (credentials.TransportCredentials, error) {
 		}
 		return insecure.NewCredentials(), nil
 	}
-	pem, err := os.ReadFile(c.ca)
+	files, err := certs.Read(c.ca, c.cert, c.key)
 	if err != nil {
 		return nil, err
 	}
-	t := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: c.name, MinVersion: tls.VersionTLS12}
-	if !t.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", c.ca)
-	}
-	if c.cert != "" || c.key != "" {
-		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-		if err != nil {
-			return nil, err
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return credentials.NewTLS(t), nil
+	return files.Client(c.name), nil
 }
 
 func (a *agent) close() {

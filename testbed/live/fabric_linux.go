@@ -297,7 +297,11 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		id := fabric.NodeID(h)
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
-	switches, err := yaml.Marshal(map[string]any{"switches": file.Switches, "tables": t, "hosts": hosts})
+	switches, err := yaml.Marshal(map[string]any{
+		"switches": file.Switches, "tables": t, "hosts": hosts,
+		// A probe and its answer pass through some ten processes that share the cores.
+		"suspicion": map[string]string{"probe_timeout": "50ms", "probe_every": "50ms"},
+	})
 	if err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
