@@ -7,6 +7,7 @@
 the environment: FABRIC, ETHEREAL, BMV2, ETHEREAL_DIR.
 """
 
+import atexit
 import inspect
 import os
 import sys
@@ -28,6 +29,7 @@ deployment = Deployment(
     os.environ.get("FABRIC", os.path.join(HERE, "fabric.yaml")), find_binary(None),
     os.environ.get("ETHEREAL_DIR", DEFAULT_DIR), os.environ.get("BMV2", "simple_switch_grpc"),
 )
+atexit.register(deployment.close)  # mn knows nothing of it
 
 
 def controller(name, **params):  # type: ignore[no-untyped-def]
