@@ -127,47 +127,6 @@ func modelOf(name string) (model, error) {
 	return spread, nil
 }
 
-type eventKind uint8
-
-const (
-	onCut eventKind = iota
-	onTold
-	onWindow
-	onStart
-	onArrived
-	onSent
-	onTimer
-	onResume
-)
-
-type event struct {
-	at   fabric.Time
-	seq  uint64
-	kind eventKind
-	a    int32
-	b    uint32 // the queue pair, of timers
-}
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
-func (h *eventHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-func (w *world) at(t fabric.Time, kind eventKind, a int32, b uint32) {
-	w.seq++
-	heap.Push(&w.events, event{t, w.seq, kind, a, b})
-}
-
 func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
@@ -204,38 +163,6 @@ func newWorld(run scenario.Run) (*world, error) {
 		w.schedule(i, e)
 	}
 	return w, nil
-}
-
-// schedule notes when whoever moves queue pairs will know of an event: by the
-// data plane, by the controller.
-func (w *world) schedule(i int, e scenario.LinkEvent) {
-	c, n := w.run.Scenario.Control, w.run.Notifier
-	if n.Quench() && (!e.Up || w.model != agent) {
-		at := e.At + e.Detection
-		if w.model == agent {
-			at += w.roundTrip() / 2
-		}
-		w.at(at, onTold, int32(i), 0)
-	}
-	if n.GNMI() {
-		at := e.At + e.Detection + c.GNMIDelay + c.ComputeDelay
-		if w.model == agent {
-			at += c.PushDelay
-		} else {
-			at += c.WriteDelay
-		}
-		w.at(at, onTold, int32(i), 1)
-	}
-}
-
-// roundTrip is the propagation of the longest way there and back.
-func (w *world) roundTrip() fabric.Time {
-	s := w.f.Spec()
-	one := 2 * (s.HostLink.Delay + s.ToRUplink.Delay)
-	if w.f.ThreeTier() {
-		one += 2 * s.AggUplink.Delay
-	}
-	return 2 * one
 }
 
 // host returns a host's balancer, made when it is first used.
@@ -489,39 +416,6 @@ func (w *world) act(id fabric.NodeID) {
 				w.route(fl, &w.pieces[k], f.To)
 				w.stale = true
 			}
-		}
-	}
-}
-
-// told lets whoever moves queue pairs know of an event, from the controller or
-// from the data plane.
-func (w *world) told(e scenario.LinkEvent, controller bool) {
-	if w.down[e.Link] == e.Up {
-		return // it has changed again
-	}
-	if w.model != agent {
-		if e.Up {
-			delete(w.known, e.Link)
-		} else {
-			w.known[e.Link] = controller
-		}
-		w.repaired()
-		return
-	}
-	w.updates++
-	w.epochs[e.Link]++
-	u := &statepb.Update{Epoch: w.updates, Instance: "flow-level", Snapshot: true}
-	for i := range w.f.Links() {
-		l := fabric.LinkID(i)
-		if n := w.epochs[l]; n > 0 {
-			u.Links = append(u.Links, &statepb.LinkState{Link: uint32(l), Up: !w.down[l], Epoch: n})
-		}
-	}
-	w.update = u
-	for i := range w.hosts {
-		if h := &w.hosts[i]; h.scheme != nil {
-			h.scheme.Update(w.clock, u)
-			w.act(fabric.NodeID(i))
 		}
 	}
 }
