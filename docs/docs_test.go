@@ -119,7 +119,7 @@ func TestCommands(t *testing.T) {
 // interfaces of its own or other processes beside it, or goes on for ever.
 func privileged(args string) bool {
 	command, _, _ := strings.Cut(args, " ")
-	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace"}, command)
+	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace", "experiment"}, command)
 }
 
 // TestFlags: the pages of commands have every flag that --help has.
@@ -127,17 +127,21 @@ func TestFlags(t *testing.T) {
 	dir := build(t)
 	flag := regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 	for page, commands := range map[string][]string{
-		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo", "topo check"}, "ethereal-preflight.md": {"preflight", "preflight host"}, "ethereal-bench.md": {"bench"}, "ethereal-report.md": {"report"},
-		"ethereal-trace.md": {"trace"}, "ethereal-hostagent.md": {"hostagent"}, "ethereal-tag.md": {"tag"},
+		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo", "topo check"}, "ethereal-bench.md": {"bench"},
+		"ethereal-report.md": {"report"}, "ethereal-trace.md": {"trace"}, "experiments.md": {"experiment"},
+		"ethereal-preflight.md": {"preflight", "preflight host"}, "ethereal-hostagent.md": {"hostagent"},
+		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},
+		"ethereal-tag.md": {"tag"}, "ethereal-switch.md": {"switch test"},
 		"live.md": {"live up", "live exec", "live down", "live react", "live soak", "live forge"},
 	} {
 		text := pages(t)[filepath.Join("docs", page)]
+		shown := strings.Join(code(text), "\n")
 		for _, command := range commands {
 			for _, f := range flag.FindAllString(ethereal(t, dir, append(strings.Fields(command), "--help")...), -1) {
 				if strings.HasPrefix(f, "--tls-") && strings.Contains(text, "--tls-...") {
 					continue // one page tells of them for all
 				}
-				if f != "--help" && f != "--verbose" && !regexp.MustCompile("`[^`\\n]*"+f+"([^a-z0-9-]|$)").MatchString(text) {
+				if f != "--help" && f != "--verbose" && !regexp.MustCompile(f+"([^a-z0-9-]|$)").MatchString(shown) {
 					t.Errorf("%s lacks %s of %s", page, f, command)
 				}
 			}
