@@ -19,16 +19,20 @@ sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
 from etherealnet.control import FabricController
-from etherealnet.deployment import DEFAULT_DIR, Deployment, find_binary
+from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, find_binary
+from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink
 from etherealnet.switches import BMv2Switch, GoSwitch
 from etherealnet.topology import FabricTopo
 
-deployment = Deployment(
-    os.environ.get("FABRIC", os.path.join(HERE, "fabric.yaml")), find_binary(None),
-    os.environ.get("ETHEREAL_DIR", DEFAULT_DIR), os.environ.get("BMV2", "simple_switch_grpc"),
-)
+try:
+    deployment = Deployment(
+        os.environ.get("FABRIC", os.path.join(HERE, "fabric.yaml")), find_binary(None),
+        os.environ.get("ETHEREAL_DIR", DEFAULT_DIR), os.environ.get("BMV2", "simple_switch_grpc"),
+    )
+except (DeploymentError, FabricError) as problem:
+    sys.exit(f"mininet/custom.py: {problem}")
 atexit.register(deployment.close)  # mn knows nothing of it
 
 

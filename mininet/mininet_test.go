@@ -132,12 +132,14 @@ func TestShaped(t *testing.T) {
 // TestClean: what a run that was killed leaves behind is found and removed.
 func TestClean(t *testing.T) {
 	l := newLab(t)
-	record := fmt.Sprintf("{\"pid\": %d, \"start\": 1}\n{\"interface\": \"no-such-0\"}\n{\"pid\": 1", os.Getpid())
+	record := fmt.Sprintf("{\"pid\": %d, \"start\": 1}\n{\"interface\": \"no-such-0\"}\n"+
+		"{\"interface\": \"lo\", \"namespace\": 1}\n{\"pid\": 1", os.Getpid())
 	if err := os.WriteFile(filepath.Join(l.dir, "record.jsonl"), []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// This process has the number, but did not start then: it is not ended.
-	if out, err := l.run(t, "--clean"); err != nil || strings.Contains(out, "process") {
+	// This process has the number, but did not start then: it is not ended. lo has
+	// the name, but is of another namespace: nobody tries to delete it.
+	if out, err := l.run(t, "--clean"); err != nil || strings.Contains(out, "process") || strings.Contains(out, "interface") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(l.dir, "record.jsonl")); err == nil {

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Boots a fabric in Mininet, programs it, and tries it.
 
     sudo mininet/run.py                     # the Go switch
@@ -37,6 +37,7 @@ from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, fin
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink, LinkError
+from etherealnet.pings import PingError, ping_all
 from etherealnet.switches import SWITCHES, delete_links
 from etherealnet.topology import FabricTopo
 
@@ -71,7 +72,11 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="run in a network namespace of its own, away from the machine's interfaces")
     p.add_argument("--clean", action="store_true", help="remove what a run that crashed left behind, and end")
     p.add_argument("--verbose", action="store_true", help="Mininet's own output")
-    return p.parse_args(argv)
+    args = p.parse_args(argv)
+    for path in [args.fabric, *args.experiments]:
+        if not os.path.exists(path):
+            p.error(f"there is no {path}")
+    return args
 
 
 ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
@@ -90,25 +95,6 @@ class Stages:
         self.last = now
 
 
-def ping_all(net: Any) -> float:
-    """Every host pings every other, one packet each; returns the loss in percent.
-    Unlike Mininet's pingAll, the hosts ping side by side."""
-    hosts = net.hosts
-    lost = total = 0
-    script = "for x in {}; do ping -c1 -W2 -n $x >/dev/null && echo ok || echo lost $x; done"
-    for h in hosts:
-        h.sendCmd(script.format(" ".join(d.params["ip"].split("/")[0] for d in hosts if d is not h)))
-    for h in hosts:
-        for line in h.waitOutput().splitlines():
-            total += 1
-            if line.startswith("lost"):
-                lost += 1
-                print(f"{h.name} does not reach {line.split()[-1]}")
-    if total != len(hosts) * (len(hosts) - 1):
-        raise DeploymentError(f"{total} answers to {len(hosts) * (len(hosts) - 1)} pings")
-    return 100.0 * lost / total
-
-
 def verify(deployment: Deployment) -> None:
     """Proves the tables that the switches hold."""
     done = subprocess.run(
@@ -119,8 +105,9 @@ def verify(deployment: Deployment) -> None:
         raise DeploymentError(f"verify: {done.stdout}{done.stderr}")
 
 
-def preflight(deployment: Deployment) -> None:
-    """Looks at all that a deployment depends on, cables and agents included."""
+def preflight(deployment: Deployment) -> str:
+    """Looks at all that a deployment depends on, cables and agents included;
+    returns how many lines are green, and how many are of what nobody can see."""
     done = subprocess.run(
         [
             deployment.binary, "preflight", "--strict", "--fabric", deployment.fabric_file,
@@ -130,15 +117,19 @@ def preflight(deployment: Deployment) -> None:
     )
     if done.returncode != 0:
         raise DeploymentError(f"preflight: {done.stdout}{done.stderr}")
+    return done.stdout.strip().splitlines()[-1]
 
 
-def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> int:
-    """Starts the hosts' agents and carries out experiments; returns the exit code."""
+def start_agents(args: argparse.Namespace, net: Any) -> None:
+    """Starts the hosts' agents and waits until they answer."""
     for host in net.hosts:
         host.start_agent(args.rate)
     for host in net.hosts:
         wait_until(f"{host.name}'s agent answers", lambda h=host: os.path.exists(h.socket), 30)  # type: ignore[misc]
-    preflight(deployment)
+
+
+def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> int:
+    """Carries out experiments; returns the exit code."""
     controller = net.controllers[0]
 
     def act(do: str, name: str) -> None:
@@ -207,12 +198,17 @@ def run(args: argparse.Namespace) -> int:
         stages.done(f"pingall: {len(net.hosts) * (len(net.hosts) - 1)} pairs, {loss:g} % lost")
         code = 0 if loss == 0 else 1
         if not args.ping_only:
+            start_agents(args, net)
+            stages.done("the hosts' agents run")
+            stages.done(f"preflight: {preflight(deployment)}")
             code = max(code, experiments(args, net, deployment))
             stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
         if args.cli:
             CLI(net)
         return code
     finally:
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(s, signal.SIG_IGN)  # taking down takes seconds, and is not to be left half done
         deployment.stop_processes()
         delete_links()
         if net is not None:
@@ -252,15 +248,18 @@ def main(argv: List[str]) -> int:
     if args.isolate:
         isolate(argv)
     if args.clean:
-        for what in clean(args.dir):
+        removed = clean(args.dir)
+        for what in removed:
             print(f"removed {what}")
+        if not removed:
+            print(f"nothing was left, by what {args.dir} knows")
         return 0
     prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, interrupted)
     try:
         return run(args)
-    except (DeploymentError, FabricError, LinkError, RuntimeError, OSError) as err:
+    except (DeploymentError, FabricError, LinkError, PingError, RuntimeError, OSError) as err:
         print(f"mininet/run.py: {err}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -41,6 +41,12 @@ def _start_time(pid: int) -> Optional[int]:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def _namespace() -> int:
+    """The number of this process's network namespace. A run of its own namespace,
+    whose interfaces went with it, must not cost another run its namesakes."""
+    return os.stat("/proc/self/ns/net").st_ino
+
+
 def _die_with_parent() -> None:
     """Makes the kernel end this process when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -167,8 +173,8 @@ class Deployment:
         self.record(pid=pid, start=_start_time(pid))
 
     def record_interface(self, name: str) -> None:
-        """Notes an interface of the root namespace."""
-        self.record(interface=name)
+        """Notes an interface of this network namespace."""
+        self.record(interface=name, namespace=_namespace())
 
     def spawn(self, name: str, argv: Sequence[str], namespace: Optional[int] = None) -> Process:
         """Starts a process, in the network namespace of process `namespace` if
@@ -293,7 +299,7 @@ def sweep(directory: str) -> List[str]:
             continue  # the crash cut it off
         if "pid" in what and what["start"] is not None and _start_time(what["pid"]) == what["start"]:
             pids.append((what["pid"], what["start"]))
-        if "interface" in what:
+        if "interface" in what and what.get("namespace", _namespace()) == _namespace():
             interfaces.append(what["interface"])
     for sig, patience in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
         for pid, start in pids:
