@@ -99,11 +99,7 @@ func TestCoresHelper(t *testing.T) {
 	if err != nil {
 		t.Skip("run by TestCores")
 	}
-	lab, err := virtual.NewLab()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := lab.Run(context.Background(), caseOf(t, os.Getenv(helper)), scenario.Observer{Cores: cores})
+	r, err := virtual.Runner()(context.Background(), caseOf(t, os.Getenv(helper)), scenario.Observer{Cores: cores})
 	if err != nil || !r.Finished {
 		t.Fatal(r, err)
 	}

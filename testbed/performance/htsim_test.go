@@ -156,17 +156,13 @@ func TestHelper(t *testing.T) {
 	if name == "" {
 		t.Skip("run by other tests")
 	}
-	lab, err := virtual.NewLab()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var run scenario.Run
 	if i := slices.IndexFunc(references(), func(w reference) bool { return w.name == name }); i >= 0 {
 		run = references()[i].run(t)
 	} else {
 		run = find(t, name).run(t)
 	}
-	r, err := lab.Run(context.Background(), run, scenario.Observer{})
+	r, err := virtual.Runner()(context.Background(), run, scenario.Observer{})
 	if err != nil || !r.Finished {
 		t.Fatal(r, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/hugepages"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -37,10 +38,17 @@ func NewLab() (*Lab, error) {
 	return &Lab{program: program, schema: schema}, nil
 }
 
+// heapAhead is for how much of the heap huge pages are asked, in bytes of address
+// space: more than a packet-level run of a thousand GPUs takes.
+const heapAhead = 1 << 30
+
 // Runner returns a function that carries out runs, compiling the P4 program at
 // the first.
 func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
-	lab := sync.OnceValues(NewLab)
+	lab := sync.OnceValues(func() (*Lab, error) {
+		_ = hugepages.Prefer(heapAhead) // or slower
+		return NewLab()
+	})
 	return func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
 		l, err := lab()
 		if err != nil {

@@ -1,0 +1,41 @@
+//go:build linux && (amd64 || arm64)
+
+package hugepages
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prefer asks the kernel to back the next n bytes by which the heap grows with
+// huge pages. It takes address space, no memory: of that, the heap takes what it
+// uses, rounded up to whole huge pages, 2 MB as a rule. It is nothing but advice,
+// so an error need not trouble the caller: the program runs as it would without.
+// Under a memory limit (GOMEMLIMIT), it is for a quarter of that at most.
+func Prefer(n int) error {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		n = min(n, int(limit/4))
+	}
+	if n < 1 {
+		return nil
+	}
+	err := advise(n)
+	runtime.GC() // gives the span back to the heap, which takes it first
+	return err
+}
+
+// advise makes the heap grow by a span that nobody touches, and marks it. The mark
+// stays with the addresses when the span is free.
+//
+//go:noinline
+func advise(n int) error {
+	span := make([]byte, n)
+	if err := unix.Madvise(span, unix.MADV_HUGEPAGE); err != nil {
+		return fmt.Errorf("hugepages: madvise: %w", err)
+	}
+	return nil
+}
