@@ -27,7 +27,9 @@
 // but not acknowledged, the receiver would not notice what the old path lost,
 // and the timer would have to expire. So the QP sends a zero-length WRITE, the
 // nudge, whose PSN shows the receiver the gap. An RNIC does that if it is given
-// a zero-byte RDMA WRITE.
+// a zero-byte RDMA WRITE. An interface that takes an agent's word does better:
+// with [Endpoint.Resend] it goes back at once, and saves the receiver's question
+// its round trip.
 //
 // A balanced QP asks a [Balancer] for the label of every data packet instead,
 // and its ACKs tell the Balancer how the packet fared. That is what an RNIC does

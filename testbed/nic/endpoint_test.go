@@ -70,6 +70,11 @@ func TestExactlyOnce(t *testing.T) {
 			}
 			h.onTimeout = func(qp QP) {
 				if rng.IntN(2) == 0 {
+					if rng.IntN(2) == 0 {
+						if err := h.e.Resend(qp); err != nil {
+							t.Fatal(err)
+						}
+					}
 					if err := h.e.Relabel(qp, fabric.Label(rng.IntN(4))); err != nil {
 						t.Fatal(err)
 					}
@@ -85,6 +90,9 @@ func TestExactlyOnce(t *testing.T) {
 			}
 			if steps%50 == 0 {
 				h := w.hosts[rng.IntN(n)]
+				if rng.IntN(2) == 0 {
+					_ = h.e.Resend(QP(1 + rng.IntN(int(next))))
+				}
 				_ = h.e.Relabel(QP(1+rng.IntN(int(next))), fabric.Label(rng.IntN(4))) // any, open or not
 			}
 		}

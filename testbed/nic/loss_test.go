@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -84,6 +85,42 @@ func TestNudge(t *testing.T) {
 		}
 		if noNudge && (s.Nudges != 0 || s.Timeouts != 1 || took < 900*fabric.Microsecond) {
 			t.Errorf("not nudged: took %v, %+v", took, s)
+		}
+	}
+}
+
+// A sender that is told of the dead path need not be asked for what it lost: it
+// is repeated at once, by whichever receiver, and nothing else is.
+func TestResend(t *testing.T) {
+	for _, receiver := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
+		w := newWorld(t, 2, func(c *Config) { c.Receiver = receiver })
+		sent := 0
+		w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+			if !control {
+				sent++
+			}
+			if !control && hdr[35]&3 == 1 && sent > 2 { // label 1 dies after two packets
+				return fate{}
+			}
+			return fate{copies: []fabric.Time{0}}
+		}
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 45_000, Label: 1})
+		w.run(10 * fabric.Microsecond)
+		moved, e := w.now, w.hosts[0].e
+		if err := e.Resend(1); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Relabel(1, 2); err != nil {
+			t.Fatal(err)
+		}
+		w.run(10 * fabric.Millisecond)
+		s, took := e.Stats(), w.now-moved
+		if w.hosts[1].delivered[1] != 45_000 || took > 2*w.delay+2*fabric.Microsecond ||
+			s.Retransmissions != 3 || s.Nudges != 0 || s.Timeouts != 0 || s.NaksTaken != 0 {
+			t.Errorf("%v: took %v, %+v", receiver, took, s)
+		}
+		if err := e.Resend(1); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%v: of a queue pair that is done: %v", receiver, err)
 		}
 	}
 }

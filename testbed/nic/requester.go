@@ -194,11 +194,29 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	}
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
-	if !e.cfg.NoNudge && q.unacked < q.sent && q.nextOut == q.total() {
+	if _, more := e.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)
 	}
+	return nil
+}
+
+// Resend has an open QP take what it has on the way for lost and send it again
+// at once: its path is dead. Call it before Relabel. The error is as there.
+func (e *Endpoint) Resend(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	if s := q.selective(); s != nil {
+		s.again, s.lost = q.unacked, q.sent
+		q.more.timing.packet = 0
+	} else {
+		q.goBack()
+	}
+	e.activate(q)
 	return nil
 }
 

@@ -51,6 +51,7 @@ func ref() Scenario {
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,
 		NudgeOnFlip:       false, // a queue pair that moved waits for its timer
+		ResendOnFlip:      false,
 	}
 	s.Agent = Agent{
 		FailedPathMemory: 100 * fabric.Millisecond,

@@ -77,6 +77,10 @@ type Host struct {
 	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has
 	// nothing left to send, so that the receiver sees what is missing.
 	NudgeOnFlip bool `yaml:"nudge_on_flip"`
+	// ResendOnFlip has a queue pair that flips off a dead path send again at once
+	// what it has on the way. An RNIC has no such order: it waits for a NAK or
+	// its timer.
+	ResendOnFlip bool `yaml:"resend_on_flip"`
 }
 
 // CongestionControl names the hosts' rate control.
@@ -275,6 +279,7 @@ func Default() Scenario {
 			ReorderWindow:     nic.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
 			NudgeOnFlip:       true,
+			ResendOnFlip:      true,
 		},
 		Agent: Agent{
 			FailedPathMemory: 100 * fabric.Millisecond,

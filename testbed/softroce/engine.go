@@ -189,6 +189,10 @@ func (e *Engine) Close(qp nic.QP) {
 // Relabel moves an open queue pair to another path; see [nic.Endpoint.Relabel].
 func (e *Engine) Relabel(qp nic.QP, l fabric.Label) error { return e.ep.Relabel(qp, l) }
 
+// Resend has an open queue pair send again what it has on the way; see
+// [nic.Endpoint.Resend].
+func (e *Engine) Resend(qp nic.QP) error { return e.ep.Resend(qp) }
+
 // Register lets others write to buf under a key. The error wraps [ErrMemory].
 func (e *Engine) Register(key uint32, buf []byte) error {
 	if _, taken := e.regions[key]; taken {

@@ -147,7 +147,14 @@ func (h *host) act(now fabric.Time) {
 		h.sending[id]++
 	}
 	for _, f := range ready.Flip {
-		if err := h.nic.Relabel(nic.QP(f.QP), f.To); err != nil {
+		err := error(nil)
+		if f.Dead && h.w.run.Scenario.Host.ResendOnFlip {
+			err = h.nic.Resend(nic.QP(f.QP))
+		}
+		if err == nil {
+			err = h.nic.Relabel(nic.QP(f.QP), f.To)
+		}
+		if err != nil {
 			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 			return
 		}

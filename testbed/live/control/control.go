@@ -34,6 +34,7 @@ type Settings struct {
 	IPv6          bool   `json:"ipv6"`       //
 	FlowLabel     bool   `json:"flow_label"` // labels in the IPv6 flow label
 	NoNudge       bool   `json:"no_nudge"`   //
+	NoResend      bool   `json:"no_resend"`  // a flipped queue pair waits until it is asked for what is missing
 	Send          bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
 	RateBits      int64  `json:"rate"`       // of the link, bit/s; 0: the fabric's
 	BatchWindow   int64  `json:"window_ns"`  // of the agent

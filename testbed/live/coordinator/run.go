@@ -91,7 +91,7 @@ func Settings(run scenario.Run) (control.Settings, error) {
 	set := control.Settings{
 		Seed: run.Seed, Scheme: run.Scheme.Name, Params: run.Scheme.Params,
 		Payload: int(s.Host.Payload), RTO: ns(s.Host.RTO), AckEvery: s.Host.AckEvery, Control: string(s.Host.CongestionControl),
-		IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel, NoNudge: !s.Host.NudgeOnFlip,
+		IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel, NoNudge: !s.Host.NudgeOnFlip, NoResend: !s.Host.ResendOnFlip,
 		RateBits:    int64(run.Fabric.Spec().HostLink.Rate),
 		BatchWindow: ns(s.Agent.BatchWindow), StartJitter: ns(s.Agent.StartJitter), FailedMemory: ns(s.Agent.FailedPathMemory),
 		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),

@@ -312,7 +312,14 @@ func (r *Rank) act(now fabric.Time) {
 		r.openPiece(now, p)
 	}
 	for _, f := range ready.Flip {
-		if err := r.engine.Relabel(nic.QP(f.QP), f.To); err != nil {
+		err := error(nil)
+		if f.Dead && !r.set.NoResend {
+			err = r.engine.Resend(nic.QP(f.QP))
+		}
+		if err == nil {
+			err = r.engine.Relabel(nic.QP(f.QP), f.To)
+		}
+		if err != nil {
 			if r.qps[nic.QP(f.QP)] != nil { // else it was done before this could be
 				r.fault(now, err)
 			}
