@@ -204,7 +204,10 @@ def run(args: argparse.Namespace) -> int:
             code = max(code, experiments(args, net, deployment))
             stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
         if args.cli:
+            setLogLevel("info" if args.verbose else "output")  # of pingall and the like
             CLI(net)
+            setLogLevel("info" if args.verbose else "warning")
+            stages.done("Mininet's command line has ended")
         return code
     finally:
         for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -252,7 +255,7 @@ def main(argv: List[str]) -> int:
         for what in removed:
             print(f"removed {what}")
         if not removed:
-            print(f"nothing was left, by what {args.dir} knows")
+            print(f"nothing to remove: {args.dir} has no record of a run")
         return 0
     prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
     for s in (signal.SIGTERM, signal.SIGHUP):
