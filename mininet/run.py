@@ -237,9 +237,14 @@ def isolate(argv: List[str]) -> None:
     os.execvp(command[0], command)
 
 
-def interrupted(signum: int, _frame: Any) -> None:
+class Ended(BaseException):
+    """A signal asks this program to end. After a KeyboardInterrupt Mininet's command
+    line goes on."""
+
+
+def ended(signum: int, _frame: Any) -> None:
     """Makes a signal an exception, so that everything is taken down."""
-    raise KeyboardInterrupt(signal.Signals(signum).name)
+    raise Ended(signal.Signals(signum).name)
 
 
 def main(argv: List[str]) -> int:
@@ -259,14 +264,14 @@ def main(argv: List[str]) -> int:
         return 0
     prepare(os.environ.pop(ISOLATED, "") != "", args.verbose)
     for s in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, interrupted)
+        signal.signal(s, ended)
     try:
         return run(args)
     except (DeploymentError, FabricError, LinkError, PingError, RuntimeError, OSError) as err:
         print(f"mininet/run.py: {err}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("mininet/run.py: interrupted", file=sys.stderr)
+    except (KeyboardInterrupt, Ended) as err:
+        print(f"mininet/run.py: ended by {str(err) or 'SIGINT'}", file=sys.stderr)
         return 1
 
 
