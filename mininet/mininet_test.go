@@ -24,7 +24,7 @@ func TestLint(t *testing.T) {
 		args []string
 	}{
 		{"flake8", []string{"--config", "setup.cfg", "."}},
-		{"mypy", []string{"--config-file", "setup.cfg", "--cache-dir", t.TempDir(), "etherealnet", "run.py", "custom.py"}},
+		{"mypy", []string{"--config-file", "setup.cfg", "--cache-dir", t.TempDir(), "etherealnet", "run.py", "custom.py", "tutorials.py"}},
 	} {
 		t.Run(c.tool, func(t *testing.T) {
 			if testing.Short() && c.tool == "mypy" {
