@@ -31,6 +31,8 @@ type Balancing struct {
 	Way Balance
 	// Reshuffle is after how many rounds RobinSpray shuffles the uplinks; 0: never.
 	Reshuffle int
+	// DataOnly leaves to ECMP what is not data, ACKs above all.
+	DataOnly bool
 	// Bins are the depths of queue from which ShortestUplink takes a queue for a
 	// longer one, rising; all 0: every difference counts.
 	Bins [3]fabric.Bytes
@@ -86,6 +88,9 @@ func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 		return
 	}
 	for data := range uint64(2) {
+		if b.DataOnly && data == 0 {
+			continue // hash_flows is the table's default
+		}
 		k := exact(Balancer, data)
 		switch b.Way {
 		case RobinSpray:

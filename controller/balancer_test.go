@@ -45,6 +45,7 @@ func TestBalancers(t *testing.T) {
 		slots, groups, rotations, pods int // at a ToR; pods: rotations at an aggregation switch
 	}{
 		{Balancing{}, "", 0, 0, 0, 0},
+		{Balancing{Way: RobinSpray, Reshuffle: 5, DataOnly: true}, "balancer 1 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
 		{Balancing{Way: RobinSpray, Reshuffle: 5}, "balancer 0 -> spray_round_robin(wraps=5)", 2, 1, 0, 0},
 		{Balancing{Way: RandomSpray}, "balancer 0 -> spray_random", 2, 1, 0, 0},
 		{Balancing{Way: DestinationRotor}, "balancer 0 -> rotate_destinations", 2, 1, 14, 6},
@@ -60,7 +61,7 @@ func TestBalancers(t *testing.T) {
 			if got := entriesOf(core, tor, Balancer); len(got) != 0 {
 				t.Errorf("%+v: %v", c.b, got)
 			}
-		} else if got := entriesOf(core, tor, Balancer); len(got) != 2 || got[0].String() != c.want {
+		} else if got := entriesOf(core, tor, Balancer); (len(got) == 1) != c.b.DataOnly || got[0].String() != c.want {
 			t.Errorf("%+v: %v, want %s", c.b, got, c.want)
 		}
 		got := []int{

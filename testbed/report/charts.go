@@ -11,8 +11,8 @@ import (
 )
 
 // Charts returns the pictures that a set of results has enough of: completion
-// times as bars, over the size and over whatever a sweep varied, and the
-// distributions of link loads and queues. Schemes keep their colour in all.
+// times as bars, over the size and over whatever a sweep varied, mean queues over
+// the size, and the distributions of link loads and queues. Schemes keep their colour in all.
 func Charts(rs []*Result) []Chart {
 	rs = Distinct(rs)
 	colors := distinct(rs, func(r *Result) string { return r.Scheme })
@@ -120,14 +120,14 @@ func slowdown(r *Result) (float64, bool) { return r.Slowdown() }
 
 func (c *charter) color(scheme string) int { return slices.Index(c.colors, scheme) }
 
-// series makes a series per scheme, of the mean slowdown at each x.
-func (c *charter) series(rs []*Result, x func(*Result) (float64, bool)) []Series {
+// series makes a series per scheme, of the mean of a measure at each x.
+func (c *charter) series(rs []*Result, x, measure func(*Result) (float64, bool)) []Series {
 	var out []Series
 	for _, of := range byScheme(rs, c.colors) {
 		s := Series{Name: of[0].Scheme, Color: c.color(of[0].Scheme)}
 		for _, at := range groups(of, func(r *Result) string { v, _ := x(r); return fmt.Sprint(v) }) {
 			v, ok := x(at[0])
-			m := spreadOf(at, slowdown)
+			m := spreadOf(at, measure)
 			if ok && m.n == len(at) {
 				s.Points = append(s.Points, Point{X: v, Y: m.mean, Low: m.min, High: m.max})
 			}
@@ -191,7 +191,36 @@ func (c *charter) overSize(rs []*Result) {
 	if len(distinct(rs, func(r *Result) string { return strconv.FormatInt(r.Bytes, 10) })) < 3 {
 		return
 	}
-	c.line(rs, "size", "size, MB", true, func(r *Result) (float64, bool) { return float64(r.Bytes) / 1e6, true })
+	size := func(r *Result) (float64, bool) { return float64(r.Bytes) / 1e6, true }
+	c.line(rs, "size", "size, MB", true, size)
+	c.queueOverSize(rs, size)
+}
+
+// meanQueue is a measure for spreadOf: the mean queue over all ports of switches
+// and the run, in kB. None waits for the axis, which has no zero.
+func meanQueue(r *Result) (float64, bool) {
+	q := r.QueueMean
+	if len(q) < 2 {
+		return 0, false
+	}
+	sum := -(q[0] + q[len(q)-1]) / 2 // equal steps between quantiles: the trapezoid rule
+	for _, v := range q {
+		sum += v
+	}
+	mean := sum / float64(len(q)-1) / 1e3
+	return mean, mean > 0
+}
+
+// queueOverSize shows by its slope how queues grow: 1 is in proportion.
+func (c *charter) queueOverSize(rs []*Result, size func(*Result) (float64, bool)) {
+	s := c.series(rs, size, meanQueue)
+	if len(s) > 0 {
+		c.out = append(c.out, Chart{
+			Name:  "queue-size-" + slug(rs[0].Collective+" "+rs[0].circumstances()),
+			Title: "Mean queue of a switch port: " + rs[0].Collective + ", " + rs[0].circumstances(), XLabel: "size, MB", YLabel: "kB",
+			Series: s, LogX: true, LogY: true,
+		})
+	}
 }
 
 // axes returns the keys that a sweep varied over numbers.
@@ -267,7 +296,7 @@ func (c *charter) line(rs []*Result, name, label string, logX bool, x func(*Resu
 	chart := Chart{
 		Name: name + "-" + slug(rs[0].operation()+" "+rs[0].circumstancesWithout(name)), LogX: logX,
 		Title:  "CCT over the lower bound: " + rs[0].operation() + ", " + rs[0].circumstancesWithout(name),
-		XLabel: label, YLabel: "CCT / bound", Series: c.series(rs, x),
+		XLabel: label, YLabel: "CCT / bound", Series: c.series(rs, x, slowdown),
 	}
 	if name == "size" {
 		chart.Name = name + "-" + slug(rs[0].Collective+" "+rs[0].circumstances())

@@ -36,7 +36,8 @@
 // docs/balancers.md:
 //
 //   - switch-spray: packets in turn. Parameter reshuffle: after how many rounds
-//     the order is shuffled, 5; 0: never.
+//     the order is shuffled, 5; 0: never. Parameter acks: hash leaves what is not
+//     data to ECMP, so that it does not move the pointer.
 //   - switch-spray-random: packets at random.
 //   - jsq: the uplink with the shortest queue. Parameter bins: none, or three
 //     percentages of a port's share of the buffer, such as 5,10,20, between

@@ -55,7 +55,7 @@ func entries() []entry {
 		{REPS, []string{"entropies", "explore", "freeze", "entropy"}, nic.Ideal, settleREPS, nil},
 		{DRB, nil, nic.Ideal, func(*args) maker { return newDRB }, nil},
 		{Hopper, []string{"entropy", "wait"}, nic.SelectiveRepeat, settleHopper, nil},
-		{SwitchSpray, []string{"reshuffle"}, nic.Ideal, inSwitches(switchSpray), switchSpray},
+		{SwitchSpray, []string{"acks", "reshuffle"}, nic.Ideal, inSwitches(switchSpray), switchSpray},
 		{SwitchSprayRandom, nil, nic.Ideal, inSwitches(switchSprayRandom), switchSprayRandom},
 		{JSQ, []string{"bins"}, nic.Ideal, inSwitches(jsq), jsq},
 		{Flowlet, []string{"mode", "gap"}, nic.SelectiveRepeat, inSwitches(flowlet), flowlet},

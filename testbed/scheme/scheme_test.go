@@ -183,6 +183,7 @@ func TestNew(t *testing.T) {
 		{Flowlet, map[string]string{"gap": "1500ns"}, `use whole microseconds`},
 		{Flowlet, map[string]string{"mode": "x"}, `use flowlet or assigned or per-packet`},
 		{SwitchSpray, map[string]string{"reshuffle": "256"}, `use 0 to 255`},
+		{SwitchSpray, map[string]string{"acks": "none"}, `use spray or hash`},
 		{Ofan, map[string]string{"x": "1"}, `takes no parameter`},
 		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
 		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},

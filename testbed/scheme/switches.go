@@ -35,7 +35,10 @@ func Switches(name string, params map[string]string, c SwitchConfig) (controller
 }
 
 func switchSpray(a *args, _ SwitchConfig) controller.Balancing {
-	return controller.Balancing{Way: controller.RobinSpray, Reshuffle: a.integer("reshuffle", defaultReshuffle, 0, 255)}
+	return controller.Balancing{
+		Way: controller.RobinSpray, Reshuffle: a.integer("reshuffle", defaultReshuffle, 0, 255),
+		DataOnly: a.choice("acks", "spray", "hash") == "hash",
+	}
 }
 
 func switchSprayRandom(*args, SwitchConfig) controller.Balancing {
