@@ -2,6 +2,7 @@
 GO  ?= go
 P4C ?= p4c-bm2-ss
 P4C_CHIPS ?= p4c-barefoot
+BFAS ?= bfas
 
 .PHONY: all demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
@@ -45,15 +46,20 @@ p4:
 		--p4runtime-files build/ethereal.p4info.txtpb v1model/ethereal.p4
 	cd p4src && sha256sum shared/*.p4 v1model/*.p4 build/*.json build/*.txtpb > build/SHA256SUMS
 
-# Rebuild what the controller needs to know of the programs for Tofino; needs p4c's
-# Tofino back end.
+# Compile and assemble the programs for Tofino, into p4src/build/tna/out, and rebuild
+# what is committed of that: what the controller needs to know, and what the chip's
+# resources are used for. Needs p4c's Tofino back end: its compiler and assembler.
+# Without --no-clot the assembler finds no length for the CLOTs of Tofino 2's ingress.
 p4-chips:
 	cd p4src && for chip in tofino=tna tofino2=t2na; do \
-		$(P4C_CHIPS) --target $${chip%=*} --arch $${chip#*=} --std p4-16 $(P4C_CHIPS_FLAGS) \
-			--p4runtime-files build/tna/$${chip%=*}.p4info.txtpb --p4runtime-force-std-externs \
-			--bf-rt-schema build/tna/$${chip%=*}.bf-rt.json tna/ethereal.p4 || exit 1; \
+		name=$${chip%=*}; out=build/tna/out/$$name; rm -rf $$out && mkdir -p $$out && \
+		$(P4C_CHIPS) --target $$name --arch $${chip#*=} --std p4-16 -g --no-clot $(P4C_CHIPS_FLAGS) -o $$out \
+			--p4runtime-files build/tna/$$name.p4info.txtpb --p4runtime-force-std-externs \
+			--bf-rt-schema build/tna/$$name.bf-rt.json tna/ethereal.p4 && \
+		$(BFAS) --no-warn --target $$name -o $$out/pipe $$out/pipe/ethereal.bfa && \
+		$(GO) run ./chipreport $$out/pipe/logs > build/tna/$$name.resources.txt || exit 1; \
 	done
-	cd p4src && sha256sum shared/*.p4 tna/*.p4 build/tna/*.json build/tna/*.txtpb > build/tna/SHA256SUMS
+	cd p4src && sha256sum shared/*.p4 tna/*.p4 build/tna/*.json build/tna/*.txt* > build/tna/SHA256SUMS
 
 # Rebuild the committed protobuf code and eBPF object; needs protoc with its Go
 # plug-ins, clang and libbpf-dev.

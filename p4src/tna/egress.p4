@@ -45,8 +45,9 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     // off by less than a factor of two. Depths are in cells of the packet buffer.
     @name(".mark_between")
     action mark_between(bit<19> kmin, bit<19> kmax, bit<16> pmax) {
-        meta.over_min = intrinsic.deq_qdepth - kmin;
-        meta.over_max = intrinsic.deq_qdepth - kmax;
+        meta.over_min = kmin;
+        meta.over_max = kmax;
+        meta.depth = intrinsic.deq_qdepth;
         meta.ecn_pmax = pmax;
         meta.ecn_on = 1;
     }
@@ -75,12 +76,19 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
             halve_8; halve_9; halve_10; halve_11; halve_12; halve_13; halve_14; halve_15;
             never;
         }
+        size = 183;
         const default_action = never;
         const entries = {
 #include "ecn_curve.p4"
         }
     }
 
+    // The chip subtracts no parameter of an action.
+    action compare_depth() {
+        meta.over_min = meta.depth - meta.over_min;
+        meta.over_max = meta.depth - meta.over_max;
+    }
+    action compute_span() { meta.span = meta.over_min - meta.over_max; }
     action throw_dice() { meta.roll = random.get(); }
     action compare() { meta.excess = meta.threshold |-| meta.roll; }
     action mark_v4() { hdr.ipv4.ecn = ECN_CE; }
@@ -89,6 +97,7 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     // The mirror of a packet whose port was dead becomes a word to its source,
     // and goes back where the packet came from.
     action become_quench() {
+        meta.is_quench = 1;
         mac_t mac = hdr.ethernet.src;
         hdr.ethernet.src = hdr.ethernet.dst;
         hdr.ethernet.dst = mac;
@@ -122,6 +131,7 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.ipv4.total_length = 20 + 8 + QUENCH_BYTES;
     }
     action quench_v6() {
+        meta.is_quench_v6 = 1;
         bit<128> address = hdr.ipv6.src;
         hdr.ipv6.src = hdr.ipv6.dst;
         hdr.ipv6.dst = address;
@@ -148,7 +158,8 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
             port_tx_data.count(intrinsic.egress_port);
             ecn_profile.apply();
             if (meta.ecn_on == 1) {
-                meta.span = meta.over_min - meta.over_max;
+                compare_depth();
+                compute_span();
                 throw_dice();
                 ecn_curve.apply();
                 compare();
@@ -172,18 +183,19 @@ control EgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_
     Checksum() quench_v6_sum;
 
     apply {
-        if (hdr.quench.isValid() && hdr.ipv4.isValid()) {
+        if (meta.is_quench == 1) {
             hdr.ipv4.checksum = quench_v4_sum.update({
                 hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length,
                 hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol,
                 hdr.ipv4.src, hdr.ipv4.dst });
-        } else if (hdr.ipv4.isValid()) {
+        }
+        if (meta.is_quench == 0) {
             hdr.ipv4.checksum = ipv4_sum.update({
                 hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
                 hdr.ipv4.ttl, hdr.ipv4.protocol, meta.ipv4_rest });
         }
         // IPv6 has no header checksum, so UDP's is not optional.
-        if (hdr.quench.isValid() && hdr.ipv6.isValid()) {
+        if (meta.is_quench_v6 == 1) {
             hdr.udp.checksum = quench_v6_sum.update({
                 hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.next_header, hdr.udp.length,
                 hdr.udp.src, hdr.udp.dst, hdr.udp.length,

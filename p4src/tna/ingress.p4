@@ -207,6 +207,12 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         size = 64;
     }
 
+    action begin() {
+        meta.drop = NO_DROP;
+        meta.now = from_parser.global_tstamp[31:0] >> 10;
+    }
+    action compute_due() { meta.due_before = meta.now |-| meta.quench_interval; }
+
     action event_of_generator() {
         meta.event = 1;
         meta.event_port = hdr.port_down.port_num;
@@ -249,8 +255,8 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         meta.dead = 1;
         meta.dead_port = meta.port;
     }
-    action mark_rerouted_v4() { hdr.ipv4.dscp = hdr.ipv4.dscp | DSCP_REROUTED; }
-    action mark_rerouted_v6() { hdr.ipv6.dscp = hdr.ipv6.dscp | DSCP_REROUTED; }
+    action mark_rerouted_v4() { hdr.ipv4.dscp[1:0] = DSCP_REROUTED[1:0]; }
+    action mark_rerouted_v6() { hdr.ipv6.dscp[1:0] = DSCP_REROUTED[1:0]; }
 
     action mirror_quench() {
         for_deparser.mirror_type = MIRROR_QUENCH;
@@ -289,9 +295,8 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
 
     apply {
         device.apply();
-        meta.drop = NO_DROP;
-        meta.now = from_parser.global_tstamp[41:10];
-        meta.due_before = meta.now |-| meta.quench_interval;
+        begin();
+        compute_due();
 
         if (hdr.port_down.isValid()) {
             event_of_generator();
@@ -408,7 +413,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
 control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingress_metadata_t meta,
                         in ingress_intrinsic_metadata_for_deparser_t for_deparser) {
     Checksum() ipv4_sum;
-    Mirror(MIRROR_QUENCH) mirror;
+    Mirror() mirror;
 
     apply {
         if (hdr.ipv4.isValid()) {

@@ -24,9 +24,9 @@ const MirrorType_t MIRROR_QUENCH = 1;
 
 const bit<8> NO_DROP = 0xFF;
 
-// The first byte of what goes from ingress to egress.
-const bit<8> KIND_PACKET = 0;
-const bit<8> KIND_QUENCH = 1;
+// The first byte of what goes from ingress to egress. A mirror's constants are 0.
+const bit<8> KIND_QUENCH = 0;
+const bit<8> KIND_PACKET = 1;
 const bit<8> KIND_AS_IS  = 2; // to or from the controller: nothing behind is parsed
 
 header bridge_t {
@@ -127,9 +127,12 @@ struct ingress_metadata_t {
 struct egress_metadata_t {
     bit<16> ipv4_rest;       // header checksum without the fields that change
     bit<1>  is_data;         // RoCEv2 data
+    bit<1>  is_quench;
+    bit<1>  is_quench_v6;
 
     // ECN: the queue's depth less kmin, less kmax, as two's complement.
     bit<1>  ecn_on;
+    bit<19> depth;
     bit<19> over_min;
     bit<19> over_max;
     bit<19> span;            // kmax - kmin
