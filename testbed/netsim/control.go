@@ -1,6 +1,10 @@
 package netsim
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"container/heap"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
 
 // control is a function of the world's that is to run at a time.
 type control struct {
@@ -16,46 +20,22 @@ func (c *control) before(o *control) bool {
 // controls is a heap of them, the next one first.
 type controls []*control
 
-func (h *controls) push(c *control) {
-	s := append(*h, c)
-	*h = s
-	i := len(s) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !c.before(s[parent]) {
-			break
-		}
-		s[i] = s[parent]
-		i = parent
-	}
-	s[i] = c
-}
+func (h *controls) push(c *control) { heap.Push((*controlHeap)(h), c) }
+func (h *controls) pop() *control   { return heap.Pop((*controlHeap)(h)).(*control) }
 
-func (h *controls) pop() *control {
+// controlHeap is controls as package heap wants them.
+type controlHeap controls
+
+func (h controlHeap) Len() int           { return len(h) }
+func (h controlHeap) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h controlHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *controlHeap) Push(x any)        { *h = append(*h, x.(*control)) }
+
+func (h *controlHeap) Pop() any {
 	s := *h
-	top, last := s[0], len(s)-1
+	last := len(s) - 1
 	c := s[last]
 	s[last] = nil
-	s = s[:last]
-	*h = s
-	if last == 0 {
-		return top
-	}
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && s[child+1].before(s[child]) {
-			child++
-		}
-		if !s[child].before(c) {
-			break
-		}
-		s[i] = s[child]
-		i = child
-	}
-	s[i] = c
-	return top
+	*h = s[:last]
+	return c
 }

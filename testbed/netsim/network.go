@@ -192,12 +192,38 @@ const progressEvery = 1024
 // breaks its contract. It may be called again to go on. Afterwards Now is until
 // if events remain beyond it, else the time of the last event.
 func (n *Network) Run(ctx context.Context, until fabric.Time) error {
+	return n.RunSteps(ctx, until, Never, func() bool { return true })
+}
+
+// RunSteps is a Run every so often, up to a time, that goes on after each as long
+// as between says so. The goroutines of several regions last for all of them.
+func (n *Network) RunSteps(ctx context.Context, until, every fabric.Time, between func() (more bool)) error {
 	if err := n.complete(); err != nil {
 		return err
 	}
-	defer n.publish()
+	var t *team
 	if len(n.regions) > 1 {
-		return n.runRegions(ctx, until)
+		t = n.gather()
+		defer t.disperse()
+	}
+	for by := n.Now(); ; {
+		if by += every; by > until || by < 0 {
+			by = until
+		}
+		if err := n.runTo(ctx, by, t); err != nil {
+			return err
+		}
+		if !between() || by == until {
+			return nil
+		}
+	}
+}
+
+// runTo is one step; t is nil where there is one region.
+func (n *Network) runTo(ctx context.Context, until fabric.Time, t *team) error {
+	defer n.publish()
+	if t != nil {
+		return n.runRegions(ctx, until, t)
 	}
 	r := n.regions[0]
 	for {

@@ -12,9 +12,7 @@ import (
 
 // runRegions is Run for several regions: windows of time, in which they run side
 // by side, between moments in which the network is at rest.
-func (n *Network) runRegions(ctx context.Context, until fabric.Time) error {
-	t := n.gather()
-	defer t.disperse()
+func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) error {
 	defer n.align()
 	for {
 		n.publish()
@@ -192,8 +190,8 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 	}
 }
 
-// team is the goroutines that simulate regions: the caller of Run has the first,
-// each other one of its own.
+// team is the goroutines that simulate regions, for as long as RunSteps lasts: its
+// caller has the first, each other one of its own.
 type team struct {
 	n       *Network
 	by      fabric.Time // of the window; negative: the end

@@ -86,22 +86,21 @@ func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) 
 // simulate runs the network to the collective's end or the scenario's deadline.
 func (w *world) simulate(ctx context.Context) error {
 	w.start()
-	// A slice of simulated time at a time, so that progress is told.
-	const slice = 20 * fabric.Microsecond
-	for until := slice; ; until += slice {
-		until = min(until, w.run.Scenario.Deadline)
-		if err := w.net.Run(ctx, until); err != nil {
-			return err
-		}
+	err := w.net.RunSteps(ctx, w.run.Scenario.Deadline, progressEvery, func() (more bool) {
 		if w.fault != nil {
-			return w.fault
+			return false
 		}
 		w.tellProgress()
-		if w.finished || until == w.run.Scenario.Deadline {
-			return nil
-		}
+		return !w.finished
+	})
+	if err == nil && w.fault != nil {
+		return w.fault
 	}
+	return err
 }
+
+// progressEvery is the simulated time between two words of progress.
+const progressEvery = 20 * fabric.Microsecond
 
 func (w *world) tellProgress() {
 	if w.obs.Progress == nil {
