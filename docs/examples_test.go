@@ -17,7 +17,7 @@ var span = regexp.MustCompile("`([^`]+)`")
 func code(page string) []string {
 	var lines []string
 	fenced, more := false, false
-	for _, line := range strings.Split(page, "\n") {
+	for line := range strings.SplitSeq(page, "\n") {
 		indented := strings.HasPrefix(line, "    ")
 		switch {
 		case strings.HasPrefix(line, "```"):

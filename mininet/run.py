@@ -111,7 +111,8 @@ def preflight(deployment: Deployment) -> str:
     done = subprocess.run(
         [
             deployment.binary, "preflight", "--strict", "--fabric", deployment.fabric_file,
-            "--targets", deployment.path("targets.yaml"), "--controller", deployment.admin, "--admin-token-file", deployment.token, "--wait", "20s",
+            "--targets", deployment.path("targets.yaml"), "--controller", deployment.admin,
+            "--admin-token-file", deployment.token, "--wait", "20s",
         ],
         check=False, capture_output=True, text=True,
     )
