@@ -112,7 +112,7 @@ func report(resourcesJSON, phvJSON []byte) (string, error) {
 
 func stages(w *tabwriter.Writer, r *resources) {
 	fmt.Fprintln(w, "stage\ttables\tgateways\tSRAM\tmap RAM\tTCAM\tstateful ALUs\tcounter ALUs\t")
-	var sum, room [7]int
+	var sum, room [7]int // stages are alike; those without use are left out of the file
 	busy := 0
 	for _, s := range r.Resources.MAU.Used {
 		used := [7]int{len(s.Logical.IDs), len(s.Gateways.Used), len(s.Rams.Used), len(s.MapRams.Used), len(s.Tcams.Used), len(s.Meters.Used), len(s.Statistics.Used)}
@@ -124,7 +124,7 @@ func stages(w *tabwriter.Writer, r *resources) {
 		for i := range used {
 			fmt.Fprintf(w, "%d\t", used[i])
 			sum[i] += used[i]
-			room[i] += has[i]
+			room[i] = has[i] * r.Resources.MAU.Stages
 		}
 		fmt.Fprintln(w)
 		if used[0] > 0 {

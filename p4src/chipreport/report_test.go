@@ -17,7 +17,8 @@ const twoStages = `{"resources": {"mau": {"nStages": 12, "mau_stages": [
   "logical_tables": {"size": 16, "ids": [{"id": 0, "table_name": "route"}]}},
  {"stage_number": 1, "rams": {"nRows": 8, "nColumns": 10, "srams": [
     {"row": 0, "column": 2, "usages": [{"used_by": "route", "used_for": "action_ram"}]}]},
-  "logical_tables": {"size": 16, "ids": []}}]}}}`
+  "map_rams": {"nRows": 8, "nUnits": 6}, "tcams": {"nRows": 12, "nColumns": 2}, "gateways": {"nRows": 8, "nUnits": 2},
+  "meter_alus": {"nAlus": 4}, "statistic_alus": {"nAlus": 4}, "logical_tables": {"size": 16, "ids": []}}]}}}`
 
 const twoContainers = `{"resources": [
   {"group_type": "mau", "bit_width": 8, "addresses": [64, 65, 66, 67]},
@@ -39,7 +40,7 @@ func TestReport(t *testing.T) {
 	}
 	got := strings.Join(lines, "\n")
 	for _, want := range []string{
-		"0 1 0 1 0 2 0 0\n", "1 of 12 1 of 32 0 of 16 2 of 160 0 of 48 2 of 24 0 of 4 0 of 4\n",
+		"0 1 0 1 0 2 0 0\n", "1 of 12 1 of 192 0 of 192 2 of 960 0 of 576 2 of 288 0 of 48 0 of 48\n",
 		"2 2 0,1 route\n", "normal, 8 bits 1 6 5\n", "tagalong, 32 bits 1 1 32",
 	} {
 		if !strings.Contains(got, want) {

@@ -89,9 +89,9 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
     @name(".ecmp_selector")
     ActionProfile(ECMP_MEMBERS) ecmp_members;
     Hash<bit<14>>(HashAlgorithm_t.CRC16) ecmp_hash;
-    // One bit a member, set while it may be chosen.
+    // One bit a member, set while it may be chosen: 128 a group.
     @name(".ecmp_live")
-    Register<bit<1>, bit<32>>(131072) ecmp_live;
+    Register<bit<1>, bit<32>>(ECMP_GROUPS * 128) ecmp_live;
     @name(".ecmp_groups")
     ActionSelector(ecmp_members, ecmp_hash, SelectorMode_t.FAIR, ecmp_live, 64, ECMP_GROUPS) ecmp_selector;
     SelectorAction(ecmp_selector) member_dies = {
