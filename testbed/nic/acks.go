@@ -24,12 +24,13 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 	newly := upTo - q.unacked
 	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
 	q.unacked = upTo
+	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)
 	if p.becn {
 		e.stats.Marked++
 	}
 	if newly > 0 {
-		q.rate.acked(e, q, newly, upTo, p.becn)
+		q.rate.acked(e, q, newly, upTo, p.becn, late)
 	}
 	if nak {
 		e.stats.NaksTaken++

@@ -41,14 +41,23 @@ func (r *rate) set(e *Endpoint, to fabric.Rate) {
 }
 
 // acked takes the word that packets were acknowledged, the latest sent of them
-// being the one before `at`.
-func (r *rate) acked(e *Endpoint, q *qp, packets, at int32, marked bool) {
+// being the one before `at`. late says that they were on the way when the QP went
+// back: they belong to the round trip before, end none, and cut once at most.
+func (r *rate) acked(e *Endpoint, q *qp, packets, at int32, marked, late bool) {
 	if e.cfg.Control != DCTCP {
 		return
 	}
 	r.acks += packets
 	if marked {
 		r.markers += packets
+	}
+	if late {
+		if marked && at > r.cutEnd {
+			r.cutEnd = q.sent
+			r.set(e, r.less(e))
+			e.stats.RateCuts++
+		}
+		return
 	}
 	to := r.now
 	if at > r.roundEnd {

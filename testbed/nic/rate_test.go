@@ -26,7 +26,7 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 		for i := range packets {
 			q.unacked++
 			q.nextOut = q.unacked + int32(packets) - 1 // a round trip is this many packets
-			q.rate.acked(e, q, 1, q.unacked, marked(r, i))
+			q.rate.acked(e, q, 1, q.unacked, marked(r, i), false)
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}
@@ -55,6 +55,44 @@ func TestDCTCP(t *testing.T) {
 				t.Errorf("Gb/s after each round trip (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A sender that has sent all of its message goes back, and then the ACKs of the
+// first time arrive after all: one cut if they are marked, no step up if not. The
+// marks of what it sends again cut once more.
+func TestRateAfterGoingBack(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		e, err := New(Config{Fabric: newWorld(t, 2, nil).f}, newWorld(t, 2, nil).hosts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &qp{rate: newRate(e), nextOut: 100, sent: 100, data: 100}
+		q.unacked = 10
+		q.rate.acked(e, q, 10, q.unacked, false, false)
+		q.rate.set(e, 100*fabric.Gbps)
+		q.goBack()
+		ack := func(n int32, late bool) {
+			for range n {
+				q.unacked++
+				q.nextOut = max(q.nextOut, q.unacked)
+				q.rate.acked(e, q, 1, q.unacked, marked, late)
+			}
+		}
+		ack(60, true)
+		want := 100 * fabric.Gbps
+		if marked {
+			want /= 2
+		}
+		if q.rate.now != want {
+			t.Errorf("marked %v: %v after late ACKs, want %v", marked, q.rate.now, want)
+		}
+		q.goBack()
+		q.nextOut = 100
+		ack(30, false)
+		if marked && q.rate.now >= want {
+			t.Errorf("marks of what was sent again leave the rate at %v", q.rate.now)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
-	q.rate.acked(e, q, newly, max(upTo, own+1), p.becn)
+	q.rate.acked(e, q, newly, max(upTo, own+1), p.becn, false)
 	s.lost = max(s.lost, own-s.threshold+1)
 	e.activate(q)
 	switch {
