@@ -188,6 +188,21 @@ def interrupted(signum: int, _frame: Any) -> None:
     raise KeyboardInterrupt(signal.Signals(signum).name)
 
 
+MARK = ".tutorials"  # in a folder that this program made, and may empty
+
+
+def clear(folder: str) -> None:
+    """Makes a folder, or empties one of an earlier run; raises DeploymentError for any other."""
+    mark = os.path.join(folder, MARK)
+    if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(mark):
+        raise DeploymentError(f"--dir {folder} is not empty and not of an earlier run; name a new folder")
+    for name in ("bin", "python", "utils", "exercises"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    os.makedirs(folder, exist_ok=True)
+    with open(mark, "w", encoding="utf-8"):
+        pass
+
+
 def main(argv: List[str]) -> int:
     """The program."""
     args = parse(argv)
@@ -206,8 +221,7 @@ def main(argv: List[str]) -> int:
             if not os.path.isdir(os.path.join(args.p4lang, repository)):
                 raise DeploymentError(f"{args.p4lang} has no {repository}; git -C {args.p4lang} clone --depth 1 "
                                       f"https://github.com/p4lang/{repository}")
-        for folder in ("bin", "python", "utils", "exercises"):  # of an earlier run
-            shutil.rmtree(os.path.join(args.dir, folder), ignore_errors=True)
+        clear(args.dir)
         path, library = make_switch(args), make_library(args)
         shutil.copytree(os.path.join(args.p4lang, "tutorials", "utils"), os.path.join(args.dir, "utils"))
         print(f"the switch is {os.path.realpath(os.path.join(path, 'simple_switch_grpc'))}", flush=True)

@@ -43,7 +43,7 @@ func newRound(f *fabric.Fabric, frame int) *cabling.Round {
 }
 
 // ErrChecking is returned while another check of the cables is under way.
-var ErrChecking = errors.New("daemon: the cables are being checked already: ask again when that is done")
+var ErrChecking = errors.New("the cables are being checked already: ask again when that is done")
 
 // Cabling compares the cables with the fabric, over the sessions that the daemon
 // has, with frames of so many bytes at least; it takes so long at most, and less

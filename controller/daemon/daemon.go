@@ -74,6 +74,7 @@ type device struct {
 	verdict  Verdict
 	entries  int                    // read back last
 	portsUp  map[fabric.PortNo]bool // as heard last, where the data plane is told
+	retell   time.Time              // when it is told of all of them again
 	unfit    string                 // why the program cannot hold the tables
 }
 

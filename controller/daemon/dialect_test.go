@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -73,6 +74,15 @@ func TestChipDialect(t *testing.T) {
 		synctest.Wait()
 		settle(r)
 		told("when it was back")
+		// What a chip latched of a flap too short for gNMI is put right.
+		tor := l.switches["tor0"]
+		number, _ := l.ports[tor.id].ID(4)
+		tor.mu.Lock()
+		tor.told[uint16(number)] = 0
+		tor.mu.Unlock()
+		time.Sleep(retellEvery + 2*time.Second)
+		synctest.Wait()
+		told("a while after a flap")
 		l.wrote()
 		r.stop()
 

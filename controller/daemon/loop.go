@@ -74,6 +74,7 @@ func (d *Daemon) tick(now time.Time) {
 			dev.session.Reread()
 		}
 	}
+	d.retellDue(now)
 	d.releaseEarly(now)
 	d.suspicion.Tick(d.clock())
 	d.judge()
@@ -105,6 +106,9 @@ func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, e
 	d.cfg.Events.add(Record{Time: time.Now(), Kind: "health", Switch: dev.name, State: h.String(), Error: dev.healthEr})
 	if h == linkstate.Fresh {
 		dev.told = true
+		if dev.synced {
+			d.retellPorts(dev)
+		}
 	}
 	d.judge()
 	d.settleIfTold()

@@ -32,10 +32,29 @@ func (d *Daemon) tellPorts(dev *device, cs []linkstate.Change) {
 }
 
 // retellPorts tells of all ports: the data plane may be new, or have missed some.
-// Uplinks are then in the table that finds their place among the live ones.
+// Uplinks are then in the table that finds their place among the live ones. While
+// the switch is not heard, the chip may know better that a port is down.
 func (d *Daemon) retellPorts(dev *device) {
+	dev.retell = time.Now().Add(retellEvery)
 	for _, p := range slices.Sorted(maps.Keys(dev.portsUp)) {
-		d.tellPort(dev, p, dev.portsUp[p])
+		if up := dev.portsUp[p]; !up || dev.health == linkstate.Fresh {
+			d.tellPort(dev, p, up)
+		}
+	}
+}
+
+// retellEvery is how often all ports are told: one that went down and came back
+// between two words of the switch shows no change, and the chip has latched that
+// it went down. It is seldom, since a port that has just gone down is told to be up
+// if the switch's word of it is still on its way.
+const retellEvery = 30 * time.Second
+
+// retellDue tells the data planes whose time has come.
+func (d *Daemon) retellDue(now time.Time) {
+	for _, dev := range d.switches {
+		if len(dev.portsUp) > 0 && dev.synced && !now.Before(dev.retell) {
+			d.retellPorts(dev)
+		}
 	}
 }
 

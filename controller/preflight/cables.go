@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,7 +31,15 @@ func (c *checker) cables(ctx context.Context, leader *string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	refused := (*refusal)(nil)
+	switch {
+	case errors.As(err, &refused) && refused.code == http.StatusConflict:
+		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "somebody else has the cables checked", "ask again in a minute")
+		return nil
+	case errors.As(err, &refused) && (refused.code == http.StatusForbidden || refused.code == http.StatusUnauthorized):
+		c.list.Add(checklist.Red, wholeFabric, "cabling", err.Error(), "give the controller's own file as --admin-token-file")
+		return nil
+	case err != nil:
 		c.list.Add(checklist.Red, wholeFabric, "cabling", err.Error(), "see ethereal topo check")
 		return nil
 	}

@@ -20,6 +20,14 @@ import (
 // maxAnswer is the longest answer read, in bytes.
 const maxAnswer = 64 << 20
 
+// refusal is an answer other than 200.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
 // get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.
 func (c *checker) get(ctx context.Context, addr, path string, timeout time.Duration, into any) error {
 	return c.ask(ctx, http.MethodGet, addr, path, nil, timeout, into)
@@ -60,7 +68,7 @@ func (c *checker) ask(ctx context.Context, method, addr, path string, query url.
 	case err != nil:
 		return err
 	case r.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %s", r.Status, strings.TrimSpace(string(body[:min(len(body), 200)])))
+		return &refusal{r.StatusCode, fmt.Sprintf("%s: %s", r.Status, strings.TrimSpace(string(body[:min(len(body), 200)])))}
 	}
 	return json.Unmarshal(body, into)
 }

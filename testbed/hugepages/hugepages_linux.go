@@ -13,9 +13,9 @@ import (
 
 // Prefer asks the kernel to back the next n bytes by which the heap grows with
 // huge pages. It takes address space, no memory: of that, the heap takes what it
-// uses, rounded up to whole huge pages, 2 MB as a rule. It is nothing but advice,
-// so an error need not trouble the caller: the program runs as it would without.
-// Under a memory limit (GOMEMLIMIT), it is for a quarter of that at most.
+// uses, rounded up to whole huge pages, 2 MB as a rule. An error need not trouble
+// the caller: the program runs as it would without. Under a memory limit
+// (GOMEMLIMIT), it is for a quarter of that at most.
 func Prefer(n int) error {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		n = min(n, int(limit/4))
@@ -23,9 +23,23 @@ func Prefer(n int) error {
 	if n < 1 {
 		return nil
 	}
+	if err := room(n + n/4); err != nil {
+		return err
+	}
 	err := advise(n)
 	runtime.GC() // gives the span back to the heap, which takes it first
 	return err
+}
+
+// room reports whether the kernel gives so many bytes of address space: it refuses
+// under a limit (ulimit -v) or where it must not promise more than it has, and Go
+// ends a program to which it does.
+func room(n int) error {
+	span, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("hugepages: %d MB of address space: %w", n>>20, err)
+	}
+	return unix.Munmap(span)
 }
 
 // advise makes the heap grow by a span that nobody touches, and marks it. The mark

@@ -1,36 +1,41 @@
 package hugepages
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// anonHuge returns how many KB of this process huge pages back, by the kernel's
-// account.
-func anonHuge(t *testing.T) (kb int) {
+// advised returns how many KB of this process the kernel was asked to back by huge
+// pages, and how many it does.
+func advised(t *testing.T) (asked, given int) {
 	t.Helper()
-	f, err := os.Open("/proc/self/smaps_rollup")
+	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Skip(err)
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if _, err := fmt.Sscanf(s.Text(), "AnonHugePages: %d kB", &kb); err == nil {
-			return kb
+	size, huge := 0, 0
+	for line := range strings.Lines(string(text)) {
+		switch name, rest, _ := strings.Cut(line, ":"); name {
+		case "Size":
+			fmt.Sscan(rest, &size) //nolint:errcheck // the kernel writes numbers
+		case "AnonHugePages":
+			fmt.Sscan(rest, &huge) //nolint:errcheck // likewise
+		case "VmFlags":
+			if slices.Contains(strings.Fields(rest), "hg") {
+				asked, given = asked+size, given+huge
+			}
 		}
 	}
-	t.Skip("the kernel does not tell of huge pages")
-	return 0
+	return asked, given
 }
 
 func TestPrefer(t *testing.T) {
-	mode, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
-	if err != nil || strings.Contains(string(mode), "[never]") {
-		t.Skipf("no huge pages here: %s %v", mode, err)
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage/enabled"); err != nil {
+		t.Skipf("no huge pages here: %v", err)
 	}
 	const size = 64 << 20
 	if err := Prefer(size); err != nil {
@@ -42,12 +47,10 @@ func TestPrefer(t *testing.T) {
 		b[0] = 1
 		small = append(small, b)
 	}
-	kb := anonHuge(t)
-	if kb == 0 {
-		t.Skip("the kernel gave no huge page: its memory is in pieces, or a cgroup forbids them")
-	}
-	if kb < 1024*size/4>>20 {
-		t.Errorf("%d KB in huge pages with a heap of %d", kb, size/2>>10)
+	asked, given := advised(t)
+	t.Logf("asked for %d KB, %d KB given", asked, given) // what it gives is the kernel's to say
+	if asked < size>>10 {
+		t.Errorf("asked for %d KB, want %d", asked, size>>10)
 	}
 	runtime.KeepAlive(small)
 }
