@@ -1,5 +1,7 @@
 package fabric
 
+import "slices"
+
 // PauseCycle returns directed links that could wait for each other for ever if a
 // full buffer made switches pause those who send to them: a cycle in which each
 // link's packets go on by the next. nil: there is none, so lossless forwarding by
@@ -88,10 +90,8 @@ func cycleOf(next [][]int32) (cycle []int32) {
 		}
 		state[n] = open
 		way = append(way, n)
-		for _, m := range next[n] {
-			if visit(m) {
-				return true
-			}
+		if slices.ContainsFunc(next[n], visit) {
+			return true
 		}
 		way = way[:len(way)-1]
 		state[n] = done
