@@ -169,7 +169,11 @@ func (s *Session) TellPort(tenure uint64, port fabric.PortNo, up bool, epoch uin
 	}
 	s.mu.Lock()
 	if s.serving && tenure == s.tenure {
-		s.queue = append(s.queue, task{tenure: tenure, packets: []*p4.StreamMessageRequest{m}, done: func(error) {}})
+		s.queue = append(s.queue, task{tenure: tenure, packets: []*p4.StreamMessageRequest{m}, done: func(err error) {
+			if err != nil {
+				s.cfg.Log.Warn("the data plane was not told of a port", "port", port, "up", up, "err", err)
+			}
+		}})
 	}
 	s.mu.Unlock()
 	s.kick()
@@ -366,11 +370,25 @@ func (s *Session) write(ctx context.Context, t task) error {
 		}
 	}
 	for _, m := range t.packets {
-		if err := s.say(m); err != nil {
+		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error { return s.sayBy(ctx, m) })
+		if err != nil {
 			return fmt.Errorf("p4rt: packet-out: %w", err)
 		}
 	}
 	return nil
+}
+
+// sayBy sends a message on the stream before ctx ends. A switch that does not read
+// what it is sent holds a message up for as long as the stream lives.
+func (s *Session) sayBy(ctx context.Context, m *p4.StreamMessageRequest) error {
+	said := make(chan error, 1)
+	go func() { said <- s.say(m) }()
+	select {
+	case err := <-said:
+		return err
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // lost reports whether an error of a call means that the stream has to be
