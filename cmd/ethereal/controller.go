@@ -256,7 +256,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 	g.Go(func() error { return d.Run(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(
-			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),
+			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64), grpc.WaitForHandlers(true),
 			// An agent whose machine died is noticed although nothing is sent to it.
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),

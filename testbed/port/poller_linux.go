@@ -22,6 +22,7 @@ type Poller struct {
 	noPwait2     bool
 	raw          bool // the Go scheduler need not know of waits
 	ts           unix.Timespec
+	ending       sync.Mutex // Wake and Close
 
 	mu    sync.Mutex
 	soft  []Event // of ports without a file descriptor
@@ -91,6 +92,11 @@ func (p *Poller) notify(ev Event) {
 func (p *Poller) Wake() {
 	if p.awake.Swap(true) {
 		return
+	}
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	if p.event < 0 {
+		return // whoever wanted to wake it was late
 	}
 	one := [8]byte{1}
 	unix.Write(p.event, one[:]) //nolint:errcheck // a full counter wakes too
@@ -190,6 +196,8 @@ func LockThread() (unlock func()) {
 
 // Close frees the poller. Its ports stay open.
 func (p *Poller) Close() error {
+	p.ending.Lock()
+	defer p.ending.Unlock()
 	if p.epoll < 0 {
 		return os.ErrClosed
 	}
