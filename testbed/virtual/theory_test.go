@@ -105,6 +105,9 @@ func TestTheoryQueues(t *testing.T) {
 // 17.05694 us, whoever balances, and Ofan little more.
 func TestTheoryPermutation(t *testing.T) {
 	lab := newLab(t)
+	if testing.Short() {
+		t.Skip("six runs of 128 hosts")
+	}
 	const least = 17.05694 // us
 	for _, every := range []int{1, 256} {
 		for _, name := range []string{"ofan", "drb", "switch-spray-random"} {

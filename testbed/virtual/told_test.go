@@ -15,7 +15,7 @@ func TestTold(t *testing.T) {
 	}
 	s.Seeds = scenario.Seeds{1, 2}
 	if testing.Short() {
-		s.Seeds, s.Collectives = s.Seeds[:1], s.Collectives[:2]
+		s.Seeds, s.Collectives = s.Seeds[:1], s.Collectives[:1]
 	}
 	runs, err := s.Expand()
 	if err != nil {
