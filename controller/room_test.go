@@ -25,10 +25,7 @@ func TestRoom(t *testing.T) {
 		tors := f.Hosts() / (k / 2)
 		for _, down := range []string{"none", "1 %"} {
 			if down != "none" {
-				for l := f.Hosts() + 50; l < f.Links(); l += 100 {
-					setLink(t, c, fabric.LinkID(l), false)
-				}
-				c.Ready()
+				failOnePercent(t, c, f)
 			}
 			room := roomOf(c)
 			t.Logf("| %d | %d | %d | %s | %d | %d | %d | %d | %d |", k, tors, f.Hosts(), down,

@@ -46,10 +46,7 @@ func TestScale(t *testing.T) {
 		var cells []string
 		for _, failures := range []bool{false, true} {
 			if failures {
-				for l := f.Hosts() + 50; l < f.Links(); l += 100 {
-					setLink(t, c, fabric.LinkID(l), false)
-				}
-				c.Ready()
+				failOnePercent(t, c, f)
 			}
 			for _, name := range []string{"tor0-agg0", "agg0-core0"} {
 				took, updates := median(t, c, name)
@@ -87,4 +84,13 @@ func median(t *testing.T, c *Core, name string) (took time.Duration, updates int
 	}
 	slices.Sort(times)
 	return times[len(times)/2], updates
+}
+
+// failOnePercent takes one in a hundred links between switches down.
+func failOnePercent(t *testing.T, c *Core, f *fabric.Fabric) {
+	t.Helper()
+	for l := f.Hosts() + 50; l < f.Links(); l += 100 {
+		setLink(t, c, fabric.LinkID(l), false)
+	}
+	c.Ready()
 }

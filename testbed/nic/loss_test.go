@@ -53,21 +53,26 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// dyingPath is the fate of packets where label 1 dies after two of data.
+func dyingPath() func(fabric.Time, []byte, bool) fate {
+	sent := 0
+	return func(_ fabric.Time, hdr []byte, control bool) fate {
+		if !control {
+			sent++
+		}
+		if !control && hdr[35]&3 == 1 && sent > 2 {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+}
+
 // A QP whose last packets are lost finishes a round trip after it is moved, if
 // it may nudge, and after the timer if it may not.
 func TestNudge(t *testing.T) {
 	for _, noNudge := range []bool{false, true} {
 		w := newWorld(t, 2, func(c *Config) { c.NoNudge = noNudge })
-		sent := 0
-		w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-			if !control {
-				sent++
-			}
-			if !control && hdr[35]&3 == 1 && sent > 2 { // label 1 dies after two packets
-				return fate{}
-			}
-			return fate{copies: []fabric.Time{0}}
-		}
+		w.fate = dyingPath()
 		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 45_000, Label: 1})
 		w.run(10 * fabric.Microsecond)
 		moved := w.now
@@ -94,16 +99,7 @@ func TestNudge(t *testing.T) {
 func TestResend(t *testing.T) {
 	for _, receiver := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
 		w := newWorld(t, 2, func(c *Config) { c.Receiver = receiver })
-		sent := 0
-		w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-			if !control {
-				sent++
-			}
-			if !control && hdr[35]&3 == 1 && sent > 2 { // label 1 dies after two packets
-				return fate{}
-			}
-			return fate{copies: []fabric.Time{0}}
-		}
+		w.fate = dyingPath()
 		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 45_000, Label: 1})
 		w.run(10 * fabric.Microsecond)
 		moved, e := w.now, w.hosts[0].e
