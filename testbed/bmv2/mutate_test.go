@@ -12,6 +12,9 @@ import (
 // numbers, which reach further than a fuzzer's random bytes. Whatever loads
 // has to take packets without a panic or an endless loop.
 func TestMutatedPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of programs, one goroutine")
+	}
 	ss := samples(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	digit := func(b []byte, from int) int {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
@@ -126,9 +128,22 @@ func union(a, b map[uint32][][]byte) map[uint32]bool {
 	return keys
 }
 
+// patience is how long the reference may take to get to packets that it sends
+// nothing for: that it has them shows in its counters alone.
+const patience = 10 * time.Second
+
 // Compare reads entities from both and compares them, in whatever order they
-// come.
+// come. While they differ it reads again, until patience ends.
 func (p *Pair) Compare(what string, e *p4.Entity) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := p.compare(what, e)
+		if d := (Difference{}); !errors.As(err, &d) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func (p *Pair) compare(what string, e *p4.Entity) error {
 	mine, err := p.Ours.Read(e)
 	if err != nil {
 		return fmt.Errorf("differential: read %s from ours: %w", what, err)

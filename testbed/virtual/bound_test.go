@@ -18,6 +18,7 @@ import (
 // links cut and restored. Hosts send at line rate and queue pairs open at once,
 // so that nothing but the network holds the packets up.
 func TestBound(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	const deadline = 20 * fabric.Millisecond
 	least, runs, unfinished := 1e9, 0, 0

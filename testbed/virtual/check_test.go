@@ -11,6 +11,7 @@ import (
 )
 
 func TestChecked(t *testing.T) {
+	oneGoroutine(t)
 	s, err := scenario.Parse("check.yaml", []byte(`
 name: check
 fabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 2}

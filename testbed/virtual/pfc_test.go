@@ -15,6 +15,7 @@ import (
 // TestLossless: an incast overruns switches of little buffer, unless they pause
 // who sends to them. The preset of the reference evaluation has them do so.
 func TestLossless(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	s, err := scenario.Load("../scenarios/lossless.yaml")
 	if err != nil {
@@ -40,6 +41,7 @@ func TestLossless(t *testing.T) {
 // not fill the switch, which would pause those whose paths are well. It is so on
 // several cores alike.
 func TestLosslessCut(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	s, err := scenario.Load("../scenarios/lossless.yaml")
 	if err != nil {

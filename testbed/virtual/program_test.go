@@ -210,6 +210,7 @@ const (
 )
 
 func TestProgramForwards(t *testing.T) {
+	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	tests := []struct {
 		name string
@@ -247,6 +248,7 @@ func TestProgramForwards(t *testing.T) {
 
 // TestProgramPriority: ACKs and CNPs go first, data and foreign traffic do not.
 func TestProgramPriority(t *testing.T) {
+	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	for _, tt := range []struct {
 		p    packet
@@ -262,6 +264,7 @@ func TestProgramPriority(t *testing.T) {
 // TestProgramHeaderChecksum: a header with options stays right, a broken one
 // broken.
 func TestProgramHeaderChecksum(t *testing.T) {
+	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	got := s.send(1, s.build(packet{src: h0, dst: h8, options: true}))
 	if len(got) != 1 || sum(got[0].data[14:38]) != 0xffff {
@@ -284,6 +287,7 @@ func TestProgramHeaderChecksum(t *testing.T) {
 // TestProgramReroutes: a dead uplink is gone round, with a mark, and the source
 // is told; it comes back with the port.
 func TestProgramReroutes(t *testing.T) {
+	oneGoroutine(t)
 	for _, shape := range []packet{{}, {ipv6: true}, {vlan: true}, {ipv6: true, vlan: true}} {
 		s := newProgrammed(t, "tor0")
 		s.portEvent(uint16(up0), false, 7)
@@ -361,6 +365,7 @@ func (s *programmed) checkQuench(data []byte, p packet, want hostagent.Quench) {
 // TestProgramQuenchRate: a source hears of a port at most once an interval,
 // another source, or of another port, in its own time.
 func TestProgramQuenchRate(t *testing.T) {
+	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	s.portEvent(uint16(up0), false, 1)
 	quenches := func(src fabric.NodeID, packets int) (n int) {
@@ -383,6 +388,7 @@ func TestProgramQuenchRate(t *testing.T) {
 
 // TestProgramDeadEnds: no way down and no way up drop, count and tell.
 func TestProgramDeadEnds(t *testing.T) {
+	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
 	s.portEvent(2, false, 3)
 	got := s.send(up1, s.build(packet{src: h8, dst: h1, label: 2}))

@@ -32,9 +32,7 @@ func schemes(t testing.TB, edit func(*scenario.Scenario)) []scenario.Run {
 // close to the bound, and hashing is not. In a permutation at full load, in turn
 // is better than at random, and whoever keeps flows whole is far off.
 func TestSchemes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many runs, each in one goroutine")
-	}
+	oneGoroutine(t)
 	lab := newLab(t)
 	// Most and least that the CCT can be of the bound.
 	type limits struct{ least, most float64 }
@@ -85,9 +83,7 @@ func TestSchemes(t *testing.T) {
 // Spraying is left out where receivers go back: packets in turn over four paths,
 // one of them dead for good, need not ever get past it.
 func TestSchemesDeliver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many runs, each in one goroutine")
-	}
+	oneGoroutine(t)
 	lab := newLab(t)
 	link := scenario.Event{Link: "tor0-agg0", At: 5e6, Action: scenario.Cut, Detection: 10e6}
 	for _, receiver := range []scenario.Receiver{scenario.SchemeReceiver, scenario.GoBackN, scenario.SelectiveRepeat, scenario.IdealReceiver} {

@@ -25,6 +25,7 @@ func servedRun(t *testing.T, s scenario.Servers, c scenario.Collective, schemeNa
 // TestServers: every collective ends, no earlier than its bound, and the spines
 // carry nothing when rails are joined inside servers.
 func TestServers(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	all := []scenario.Servers{
 		{GPUs: 4}, {GPUs: 2},

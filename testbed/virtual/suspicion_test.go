@@ -14,6 +14,7 @@ import (
 // the link's paths when probes say that it works. On a fabric that loses nothing,
 // sharing changes nothing.
 func TestSuspicion(t *testing.T) {
+	oneGoroutine(t)
 	s := scenario.Default()
 	s.Name = "suspicion"
 	s.Fabric = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4}
@@ -80,6 +81,7 @@ func TestSuspicion(t *testing.T) {
 // two ToRs nothing tells a link from the one at the spine's other end: both are
 // suspected.)
 func TestSuspicionEnds(t *testing.T) {
+	oneGoroutine(t)
 	s := scenario.Default()
 	s.Name = "suspicion"
 	s.Fabric = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 4, HostsPerToR: 4}

@@ -66,10 +66,8 @@ func queues(t testing.TB, w *world, packets int) (up, down float64) {
 // it grows with the root of the size, by switches that go in turn or by their
 // own queues faster.
 func TestTheoryQueues(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
-	if testing.Short() {
-		t.Skip("ten runs of 128 hosts")
-	}
 	sizes := []int{256, 1024}
 	for _, c := range []struct {
 		s           scenario.Scheme
@@ -104,10 +102,8 @@ func TestTheoryQueues(t *testing.T) {
 // TestTheoryPermutation: 256 packets between all hosts of a fat-tree take at least
 // 17.05694 us, whoever balances, and Ofan little more.
 func TestTheoryPermutation(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
-	if testing.Short() {
-		t.Skip("six runs of 128 hosts")
-	}
 	const least = 17.05694 // us
 	for _, every := range []int{1, 256} {
 		for _, name := range []string{"ofan", "drb", "switch-spray-random"} {
@@ -140,6 +136,7 @@ func meanFar(w *world) float64 {
 
 // TestTheoryECMP: n flows hashed over n links leave (1-1/n)^n of them idle, 36 %.
 func TestTheoryECMP(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	const n = 32
 	idle, links := 0, 0

@@ -9,14 +9,12 @@ import (
 // TestTold: with switches that notice a cut after 10 us and answer by source
 // quench, every all-reduce takes less than 1.3 times its healthy time.
 func TestTold(t *testing.T) {
+	oneGoroutine(t)
 	s, err := scenario.Load("../scenarios/told.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Seeds = scenario.Seeds{1, 2}
-	if testing.Short() {
-		s.Seeds, s.Collectives = s.Seeds[:1], s.Collectives[:1]
-	}
 	runs, err := s.Expand()
 	if err != nil {
 		t.Fatal(err)

@@ -69,9 +69,19 @@ func mustRun(t testing.TB, lab *Lab, r scenario.Run) *report.Result {
 	return result
 }
 
+// oneGoroutine leaves a test out with -short, by which the race detector's run is
+// shorter: one that simulates in one goroutine has nothing for it to see.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine, many packets")
+	}
+}
+
 // TestHealthyNearBound: without a failure Ethereal is within 5 % of what is
 // possible, and the ToRs' uplinks carry the same bytes, by their P4 counters.
 func TestHealthyNearBound(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	for _, run := range demo(t, nil, healthy) {
 		r := mustRun(t, lab, run)
@@ -92,6 +102,7 @@ func TestHealthyNearBound(t *testing.T) {
 // all-to-all on random fabrics: every uplink of a ToR carries n*f/s bytes, to
 // within the rounding of pieces and the headers that pieces add.
 func TestTheoremOne(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		spec := rapid.SampledFrom([]fabric.Spec{
@@ -204,6 +215,7 @@ func baseRTT(f *fabric.Fabric) fabric.Time {
 
 // TestReaction: how soon the agents flip, under each notifier, for two seeds.
 func TestReaction(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	runs := demo(t, func(s *scenario.Scenario) { s.Seeds = scenario.Seeds{1, 9} }, func(r scenario.Run) bool { return ethereal(r) && r.Notifier != scenario.NotifyNone })
 	for _, run := range runs {
@@ -310,6 +322,7 @@ func checkDelivery(t *testing.T, w *world, r *report.Result) {
 // TestIPv6FlowLabel carries the label in the IPv6 flow label, healthy and with
 // a failure: the load is as even and the quench arrives as it does by IPv4.
 func TestIPv6FlowLabel(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	runs := demo(t, func(s *scenario.Scenario) {
 		s.Host.IPv6 = true
@@ -334,6 +347,7 @@ func TestIPv6FlowLabel(t *testing.T) {
 
 // TestRecovery: when the link comes back, what was flipped away returns.
 func TestRecovery(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	runs := demo(t, func(s *scenario.Scenario) {
 		s.Collectives = s.Collectives[:1]
@@ -356,6 +370,7 @@ func TestRecovery(t *testing.T) {
 // TestChangesOverlap: links change while the controller still writes what an
 // earlier change asked for.
 func TestChangesOverlap(t *testing.T) {
+	oneGoroutine(t)
 	lab := newLab(t)
 	for _, gap := range []fabric.Time{fabric.Microsecond, 40 * fabric.Microsecond, 150 * fabric.Microsecond} {
 		runs := demo(t, func(s *scenario.Scenario) {
@@ -393,6 +408,7 @@ func TestInterrupt(t *testing.T) {
 // TestCapture: tshark takes a capture of the link that fails for RoCEv2 and
 // finds nothing malformed.
 func TestCapture(t *testing.T) {
+	oneGoroutine(t)
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
 		t.Skip("tshark is not installed (Debian: apt-get install tshark)")

@@ -1,0 +1,144 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// issue writes a certificate and its key, of an authority of its own when by is
+// nil, and returns it with its key.
+func issue(t *testing.T, dir, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: name},
+		DNSNames:     []string{name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if by == nil {
+		c.IsCA, c.BasicConstraintsValid, by, byKey = true, true, c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		name + ".pem": {Type: "CERTIFICATE", Bytes: der},
+		name + ".key": {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+// TestHandshake: both sides of the files of one authority know each other; one
+// without a certificate, or with another authority's, is refused.
+func TestHandshake(t *testing.T) {
+	dir := t.TempDir()
+	ca, caKey := issue(t, dir, "ca", nil, nil)
+	issue(t, dir, "tor0", ca, caKey)
+	issue(t, dir, "ctl0", ca, caKey)
+	other, otherKey := issue(t, dir, "other", nil, nil)
+	issue(t, dir, "stranger", other, otherKey)
+	read := func(ca, own string) *Files {
+		t.Helper()
+		cert, key := "", ""
+		if own != "" {
+			cert, key = filepath.Join(dir, own+".pem"), filepath.Join(dir, own+".key")
+		}
+		f, err := Read(filepath.Join(dir, ca+".pem"), cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	server := read("ca", "tor0").ServerConfig()
+	for _, c := range []struct {
+		what   string
+		client *tls.Config
+		ok     bool
+	}{
+		{"of the same authority", read("ca", "ctl0").ClientConfig("tor0"), true},
+		{"that expects another name", read("ca", "ctl0").ClientConfig("tor1"), false},
+		{"without a certificate", read("ca", "").ClientConfig("tor0"), false},
+		{"that trusts another authority", read("other", "ctl0").ClientConfig("tor0"), false},
+		{"with another authority's certificate", read("ca", "stranger").ClientConfig("tor0"), false},
+	} {
+		a, b := net.Pipe()
+		deadline := time.Now().Add(10 * time.Second)
+		for _, end := range []net.Conn{a, b} {
+			if err := end.SetDeadline(deadline); err != nil {
+				t.Fatal(err)
+			}
+		}
+		served := make(chan error, 1)
+		go func() {
+			err := tls.Server(b, server).Handshake()
+			_ = b.Close() // ends a client that waits
+			served <- err
+		}()
+		err := tls.Client(a, c.client).Handshake()
+		_ = a.Close()
+		err = errors.Join(err, <-served)
+		if (err == nil) != c.ok {
+			t.Errorf("a client %s: %v", c.what, err)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	ca, caKey := issue(t, dir, "ca", nil, nil)
+	issue(t, dir, "tor0", ca, caKey)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(file("empty.pem"), []byte("no certificate\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ ca, cert, key, want string }{
+		{file("ca.pem"), file("tor0.pem"), "", "go together"},
+		{"", file("tor0.pem"), file("tor0.key"), "needs tls-ca"},
+		{file("none.pem"), "", "", "tls-ca"},
+		{file("empty.pem"), "", "", "holds no PEM certificate"},
+		{file("ca.pem"), file("tor0.pem"), file("ca.key"), "tls-cert, tls-key"},
+	} {
+		if _, err := Read(c.ca, c.cert, c.key); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	f, err := Read("", "", "")
+	if err != nil || f.ClientConfig("") != nil || f.ServerConfig() != nil || f.Client("").Info().SecurityProtocol != "insecure" {
+		t.Errorf("without files: %+v, %v", f, err)
+	}
+	f, err = Read(file("ca.pem"), "", "")
+	if err != nil || f.Mutual() || f.ServerConfig() != nil || len(f.Authorities) != 1 || f.Authorities[0].Subject.CommonName != "ca" {
+		t.Errorf("an authority alone: %+v, %v", f, err)
+	}
+}
