@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -149,7 +150,7 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 
 // observed executes a run with its files open.
 func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Result, err error) {
-	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: b.cores}
+	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: b.coresOf(run)}
 	if b.events != "" {
 		file, err := os.Create(b.path(b.events, run))
 		if err != nil {
@@ -167,6 +168,21 @@ func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Resul
 		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.link, W: file})
 	}
 	return b.run(ctx, run, obs)
+}
+
+// coresPay is from how many hosts on a run is faster on several cores.
+const coresPay = 64
+
+// coresOf returns on how many cores to simulate a run: those asked for, or those that
+// the runs beside it leave.
+func (b *batch) coresOf(run scenario.Run) int {
+	switch {
+	case b.cores > 0:
+		return b.cores
+	case run.Fabric.Hosts() < coresPay:
+		return 1
+	}
+	return max(1, runtime.GOMAXPROCS(0)/min(b.parallel, len(b.runs)))
 }
 
 // path returns a run's own file.

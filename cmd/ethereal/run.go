@@ -65,7 +65,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.IntVar(&flags.cores, "cores", 1, "simulate each run on `N` cores, with the same result; for a large fabric on cores that are idle")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
 	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
@@ -88,8 +88,8 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
 	}
-	if flags.cores < 1 {
-		return fmt.Errorf("--cores: %d; write 1 or more", flags.cores)
+	if flags.cores < 0 {
+		return fmt.Errorf("--cores: %d; write 1 or more, or 0 for as many as are left", flags.cores)
 	}
 	run, done, err := a.enterWorld(ctx, &flags)
 	if err != nil {

@@ -62,15 +62,19 @@ type Config struct {
 	// hash.
 	Tracer Tracer
 
-	// Cores is how many parts of the network are simulated side by side, each on a
-	// goroutine of its own, with the same result as one; 0 is 1. There are fewer
-	// if the fabric has fewer ToRs, and one with a Tracer or ToCPU or where a link
-	// between parts takes no time.
+	// Regions is how many parts the network is cut into. They take turns through
+	// short windows of time, so that what a part needs stays in a core's cache, or
+	// run side by side on several Cores; the result is that of one. 0 is 1, see
+	// [PayingRegions]. There are fewer if the fabric has fewer ToRs, and one with a
+	// Tracer or ToCPU or where a link between parts takes no time.
+	Regions int
+
+	// Cores is how many goroutines simulate the regions; 0 is 1.
 	Cores int
 
-	// MayStop, if set, is asked with several Cores, while all are at rest, whether
-	// anything that happens up to a time might call [Network.Stop]. If so, the
-	// network goes on by one core, so that it ends at the very event. Where it is
+	// MayStop, if set, is asked with several regions, while all are at rest, whether
+	// anything that happens up to a time might call [Network.Stop]. If so, events of
+	// all regions are taken in turn, so that it ends at the very event. Where it is
 	// not set, or wrong, it ends up to [Network.Lookahead] later.
 	MayStop func(by fabric.Time) bool
 

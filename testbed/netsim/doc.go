@@ -54,16 +54,21 @@
 // have grown. A pipeline that is [InPlace] takes most packets through a switch
 // where they lie.
 //
-// # Several cores
+// # Regions
 //
-// With [Config.Cores] the fabric is split into regions, runs of neighbouring
-// ToRs with their hosts and pods, that are simulated side by side, each with its
-// own clock, event queue and packets. What leaves a region takes at least a
-// link's propagation to have an effect in another, the look-ahead
-// ([Network.Lookahead]). So all regions run through a window of time of that
-// length on their own, wait for each other, exchange the packets that crossed,
-// and begin the next. Since the order of events does not depend on when they
-// were pushed, every region does exactly what one core would have done.
+// A large fabric is split into regions ([Config.Regions]), runs of neighbouring
+// ToRs with their hosts and pods, that are simulated each with its own clock,
+// event queue and packets. What leaves a region takes at least a link's
+// propagation to have an effect in another, the look-ahead ([Network.Lookahead]).
+// So a region runs through a window of time of that length on its own, then the
+// next does, until all have; then they exchange the packets that crossed, and
+// begin the next window. Since the order of events does not depend on when they
+// were pushed, every region does exactly what it would have done in one queue.
+//
+// That pays on one core: what a region's switches, hosts and links need stays in
+// the core's second cache for a window, where events of the whole fabric in order
+// of time would fetch it anew each time. And regions can be simulated side by side,
+// by [Config.Cores] goroutines: whichever is free takes the next.
 //
 // A window ends where a function of [Network.At] is due: these may touch
 // everything, so all regions are at rest then. A function that concerns one node

@@ -64,12 +64,12 @@ func New(c Config) (*Network, error) {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
 	n.flow = newFlowControl(c)
-	cores := c.Cores
+	regions := c.Regions
 	if c.Tracer != nil || c.ToCPU != nil {
-		cores = 1 // both see events as they happen
+		regions = 1 // both see events as they happen
 	}
 	var count int
-	if n.owner, count = split(f, cores); lookahead(f, n.owner) < 1 {
+	if n.owner, count = split(f, regions); lookahead(f, n.owner) < 1 {
 		n.owner, count = split(f, 1)
 	}
 	n.lookahead = lookahead(f, n.owner)
@@ -149,7 +149,7 @@ func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
 
 func (n *Network) regionOf(node fabric.NodeID) *region { return n.regions[n.owner[node]] }
 
-// Regions returns how many parts of the network are simulated side by side.
+// Regions returns how many parts the network is cut into.
 func (n *Network) Regions() int { return len(n.regions) }
 
 // Region returns which of them a node belongs to.

@@ -191,23 +191,29 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 }
 
 // team is the goroutines that simulate regions, for as long as RunSteps lasts: its
-// caller has the first, each other one of its own.
+// caller and, of several cores, others. In each window whoever is free takes the
+// next region that nobody has taken, so that a goroutine that the machine holds up
+// holds up one region, and not its share of all.
 type team struct {
-	n       *Network
-	by      fabric.Time // of the window; negative: the end
-	began   atomic.Int64
-	members []member
+	n    *Network
+	by   fabric.Time // of the window
+	over atomic.Bool // no window more
+
+	_       [64]byte     // what follows is written often, by all
+	next    atomic.Int64 // number of the window << 32 | regions taken in it
+	_       [64]byte
+	done    atomic.Int64 // regions whose window is over
+	_       [64]byte
+	members []member // the other goroutines
 	wait    sync.WaitGroup
 }
 
-// member is one of the other goroutines.
 type member struct {
-	_      [64]byte // members do not share cache lines
-	ended  atomic.Int64
 	asleep atomic.Bool
 	wake   chan struct{}
-	_      [64]byte
 }
+
+const takenMask = 1<<32 - 1
 
 // A goroutine that waits for another spins, for a window is short, yields when
 // that takes long, and sleeps in the end.
@@ -217,27 +223,42 @@ const (
 )
 
 func (n *Network) gather() *team {
-	t := &team{n: n, members: make([]member, len(n.regions)-1)}
+	t := &team{n: n, members: make([]member, min(max(1, n.cfg.Cores), len(n.regions))-1)}
 	for i := range t.members {
-		t.members[i].wake = make(chan struct{}, 1)
-		t.wait.Go(func() { t.serve(&t.members[i], n.regions[i+1]) })
+		m := &t.members[i]
+		m.wake = make(chan struct{}, 1)
+		t.wait.Go(func() { t.serve(m) })
 	}
 	return t
 }
 
 // disperse ends the goroutines.
 func (t *team) disperse() {
-	t.by = -1
+	t.over.Store(true)
 	t.begin()
 	t.wait.Wait()
 }
 
+// begin offers the regions of the next window.
 func (t *team) begin() {
-	t.began.Add(1)
+	t.done.Store(0)
+	t.next.Store((t.next.Load()>>32 + 1) << 32)
 	for i := range t.members {
 		if m := &t.members[i]; m.asleep.CompareAndSwap(true, false) {
 			m.wake <- struct{}{}
 		}
+	}
+}
+
+// take simulates regions through the window until all are taken.
+func (t *team) take() {
+	for {
+		k := t.next.Add(1)&takenMask - 1
+		if k >= int64(len(t.n.regions)) || t.over.Load() {
+			return
+		}
+		t.n.regions[k].window(t.by)
+		t.done.Add(1)
 	}
 }
 
@@ -249,11 +270,14 @@ func (t *team) window(by fabric.Time) {
 	for _, r := range n.regions {
 		r.beside, r.sent, r.before = true, math.MaxInt64, r.events
 	}
-	t.begin()
-	n.regions[0].window(by)
-	window := t.began.Load()
-	for i := range t.members {
-		for tries := 0; t.members[i].ended.Load() != window; tries++ {
+	if len(t.members) == 0 {
+		for _, r := range n.regions {
+			r.window(by)
+		}
+	} else {
+		t.begin()
+		t.take()
+		for tries := 0; t.done.Load() != int64(len(n.regions)); tries++ {
 			if tries > spins {
 				runtime.Gosched()
 			}
@@ -275,26 +299,27 @@ func (r *region) window(by fabric.Time) {
 	}
 }
 
-// serve simulates a region's windows.
-func (t *team) serve(m *member, r *region) {
+// serve is one of the other goroutines.
+func (t *team) serve(m *member) {
 	for window := int64(1); ; window++ {
-		for tries := 0; t.began.Load() < window; tries++ {
+		// It may come late, when the window is over and the next has begun.
+		for tries := 0; t.next.Load()>>32 < window; tries++ {
 			switch {
 			case tries < spins:
 			case tries < spins+yields:
 				runtime.Gosched()
 			default:
 				m.asleep.Store(true)
-				if t.began.Load() >= window && m.asleep.CompareAndSwap(true, false) {
+				if t.next.Load()>>32 >= window && m.asleep.CompareAndSwap(true, false) {
 					break
 				}
 				<-m.wake
 			}
 		}
-		if t.by < 0 {
+		window = t.next.Load() >> 32
+		t.take()
+		if t.over.Load() {
 			return
 		}
-		r.window(t.by)
-		m.ended.Store(window)
 	}
 }

@@ -94,15 +94,15 @@ type outcome struct {
 	Got      [][]receipt
 }
 
-func (p *play) perform(t testing.TB, cores int) outcome {
+func (p *play) perform(t testing.TB, regions, cores int) outcome {
 	t.Helper()
 	var told []string
 	got := 0
 	c := p.config
-	c.Cores = cores
+	c.Regions, c.Cores = regions, cores
 	c.MayStop = func(fabric.Time) bool { return p.stopAt > 0 && p.stopAt-got < 50 }
 	w := newWorld(t, p.spec, c)
-	if cores > 1 && w.Regions() == 1 {
+	if regions > 1 && w.Regions() == 1 {
 		t.Fatal("there is one region")
 	}
 	for i, s := range w.stations {
@@ -138,7 +138,7 @@ func (p *play) perform(t testing.TB, cores int) outcome {
 	return o
 }
 
-// Whatever happens, several cores do what one does.
+// Whatever happens, several regions, on one core or several, do what one does.
 func TestCoresAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &play{
@@ -188,10 +188,10 @@ func TestCoresAgree(t *testing.T) {
 		if rapid.Bool().Draw(rt, "stop") {
 			p.stopAt = rapid.IntRange(1, sent+1).Draw(rt, "stop at")
 		}
-		want := p.perform(t, 1)
-		for _, cores := range []int{2, 3} {
-			if diff := cmp.Diff(want, p.perform(t, cores)); diff != "" {
-				rt.Fatalf("%d cores (-one, +several):\n%s", cores, diff)
+		want := p.perform(t, 1, 1)
+		for _, c := range []struct{ regions, cores int }{{2, 1}, {2, 2}, {8, 3}} {
+			if diff := cmp.Diff(want, p.perform(t, c.regions, c.cores)); diff != "" {
+				rt.Fatalf("%d regions, %d cores (-one, +several):\n%s", c.regions, c.cores, diff)
 			}
 		}
 	})
@@ -199,7 +199,7 @@ func TestCoresAgree(t *testing.T) {
 
 // What is scheduled sooner than the other regions can be told is refused.
 func TestTooSoonForRegions(t *testing.T) {
-	w := newWorld(t, oneByOne, Config{Cores: 2})
+	w := newWorld(t, oneByOne, Config{Regions: 2})
 	w.AtNode(0, 0, func(fabric.Time) {
 		w.Serially(0, func(now fabric.Time) { w.At(now+w.Lookahead()-1, func(fabric.Time) { t.Error("it ran") }) })
 	})
@@ -210,22 +210,23 @@ func TestTooSoonForRegions(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	for _, tt := range []struct {
-		spec  fabric.Spec
-		cores int
-		want  []int // nodes per region
+		spec    fabric.Spec
+		regions int
+		want    []int // nodes per region
 	}{
 		{fabric.Spec{Kind: fabric.KindFatTree, K: 4}, 1, []int{36}},
+		{fabric.Spec{Kind: fabric.KindFatTree, K: 4}, 0, []int{36}}, // small
 		{fabric.Spec{Kind: fabric.KindFatTree, K: 4}, 2, []int{18, 18}},
 		{fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2}, 2, []int{7, 4}},
 		{fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2}, 8, []int{4, 4, 3}},
 	} {
-		w := newWorld(t, tt.spec, Config{Cores: tt.cores})
+		w := newWorld(t, tt.spec, Config{Regions: tt.regions})
 		got := make([]int, w.Regions())
 		for i := range w.fab.Nodes() {
 			got[w.Region(fabric.NodeID(i))]++
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%v on %d cores: %s", tt.spec.Kind, tt.cores, diff)
+			t.Errorf("%v in %d regions: %s", tt.spec.Kind, tt.regions, diff)
 		}
 	}
 }

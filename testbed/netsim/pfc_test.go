@@ -38,7 +38,7 @@ func TestPFCIncast(t *testing.T) {
 		{"static", PFC{Xoff: 60e3, Frame: wire}, 1},
 		{"static, far apart", PFC{Xoff: 60e3, Xon: 40e3, Frame: wire}, 1},
 	} {
-		w := newWorld(t, spec, Config{Buffer: 600e3, PFC: c.pfc, Cores: c.cores})
+		w := newWorld(t, spec, Config{Buffer: 600e3, PFC: c.pfc, Regions: c.cores, Cores: c.cores})
 		incast(w, 100)
 		w.run(t, fabric.Second)
 		tot := w.Totals()

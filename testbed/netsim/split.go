@@ -29,8 +29,18 @@ func split(f *fabric.Fabric, count int) (owner []uint8, regions int) {
 	return owner, regions
 }
 
-// maxRegions bounds [Config.Cores].
+// maxRegions bounds [Config.Regions].
 const maxRegions = 64
+
+// hostsPerRegion is how many hosts a region has where it pays to have several: they
+// and their share of switches are about what fits a core's second cache.
+const hostsPerRegion = 16
+
+// PayingRegions returns into how many regions it pays to cut a fabric, be it for one
+// core. What runs in them must keep to what is said of [Config.Regions].
+func PayingRegions(f *fabric.Fabric) int {
+	return max(1, f.Hosts()/hostsPerRegion)
+}
 
 // lookahead is the least time in which one region can affect another: the
 // propagation of the shortest link between two.

@@ -99,7 +99,8 @@ func TestCoresHelper(t *testing.T) {
 	if err != nil {
 		t.Skip("run by TestCores")
 	}
-	r, err := virtual.Runner()(context.Background(), caseOf(t, os.Getenv(helper)), scenario.Observer{Cores: cores})
+	regions, _ := strconv.Atoi(os.Getenv("REG"))
+	r, err := virtual.Runner()(context.Background(), caseOf(t, os.Getenv(helper)), scenario.Observer{Cores: cores, Regions: regions})
 	if err != nil || !r.Finished {
 		t.Fatal(r, err)
 	}

@@ -25,9 +25,10 @@ type Observer struct {
 	// Captures are links to capture.
 	Captures []Capture
 
-	// Cores is how many cores of the machine the run may use; 0 is 1. It makes no
-	// difference to the result.
-	Cores int
+	// Cores is how many cores of the machine the run may use; 0 is 1. Regions is how
+	// many parts the network is cut into; 0 is as many as pay. They make no difference
+	// to the result.
+	Cores, Regions int
 
 	// Log, when not nil, takes what a person debugging the run wants to know.
 	Log *slog.Logger

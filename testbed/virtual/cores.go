@@ -6,19 +6,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scheme"
 )
 
-// cores returns on how many cores the network is to be simulated: as many as the
-// observer allows, and one where something needs all that happens in its order.
-// The result is the same.
-func (w *world) cores() int {
+// regions returns into how many parts the network is to be cut: one where something
+// needs all that happens in its order. The result is the same.
+func (w *world) regions() int {
 	switch {
-	case w.obs.Cores < 2:
 	case w.servers.On(): // their links are nobody's region's
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
 	case scheme.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
 		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
+	case w.obs.Regions > 0:
+		return w.obs.Regions
 	default:
-		return w.obs.Cores
+		return max(w.obs.Cores, netsim.PayingRegions(w.f))
 	}
 	return 1
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// onCores returns a run's result on so many cores, what it told, and how it was shared out.
-func onCores(t testing.TB, lab *Lab, run scenario.Run, cores int) (*report.Result, []scenario.Happening, netsim.Shares) {
+// onCores returns a run's result in so many regions on so many cores, what it told, and
+// how it was shared out.
+func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []scenario.Happening, netsim.Shares) {
 	t.Helper()
 	var told []scenario.Happening
 	w, err := newWorld(lab, run, scenario.Observer{
-		Cores: cores, Happened: func(h scenario.Happening) { told = append(told, h) },
+		Regions: regions, Cores: cores, Happened: func(h scenario.Happening) { told = append(told, h) },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -33,8 +34,8 @@ func onCores(t testing.TB, lab *Lab, run scenario.Run, cores int) (*report.Resul
 	return r, told, w.net.Shares()
 }
 
-// TestCoresAgree: on several cores every scheme, with every notifier, whatever
-// fails, gives the result of one core, the hash of its events included.
+// TestCoresAgree: in several regions, on one core or several, every scheme, with every
+// notifier, whatever fails, gives the result of one, the hash of its events included.
 func TestCoresAgree(t *testing.T) {
 	lab := newLab(t)
 	files := []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"}
@@ -56,17 +57,19 @@ func TestCoresAgree(t *testing.T) {
 		}
 		for _, run := range runs {
 			t.Run(file+" "+run.String(), func(t *testing.T) {
-				want, wantTold, _ := onCores(t, lab, run, 1)
-				for cores := 2; cores <= 2+run.Index%2; cores++ {
-					got, told, shares := onCores(t, lab, run, cores)
+				want, wantTold, _ := onCores(t, lab, run, 1, 1)
+				others := [][2]int{{8, 1}, {2, 2}, {8, 3}, {3, 2}} // regions, cores
+				for k := range 2 {
+					regions, cores := others[(run.Index+k)%len(others)][0], others[(run.Index+k)%len(others)][1]
+					got, told, shares := onCores(t, lab, run, regions, cores)
 					if int64(got.SimEvents) < 2*shares.InTurn && run.Program == nil {
 						t.Errorf("%d of %d events were not in windows", shares.InTurn, got.SimEvents)
 					}
 					if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
-						t.Errorf("%d cores (-one, +several):\n%s", cores, d)
+						t.Errorf("%d regions, %d cores (-one, +several):\n%s", regions, cores, d)
 					}
 					if d := cmp.Diff(wantTold, told); d != "" {
-						t.Errorf("%d cores told (-one, +several):\n%s", cores, d)
+						t.Errorf("%d regions, %d cores told (-one, +several):\n%s", regions, cores, d)
 					}
 				}
 			})
@@ -96,8 +99,8 @@ func TestCoresSoonReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	lab := newLab(t)
-	want, _, _ := onCores(t, lab, runs[0], 1)
-	got, _, _ := onCores(t, lab, runs[0], 2)
+	want, _, _ := onCores(t, lab, runs[0], 1, 1)
+	got, _, _ := onCores(t, lab, runs[0], 2, 2)
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
 		t.Errorf("(-one, +several):\n%s", d)
 	}

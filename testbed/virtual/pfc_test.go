@@ -81,11 +81,11 @@ func TestLosslessCut(t *testing.T) {
 		if err := w.simulate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		one, _, _ := onCores(t, lab, run, 1)
+		one, _, _ := onCores(t, lab, run, 1, 1)
 		if !one.Finished {
 			t.Errorf("%v: not finished", run)
 		}
-		got, _, _ := onCores(t, lab, run, 2)
+		got, _, _ := onCores(t, lab, run, 2, 2)
 		if d := cmp.Diff(one, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
 			t.Errorf("%v: 2 cores (-one, +several):\n%s", run, d)
 		}

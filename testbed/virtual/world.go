@@ -77,7 +77,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 	config := netsim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Tracer: tracer,
-		Cores: w.cores(), MayStop: w.mayFinish,
+		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
 	}
 	if obs.Events != nil {
 		w.log = netsim.NewJSONL(obs.Events, w.f)
