@@ -53,8 +53,8 @@ func caseOf(t *testing.T, name string) scenario.Run {
 	return find(t, name).run(t)
 }
 
-// TestCores prints what a second core saves: the time of a whole run, its
-// fabric's tables included.
+// TestCores prints what regions save, and what a second core does: the time of a
+// whole run, its fabric's tables included.
 func TestCores(t *testing.T) {
 	if os.Getenv("ETHEREAL_MEASURE") == "" {
 		t.Skip("ETHEREAL_MEASURE is not set: this measures, it does not test")
@@ -63,14 +63,18 @@ func TestCores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("case\tcores\ts\tcpu_s\tspeed-up")
+	ways := []struct {
+		name           string
+		cores, regions int // 0 regions: as many as pay
+	}{{"1 core, 1 region", 1, 1}, {"1 core", 1, 0}, {"2 cores", 2, 0}}
+	fmt.Println("case\ton\ts\tcpu_s\tspeed-up")
 	for name := range strings.SplitSeq(*coresOf, ",") {
-		seconds, cpu := map[int][]float64{}, map[int][]float64{}
+		seconds, cpu := make([][]float64, len(ways)), make([][]float64, len(ways))
 		hashes := map[string]bool{}
 		for range *repeat {
-			for cores := 1; cores <= 2; cores++ {
+			for k, way := range ways {
 				c := exec.Command(exe, "-test.run=^TestCoresHelper$", "-test.v")
-				c.Env = append(os.Environ(), helper+"="+name, coresHelper+"="+strconv.Itoa(cores), "GOMAXPROCS=2")
+				c.Env = append(os.Environ(), helper+"="+name, fmt.Sprintf("%s=%d,%d", coresHelper, way.cores, way.regions), "GOMAXPROCS=2")
 				out, used, _ := measure(t, c)
 				_, line, _ := strings.Cut(out, "result ")
 				line, _, _ = strings.Cut(line, "\n")
@@ -78,7 +82,7 @@ func TestCores(t *testing.T) {
 				if err := json.Unmarshal([]byte(line), &r); err != nil {
 					t.Fatalf("%v: %.500s", err, out)
 				}
-				seconds[cores], cpu[cores] = append(seconds[cores], r.WallMS/1000), append(cpu[cores], used)
+				seconds[k], cpu[k] = append(seconds[k], r.WallMS/1000), append(cpu[k], used)
 				hashes[r.EventsSHA256] = true
 			}
 		}
@@ -86,21 +90,21 @@ func TestCores(t *testing.T) {
 			t.Errorf("%s: results differ: %v", name, hashes)
 		}
 		middle := func(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }
-		for cores := 1; cores <= 2; cores++ {
-			fmt.Printf("%s\t%d\t%.2f\t%.2f\t%.2f\n", name, cores, middle(seconds[cores]), middle(cpu[cores]),
-				middle(seconds[1])/middle(seconds[cores]))
+		for k, way := range ways {
+			fmt.Printf("%s\t%s\t%.2f\t%.2f\t%.2f\n", name, way.name, middle(seconds[k]), middle(cpu[k]),
+				middle(seconds[0])/middle(seconds[k]))
 		}
 	}
 }
 
 // TestCoresHelper is the other process of TestCores.
 func TestCoresHelper(t *testing.T) {
-	cores, err := strconv.Atoi(os.Getenv(coresHelper))
-	if err != nil {
+	var cores, regions int
+	if _, err := fmt.Sscanf(os.Getenv(coresHelper), "%d,%d", &cores, &regions); err != nil {
 		t.Skip("run by TestCores")
 	}
-	regions, _ := strconv.Atoi(os.Getenv("REG"))
-	r, err := virtual.Runner()(context.Background(), caseOf(t, os.Getenv(helper)), scenario.Observer{Cores: cores, Regions: regions})
+	obs := scenario.Observer{Cores: cores, Regions: regions}
+	r, err := virtual.Runner()(context.Background(), caseOf(t, os.Getenv(helper)), obs)
 	if err != nil || !r.Finished {
 		t.Fatal(r, err)
 	}
