@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,7 @@ import (
 type benchFlags struct {
 	out      string
 	only     string
-	schemes  []string
+	schemes  schemeList
 	parallel int
 	full     bool
 	again    bool
@@ -52,7 +54,7 @@ goes on where it was.`,
 	f := c.Flags()
 	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with .jsonl when left out")
 	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and seed, as progress shows them")
-	f.StringSliceVar(&flags.schemes, "schemes", nil, "run only these schemes of the sweep: `A,B`")
+	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
 	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
@@ -126,9 +128,9 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
 	}
-	wanted := map[string]int{}
-	for _, name := range flags.schemes {
-		wanted[name] = 0
+	wanted, err := flags.schemes.counts()
+	if err != nil {
+		return nil, fmt.Errorf("--schemes: %w", err)
 	}
 	var out []sweep.Case
 	for _, c := range s.Cases {
@@ -146,7 +148,7 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 			out = append(out, c)
 		}
 	}
-	for _, name := range flags.schemes {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if wanted[name] == 0 {
 			return nil, fmt.Errorf("--schemes: the sweep has no scheme %q", name)
 		}

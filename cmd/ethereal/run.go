@@ -22,7 +22,8 @@ type runFlags struct {
 	json, report, events string
 	pcap                 []string
 	seeds                string
-	schemes, notifiers   []string
+	schemes              schemeList
+	notifiers            []string
 	parallel, cores      int
 	world                string
 	quiet                bool
@@ -62,7 +63,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
 	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be repeated")
 	f.StringVar(&flags.seeds, "seed", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
-	f.StringSliceVar(&flags.schemes, "schemes", nil, "run these schemes instead of the scenario's: `A,B`")
+	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")

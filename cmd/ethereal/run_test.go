@@ -77,6 +77,29 @@ func TestRunFlags(t *testing.T) {
 	}
 }
 
+// TestRunSchemes names schemes with parameters: of the scenario, and of its own.
+func TestRunSchemes(t *testing.T) {
+	f := &fake{}
+	code, _, stderr := call(t, f, "run", demo, "--schemes", "switch-spray(reshuffle=0,acks=hash),jsq(bins=5,10,20)", "--schemes", "ecmp", "--quiet")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	seen := map[string]int{}
+	f.seen.Range(func(_, v any) bool {
+		seen[v.(scenario.Run).Scheme.String()]++
+		return true
+	})
+	for _, want := range []string{"switch-spray(acks=hash,reshuffle=0)", "jsq(bins=5,10,20)", "ecmp"} {
+		if seen[want] != 8 {
+			t.Errorf("%d runs of %s, want 8; all: %v", seen[want], want, seen)
+		}
+	}
+	code, _, stderr = call(t, &fake{}, "run", demo, "--schemes", "jsq(bins", "--quiet")
+	if code != exitInput || !strings.Contains(stderr, "--schemes: \"jsq(bins\" does not end with its parenthesis; write a name") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 func TestJSONToStdout(t *testing.T) {
 	code, stdout, stderr := call(t, &fake{}, "run", demo, "--json", "-", "--quiet")
 	results, err := report.Decode(strings.NewReader(stdout), "stdout")

@@ -113,7 +113,7 @@ func (s *Scenario) Expand() ([]Run, error) {
 // nothing.
 type Override struct {
 	Seeds     Seeds
-	Schemes   []string   // taken with their parameters from the scenario when it has them
+	Schemes   []string   // as [ParseScheme] reads them; a name alone is all of the scenario's with that name
 	Notifiers []Notifier // of every case in which something fails
 }
 
@@ -124,17 +124,9 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 		out.Seeds = o.Seeds
 	}
 	if len(o.Schemes) > 0 {
-		out.Schemes = nil
-		for _, name := range o.Schemes {
-			found := false
-			for _, known := range s.Schemes {
-				if known.Name == name || known.String() == name {
-					out.Schemes, found = append(out.Schemes, known), true
-				}
-			}
-			if !found {
-				out.Schemes = append(out.Schemes, Scheme{Name: name})
-			}
+		var err error
+		if out.Schemes, err = s.overrideSchemes(o.Schemes); err != nil {
+			return nil, err
 		}
 	}
 	if len(o.Notifiers) > 0 {
@@ -149,4 +141,26 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// overrideSchemes returns the schemes that texts name.
+func (s *Scenario) overrideSchemes(texts []string) ([]Scheme, error) {
+	var out []Scheme
+	for i, text := range texts {
+		want, err := ParseScheme(text)
+		if err != nil {
+			problem, remedy, _ := strings.Cut(err.Error(), "; ")
+			return nil, Errors{{Key: fmt.Sprintf("schemes[%d]", i), Problem: problem, Remedy: remedy}}
+		}
+		found := false
+		for _, known := range s.Schemes {
+			if known.String() == want.String() || want.Params == nil && known.Name == want.Name {
+				out, found = append(out, known), true
+			}
+		}
+		if !found {
+			out = append(out, want)
+		}
+	}
+	return out, nil
 }
