@@ -62,7 +62,7 @@ func TestBalancers(t *testing.T) {
 				var in []Packet
 				for range 6 {
 					for _, port := range ports {
-						in = append(in, Packet{Port: port, Data: upward(t, rng, f, number)})
+						in = append(in, Packet{Port: port, Data: upward(t, f, byte(rng.IntN(40)), number)})
 						number++
 					}
 				}
@@ -100,12 +100,11 @@ type taken struct {
 	uplink uint32
 }
 
-// upward returns a packet without a label for a host of another pod: its number
-// and its flow's are in its payload.
-func upward(t *testing.T, rng *rand.Rand, f *fabric.Fabric, number uint32) []byte {
+// upward returns a packet without a label, of a flow for a host of another pod:
+// its number and its flow's are in its payload.
+func upward(t *testing.T, f *fabric.Fabric, flow byte, number uint32) []byte {
 	t.Helper()
 	hosts := f.Spec().ToRsPerPod * f.Spec().HostsPerToR // of a pod
-	flow := byte(rng.IntN(40))
 	dst := fabric.NodeID(hosts + int(flow)%(f.Hosts()-hosts))
 	ip := &layers.IPv4{
 		Version: 4, IHL: 5, TTL: 64, Protocol: layers.IPProtocolUDP,
