@@ -78,6 +78,11 @@ type Config struct {
 	// AckEvery asks for an ACK every that many packets, for the last one and for
 	// every repeated one; 0: 1.
 	AckEvery int
+	// AckWhenAsked has a responder that keeps packets acknowledge those that ask
+	// for it and the end of a message only. Otherwise it also does each packet
+	// that comes out of its turn or fills a gap, and the requester hears of a loss
+	// by what came behind it.
+	AckWhenAsked bool
 	// NoNudge leaves out the zero-length WRITE after a change of path.
 	NoNudge bool
 	// NakPerPath lets a responder repeat a NAK for a packet that comes by another

@@ -85,8 +85,9 @@ func (e *Endpoint) receiveReordered(now fabric.Time, c *context, p *packet) {
 	r.got.forget(r.next)
 	c.next = (c.next + uint32(r.next-before)) & psnMask
 	whole = !whole && r.last >= 0 && r.next > r.last
-	// A packet that fills a gap is good news for more than itself.
-	if p.ackReq || r.next != before+1 {
+	// A packet that fills a gap is good news for more than itself, and one that
+	// comes before its turn tells of the gap.
+	if p.ackReq || whole || !e.cfg.AckWhenAsked && r.next != before+1 {
 		e.replySelective(now, c, p)
 	}
 	if !whole {

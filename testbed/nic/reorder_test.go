@@ -84,6 +84,41 @@ func TestSprayed(t *testing.T) {
 	}
 }
 
+// A receiver that acknowledges what asks for it says little of a message whose
+// packets come out of turn, but says when all have come; and what is lost is
+// found by the timer.
+func TestAckWhenAsked(t *testing.T) {
+	for _, lost := range []int{0, 10} {
+		for _, asked := range []bool{false, true} {
+			w := newWorld(t, 2, func(nc *Config) {
+				nc.Receiver, nc.Balancer, nc.AckEvery, nc.AckWhenAsked = Ideal, &turns{labels: 3}, 5000, asked
+			})
+			spray(w, 50)
+			late, data := w.fate, 0
+			w.fate = func(now fabric.Time, hdr []byte, control bool) fate {
+				if !control {
+					if data++; data == lost {
+						return fate{}
+					}
+				}
+				return late(now, hdr, control)
+			}
+			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1000 * 9000, Balanced: true})
+			w.run(never)
+			s, r := w.hosts[0].e.Stats(), w.hosts[1].e.Stats()
+			if w.hosts[1].delivered[1] != 9e6 || s.BytesAcked != 9e6 || r.OutOfOrder == 0 {
+				t.Errorf("asked %v, packet %d lost: %+v\n%+v", asked, lost, s, r)
+			}
+			if few := r.ControlSent <= 3+s.Retransmissions; few != asked {
+				t.Errorf("asked %v, packet %d lost: %d ACKs for %d packets", asked, lost, r.ControlSent, s.DataSent)
+			}
+			if (s.Timeouts > 0) != (lost > 0) {
+				t.Errorf("asked %v, packet %d lost: %d time-outs", asked, lost, s.Timeouts)
+			}
+		}
+	}
+}
+
 // A QP has at most the reorder window on the way.
 func TestReorderWindow(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.ReorderWindow = SelectiveRepeat, 20 })

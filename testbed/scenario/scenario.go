@@ -81,6 +81,9 @@ type Host struct {
 	// what it has on the way. An RNIC has no such order: it waits for a NAK or
 	// its timer.
 	ResendOnFlip bool `yaml:"resend_on_flip"`
+	// AckWhenAsked has receivers that keep packets acknowledge those that ask for
+	// it, and what completes a message, but not every packet out of its turn.
+	AckWhenAsked bool `yaml:"ack_when_asked"`
 }
 
 // CongestionControl names the hosts' rate control.

@@ -76,7 +76,8 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	h.holder, _ = h.scheme.(scheme.Holder)
 	c := nic.Config{
 		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
-		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, NoNudge: !s.Host.NudgeOnFlip,
+		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, AckWhenAsked: s.Host.AckWhenAsked,
+		NoNudge:  !s.Host.NudgeOnFlip,
 		AckLabel: h.scheme.AckLabel,
 		Control:  s.Host.CongestionControl.Control(),
 		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
