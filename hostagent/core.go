@@ -97,7 +97,7 @@ type Core struct {
 	now     fabric.Time
 
 	nextQP       QP
-	pieces       map[QP]*piece
+	pieces       pieces
 	destinations []*destination // by ToR index; nil until used
 	uplinkBytes  []int64        // outstanding, by ToR uplink, over all destinations
 
@@ -120,18 +120,6 @@ type Core struct {
 	cuts    []Cut
 }
 
-// piece is a queue pair that is not done.
-type piece struct {
-	qp         QP
-	host       fabric.NodeID
-	dst        *destination // nil under the own ToR
-	home, path int
-	left       int64 // bytes not acknowledged
-	flipped    fabric.Time
-	everMoved  bool
-	prev, next *piece // of dst, in order of opening
-}
-
 // New returns a core for one host, or what [Config.Validate] reports.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.Validate(); err != nil {
@@ -144,7 +132,6 @@ func New(cfg Config) (*Core, error) {
 		cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod,
 		uplinks: f.Node(tor).Uplinks(), aggUps: 1,
 		rng:          rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Host))),
-		pieces:       make(map[QP]*piece),
 		destinations: make([]*destination, f.ToRs()),
 		links:        make(map[fabric.LinkID]*linkState),
 		now:          math.MinInt64,
@@ -234,8 +221,8 @@ func shuffle[T any](rng *rand.Rand, s []T) {
 func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
 	c.nextQP++
 	c.stats.Pieces++
-	p := &piece{qp: c.nextQP, host: f.Dst, dst: d, home: cut.Path, path: cut.Path, left: cut.Bytes}
-	c.pieces[p.qp] = p
+	p := c.pieces.add(c.nextQP)
+	p.host, p.dst, p.home, p.path, p.left = f.Dst, d, cut.Path, cut.Path, cut.Bytes
 	out := Piece{QP: p.qp, Flow: f.ID, Dst: f.Dst, Offset: cut.Offset, Bytes: cut.Bytes, Start: c.now}
 	if d != nil {
 		d.link(p)
@@ -253,7 +240,7 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
 // An unknown queue pair is ignored, here and below: it may just be done.
 func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 	c.advance(now)
-	if p := c.pieces[qp]; p != nil && bytes > 0 {
+	if p := c.pieces.get(qp); p != nil && bytes > 0 {
 		n := min(bytes, p.left)
 		p.left -= n
 		if p.dst != nil {
@@ -265,15 +252,15 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 // Done says that a queue pair has sent everything, or was closed.
 func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
-	p := c.pieces[qp]
+	p := c.pieces.get(qp)
 	if p == nil {
 		return
 	}
-	delete(c.pieces, qp)
 	if p.dst != nil {
 		c.load(p.dst, p.path, -p.left)
 		p.dst.unlink(p)
 	}
+	c.pieces.remove(p)
 }
 
 // Ready returns what has become due since the last call, for the caller to do.
@@ -292,7 +279,7 @@ func (c *Core) Tick(now fabric.Time) { c.advance(now) }
 func (c *Core) Stats() Stats { return c.stats }
 
 // Live returns how many queue pairs are open.
-func (c *Core) Live() int { return len(c.pieces) }
+func (c *Core) Live() int { return c.pieces.live }
 
 // GoodPaths returns the labels, ascending, over which the next batch towards a
 // host would go; none for a host under the own ToR.

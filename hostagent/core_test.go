@@ -237,9 +237,9 @@ func TestInvariants(t *testing.T) {
 		for _, fl := range c.Ready().Flip {
 			path[fl.QP] = fl.To
 		}
-		for qp, p := range c.pieces {
-			if p.path != p.home || p.dst != nil && path[qp] != home[qp] {
-				rt.Fatalf("qp %d ends on path %d, home is %d", qp, p.path, p.home)
+		for p := range c.pieces.all() {
+			if p.path != p.home || p.dst != nil && path[p.qp] != home[p.qp] {
+				rt.Fatalf("qp %d ends on path %d, home is %d", p.qp, p.path, p.home)
 			}
 		}
 		if at, ok := c.Deadline(); ok {

@@ -59,8 +59,8 @@ func (c *Core) mark(id fabric.LinkID) {
 func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.advance(now)
 	c.stats.Timeouts++
-	p := c.pieces[qp]
-	if p == nil || p.dst == nil || p.everMoved && c.now-p.flipped < c.cfg.TimeoutGrace {
+	p := c.pieces.get(qp)
+	if p == nil || p.dst == nil || p.flipped != neverFlipped && c.now-p.flipped < c.cfg.TimeoutGrace {
 		c.stats.TimeoutsIgnored++
 		return
 	}

@@ -229,7 +229,7 @@ func (c *Core) move(p *piece, to int, why Reason) {
 	c.load(d, p.path, -p.left)
 	c.load(d, to, p.left)
 	d.used.set(to)
-	p.path, p.flipped, p.everMoved = to, c.now, true
+	p.path, p.flipped = to, c.now
 }
 
 // leastLoaded returns the good path for a piece whose own is dead.

@@ -268,13 +268,13 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 	if !slices.Equal(uplinks, c.uplinkBytes) {
 		t.Fatalf("outstanding by uplink is %v, counted %v", uplinks, c.uplinkBytes)
 	}
-	for _, p := range c.pieces {
+	for p := range c.pieces.all() {
 		if p.dst == nil {
 			listed++
 		}
 	}
-	if listed != len(c.pieces) {
-		t.Fatalf("%d queue pairs are listed, %d known", listed, len(c.pieces))
+	if listed != c.pieces.live {
+		t.Fatalf("%d queue pairs are listed, %d known", listed, c.pieces.live)
 	}
 	if !slices.IsSorted(c.deadLinks) {
 		t.Fatalf("dead links out of order: %v", c.deadLinks)

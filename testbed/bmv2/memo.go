@@ -1,6 +1,9 @@
 package bmv2
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A memo is what a switch remembers of packets that went a recorded way: the
 // header bits that decided the way and its table look-ups, and what the look-ups
@@ -16,7 +19,20 @@ import "encoding/binary"
 // tried.
 type memo struct {
 	small, large memoTable
-	predicted    [memoPorts * memoLengths][2]uint8 // shapes + 1, the latest first
+	predicted    [memoPorts * memoLengths]prediction
+}
+
+// prediction is the shapes of a port's packets of some length, the latest first.
+type prediction [4]uint8
+
+// front puts a shape first.
+func (p *prediction) front(id uint8) {
+	at := slices.Index(p[:], id)
+	if at < 0 {
+		at = len(p) - 1
+	}
+	copy(p[1:at+1], p[:at])
+	p[0] = id
 }
 
 const (
@@ -59,6 +75,12 @@ type way struct {
 	rest  uint32 // code; 0: the way cannot be remembered
 	shape uint16
 	keep  []uint32 // registers whose numbers are remembered
+
+	// The shape is that of all bits that can be decisive. Which of them are for a
+	// packet depends on what the look-ups found (see narrow.go).
+	narrow []narrowing
+	base   []window // the shape's, with the bits that always are
+	last   uint16   // the shape of the packet before; 0: there was none
 
 	// Of a field that must not be some number, one bit can decide. It decides
 	// nothing for a packet that differs from the number elsewhere.
@@ -156,7 +178,7 @@ func (t *Traces) recall(s *Switch, port uint32, data []byte) uint32 {
 			continue
 		}
 		if i > 0 {
-			guess[0], guess[1] = id, guess[0]
+			guess.front(id)
 		}
 		return t.take(e[1+n:], &t.ways[e[0]&0xFFFF])
 	}
@@ -199,8 +221,7 @@ func (t *Traces) remember(s *Switch, leaf int32, port uint32, data []byte) {
 			return
 		}
 	}
-	id := w.shape
-	sh := &t.shapes[id-1]
+	sh, id := t.narrowed(s, w)
 	hash, ok := t.key(sh, data)
 	if !ok {
 		return
@@ -210,7 +231,7 @@ func (t *Traces) remember(s *Switch, leaf int32, port uint32, data []byte) {
 	}
 	guess := &s.memo.predicted[port%memoPorts*memoLengths+uint32(len(data))>>2%memoLengths]
 	if guess[0] != uint8(id) {
-		guess[0], guess[1] = uint8(id), guess[0]
+		guess.front(uint8(id))
 	}
 	t.put(s, s.memo.table(sh.large), hash, id, leaf, t.window[:len(sh.windows)])
 }
@@ -228,7 +249,7 @@ func (t *Traces) rememberEgress(s *Switch, leaf int32, key uint64) {
 
 func (t *Traces) put(s *Switch, tab *memoTable, hash uint64, shape uint16, leaf int32, key []uint64) {
 	e := tab.at(hash)
-	if uint32(e[0]>>32) == s.generation {
+	if uint32(e[0]>>32) == s.generation && !(e[0]&^0xFFFF == s.stamp(shape) && slices.Equal(e[1:1+len(key)], key)) {
 		if tab.driven++; tab.driven > len(tab.words)/tab.stride && len(tab.words)/tab.stride < memoMost {
 			tab.size(2 * len(tab.words) / tab.stride)
 			e = tab.at(hash)

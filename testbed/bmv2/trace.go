@@ -52,10 +52,11 @@ type Traces struct {
 
 	stores []traceStoring // of the packet that ingress has just taken
 
-	ways   []way // by leaf
-	shapes []shape
-	window [8]uint64 // scratch
-	stats  TraceStats
+	ways    []way // by leaf
+	shapes  []shape
+	window  [8]uint64 // scratch
+	windows []window  // scratch
+	stats   TraceStats
 }
 
 // TraceStats counts what became of packets.

@@ -8,7 +8,9 @@ import (
 // When a way has been recorded, its instructions are sorted into what is settled
 // by the packet's decisive header bits and the tables, which a memo remembers,
 // and the rest, which every packet runs. Decisive are the bits that guards and
-// table keys read. What reads registers, times or queues is never settled.
+// table keys read; of a key that is cut out of the packet as it lies, those alone
+// that settle a look-up (see narrow.go). What reads registers, times or queues is
+// never settled.
 
 // What a register of a way comes from, in rising order.
 type origin uint8
@@ -26,10 +28,13 @@ type rester struct {
 	egress bool
 	from   map[uint32]origin
 	bits   map[uint32]headerBits // of registers fromHeader
+	lanes  map[uint32]lane       // of those that are cut out of the packet
 	defs   map[uint32][]int      // instructions that write a register
 	key    headerBits
+	wide   headerBits // of table keys whose witnesses are decisive
 	need   int
 	proofs []proof
+	narrow []narrowing
 }
 
 // headerBits is a set of bits of the packet, by byte.
@@ -64,7 +69,8 @@ func (h headerBits) window(at int, mask uint64) {
 func (r *recorder) remember(l *traceLeaf) way {
 	x := &rester{
 		t: r.t, path: r.path, egress: r.egress,
-		from: map[uint32]origin{}, bits: map[uint32]headerBits{}, defs: map[uint32][]int{}, key: headerBits{},
+		from: map[uint32]origin{}, bits: map[uint32]headerBits{}, lanes: map[uint32]lane{},
+		defs: map[uint32][]int{}, key: headerBits{}, wide: headerBits{},
 	}
 	if l.drop && !r.egress {
 		return way{} // rare
@@ -151,8 +157,14 @@ func (x *rester) define(i int) bool {
 			h = headerBits{}
 			x.bits[in.dst] = h
 		}
-		h.window(int(in.n), in.imm<<(in.a&63))
+		l := laneOf(in)
+		h.window(l.at, l.mask)
 		x.from[in.dst] = fromHeader
+		if in.op == traceLoad {
+			x.lanes[in.dst] = l
+		} else {
+			delete(x.lanes, in.dst)
+		}
 	case traceInput:
 		if !x.egress || in.a != inEgressPort && in.a != inQid {
 			x.from[in.dst] = fromState
@@ -168,8 +180,8 @@ func (x *rester) define(i int) bool {
 			if x.from[p.reg] == fromState {
 				return false
 			}
-			x.key.add(x.bits[p.reg])
 		}
+		x.decisive(in)
 		for k := range uint32(tab.argMax) {
 			x.defs[in.dst+1+k] = append(x.defs[in.dst+1+k], i)
 		}
@@ -183,6 +195,11 @@ func (x *rester) define(i int) bool {
 		for _, arg := range []uint32{in.a, in.b, uint32(in.n)} {
 			x.from[in.dst] = max(x.from[in.dst], x.from[arg])
 			h.add(x.bits[arg])
+		}
+		if l, ok := x.cut(in); ok {
+			h = headerBits{}
+			h.window(l.at, l.mask)
+			x.lanes[in.dst] = l
 		}
 		if len(h) > 0 {
 			x.bits[in.dst] = h
@@ -259,6 +276,7 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 			return way{}
 		}
 		words = len(sh.windows)
+		w.narrow, w.base = x.narrow, x.base(sh.windows)
 	}
 	if x.egress && 1+words+len(keep) > memoSmall {
 		return way{}
@@ -283,8 +301,11 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 // shape puts the decisive bits into windows.
 func (x *rester) shape() (shape, bool) {
 	sh := shape{need: x.need}
-	places := make([]int, 0, len(x.key))
-	for at, b := range x.key {
+	all := headerBits{}
+	all.add(x.key)
+	all.add(x.wide)
+	places := make([]int, 0, len(all))
+	for at, b := range all {
 		if b != 0 {
 			places = append(places, at)
 		}
@@ -295,9 +316,22 @@ func (x *rester) shape() (shape, bool) {
 			sh.windows = append(sh.windows, window{at: at})
 		}
 		w := &sh.windows[len(sh.windows)-1]
-		w.mask |= uint64(x.key[at]) << (56 - 8*(at-w.at))
+		w.mask |= uint64(all[at]) << (56 - 8*(at-w.at))
 	}
 	return sh, len(sh.windows) <= maxKeyWindow
+}
+
+// base returns some windows with the bits that are decisive for every packet.
+func (x *rester) base(windows []window) []window {
+	base := slices.Clone(windows)
+	for i := range base {
+		w := &base[i]
+		w.mask = 0
+		for k := range 8 {
+			w.mask |= uint64(x.key[w.at+k]) << (56 - 8*k)
+		}
+	}
+	return base
 }
 
 // shapeID returns a shape's number, counted from 1; 0 when there are too many.
@@ -311,6 +345,7 @@ func (t *Traces) shapeID(sh shape) uint16 {
 	if len(t.shapes) == maxShapes {
 		return 0
 	}
+	sh.windows = slices.Clone(sh.windows)
 	t.shapes = append(t.shapes, sh)
 	return uint16(len(t.shapes))
 }

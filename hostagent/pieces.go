@@ -1,0 +1,114 @@
+package hostagent
+
+import (
+	"iter"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// piece is a queue pair that is not done. It is one cache line of 64 B: every
+// acknowledgement asks for one, and a host can have thousands.
+type piece struct {
+	qp         QP // 0: none
+	host       fabric.NodeID
+	home, path int
+	dst        *destination // nil under the own ToR
+	left       int64        // bytes not acknowledged
+	flipped    fabric.Time  // neverFlipped: not yet
+	prev, next *piece       // of dst, in order of opening
+}
+
+const neverFlipped fabric.Time = math.MinInt64
+
+// pageBits is the log2 of the pieces of a page.
+const pageBits = 5
+
+// page is pieces with consecutive numbers: 2 KiB.
+type page [1 << pageBits]piece
+
+// pieces are the open queue pairs. Their numbers rise and are never used again, so
+// they are found by counting: in pages, from the oldest with an open one to the
+// latest. A page of which all are done is used again; one that stays open costs
+// 16 B for every page since.
+type pieces struct {
+	pages []pageInUse // from number first<<pageBits on
+	first QP
+	live  int
+	free  []*page
+}
+
+type pageInUse struct {
+	*page     // nil: all done
+	live  int // of the page's pieces
+}
+
+// get returns a queue pair that is open, else nil.
+func (s *pieces) get(qp QP) *piece {
+	i := uint(qp>>pageBits) - uint(s.first)
+	if i >= uint(len(s.pages)) || s.pages[i].page == nil {
+		return nil
+	}
+	if p := &s.pages[i].page[qp%(1<<pageBits)]; p.qp != 0 {
+		return p
+	}
+	return nil
+}
+
+// add opens a queue pair with a number above all before.
+func (s *pieces) add(qp QP) *piece {
+	at := qp >> pageBits
+	if len(s.pages) == 0 {
+		s.first = at
+	}
+	for s.first+QP(len(s.pages)) <= at {
+		s.pages = append(s.pages, pageInUse{})
+	}
+	in := &s.pages[at-s.first]
+	if in.page == nil {
+		if n := len(s.free); n > 0 {
+			in.page, s.free = s.free[n-1], s.free[:n-1]
+		} else {
+			in.page = new(page)
+		}
+	}
+	s.live++
+	in.live++
+	p := &in.page[qp%(1<<pageBits)]
+	p.qp, p.flipped = qp, neverFlipped
+	return p
+}
+
+// remove ends an open queue pair.
+func (s *pieces) remove(p *piece) {
+	in := &s.pages[p.qp>>pageBits-s.first]
+	*p = piece{}
+	s.live--
+	if in.live--; in.live > 0 {
+		return
+	}
+	s.free = append(s.free, in.page)
+	in.page = nil
+	done := 0
+	for done < len(s.pages) && s.pages[done].page == nil {
+		done++
+	}
+	s.first += QP(done)
+	s.pages = s.pages[done:]
+}
+
+// all yields the open queue pairs in the order of their numbers.
+func (s *pieces) all() iter.Seq[*piece] {
+	return func(yield func(*piece) bool) {
+		for _, in := range s.pages {
+			if in.page == nil {
+				continue
+			}
+			for i := range in.page {
+				if in.page[i].qp != 0 && !yield(&in.page[i]) {
+					return
+				}
+			}
+		}
+	}
+}
