@@ -113,7 +113,9 @@ func (n *Network) Totals() Totals {
 		for reason, count := range r.totals.Dropped {
 			t.Dropped[reason] += count
 		}
-		t.InFlight += int64(r.pool.inUse)
+		if r.index == 0 || r.pool != n.regions[0].pool {
+			t.InFlight += int64(r.pool.inUse)
+		}
 	}
 	return t
 }

@@ -262,11 +262,11 @@ func (w *world) checkConservation(t interface {
 	onLinks, queued, pauses := int64(0), int64(0), int64(0)
 	for i := range w.dirs {
 		d := &w.dirs[i]
-		pool := &w.regionOf(w.arrivals[i].to.Node).pool
+		pool := w.regionOf(w.arrivals[i].to.Node).pool
 		for id := w.arrivals[i].flight.head; id != 0; id = pool.at(id).next {
 			onLinks++
 		}
-		pool = &w.regionOf(d.from).pool
+		pool = w.regionOf(d.from).pool
 		for c := range d.queues.classes {
 			bytes := int32(0)
 			for id := d.queues.classes[c].head; id != 0; id = pool.at(id).next {

@@ -118,7 +118,7 @@ func (r *region) arrive(dir LinkDir) {
 		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
 		return
 	}
-	a.flight.pop(&r.pool)
+	a.flight.pop(r.pool)
 	if next := a.flight.head; next != 0 {
 		a.armed = true
 		r.queue.push(eventOf(r.pool.at(next).at, eventArrive, uint32(dir), 0))
@@ -149,7 +149,7 @@ func (n *Network) Cut(dirs ...LinkDir) {
 		n.regionOf(d.from).record(RecordCut, d.from, dir, 0, nil)
 		a := &n.arrivals[dir]
 		for r := n.regionOf(a.to.Node); a.flight.head != 0; {
-			id, p := a.flight.pop(&r.pool)
+			id, p := a.flight.pop(r.pool)
 			r.lose(dir, d, id, p)
 		}
 		n.believe(dir^1, true)

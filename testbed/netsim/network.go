@@ -29,6 +29,8 @@ type Network struct {
 	world     *region
 	all       []*region // regions, and world if it is none of them
 	owner     []uint8   // region by node
+	cores     int       // that simulate regions
+	pool      *pool     // of all regions; nil: each has its own
 	lookahead fabric.Time
 	sequence  uint32 // of the next control function
 
@@ -73,6 +75,9 @@ func New(c Config) (*Network, error) {
 		n.owner, count = split(f, 1)
 	}
 	n.lookahead = lookahead(f, n.owner)
+	if n.cores = min(max(1, c.Cores), count); n.cores == 1 {
+		n.pool = new(pool)
+	}
 	for i := range count {
 		n.regions = append(n.regions, n.newRegion(i, count))
 	}
@@ -113,6 +118,7 @@ func New(c Config) (*Network, error) {
 func (n *Network) newRegion(index, count int) *region {
 	r := &region{
 		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
+		pool: n.pool,
 		overhead:  int64(n.cfg.Overhead),
 		buffer:    int64(n.cfg.Buffer),
 		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),
@@ -120,6 +126,9 @@ func (n *Network) newRegion(index, count int) *region {
 		cellShift: -1,
 		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,
 		receiving: -1,
+	}
+	if r.pool == nil {
+		r.pool = new(pool)
 	}
 	for i := range r.out {
 		r.out[i] = make([][]crossing, count)
@@ -154,6 +163,9 @@ func (n *Network) Regions() int { return len(n.regions) }
 
 // Region returns which of them a node belongs to.
 func (n *Network) Region(node fabric.NodeID) int { return int(n.owner[node]) }
+
+// Cores returns how many goroutines simulate regions.
+func (n *Network) Cores() int { return n.cores }
 
 // Lookahead returns how long each window is for which regions run side by side;
 // math.MaxInt64 if there is one region.

@@ -223,7 +223,7 @@ const (
 )
 
 func (n *Network) gather() *team {
-	t := &team{n: n, members: make([]member, min(max(1, n.cfg.Cores), len(n.regions))-1)}
+	t := &team{n: n, members: make([]member, n.cores-1)}
 	for i := range t.members {
 		m := &t.members[i]
 		m.wake = make(chan struct{}, 1)

@@ -189,7 +189,7 @@ func (r *region) tellSender(in LinkDir, what uint8) {
 	p.at, p.depth = r.now, 0
 	r.switchAt(d.from).used += pauseLength
 	q.classes[p.class].bytes += pauseLength
-	q.classes[p.class].push(&r.pool, id, p)
+	q.classes[p.class].push(r.pool, id, p)
 	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
 }

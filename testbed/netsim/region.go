@@ -24,7 +24,7 @@ type region struct {
 	by       *control // the control function that is carried out; nil: none is
 	queue    queue
 	controls controls
-	pool     pool
+	pool     *pool // of its own, or of all on one core
 
 	// Of the whole network; a region touches its own elements only.
 	dirs     []direction

@@ -55,7 +55,8 @@ func lookahead(f *fabric.Fabric, owner []uint8) fabric.Time {
 	return least
 }
 
-// crossing is a packet on its way from one region to another.
+// crossing is a packet on its way from one region to another, which another core may
+// simulate.
 type crossing struct {
 	at      fabric.Time // of its arrival
 	dir     LinkDir
@@ -69,6 +70,10 @@ type crossing struct {
 
 // cross gives a packet on the wire to the region at the far end.
 func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
+	if far.pool == r.pool { // on one core; it arrives after the window
+		far.fly(dir, id, p)
+		return
+	}
 	if r.beside {
 		out := &r.out[r.net.parity][far.index]
 		if len(*out) < cap(*out) {
@@ -91,6 +96,9 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 
 // land takes what the other regions have sent in the window before.
 func (r *region) land(parity int) {
+	if r.net.pool != nil {
+		return // nothing was kept for it
+	}
 	for _, from := range r.net.regions {
 		out := &from.out[parity][r.index]
 		for i := range *out {
@@ -107,7 +115,7 @@ func (r *region) land(parity int) {
 // fly puts a packet on the wire towards this region; p.at is when it arrives.
 func (r *region) fly(dir LinkDir, id packetID, p *packet) {
 	a := &r.arrivals[dir]
-	a.flight.push(&r.pool, id, p)
+	a.flight.push(r.pool, id, p)
 	if !a.armed {
 		a.armed = true
 		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))

@@ -223,7 +223,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	} else {
 		q.classes[p.class].bytes += p.length
 	}
-	q.classes[p.class].push(&r.pool, id, p)
+	q.classes[p.class].push(r.pool, id, p)
 	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
 	if lossless {
@@ -251,7 +251,7 @@ func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direct
 	sent := false
 	for d.nonEmpty&^d.paused != 0 && !sent {
 		class := bits.Len8(d.nonEmpty&^d.paused) - 1
-		id, p := q.classes[class].pop(&r.pool)
+		id, p := q.classes[class].pop(r.pool)
 		if q.classes[class].head == 0 {
 			d.nonEmpty &^= 1 << class
 		}

@@ -14,8 +14,8 @@ import (
 var ErrDisagree = errors.New("virtual: the P4 program's fast path and its interpreter disagree")
 
 // Checked returns what carries out runs as run does and then once more, with
-// every packet through the P4 interpreter: neither traces nor what switches
-// remember. The digests of all that happened must be equal; else the error wraps
+// every packet through the P4 interpreter, neither traces nor what switches
+// remember, and with the network in one region. The digests of all that happened must be equal; else the error wraps
 // [ErrDisagree]. A run that was interrupted is not checked.
 func Checked(run func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error),
 ) func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
@@ -29,7 +29,7 @@ func Checked(run func(context.Context, scenario.Run, scenario.Observer) (*report
 			return fast, err
 		}
 		lab.untraced = true
-		full, err := lab.Run(ctx, what, scenario.Observer{})
+		full, err := lab.Run(ctx, what, scenario.Observer{Regions: 1})
 		if err != nil {
 			return fast, err
 		}

@@ -40,7 +40,7 @@ type world struct {
 	f   *fabric.Fabric
 	net *netsim.Network
 
-	traces   []*bmv2.Traces // shared by the switches of a region; nil: the interpreter does all
+	traces   []*bmv2.Traces // by region, one for all regions of one core; nil: the interpreter does all
 	switches []*node        // by NodeID - Hosts
 	hosts    []*host        // by NodeID
 	control  *control
@@ -99,8 +99,11 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer netsim.T
 		return nil, err
 	}
 	if !lab.untraced {
-		for range w.net.Regions() {
-			w.traces = append(w.traces, bmv2.NewTraces(lab.program))
+		w.traces = make([]*bmv2.Traces, w.net.Regions())
+		for i := range w.traces {
+			if w.traces[i] = w.traces[0]; i == 0 || w.net.Cores() > 1 {
+				w.traces[i] = bmv2.NewTraces(lab.program)
+			}
 		}
 	}
 	for i := range w.f.Switches() {
