@@ -56,9 +56,7 @@ func parsePath(text string) ([]step, error) {
 // assign sets what a path names, below root, to value. Mappings on the way that
 // are not there are made.
 func assign(root *yaml.Node, path []step, value *yaml.Node) error {
-	for root.Kind == yaml.AliasNode {
-		root = root.Alias
-	}
+	root = target(root)
 	if len(path) == 0 {
 		*root = *clone(value)
 		return nil
@@ -103,12 +101,18 @@ func indexText(i int) string {
 	return strconv.Itoa(i)
 }
 
-// clone copies a node and all below it, so that a value set twice is two.
-// Aliases become what they stand for.
-func clone(n *yaml.Node) *yaml.Node {
+// target returns what an alias stands for, and any other node itself.
+func target(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	return n
+}
+
+// clone copies a node and all below it, so that a value set twice is two.
+// Aliases become what they stand for.
+func clone(n *yaml.Node) *yaml.Node {
+	n = target(n)
 	out := *n
 	out.Anchor = ""
 	out.Content = make([]*yaml.Node, len(n.Content))

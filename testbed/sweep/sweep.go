@@ -198,6 +198,7 @@ func (x *expander) scenario() (*yaml.Node, error) {
 
 // settings reads a mapping of key paths to values.
 func (x *expander) settings(n *yaml.Node, key string) ([]setting, error) {
+	n = target(n)
 	if n.Kind == 0 {
 		return nil, nil
 	}
@@ -224,6 +225,7 @@ func (x *expander) axes() ([][]setting, error) {
 	count := 1
 	var out [][]setting
 	for _, s := range all {
+		s.value = target(s.value)
 		if s.value.Kind != yaml.SequenceNode || len(s.value.Content) == 0 {
 			return nil, x.bad(s.value, "vary.%s is not a list of values; write for example [1MB, 4MB]", s.text)
 		}

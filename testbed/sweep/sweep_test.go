@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -134,6 +136,22 @@ func FuzzParse(f *testing.F) {
 			t.Error("a sweep of no case")
 		}
 	})
+}
+
+// TestAliasOfVary: what varies, and over which values, may be said once.
+func TestAliasOfVary(t *testing.T) {
+	s, err := parse("name: x\nparts: [{scenario: base.yaml, vary: &v {host.rto: &times [1ms, 2ms]}}, " +
+		"{scenario: base.yaml, set: &s {host.rto: 3ms}, vary: {agent.failed_path_memory: *times}}, {scenario: base.yaml, set: *s}, {scenario: base.yaml, vary: *v}]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variants := map[string]bool{}
+	for _, c := range s.Cases {
+		variants[c.Variant["host.rto"]+" "+c.Variant["agent.failed_path_memory"]] = true
+	}
+	if d := cmp.Diff(map[string]bool{"1ms ": true, "2ms ": true, " 1ms": true, " 2ms": true, " ": true}, variants); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 }
 
 // What aliases stand for is bounded: they may stand for what they are a part of.
