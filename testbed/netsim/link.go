@@ -120,8 +120,12 @@ func (r *region) arrive(dir LinkDir) {
 	}
 	a.flight.pop(r.pool)
 	if next := a.flight.head; next != 0 {
+		at, ok := p.following()
+		if !ok {
+			at = r.pool.at(next).at
+		}
 		a.armed = true
-		r.queue.push(eventOf(r.pool.at(next).at, eventArrive, uint32(dir), 0))
+		r.queue.push(eventOf(at, eventArrive, uint32(dir), 0))
 	}
 	r.hops++
 	a.arrived++

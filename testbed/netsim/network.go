@@ -118,7 +118,7 @@ func New(c Config) (*Network, error) {
 func (n *Network) newRegion(index, count int) *region {
 	r := &region{
 		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
-		pool: n.pool,
+		pool:      n.pool,
 		overhead:  int64(n.cfg.Overhead),
 		buffer:    int64(n.cfg.Buffer),
 		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),

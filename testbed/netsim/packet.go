@@ -1,6 +1,10 @@
 package netsim
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
 
 // MaxHeader is the most real bytes a packet can carry: with VLAN, IPv6, UDP,
 // BTH, RETH and AETH a RoCEv2 header has 98. What is longer is refused or
@@ -18,7 +22,7 @@ type packet struct {
 	next    packetID    // list link
 	length  int32       // header, payload and trailer
 	payload int32       // of the message it carries
-	depth   int32       // bytes of data queued when it joined
+	depth   int32       // in a queue: bytes of data queued when it joined; on a link: see followedAt
 	from    LinkDir     // it came in by; -1: made here. Kept up only under PFC
 	header  uint8       // real bytes in data
 	class   uint8
@@ -30,6 +34,19 @@ type packet struct {
 
 func (p *packet) handle() Handle     { return Handle(p.held[0]) }
 func (p *packet) setHandle(h Handle) { p.held[0], p.inPlace = uint64(h), false }
+
+// followedAt notes when the packet behind it on a link arrives, so that its own arrival
+// need not wait for that one's memory.
+func (p *packet) followedAt(at fabric.Time) {
+	if p.depth = -1; at-p.at <= math.MaxInt32 {
+		p.depth = int32(at - p.at)
+	}
+}
+
+// following returns what was noted; ok is false if it is too far away for that.
+func (p *packet) following() (at fabric.Time, ok bool) {
+	return p.at + fabric.Time(p.depth), p.depth >= 0
+}
 
 // headerSlack is room behind the longest header: [InPlace] may read it, and it
 // makes a packet whole cache lines.

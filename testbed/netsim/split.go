@@ -115,6 +115,9 @@ func (r *region) land(parity int) {
 // fly puts a packet on the wire towards this region; p.at is when it arrives.
 func (r *region) fly(dir LinkDir, id packetID, p *packet) {
 	a := &r.arrivals[dir]
+	if tail := a.flight.tail; tail != 0 {
+		r.pool.at(tail).followedAt(p.at)
+	}
 	a.flight.push(r.pool, id, p)
 	if !a.armed {
 		a.armed = true
