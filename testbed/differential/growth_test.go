@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/plot"
 )
 
 // TestGrowth measures how the cost of a packet grows with a table's entries, the
@@ -52,7 +54,8 @@ func TestGrowth(t *testing.T) {
 		g.bmv2 = d.(*process)
 	}
 
-	table := panel{Title: "entries in the table", X: "entries", Log: true}
+	table := costs("entries in the table", "entries")
+	table.Log = true
 	for i, name := range []string{"by_exact", "by_lpm", "by_ternary"} {
 		most := 100_000
 		if name == "by_ternary" {
@@ -60,15 +63,15 @@ func TestGrowth(t *testing.T) {
 		}
 		table.Series = append(table.Series, g.table(byte(i+1), name, most)...)
 	}
-	headers := panel{Title: "headers of 4 bytes, parsed and written", X: "headers"}
-	size := panel{Title: "packet", X: "bytes"}
+	headers := costs("headers of 4 bytes, parsed and written", "headers")
+	size := costs("packet", "bytes")
 	for _, n := range []int{0, 1, 2, 4, 8, 16, 32} {
 		g.add(&headers, n, func() []byte { return growthFrame(0, n, 0, 0, 200) })
 	}
 	for _, n := range []int{64, 256, 512, 1024, 1500, 4096, 9000} {
 		g.add(&size, n, func() []byte { return growthFrame(0, 0, 0, 0, n) })
 	}
-	r := growthResult{Panels: []panel{table, headers, size}, BytesPerEntry: g.memory}
+	r := growthResult{Panels: []plot.Panel{table, headers, size}, BytesPerEntry: g.memory}
 	out, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -76,14 +79,19 @@ func TestGrowth(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "switch-growth.json"), append(out, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "switch-growth.svg"), plot(r.Panels), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "switch-growth.svg"), plot.SVG(r.Panels), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// costs is a panel of CPU times per packet.
+func costs(by, x string) plot.Panel {
+	return plot.Panel{Title: "CPU time per packet by " + by, X: x, Y: plot.Nanoseconds}
+}
+
 // growthResult is what the plots are drawn from.
 type growthResult struct {
-	Panels        []panel
+	Panels        []plot.Panel
 	BytesPerEntry map[string]float64 // by switch and table
 }
 
@@ -130,26 +138,26 @@ func (g *growth) new() *bmv2.Switch {
 }
 
 // add measures frames and appends a point to the panel's two curves.
-func (g *growth) add(p *panel, x int, frame func() []byte) {
+func (g *growth) add(p *plot.Panel, x int, frame func() []byte) {
 	if p.Series == nil {
-		p.Series = []series{{Name: "ours"}}
+		p.Series = []plot.Series{{Name: "ours"}}
 		if g.bmv2 != nil {
-			p.Series = append(p.Series, series{Name: "BMv2"})
+			p.Series = append(p.Series, plot.Series{Name: "BMv2"})
 		}
 	}
-	p.Series[0].add(x, g.ours(g.new(), frame))
+	p.Series[0].Add(x, math.Round(g.ours(g.new(), frame)))
 	if g.bmv2 != nil {
-		p.Series[1].add(x, g.theirs(frame))
+		p.Series[1].Add(x, math.Round(g.theirs(frame)))
 	}
 }
 
 // table measures a table as it fills up.
-func (g *growth) table(op byte, name string, most int) []series {
+func (g *growth) table(op byte, name string, most int) []plot.Series {
 	g.t.Helper()
 	label := strings.TrimPrefix(name, "by_")
-	out := []series{{Name: label + ", ours"}}
+	out := []plot.Series{{Name: label + ", ours"}}
 	if g.bmv2 != nil {
-		out = append(out, series{Name: label + ", BMv2"})
+		out = append(out, plot.Series{Name: label + ", BMv2"})
 	}
 	if g.memory == nil {
 		g.memory = map[string]float64{}
@@ -190,10 +198,10 @@ func (g *growth) table(op byte, name string, most int) []series {
 			}
 			updates = append(updates, e.update(op, g.program.P4Info, "In."+name))
 		}
-		out[0].add(size, g.ours(sw, pick))
+		out[0].Add(size, math.Round(g.ours(sw, pick)))
 		if g.bmv2 != nil {
 			g.write(updates)
-			out[1].add(size, g.theirs(pick))
+			out[1].Add(size, math.Round(g.theirs(pick)))
 		}
 		g.t.Logf("%s with %d entries: %.0f ns %v", name, size, out[0].Y[len(out[0].Y)-1], out[len(out)-1].Y)
 	}

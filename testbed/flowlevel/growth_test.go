@@ -15,6 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
+	"github.com/ethereal-fabric/ethereal/testbed/performance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -24,23 +25,6 @@ var (
 	growthKinds = flag.String("growth.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
 )
 
-// specOf is a fat-tree of the reference evaluation's kind: 16 GPUs a ToR, 16
-// paths between pods, not oversubscribed.
-func specOf(gpus int) (fabric.Spec, bool) {
-	s := fabric.Spec{Kind: fabric.KindFatTree, Pods: gpus / 64, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16}
-	link := func(r fabric.Rate) fabric.LinkSpec {
-		return fabric.LinkSpec{Rate: r, Delay: 500 * fabric.Nanosecond}
-	}
-	s.HostLink, s.ToRUplink, s.AggUplink = link(400e9), link(1600e9), link(1600e9)
-	switch {
-	case gpus == 64:
-		s.Pods, s.ToRsPerPod, s.AggUplink = 2, 2, link(800e9)
-	case gpus > 8192:
-		s.Pods, s.ToRsPerPod, s.AggUplink = gpus/128, 8, link(3200e9)
-	}
-	return s, gpus >= 64 && (gpus == 64 || gpus%128 == 0) && gpus <= 32768
-}
-
 // TestGrowth prints what a run costs as the fabric and the message grow: CPU
 // time and memory for the fabric with its paths, for all switches'
 // tables, and for the run.
@@ -48,7 +32,7 @@ func TestGrowth(t *testing.T) {
 	fmt.Println("gpus\tcollective\tbytes\tfabric_s\ttables_s\ttable_entries\trun_s\theap_MB\tevents\tcct_us")
 	for g := range strings.SplitSeq(*growthGPUs, ",") {
 		gpus, _ := strconv.Atoi(g)
-		spec, ok := specOf(gpus)
+		spec, ok := performance.FatTree(gpus)
 		if !ok {
 			t.Fatalf("-growth.gpus: %q", g)
 		}

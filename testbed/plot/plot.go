@@ -1,4 +1,6 @@
-package differential
+// Package plot draws growth: curves over something that grows, on a logarithmic
+// scale, as the SVG pictures of docs.
+package plot
 
 import (
 	"fmt"
@@ -7,24 +9,26 @@ import (
 	"strings"
 )
 
-// panel is one diagram: CPU time per packet over something that grows.
-type panel struct {
+// Panel is one diagram.
+type Panel struct {
 	Title  string
-	X      string
-	Log    bool // the x axis; the y axis always is
-	Series []series
+	X      string                 // what is along the x axis, with its unit
+	Log    bool                   // the x axis; the y axis always is
+	Y      func(y float64) string `json:"-"` // writes a value of the y axis
+	Series []Series
 }
 
-// series is one curve; Y is in ns.
-type series struct {
+// Series is one curve. Its Ys are above 0.
+type Series struct {
 	Name string
 	X    []int
 	Y    []float64
 }
 
-func (s *series) add(x int, y float64) {
+// Add appends a point.
+func (s *Series) Add(x int, y float64) {
 	s.X = append(s.X, x)
-	s.Y = append(s.Y, math.Round(y))
+	s.Y = append(s.Y, y)
 }
 
 // Sizes of a panel in pixels.
@@ -33,8 +37,8 @@ const (
 	left, right, top, below = 56, 12, 34, 40
 )
 
-// plot draws the panels side by side as SVG.
-func plot(panels []panel) []byte {
+// SVG draws panels side by side.
+func SVG(panels []Panel) []byte {
 	var b strings.Builder
 	w, h := panelWidth*len(panels), panelHeight+20
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n", w, h, w, h)
@@ -48,7 +52,7 @@ func plot(panels []panel) []byte {
 	return []byte(b.String())
 }
 
-func (p *panel) draw(b *strings.Builder) {
+func (p *Panel) draw(b *strings.Builder) {
 	lowX, highX := math.Inf(1), math.Inf(-1)
 	lowY, highY := math.Inf(1), math.Inf(-1)
 	for _, s := range p.Series {
@@ -73,10 +77,10 @@ func (p *panel) draw(b *strings.Builder) {
 	text := func(x, y float64, anchor, s string) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, s)
 	}
-	text((left+panelWidth-right)/2, 16, "middle", "CPU time per packet by "+p.Title)
+	text((left+panelWidth-right)/2, 16, "middle", p.Title)
 	for v := lowY; v <= highY*1.01; v *= 10 {
 		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#ddd"/>`+"\n", left, y(v), panelWidth-right)
-		text(left-6, y(v)+4, "end", duration(v))
+		text(left-6, y(v)+4, "end", p.Y(v))
 	}
 	var ticks []int
 	for _, s := range p.Series {
@@ -105,13 +109,23 @@ func (p *panel) draw(b *strings.Builder) {
 	}
 }
 
-// duration prints ns.
-func duration(ns float64) string {
+// Nanoseconds writes a number of ns.
+func Nanoseconds(ns float64) string {
 	switch {
+	case ns >= 1e9:
+		return fmt.Sprintf("%g s", ns/1e9)
 	case ns >= 1e6:
 		return fmt.Sprintf("%g ms", ns/1e6)
 	case ns >= 1e3:
 		return fmt.Sprintf("%g us", ns/1e3)
 	}
 	return fmt.Sprintf("%g ns", ns)
+}
+
+// Megabytes writes a number of MB.
+func Megabytes(mb float64) string {
+	if mb >= 1e3 {
+		return fmt.Sprintf("%g GB", mb/1e3)
+	}
+	return fmt.Sprintf("%g MB", mb)
 }
