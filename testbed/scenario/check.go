@@ -148,8 +148,8 @@ func (h *Host) check(bad complain) {
 	if h.Headers < 0 || h.Headers > maxHeaders || h.Headers > 0 && h.Headers < minHeaders {
 		bad("host.headers", fmt.Sprintf("%v is outside %v to %v", h.Headers, minHeaders, maxHeaders), "write for example 48B, or leave it out")
 	}
-	if h.AckEvery < 1 || h.AckEvery > 1024 {
-		bad("host.ack_every", fmt.Sprintf("%d is outside 1 to 1024", h.AckEvery), "write 1 for an acknowledgement per packet")
+	if h.AckEvery < 1 || h.AckEvery > 65536 {
+		bad("host.ack_every", fmt.Sprintf("%d is outside 1 to 65536", h.AckEvery), "write 1 for an acknowledgement per packet")
 	}
 	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")

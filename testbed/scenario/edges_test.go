@@ -91,7 +91,7 @@ func TestEdges(t *testing.T) {
 		{"most spines", shape(2, 64, 1), shape(2, 65, 1)},
 		{"least window", window(2), window(1)},
 		{"largest window", window(1 << 20), window(1<<20 + 1)},
-		{"most packets an ACK", ack(1024), ack(1025)},
+		{"most packets an ACK", ack(65536), ack(65537)},
 		{"least quench interval", quench(fabric.Microsecond), quench(fabric.Nanosecond)},
 		{"largest quench interval", quench(fabric.Second), quench(fabric.Second + fabric.Microsecond)},
 		{"least RTO", rto(fabric.Microsecond), rto(fabric.Nanosecond)},
