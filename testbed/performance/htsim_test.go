@@ -28,6 +28,7 @@ import (
 var (
 	repeat = flag.Int("performance.runs", 1, "runs of each simulator; the median counts")
 	only   = flag.String("performance.cases", "permutation,recursive-doubling", "cases: permutation, recursive-doubling, all-to-all")
+	size   = flag.Int64("performance.bytes", 0, "of the cases' collectives; 0: what they are documented with")
 )
 
 // helper, in the environment, makes this binary carry out one of our runs.
@@ -54,7 +55,11 @@ func find(t *testing.T, name string) workload {
 	if i < 0 {
 		t.Fatalf("-performance.cases: no case %q", name)
 	}
-	return workloads()[i]
+	w := workloads()[i]
+	if *size > 0 {
+		w.op.Bytes = fabric.Bytes(*size)
+	}
+	return w
 }
 
 func (w workload) run(t *testing.T) scenario.Run {
@@ -140,7 +145,7 @@ func (w workload) ours(t *testing.T) cost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(exe, "-test.run=^TestHelper$", "-test.v")
+	c := exec.Command(exe, "-test.run=^TestHelper$", "-test.v", fmt.Sprintf("-performance.bytes=%d", *size))
 	c.Env = append(os.Environ(), helper+"="+w.name, "GOMAXPROCS=1")
 	out, seconds, mb := measure(t, c)
 	m := regexp.MustCompile(`hops (\d+)`).FindStringSubmatch(out)
@@ -189,6 +194,7 @@ func (w workload) htsim(t *testing.T, binary string) cost {
 	}
 	c := exec.Command(binary, "-topo", topo, "-tm", matrix, "-linkspeed", "400000", "-mtu", "4096",
 		"-end", "100000", "-o", filepath.Join(dir, "log"))
+	c.Dir = dir // it writes more files, wherever it is
 	out, seconds, mb := measure(t, c)
 	m := regexp.MustCompile(`New: (\d+) Rtx: (\d+) .*ACKs: (\d+) NACKs: (\d+)`).FindStringSubmatch(out)
 	if m == nil {
