@@ -1,18 +1,27 @@
 package nic
 
+import "github.com/ethereal-fabric/ethereal/fabric"
+
 // reservedQPs is how many of the lowest queue pair numbers InfiniBand keeps for
 // management.
 const reservedQPs = 2
 
-// peer is a destination's slots, each with its generation and QP, and the
-// messages to it.
+// peer is another host's slots, each with its generation and QP, and the messages to
+// it; and where the state of its own lowest slots is here. Most have one QP at a time
+// either way: what is asked for it lies together.
 type peer struct {
-	slots []slot
-	free  []uint16
-
+	slot     slot                // the lowest
+	contexts [nearContexts]int32 // of the responder, + 1, by slot from the lowest; 0: none
 	// Messages that have something to send for the first time, oldest first.
 	first, last *message
+
+	more  []slot // above the lowest
+	free  []uint16
+	slots uint16 // that there are
 }
+
+// nearContexts is how many of a peer's slots are found without a hash table.
+const nearContexts = 2
 
 type slot struct {
 	generation uint8
@@ -25,14 +34,59 @@ func (p *peer) take() (s uint16, ok bool) {
 		p.free = p.free[:n-1]
 		return s, true
 	}
-	if p.slots == nil {
-		p.slots = make([]slot, reservedQPs, 2*reservedQPs)
-	}
-	if len(p.slots) >= slotMask { // the last one is multicast's
+	if p.slots >= slotMask-reservedQPs { // the last one is multicast's
 		return 0, false
 	}
-	p.slots = append(p.slots, slot{})
-	return uint16(len(p.slots) - 1), true
+	if p.slots++; p.slots > 1 {
+		p.more = append(p.more, slot{})
+	}
+	return p.slots - 1 + reservedQPs, true
+}
+
+// at returns a slot; nil: there is none.
+func (p *peer) at(s uint32) *slot {
+	switch i := s - reservedQPs; {
+	case i >= uint32(p.slots): // below the lowest, too
+		return nil
+	case i == 0:
+		return &p.slot
+	default:
+		return &p.more[i-1]
+	}
+}
+
+// directory finds the peer of a host, by its number: in pages, since most hosts of a
+// large fabric never meet.
+type directory struct {
+	pages []*[directoryPage]int32 // positions in peers, + 1; 0: none
+	peers []peer
+}
+
+const directoryPage = 64
+
+// find returns the position of a host's peer, -1 if it has none.
+func (d *directory) find(host fabric.NodeID) int32 {
+	if page := int(host) / directoryPage; page < len(d.pages) && d.pages[page] != nil {
+		return d.pages[page][host%directoryPage] - 1
+	}
+	return -1
+}
+
+// meet is find for a host of the fabric, which gets a peer if it has none.
+func (d *directory) meet(host fabric.NodeID) int32 {
+	if p := d.find(host); p >= 0 {
+		return p
+	}
+	page := int(host) / directoryPage
+	for len(d.pages) <= page {
+		d.pages = append(d.pages, nil)
+	}
+	if d.pages[page] == nil {
+		d.pages[page] = new([directoryPage]int32)
+	}
+	d.peers = append(d.peers, peer{})
+	d.pages[page][host%directoryPage] = int32(len(d.peers))
+	return int32(len(d.peers) - 1)
 }
 
 // message is one message to a peer that is not sent to its end yet: the QPs that

@@ -37,8 +37,7 @@ type requester struct {
 	qps      []*qp
 	free     []int32 // positions in qps
 	open     int
-	peers    []peer
-	toPos    index // destination -> position in peers
+	directory
 
 	messages *message // to be used again
 
@@ -139,20 +138,16 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	if e.byID.get(uint64(m.QP)) >= 0 {
 		return fmt.Errorf("%w: queue pair %d is open already", ErrMessage, m.QP)
 	}
-	p := e.toPos.get(uint64(m.Dst))
-	if p < 0 {
-		p = int32(len(e.peers))
-		e.peers = append(e.peers, peer{})
-		e.toPos.put(uint64(m.Dst), p)
-	}
+	p := e.meet(m.Dst)
 	s, ok := e.peers[p].take()
 	if !ok {
 		return fmt.Errorf("%w: %d queue pairs to node %d are open; wait for some to finish", ErrMessage, slotMask-reservedQPs, m.Dst)
 	}
 	q := e.newQP()
-	e.peers[p].slots[s].qp = q
+	sl := e.peers[p].at(uint32(s))
+	sl.qp = q
 	q.id, q.live, q.peer, q.balanced, q.failed = m.QP, true, p, m.Balanced, false
-	q.qpn = qpNumber(uint32(s), e.peers[p].slots[s].generation)
+	q.qpn = qpNumber(uint32(s), sl.generation)
 	q.message, q.rkey, q.address, q.send, q.bytes = m.ID, m.RKey, m.Address, m.Send, m.Bytes
 	if m.RKey == 0 {
 		q.address = m.ID
@@ -261,13 +256,12 @@ func (e *Endpoint) ByNumber(dst fabric.NodeID, qpn uint32) (QP, bool) {
 }
 
 func (e *Endpoint) lookup(dst fabric.NodeID, qpn uint32) *qp {
-	p := e.toPos.get(uint64(dst))
+	p := e.find(dst)
 	if p < 0 {
 		return nil
 	}
-	s := qpn & slotMask
-	if slots := e.peers[p].slots; int(s) < len(slots) && slots[s].generation == uint8(qpn>>slotBits) {
-		return slots[s].qp
+	if s := e.peers[p].at(qpn & slotMask); s != nil && s.generation == uint8(qpn>>slotBits) {
+		return s.qp
 	}
 	return nil
 }
@@ -290,8 +284,9 @@ func (e *Endpoint) release(q *qp) {
 	e.leave(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask
-	p.slots[s].generation++
-	p.slots[s].qp = nil
+	sl := p.at(s)
+	sl.generation++
+	sl.qp = nil
 	p.free = append(p.free, uint16(s))
 	e.byID.remove(uint64(q.id))
 	q.live = false

@@ -10,7 +10,7 @@ import (
 // responder is the receiving half of an endpoint.
 type responder struct {
 	contexts  []context
-	known     index     // source and slot -> position in contexts
+	known     index     // source and slot -> position in contexts, of high slots
 	placement Placement // scratch
 	queue     controlQueue
 	ack       ackTemplate
@@ -112,8 +112,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 // contextOf returns the state of the packet's QP, fresh if the QP is new, or nil
 // if there has been a newer one.
 func (e *Endpoint) contextOf(p *packet) *context {
-	key := uint64(p.src)<<slotBits | uint64(p.qpn&slotMask)
-	at := e.known.get(key)
+	at := e.contextAt(p.src, p.qpn&slotMask)
 	if at >= 0 {
 		c := &e.contexts[at]
 		if c.qpn == p.qpn {
@@ -125,7 +124,7 @@ func (e *Endpoint) contextOf(p *packet) *context {
 	} else {
 		at = int32(len(e.contexts))
 		e.contexts = append(e.contexts, context{})
-		e.known.put(key, at)
+		e.keepContext(p.src, p.qpn&slotMask, at)
 	}
 	c := &e.contexts[at]
 	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask, reorder: c.reorder}
@@ -136,6 +135,26 @@ func (e *Endpoint) contextOf(p *packet) *context {
 		c.reorder.begin()
 	}
 	return c
+}
+
+// contextAt returns the position of a slot's state, -1 if it has none.
+func (e *Endpoint) contextAt(src fabric.NodeID, slot uint32) int32 {
+	if i := slot - reservedQPs; i < nearContexts {
+		if p := e.find(src); p >= 0 {
+			return e.peers[p].contexts[i] - 1
+		}
+		return -1
+	}
+	return e.known.get(uint64(src)<<slotBits | uint64(slot))
+}
+
+// keepContext notes where a slot's state is, which had none.
+func (e *Endpoint) keepContext(src fabric.NodeID, slot uint32, at int32) {
+	if i := slot - reservedQPs; i < nearContexts {
+		e.peers[e.meet(src)].contexts[i] = at + 1
+		return
+	}
+	e.known.put(uint64(src)<<slotBits|uint64(slot), at)
 }
 
 // take checks a packet in sequence against the state of its message, and begins
