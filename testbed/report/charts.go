@@ -14,7 +14,7 @@ import (
 // times as bars, over the size and over whatever a sweep varied, mean queues over
 // the size, and the distributions of link loads and queues. Schemes keep their colour in all.
 func Charts(rs []*Result) []Chart {
-	rs = Distinct(rs)
+	rs = byFabric(Distinct(rs))
 	colors := distinct(rs, func(r *Result) string { return r.Scheme })
 	c := charter{colors: colors}
 	for _, g := range groups(rs, func(r *Result) string {

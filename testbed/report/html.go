@@ -26,6 +26,7 @@ type Page struct {
 // told returns results whose failure's name tells what else keeps them apart: the
 // scenario, where there are several, and what a sweep varied.
 func told(rs []*Result) []*Result {
+	rs = byFabric(rs)
 	several := len(distinct(rs, func(r *Result) string { return r.Scenario })) > 1
 	out := make([]*Result, len(rs))
 	for i, r := range rs {
@@ -217,7 +218,7 @@ func facts(rs []*Result) []string {
 		hops, events = hops+r.PacketHops, events+r.SimEvents
 	}
 	if len(rs) > 0 {
-		out = append(out, fmt.Sprintf("%d runs, %s packet hops through the P4 program, %s events", len(rs), big(hops), big(events)))
+		out = append(out, fmt.Sprintf("%d runs, %s packets across links, %s events", len(rs), big(hops), big(events)))
 	}
 	return out
 }

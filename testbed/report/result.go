@@ -67,7 +67,7 @@ type Result struct {
 	// Pauses is how often a switch paused the sender of a link, for want of buffer.
 	Pauses int64 `json:"pauses"`
 
-	PacketHops uint64  `json:"packet_hops"` // packets through switches
+	PacketHops uint64  `json:"packet_hops"` // packets across links
 	SimEvents  uint64  `json:"sim_events"`  // simulation events
 	WallMS     float64 `json:"wall_ms"`     // real time the run took; the one number that varies
 

@@ -16,7 +16,7 @@ import (
 // scheme's time.
 func Summary(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
-	rs = Distinct(rs)
+	rs = byFabric(Distinct(rs))
 	if len(rs) == 0 {
 		out.WriteString("no results\n")
 	}
@@ -71,10 +71,10 @@ func fixed(v float64, n int) string {
 // CSV writes a line for each result, for other programs' tables.
 func CSV(w io.Writer, rs []*Result) error {
 	out := csv.NewWriter(w)
-	rows := [][]string{{"scenario", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
+	rows := [][]string{{"scenario", "fabric", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
 		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256"}}
 	for _, r := range Distinct(rs) {
-		rows = append(rows, []string{r.Scenario, r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
+		rows = append(rows, []string{r.Scenario, r.fabricName(), r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
 			strconv.FormatUint(r.Seed, 10), csvNumber(r.CCT), csvNumber(r.Bound), strconv.Itoa(r.QPsPerHostMax),
 			strconv.FormatInt(r.Timeouts, 10), strconv.FormatInt(r.Retransmissions, 10), strconv.FormatInt(r.LostToFailure, 10),
 			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256})

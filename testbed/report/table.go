@@ -13,6 +13,7 @@ import (
 // INT, and why below the section.
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
+	rs = told(rs)
 	cols := columns()
 	if len(rs) == 0 {
 		out.WriteString("no results\n")
