@@ -110,14 +110,14 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}
 	}
-	if len(todo) == 0 {
-		return nil
-	}
 	file, err := openBench(flags.out, have.size)
 	if err != nil {
 		return err
 	}
 	defer closeFile(file, &err)
+	if len(todo) == 0 {
+		return nil
+	}
 	b := &bench{app: a, version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
 	return b.execute(ctx)
 }

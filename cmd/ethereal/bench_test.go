@@ -72,16 +72,19 @@ func TestBenchGoesOn(t *testing.T) {
 	if len(rs) != 3 {
 		t.Fatalf("%d results after the interrupt, want 3", len(rs))
 	}
-	file, err := os.OpenFile(out, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
+	tear := func() {
+		file, err := os.OpenFile(out, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(`{"scenario":"demo","sch`); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := file.WriteString(`{"scenario":"demo","sch`); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tear()
 
 	code, _, text := call(t, &fake{}, "bench", path, "--out", out)
 	if code != exitOK || !strings.Contains(text, "8 runs, 3 of them in") || !strings.Contains(text, "[5/5]") {

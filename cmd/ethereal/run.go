@@ -155,6 +155,9 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 			failed = errors.Join(failed, err)
 		}
 	}
+	if flags.check && failed == nil && !flags.quiet {
+		fmt.Fprintf(a.stderr, "check: %d runs came out the same once more, through the P4 interpreter and in one region\n", len(results))
+	}
 	if page != nil {
 		if err := report.HTML(page, results, report.Page{Version: a.version}); err != nil {
 			failed = errors.Join(failed, err)

@@ -44,6 +44,16 @@ func count[T int | int64](get func(*Result) T) func(*Result) string {
 	return func(r *Result) string { return strconv.FormatInt(int64(get(r)), 10) }
 }
 
+// ofPackets is what only a world with packets knows.
+func ofPackets(cell func(r *Result) string) func(r *Result) string {
+	return func(r *Result) string {
+		if r.PacketHops == 0 {
+			return missing
+		}
+		return cell(r)
+	}
+}
+
 // Marks in place of a completion time.
 const (
 	unfinished  = "DNF" // did not finish
@@ -81,12 +91,13 @@ func columns() []column {
 				return missing
 			}},
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
-			func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) }},
-		{"mean", "MB", "The same, mean over all ToR uplinks.", false, func(r *Result) string { return megabytes(r.UplinkBytesMean) }},
+			ofPackets(func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) })},
+		{"mean", "MB", "The same, mean over all ToR uplinks.", false,
+			ofPackets(func(r *Result) string { return megabytes(r.UplinkBytesMean) })},
 		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
-		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, count(func(r *Result) int64 { return r.Drops })},
-		{"retx", "pkt", "Data packets sent again.", false, count(func(r *Result) int64 { return r.Retransmissions })},
-		{"lost", "pkt", lostMeans, false, count(func(r *Result) int64 { return r.LostToFailure })},
+		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
+		{"retx", "pkt", "Data packets sent again.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
+		{"lost", "pkt", lostMeans, false, ofPackets(count(func(r *Result) int64 { return r.LostToFailure }))},
 		{"last flip", "us", "From the cut to the last change of a queue pair's path, returns not counted.", false,
 			func(r *Result) string { return micros(r.LastFlip) }},
 	}

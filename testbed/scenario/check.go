@@ -257,7 +257,7 @@ func (s Scheme) check(path string, bad complain) {
 			if len(params) > 0 {
 				remedy = choose(key, params)
 			}
-			bad(path+".params."+key, "unknown parameter", remedy)
+			bad(path+".params."+key, fmt.Sprintf("unknown parameter %q of %s", key, s.Name), remedy)
 			return
 		}
 	}
