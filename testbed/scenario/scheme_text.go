@@ -42,6 +42,11 @@ func ParseScheme(text string) (Scheme, error) {
 		}
 		last, s.Params[key] = key, strings.TrimSpace(value)
 	}
+	for key, value := range s.Params {
+		if bare, ok := strings.CutPrefix(value, `"`); ok && strings.HasSuffix(bare, `"`) { // as a scenario has it
+			s.Params[key] = strings.TrimSuffix(bare, `"`)
+		}
+	}
 	return s, nil
 }
 

@@ -25,6 +25,7 @@ func TestParseScheme(t *testing.T) {
 			Name: "switch-spray", Params: map[string]string{"reshuffle": "0", "acks": "hash"},
 		},
 		"jsq(bins=5,10, 20)":       {Name: "jsq", Params: map[string]string{"bins": "5,10,20"}},
+		`jsq(bins="5,10,20")`:      {Name: "jsq", Params: map[string]string{"bins": "5,10,20"}},
 		"x(bins=5,10,20,gap=16us)": {Name: "x", Params: map[string]string{"bins": "5,10,20", "gap": "16us"}},
 	} {
 		got, err := ParseScheme(text)
