@@ -149,6 +149,10 @@ func unwrap(e *jVal) (*jVal, error) {
 		if e.Type != "expression" {
 			return e, nil
 		}
+		if e.inner != nil {
+			e = e.inner
+			continue
+		}
 		var in jVal
 		if err := unmarshal(e.Value, &in); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -281,21 +282,81 @@ type jVal struct {
 	Right *jVal  `json:"right"`
 	Cond  *jVal  `json:"cond"`
 
-	num int // a bare number, as the right side of access_field is
+	num   int   // a bare number, as the right side of access_field is
+	inner *jVal // the value, of an expression
 }
 
-// UnmarshalJSON also takes the bare numbers and booleans that some operands are.
+// UnmarshalJSON also takes the bare numbers that some operands are. Expressions are
+// nested deeply, each level as a value of the one above: all are taken from one tree,
+// for to decode a value again at each level takes a time that grows as the square.
 func (v *jVal) UnmarshalJSON(b []byte) error {
-	b = bytes.TrimSpace(b)
-	if len(b) > 0 && b[0] != '{' {
-		if err := json.Unmarshal(b, &v.num); err == nil {
-			v.Type = "number"
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var tree any
+	if err := d.Decode(&tree); err != nil {
+		return err
+	}
+	return v.from(tree)
+}
+
+// from takes the value from a tree.
+func (v *jVal) from(tree any) error {
+	switch x := tree.(type) {
+	case map[string]any:
+		return v.fromObject(x)
+	case json.Number:
+		n, err := strconv.Atoi(x.String())
+		v.Type, v.num = "number", n
+		return err
+	}
+	return fmt.Errorf("bmv2: value %.40q is neither an object nor a number", fmt.Sprint(tree))
+}
+
+func (v *jVal) fromObject(o map[string]any) error {
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"type", &v.Type}, {"op", &v.Op}} {
+		switch x := o[f.name].(type) {
+		case nil:
+		case string:
+			*f.to = x
+		default:
+			return fmt.Errorf("bmv2: %q of a value is not a string", f.name)
+		}
+	}
+	if x, ok := o["bitwidth"].(json.Number); ok {
+		n, err := strconv.Atoi(x.String())
+		if err != nil {
+			return fmt.Errorf("bmv2: bitwidth of a value: %w", err)
+		}
+		v.Bitwidth = n
+	}
+	for _, f := range []struct {
+		name string
+		to   **jVal
+	}{{"left", &v.Left}, {"right", &v.Right}, {"cond", &v.Cond}} {
+		if o[f.name] == nil {
+			continue
+		}
+		*f.to = new(jVal)
+		if err := (*f.to).from(o[f.name]); err != nil {
+			return err
+		}
+	}
+	value, ok := o["value"]
+	if !ok {
+		return nil
+	}
+	if v.Type == "expression" {
+		if in := new(jVal); in.from(value) == nil {
+			v.inner = in
 			return nil
 		}
-		return fmt.Errorf("bmv2: value %.40q is neither an object nor a number", b)
 	}
-	type plain jVal
-	return json.Unmarshal(b, (*plain)(v))
+	var err error
+	v.Value, err = json.Marshal(value)
+	return err
 }
 
 // isNull reports whether the operand is JSON null or absent.

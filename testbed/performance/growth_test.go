@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	growthGPUs  = flag.String("performance.gpus", "64,128,256,512", "GPUs of TestGrowth, as FatTree takes them")
-	growthBytes = flag.String("performance.bytes", "65536,262144,1048576", "message sizes of TestGrowth, bytes")
-	growthKinds = flag.String("performance.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
+	growthGPUs  = flag.String("growth.gpus", "64,128,256,512", "GPUs of TestGrowth, as FatTree takes them")
+	growthBytes = flag.String("growth.bytes", "65536,262144,1048576", "message sizes of TestGrowth, bytes")
+	growthKinds = flag.String("growth.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
 )
 
 // growthHelper, in the environment, is the run that TestGrowthHelper carries out.
@@ -121,7 +121,7 @@ func TestGrowthHelper(t *testing.T) {
 	s := scenario.Default()
 	var ok bool
 	if s.Fabric, ok = FatTree(p.gpus); !ok {
-		t.Fatalf("-performance.gpus: %d", p.gpus)
+		t.Fatalf("-growth.gpus: %d", p.gpus)
 	}
 	s.Name, s.Host.Payload = "growth", 4096
 	op := scenario.Collective{Kind: p.kind, Bytes: fabric.Bytes(p.bytes)}
