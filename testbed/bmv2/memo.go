@@ -249,7 +249,8 @@ func (t *Traces) rememberEgress(s *Switch, leaf int32, key uint64) {
 
 func (t *Traces) put(s *Switch, tab *memoTable, hash uint64, shape uint16, leaf int32, key []uint64) {
 	e := tab.at(hash)
-	if uint32(e[0]>>32) == s.generation && !(e[0]&^0xFFFF == s.stamp(shape) && slices.Equal(e[1:1+len(key)], key)) {
+	again := e[0]&^0xFFFF == s.stamp(shape) && slices.Equal(e[1:1+len(key)], key)
+	if uint32(e[0]>>32) == s.generation && !again {
 		if tab.driven++; tab.driven > len(tab.words)/tab.stride && len(tab.words)/tab.stride < memoMost {
 			tab.size(2 * len(tab.words) / tab.stride)
 			e = tab.at(hash)
