@@ -119,3 +119,30 @@ func near(ts *tableState, r *rand.Rand) []uint64 {
 	}
 	return key
 }
+
+// A switch remembers the routes and labels of the packets it has met, not their
+// addresses.
+func TestRemembersRoutes(t *testing.T) {
+	s := torSwitch(t)
+	traces := NewTraces(s.p)
+	s.bind(traces)
+	const addresses = 4096
+	for i := range uint32(addresses) {
+		p := rocePacket(10<<24|1<<16|i, uint16(0xC000|i%16))
+		traced(s, Input{Port: 1, Data: p, Length: 4200}, QueueState{DeqDepth: 50})
+	}
+	places := 0
+	for _, m := range []*memoTable{&s.memo.small, &s.memo.large} {
+		for at := 0; at < len(m.words); at += m.stride {
+			if uint32(m.words[at]>>32) == s.generation && m.words[at] != 0 {
+				places++
+			}
+		}
+	}
+	st := traces.Stats()
+	const most = 16 + 8
+	if places > most || st.Recalled < 2*addresses*98/100 {
+		t.Errorf("%d places, at most %d are needed: 16 labels and the ports' egress; %d of %d halves recalled", places, most, st.Recalled, 2*addresses)
+	}
+	t.Logf("%d places, %+v", places, st)
+}
