@@ -112,7 +112,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 func (e *Endpoint) Stats() Stats {
 	s := e.stats
 	s.ActiveQPs = e.open
-	s.ResponderQPs = len(e.contexts)
+	s.ResponderQPs = int(e.contexts.len)
 	return s
 }
 

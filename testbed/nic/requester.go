@@ -36,6 +36,7 @@ type requester struct {
 	byID     index          // QP -> position in qps
 	qps      []*qp
 	free     []int32 // positions in qps
+	fresh    []qp    // allocated, and not in qps yet
 	open     int
 	directory
 
@@ -45,6 +46,9 @@ type requester struct {
 	paced      timers // QPs that have something to send later
 	expiring   timers // retransmission timers, each no later than its QP's deadline
 }
+
+// freshMost is how many QPs are allocated at once at most.
+const freshMost = 32
 
 // Where a QP is queued for sending.
 type place uint8
@@ -272,7 +276,12 @@ func (e *Endpoint) newQP() *qp {
 		e.free = e.free[:n-1]
 		return q
 	}
-	q := &qp{pos: int32(len(e.qps))}
+	if len(e.fresh) == 0 { // as many as there are: hosts have one or hundreds
+		e.fresh = make([]qp, min(max(1, len(e.qps)), freshMost))
+	}
+	q := &e.fresh[0]
+	e.fresh = e.fresh[1:]
+	q.pos = int32(len(e.qps))
 	e.qps = append(e.qps, q)
 	return q
 }

@@ -9,7 +9,7 @@ import (
 
 // responder is the receiving half of an endpoint.
 type responder struct {
-	contexts  []context
+	contexts  contexts
 	known     index     // source and slot -> position in contexts, of high slots
 	placement Placement // scratch
 	queue     controlQueue
@@ -32,6 +32,25 @@ type context struct {
 	got     int64
 	cnpAt   fabric.Time // no CNP before
 	reorder *reorder    // nil: go-back-N
+}
+
+// contexts are kept in blocks, since they are many and never go.
+type contexts struct {
+	blocks []*[contextBlock]context
+	len    int32
+}
+
+const contextBlock = 16 // a context is 64 B
+
+func (s *contexts) at(i int32) *context { return &s.blocks[i/contextBlock][i%contextBlock] }
+
+// add makes one more and returns its position.
+func (s *contexts) add() int32 {
+	if s.len%contextBlock == 0 {
+		s.blocks = append(s.blocks, new([contextBlock]context))
+	}
+	s.len++
+	return s.len - 1
 }
 
 // receiveData handles a data packet.
@@ -114,7 +133,7 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 func (e *Endpoint) contextOf(p *packet) *context {
 	at := e.contextAt(p.src, p.qpn&slotMask)
 	if at >= 0 {
-		c := &e.contexts[at]
+		c := e.contexts.at(at)
 		if c.qpn == p.qpn {
 			return c
 		}
@@ -122,11 +141,10 @@ func (e *Endpoint) contextOf(p *packet) *context {
 			return nil
 		}
 	} else {
-		at = int32(len(e.contexts))
-		e.contexts = append(e.contexts, context{})
+		at = e.contexts.add()
 		e.keepContext(p.src, p.qpn&slotMask, at)
 	}
-	c := &e.contexts[at]
+	c := e.contexts.at(at)
 	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask, reorder: c.reorder}
 	if e.cfg.Receiver != GoBackN {
 		if c.reorder == nil {
