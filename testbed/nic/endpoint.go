@@ -79,6 +79,7 @@ type Endpoint struct {
 	full    int         // bytes of a full data packet without RETH, headers and tail
 	fullGap fabric.Time // their transmission time at line rate
 	span    int32       // packets a responder can be sent from the first it misses
+	ask     int         // every so many packets ask for an ACK
 	stats   Stats
 	paused  bool // no data may be sent
 	requester
@@ -97,6 +98,8 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	if e.cfg.Receiver == SelectiveRepeat {
 		e.span = int32(e.cfg.ReorderWindow)
 	}
+	// A sender that has filled the span waits for an ACK: half of it may be on the way.
+	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
 	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {

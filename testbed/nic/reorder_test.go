@@ -119,6 +119,19 @@ func TestAckWhenAsked(t *testing.T) {
 	}
 }
 
+// An ACK for more packets than the window has does not keep a sender waiting for
+// its timer.
+func TestAckEveryBeyondWindow(t *testing.T) {
+	for _, every := range []int{10, 20, 21, 5000} {
+		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.ReorderWindow, c.AckEvery = SelectiveRepeat, 20, every })
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 100 * 9000})
+		w.run(never)
+		if s := w.hosts[0].e.Stats(); s.Timeouts != 0 || s.Retransmissions != 0 || w.hosts[1].delivered[1] != 100*9000 {
+			t.Errorf("an ACK for %d packets: %+v", every, s)
+		}
+	}
+}
+
 // A QP has at most the reorder window on the way.
 func TestReorderWindow(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.ReorderWindow = SelectiveRepeat, 20 })

@@ -104,7 +104,7 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 	b[0] = byte(opcode)
 	pad := padding(payload)
 	b[bthFlags] = migReq | byte(pad)<<padShift
-	if last || i < q.sent || e.cfg.AckEvery == 1 || int(i+1)%e.cfg.AckEvery == 0 {
+	if last || i < q.sent || e.ask == 1 || int(i+1)%e.ask == 0 {
 		b[bthAckReq] = ackReq
 	}
 	b.SetPSN(q.firstPSN + uint32(i))
