@@ -135,14 +135,15 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 	var out []sweep.Case
 	for _, c := range s.Cases {
 		if len(wanted) > 0 {
-			key := c.Run.Scheme.Name
-			if _, ok := wanted[key]; !ok {
-				key = c.Run.Scheme.String()
+			asked := false
+			for _, key := range []string{c.Run.Scheme.Name, c.Run.Scheme.String()} {
+				if n, ok := wanted[key]; ok {
+					wanted[key], asked = n+1, true
+				}
 			}
-			if _, ok := wanted[key]; !ok {
+			if !asked {
 				continue
 			}
-			wanted[key]++
 		}
 		if only.MatchString(caseText(c)) {
 			out = append(out, c)

@@ -123,6 +123,7 @@ func TestBenchFlags(t *testing.T) {
 		{"--only (", exitInput, "write a regular expression"},
 		{"--schemes reps", exitInput, `no scheme "reps"`},
 		{"--dry-run --schemes ecmp,ethereal", exitOK, "8 of 8 runs are missing"},
+		{"--dry-run --schemes=", exitOK, "8 of 8 runs are missing"},
 		{"--schemes switch-spray(reshuffle=0,acks=hash),ecmp", exitInput, `no scheme "switch-spray(acks=hash,reshuffle=0)"`},
 		{"--schemes spray(mode=random", exitInput, "does not end with its parenthesis"},
 		{"--parallel 0", exitInput, "write 1 or more"},

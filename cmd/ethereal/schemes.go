@@ -15,6 +15,9 @@ func (l *schemeList) String() string { return strings.Join(*l, ",") }
 
 // Set adds the schemes of one value.
 func (l *schemeList) Set(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil // as an unset variable of a shell has it
+	}
 	*l = append(*l, scenario.SplitSchemes(text)...)
 	return nil
 }

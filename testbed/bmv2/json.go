@@ -325,8 +325,8 @@ func (v *jVal) fromObject(o map[string]any) error {
 			return fmt.Errorf("bmv2: %q of a value is not a string", f.name)
 		}
 	}
-	if x, ok := o["bitwidth"].(json.Number); ok {
-		n, err := strconv.Atoi(x.String())
+	if o["bitwidth"] != nil {
+		n, err := strconv.Atoi(fmt.Sprint(o["bitwidth"]))
 		if err != nil {
 			return fmt.Errorf("bmv2: bitwidth of a value: %w", err)
 		}

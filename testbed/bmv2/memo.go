@@ -44,6 +44,7 @@ const (
 	memoFirst    = 64 // places at first
 	memoMost     = 1 << 13
 	maxShapes    = 250
+	maxNarrowed  = 200 // the rest is for ways that have yet to be recorded
 	maxKeyWindow = 6
 
 	egressShape = 0xFFFF // stands for the way through ingress, the port and the priority

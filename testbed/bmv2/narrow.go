@@ -117,7 +117,7 @@ func (t *Traces) narrowed(s *Switch, w *way) (*shape, uint16) {
 	if w.last != 0 && slices.Equal(t.shapes[w.last-1].windows, sh.windows) {
 		return &t.shapes[w.last-1], w.last
 	}
-	id := t.shapeID(sh)
+	id := t.shapeID(sh, maxNarrowed)
 	if id == 0 {
 		return full, w.shape
 	}

@@ -272,7 +272,7 @@ func (x *rester) split(l *traceLeaf, guards []int) way {
 			return way{}
 		}
 		sh.large = 1+len(sh.windows)+len(keep) > memoSmall
-		if w.shape = t.shapeID(sh); w.shape == 0 {
+		if w.shape = t.shapeID(sh, maxShapes); w.shape == 0 {
 			return way{}
 		}
 		words = len(sh.windows)
@@ -334,15 +334,15 @@ func (x *rester) base(windows []window) []window {
 	return base
 }
 
-// shapeID returns a shape's number, counted from 1; 0 when there are too many.
-func (t *Traces) shapeID(sh shape) uint16 {
+// shapeID returns a shape's number, counted from 1; 0 when there are most already.
+func (t *Traces) shapeID(sh shape, most int) uint16 {
 	for i := range t.shapes {
 		o := &t.shapes[i]
 		if o.need == sh.need && o.large == sh.large && slices.Equal(o.windows, sh.windows) {
 			return uint16(i + 1)
 		}
 	}
-	if len(t.shapes) == maxShapes {
+	if len(t.shapes) >= most {
 		return 0
 	}
 	sh.windows = slices.Clone(sh.windows)
