@@ -13,7 +13,7 @@ import (
 func (r *Result) fabricName() string {
 	f, err := fabric.New(r.Fabric)
 	if err != nil {
-		return string(r.Fabric.Kind)
+		return r.Fabric.Kind
 	}
 	return fmt.Sprintf("%s of %d hosts", f.Spec().Kind, f.Hosts())
 }
