@@ -18,20 +18,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/switchd"
 )
 
-// gnmicServer serves two ports on loopback and returns a function that makes a
-// gnmic command for it. It skips the test where gnmic is missing.
-func gnmicServer(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, gnmic func(args ...string) *exec.Cmd) {
+// client returns others' gNMI client, which an environment variable names, or the
+// path has. It skips the test where it is missing.
+func client(t *testing.T, variable, name, build string) string {
 	t.Helper()
-	name := os.Getenv("GNMIC")
-	if name == "" {
-		name = "gnmic"
+	if at := os.Getenv(variable); at != "" {
+		name = at
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skip("gnmic is not here: set GNMIC to it (go build -modfile=.ci/gnmic/go.mod github.com/openconfig/gnmic)")
+		t.Skipf("%s is not here: set %s to it (go build -modfile=.ci/%s)", name, variable, build)
 	}
+	return path
+}
+
+// twoPorts serves a switch's two ports on loopback.
+func twoPorts(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, addr string) {
+	t.Helper()
 	now := func() int64 { return time.Now().UnixNano() }
-	ports, err = switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	ports, err := switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +65,17 @@ func gnmicServer(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, gnmic func
 		gs.Stop()
 		done.Wait()
 	})
+	return ports, mu, lis.Addr().String()
+}
+
+// gnmicServer serves two ports and returns a function that makes a gnmic command
+// for them.
+func gnmicServer(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, gnmic func(args ...string) *exec.Cmd) {
+	t.Helper()
+	path := client(t, "GNMIC", "gnmic", "gnmic/go.mod github.com/openconfig/gnmic")
+	ports, mu, addr := twoPorts(t)
 	return ports, mu, func(args ...string) *exec.Cmd {
-		all := append([]string{"--address", lis.Addr().String(), "--insecure", "--timeout", "20s", "--log=false"}, args...)
+		all := append([]string{"--address", addr, "--insecure", "--timeout", "20s", "--log=false"}, args...)
 		return exec.CommandContext(t.Context(), path, all...)
 	}
 }
