@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,20 @@ import (
 // peers is how controllers of a lab reach each other.
 type peers struct {
 	t   *testing.T
+	mu  sync.Mutex // of lis: connections are dialled behind the test's back
 	lis map[string]*bufconn.Listener
+}
+
+func (p *peers) at(name string) *bufconn.Listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lis[name]
+}
+
+func (p *peers) put(name string, lis *bufconn.Listener) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lis[name] = lis
 }
 
 const secret = "a token of the lab"
@@ -37,7 +51,7 @@ func (p *peers) join(others ...string) func(*Config) {
 			return grpc.NewClient("passthrough:"+name, grpc.WithTransportCredentials(insecure.NewCredentials()),
 				grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second}}),
 				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-					if lis := p.lis[name]; lis != nil {
+					if lis := p.at(name); lis != nil {
 						return lis.DialContext(ctx)
 					}
 					return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
@@ -50,10 +64,10 @@ func (p *peers) join(others ...string) func(*Config) {
 func (p *peers) serve(name string, r *running) (stop func()) {
 	lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
 	statepb.RegisterControllersServer(srv, r.PeerService())
-	p.lis[name] = lis
+	p.put(name, lis)
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(lis) }()
-	return func() { p.lis[name] = nil; srv.Stop(); <-done }
+	return func() { p.put(name, nil); srv.Stop(); <-done }
 }
 
 // TestSharedDrains drains at either of two controllers: both know, whoever is
