@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -68,6 +67,48 @@ func twoPorts(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, addr string) 
 	return ports, mu, lis.Addr().String()
 }
 
+// lines starts a client that prints as it hears, and returns what waits for a line
+// with two texts in it: a client's own, and the one asked for.
+func lines(t *testing.T, client *exec.Cmd, always string) (expect func(want string)) {
+	t.Helper()
+	out, err := client.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	printed := make(chan string)
+	go func() { // ends with the process
+		defer close(printed)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			printed <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = client.Process.Kill()
+		for range printed { // until its reader ends
+		}
+		_ = client.Wait()
+	})
+	return func(want string) {
+		t.Helper()
+		for timeout := time.After(20 * time.Second); ; {
+			select {
+			case line, ok := <-printed:
+				if !ok {
+					t.Fatalf("%s ended before it printed %q", client.Path, want)
+				}
+				if strings.Contains(line, always) && strings.Contains(line, want) {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("%s did not print %q", client.Path, want)
+			}
+		}
+	}
+}
+
 // gnmicServer serves two ports and returns a function that makes a gnmic command
 // for them.
 func gnmicServer(t *testing.T) (ports *switchd.Ports, mu *sync.Mutex, gnmic func(args ...string) *exec.Cmd) {
@@ -125,46 +166,11 @@ func TestGnmicStream(t *testing.T) {
 	ports, mu, gnmic := gnmicServer(t)
 	cmd := gnmic("subscribe", "--encoding", "json_ietf", "--mode", "stream", "--stream-mode", "on_change",
 		"--heartbeat-interval", "300ms", "--path", "/interfaces/interface[name=Ethernet2]/state/oper-status", "--format", "flat")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := make(chan string)
-	defer func() {
-		_ = cmd.Process.Kill()
-		for range lines { // until its reader ends
-		}
-		_ = cmd.Wait()
-	}()
-	go func() { // ends with the process
-		defer close(lines)
-		for s := bufio.NewScanner(io.Reader(out)); s.Scan(); {
-			lines <- s.Text()
-		}
-	}()
-	expect := func(want string) {
-		t.Helper()
-		for timeout := time.After(20 * time.Second); ; {
-			select {
-			case line, ok := <-lines:
-				if !ok {
-					t.Fatalf("gnmic ended before it printed %q", want)
-				}
-				if strings.Contains(line, "oper-status") && strings.Contains(line, want) {
-					return
-				}
-			case <-timeout:
-				t.Fatalf("gnmic did not print %q", want)
-			}
-		}
-	}
+	expect := lines(t, cmd, "oper-status")
 	expect("UP")
 	expect("UP") // a heartbeat
 	mu.Lock()
-	err = ports.SetOper(2, false, time.Now().UnixNano())
+	err := ports.SetOper(2, false, time.Now().UnixNano())
 	mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package switchd_test
 
 import (
-	"bufio"
 	"os/exec"
 	"strings"
 	"testing"
@@ -45,46 +44,10 @@ func TestGNMIClient(t *testing.T) {
 	}
 	run("UP", "-qt", "once", "-dt", "single", "-proto", subscribe("mode:ONCE", ""))
 
-	stream := command("-qt", "streaming", "-dt", "single", "-proto", subscribe("mode:STREAM", "mode:ON_CHANGE"))
-	out, err := stream.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := make(chan string)
-	go func() { // ends with the process
-		defer close(lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			lines <- s.Text()
-		}
-	}()
-	defer func() {
-		_ = stream.Process.Kill()
-		for range lines { // until its reader ends
-		}
-		_ = stream.Wait()
-	}()
-	expect := func(want string) {
-		t.Helper()
-		for timeout := time.After(20 * time.Second); ; {
-			select {
-			case line, ok := <-lines:
-				if !ok {
-					t.Fatalf("gnmi_cli ended before it printed %q", want)
-				}
-				if strings.Contains(line, want) {
-					return
-				}
-			case <-timeout:
-				t.Fatalf("gnmi_cli did not print %q", want)
-			}
-		}
-	}
+	expect := lines(t, command("-qt", "streaming", "-dt", "single", "-proto", subscribe("mode:STREAM", "mode:ON_CHANGE")), "")
 	expect("UP")
 	mu.Lock()
-	err = ports.SetOper(2, false, time.Now().UnixNano())
+	err := ports.SetOper(2, false, time.Now().UnixNano())
 	mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
