@@ -13,9 +13,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/ethereal-fabric/ethereal/controller"
-	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // TestBalancers runs the switch's balancers in both. Round robin that is never
@@ -23,16 +21,7 @@ import (
 // compared is what they are for, of each device by itself, and that the same
 // packets go up, by whichever uplink.
 func TestBalancers(t *testing.T) {
-	program := Program{JSON: p4src.V1ModelJSON(), P4Info: p4src.V1ModelP4Info()}
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := p4rt.NewSchema(program.P4Info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ports := []uint32{1, 2, 3, 4, p4src.PortEventPort}
+	program, f, schema, ports := ourProgram(t)
 	tor := f.ToRID(0)
 	for _, c := range []struct {
 		name     string

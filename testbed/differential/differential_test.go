@@ -87,10 +87,10 @@ func batch(ports []uint32, n int, frame func(port uint32) []byte) []Packet {
 	return ps
 }
 
-// TestEthereal compares our own program: the tables a controller gives an
-// aggregation switch and a ToR, labelled and other traffic, random frames, ports
-// that die and come back in the data plane.
-func TestEthereal(t *testing.T) {
+// ourProgram returns our own program, a fabric it can be given tables of, and the
+// ports of a switch of that.
+func ourProgram(t *testing.T) (Program, *fabric.Fabric, *p4rt.Schema, []uint32) {
+	t.Helper()
 	program := Program{JSON: p4src.V1ModelJSON(), P4Info: p4src.V1ModelP4Info()}
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
@@ -101,6 +101,14 @@ func TestEthereal(t *testing.T) {
 		t.Fatal(err)
 	}
 	ports := []uint32{1, 2, 3, 4, p4src.PortEventPort}
+	return program, f, schema, ports
+}
+
+// TestEthereal compares our own program: the tables a controller gives an
+// aggregation switch and a ToR, labelled and other traffic, random frames, ports
+// that die and come back in the data plane.
+func TestEthereal(t *testing.T) {
+	program, f, schema, ports := ourProgram(t)
 	for _, node := range []fabric.NodeID{f.ToRID(0), f.AggID(0)} {
 		t.Run(f.Name(node), func(t *testing.T) {
 			pair := newPair(t, program, ports)

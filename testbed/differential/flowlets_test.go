@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller"
-	"github.com/ethereal-fabric/ethereal/controller/p4rt"
-	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // Flows of TestFlowlets.
@@ -28,16 +25,7 @@ const (
 // gap.
 func TestFlowlets(t *testing.T) {
 	const gap = 300 * time.Millisecond
-	program := Program{JSON: p4src.V1ModelJSON(), P4Info: p4src.V1ModelP4Info()}
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema, err := p4rt.NewSchema(program.P4Info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ports := []uint32{1, 2, 3, 4, p4src.PortEventPort}
+	program, f, schema, ports := ourProgram(t)
 	pair := newPair(t, program, ports)
 	writeTables(t, pair, schema, f, f.ToRID(0), controller.Balancing{
 		Way: controller.FlowletUplink, GapUs: uint32(gap / time.Microsecond), Unit: 1500,
