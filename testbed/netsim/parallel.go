@@ -270,17 +270,11 @@ func (t *team) window(by fabric.Time) {
 	for _, r := range n.regions {
 		r.beside, r.sent, r.before = true, math.MaxInt64, r.events
 	}
-	if len(t.members) == 0 {
-		for _, r := range n.regions {
-			r.window(by)
-		}
-	} else {
-		t.begin()
-		t.take()
-		for tries := 0; t.done.Load() != int64(len(n.regions)); tries++ {
-			if tries > spins {
-				runtime.Gosched()
-			}
+	t.begin()
+	t.take()
+	for tries := 0; t.done.Load() != int64(len(n.regions)); tries++ {
+		if tries > spins {
+			runtime.Gosched()
 		}
 	}
 	n.shares.Windows++
