@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
 // TestSchemes: the page about scenarios has a row for every scheme, with the
@@ -23,23 +23,23 @@ func TestSchemes(t *testing.T) {
 			rows[name] = rest
 		}
 	}
-	for _, name := range scheme.Names() {
+	for _, name := range balance.Names() {
 		row, ok := rows[name]
 		if !ok {
 			t.Errorf("scenario.md: no row for scheme %s", name)
 			continue
 		}
-		if want := scheme.Receiver(name).String() + " | "; !strings.HasPrefix(row, want) {
+		if want := balance.Receiver(name).String() + " | "; !strings.HasPrefix(row, want) {
 			t.Errorf("scenario.md: %s: the receiver should be %s", name, want)
 		}
-		params, _ := scheme.Params(name)
+		params, _ := balance.Params(name)
 		for _, p := range params {
 			if !strings.Contains(row, "`"+p+"`") {
 				t.Errorf("scenario.md: %s: nothing of parameter %s", name, p)
 			}
 		}
 	}
-	if len(rows) != len(scheme.Names()) {
-		t.Errorf("scenario.md: %d rows for %d schemes", len(rows), len(scheme.Names()))
+	if len(rows) != len(balance.Names()) {
+		t.Errorf("scenario.md: %d rows for %d schemes", len(rows), len(balance.Names()))
 	}
 }

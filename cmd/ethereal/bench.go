@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 )
 
 // benchFlags are the flags of `ethereal bench`.

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // bench executes cases in parallel and writes each result when its run ends.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // swapped exchanges the far ends of two links, as a hand does that plugs two

@@ -20,8 +20,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
 
 // labCA has scripts/lab-ca make an authority and a certificate for 127.0.0.1, and
@@ -82,7 +82,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := bmv2.Load(p4src.V1ModelJSON())
+	program, err := interp.Load(p4src.V1ModelJSON())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,27 +103,27 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	targets.WriteString("switches:\n")
 	type state struct {
 		mu    sync.Mutex
-		ports *switchd.Ports
+		ports *server.Ports
 	}
 	switches := map[string]*state{}
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		s := &state{}
-		var configs []switchd.PortConfig
+		var configs []server.PortConfig
 		for p := 1; p <= f.Node(id).Ports(); p++ {
-			configs = append(configs, switchd.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p)})
+			configs = append(configs, server.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p)})
 		}
-		if s.ports, err = switchd.NewPorts(configs); err != nil {
+		if s.ports, err = server.NewPorts(configs); err != nil {
 			t.Fatal(err)
 		}
 		now := func() int64 { return time.Now().UnixNano() }
-		core, err := switchd.New(switchd.Config{
-			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*bmv2.Program, error) { return program, nil },
+		core, err := server.New(server.Config{
+			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*interp.Program, error) { return program, nil },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gn, err := switchd.NewGNMI(switchd.GNMIConfig{Ports: s.ports, Now: now})
+		gn, err := server.NewGNMI(server.GNMIConfig{Ports: s.ports, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,8 +131,8 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		if err != nil {
 			t.Skipf("no TCP on the loopback: %v", err)
 		}
-		srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.Creds(pki.Server()))...)
-		shell := switchd.NewServer(&s.mu, core, gn)
+		srv := grpc.NewServer(append(server.ServerOptions(), grpc.Creds(pki.Server()))...)
+		shell := server.NewServer(&s.mu, core, gn)
 		shell.Register(srv)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup

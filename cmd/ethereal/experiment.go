@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/testbed/experiment"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // experimentFlags are the flags of `ethereal experiment`.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
-	"github.com/ethereal-fabric/ethereal/testbed/sidecar"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/sidecar"
 )
 
 // gnmiFlags are the flags of `ethereal gnmi`.

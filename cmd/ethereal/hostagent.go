@@ -17,8 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
-	"github.com/ethereal-fabric/ethereal/testbed/live/control"
-	"github.com/ethereal-fabric/ethereal/testbed/live/rank"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -72,8 +72,8 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	cfg := rank.ProcessConfig{
-		Fabric: s.fab, Host: s.id, Controllers: f.controllers, Settings: control.Settings{Seed: f.seed}, Log: s.log, Dial: s.dial,
+	cfg := hostprocess.ProcessConfig{
+		Fabric: s.fab, Host: s.id, Controllers: f.controllers, Settings: hostproto.Settings{Seed: f.seed}, Log: s.log, Dial: s.dial,
 		Known: s.known(),
 		OnUpdate: func(u *statepb.Update) {
 			s.keep(func(st *daemon.State) { st.SetLinks(u) })
@@ -94,7 +94,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen), closeListener(admin))
 	}
-	p, err := rank.NewProcess(cfg)
+	p, err := hostprocess.NewProcess(cfg)
 	if err != nil {
 		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
 	}

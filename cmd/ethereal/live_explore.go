@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // liveUpCommand makes `ethereal live up`.

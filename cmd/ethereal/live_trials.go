@@ -13,8 +13,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // liveReactCommand makes `ethereal live react`.

@@ -20,7 +20,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 func main() {

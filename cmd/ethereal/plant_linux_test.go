@@ -21,8 +21,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // beEthereal has the test's program be ethereal instead.
@@ -83,12 +83,12 @@ func inNamespaces(t *testing.T) bool {
 }
 
 // process is one program that was started.
-type process struct {
+type running struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-func (p *process) signal(s syscall.Signal) { p.cmd.Process.Signal(s) } //nolint:errcheck // it may have ended
+func (p *running) signal(s syscall.Signal) { p.cmd.Process.Signal(s) } //nolint:errcheck // it may have ended
 
 // plant is a fabric of switch processes on veth pairs, with controllers and
 // agents, within one network namespace.
@@ -97,7 +97,7 @@ type plant struct {
 	f     *fabric.Fabric
 	dir   string
 	bmv2  string // simple_switch_grpc; "": our switch
-	procs map[string]*process
+	procs map[string]*running
 	veths []string // one end of each pair
 }
 
@@ -107,7 +107,7 @@ func newPlant(t *testing.T, spec fabric.Spec, bmv2 string) *plant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plant{t: t, f: f, dir: t.TempDir(), bmv2: bmv2, procs: map[string]*process{}}
+	p := &plant{t: t, f: f, dir: t.TempDir(), bmv2: bmv2, procs: map[string]*running{}}
 	t.Cleanup(p.close)
 	if bmv2 != "" { // it looks interfaces up there
 		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
@@ -184,7 +184,7 @@ func (p *plant) start(name, program string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("%s: %v", name, err)
 	}
-	x := &process{cmd: cmd, done: make(chan struct{})}
+	x := &running{cmd: cmd, done: make(chan struct{})}
 	go func() { defer close(x.done); cmd.Wait() }()
 	p.procs[name] = x
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // plantTraffic sends RoCEv2 packets between hosts over all labels that no

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // TestRestartProcesses kills a controller again and again under traffic, with a link

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/testbed/replay"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario/replay"
 )
 
 // runFlags are the flags of `ethereal run`.

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // TestReplayRun has the virtual world suffer what a controller of real processes logged:
 // links cut and restored, and the controller killed and started again.
 func TestReplayRun(t *testing.T) {
-	const dir = "../../testbed/replay/testdata/"
+	const dir = "../../testbed/scenario/replay/testdata/"
 	out := filepath.Join(t.TempDir(), "run.jsonl")
 	run := func(more ...string) (int, string) {
 		var stdout, errs bytes.Buffer

@@ -23,11 +23,11 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ethereal-fabric/ethereal/testbed/device"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// bmv2JSONVersion is the newest BMv2 JSON that testbed/bmv2 reads.
+// bmv2JSONVersion is the newest BMv2 JSON that testbed/p4switch/interp reads.
 const bmv2JSONVersion = "2.23"
 
 // switchInvocation recognises the program being started under the name of
@@ -171,15 +171,15 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 }
 
 // open opens the ports and makes the switch.
-func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *device.Device, files []*port.Files, err error) {
-	cfg := device.Config{
+func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, files []*port.Files, err error) {
+	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
 		QueueRate: o.queueRate, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
 	}
-	if cfg.PortEvents, err = device.ParsePortEvents(o.portEvents); err != nil {
+	if cfg.PortEvents, err = process.ParsePortEvents(o.portEvents); err != nil {
 		return nil, nil, err
 	}
 	defer func() {
@@ -201,7 +201,7 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *device.Devi
 		cfg.Links = links
 	}
 	for _, i := range o.interfaces {
-		pc := device.PortConfig{Number: i.port, Name: i.name}
+		pc := process.PortConfig{Number: i.port, Name: i.name}
 		if o.ethernetName {
 			pc.Name = fmt.Sprintf("Ethernet%d", i.port)
 		}
@@ -239,7 +239,7 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *device.Devi
 		}
 		cfg.Ports = append(cfg.Ports, pc)
 	}
-	d, err = device.New(cfg)
+	d, err = process.New(cfg)
 	return d, files, err
 }
 

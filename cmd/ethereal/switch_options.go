@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/testbed/device"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 )
 
 // switchInterface is a port of the switch: -i PORT@IFACE.
@@ -142,7 +142,7 @@ func switchOptionTable() []switchOption {
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
-		queueDepth: 64, portEvents: "auto", coalesce: int(device.DefaultCoalesce / time.Microsecond),
+		queueDepth: 64, portEvents: "auto", coalesce: int(process.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
 	given := map[string]bool{}

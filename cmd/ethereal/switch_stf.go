@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2/stf"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
 )
 
 // newSwitchTestCommand makes `ethereal switch test`.
@@ -37,7 +37,7 @@ func runSTF(json string, scripts []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("switch test: %w", err)
 	}
-	prog, err := bmv2.Load(src)
+	prog, err := interp.Load(src)
 	if err != nil {
 		return fmt.Errorf("switch test: %s: %w", json, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // TestTargetsAlike has one controller manage BMv2's switches with the gNMI sidecar,

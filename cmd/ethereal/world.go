@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ethereal-fabric/ethereal/testbed/flowlevel"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // Worlds that a scenario can run in.
@@ -40,7 +40,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run Runner, done
 		if len(flags.pcap) > 0 || flags.events != "" {
 			return nil, nil, fmt.Errorf("--pcap, --events: the flow world has no packets; use --world %s", worldVirtual)
 		}
-		return flowlevel.Run, func() {}, nil
+		return flow.Run, func() {}, nil
 	case worldLive:
 		if len(flags.pcap) > 0 {
 			return nil, nil, fmt.Errorf("--pcap: the live world has no captures; use tcpdump under ethereal live exec")

@@ -25,13 +25,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var loadProgram = sync.OnceValues(func() (*bmv2.Program, error) { return bmv2.Load(p4src.V1ModelJSON()) })
+var loadProgram = sync.OnceValues(func() (*interp.Program, error) { return interp.Load(p4src.V1ModelJSON()) })
 
 var loadPipeline = sync.OnceValues(func() (*p4rt.Pipeline, error) {
 	return p4rt.NewPipeline(p4src.V1ModelP4Info(), p4src.V1ModelJSON())
@@ -71,9 +71,9 @@ type labSwitch struct {
 	lab   *lab
 	id    fabric.NodeID
 	mu    sync.Mutex // around core and ports
-	ports *switchd.Ports
-	core  *switchd.Core
-	gn    *switchd.GNMI
+	ports *server.Ports
+	core  *server.Core
+	gn    *server.GNMI
 	epoch uint32 // of port events
 
 	writes, entries, pushes int                          // RPCs, updates, pipelines
@@ -132,33 +132,33 @@ func (l *lab) listen() (net.Listener, func(context.Context) (net.Conn, error)) {
 func (s *labSwitch) boot(down map[uint32]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var configs []switchd.PortConfig
+	var configs []server.PortConfig
 	for p := 1; p <= s.lab.f.Node(s.id).Ports(); p++ {
 		m := s.lab.ports[s.id]
 		number, _ := m.ID(fabric.PortNo(p))
-		configs = append(configs, switchd.PortConfig{Name: m.Name(fabric.PortNo(p)), Number: number, Down: down[uint32(p)]})
+		configs = append(configs, server.PortConfig{Name: m.Name(fabric.PortNo(p)), Number: number, Down: down[uint32(p)]})
 	}
 	now := func() int64 { return time.Now().UnixNano() }
 	var err error
-	if s.ports, err = switchd.NewPorts(configs); err != nil {
+	if s.ports, err = server.NewPorts(configs); err != nil {
 		s.lab.t.Fatal(err)
 	}
-	s.core, err = switchd.New(switchd.Config{
+	s.core, err = server.New(server.Config{
 		DeviceID: uint64(s.id) + 1, Ports: s.ports, Now: now,
-		Load: func([]byte) (*bmv2.Program, error) { return loadProgram() },
+		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
 		// The data plane learns of ports by packets that the switch makes.
 		OnPortEvent: func(number uint32, up bool) {
 			s.epoch++
 			packet := p4src.AppendPortEvent(nil, uint16(number), up, s.epoch)
 			if sw := s.core.Switch(); sw != nil {
-				sw.Process(bmv2.Input{Port: p4src.PortEventPort, Data: packet}, func(bmv2.Output) {})
+				sw.Process(interp.Input{Port: p4src.PortEventPort, Data: packet}, func(interp.Output) {})
 			}
 		},
 	})
 	if err != nil {
 		s.lab.t.Fatal(err)
 	}
-	if s.gn, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: s.ports, Now: now}); err != nil {
+	if s.gn, err = server.NewGNMI(server.GNMIConfig{Ports: s.ports, Now: now}); err != nil {
 		s.lab.t.Fatal(err)
 	}
 }
@@ -166,7 +166,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 // up starts the switch's servers.
 func (s *labSwitch) up() {
 	lis, connect := s.lab.listen()
-	srv := grpc.NewServer(append(switchd.ServerOptions(), grpc.UnaryInterceptor(
+	srv := grpc.NewServer(append(server.ServerOptions(), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:
@@ -189,7 +189,7 @@ func (s *labSwitch) up() {
 		}), grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, eventStream{stream, s})
 	}))...)
-	shell := switchd.NewServer(&s.mu, s.core, s.gn)
+	shell := server.NewServer(&s.mu, s.core, s.gn)
 	shell.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.lab.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 )
 
 const headerBytes = 14 + 20 + 8 + 12
@@ -67,7 +67,7 @@ func (l *lab) send(src, dst fabric.NodeID, sport uint16) string {
 		port := fabric.PortNo(0)
 		s.mu.Lock()
 		if sw := s.core.Switch(); sw != nil {
-			sw.Process(bmv2.Input{Port: uint32(at.Port), Data: data, Length: headerBytes + 4100, Now: time.Now().UnixNano()}, func(o bmv2.Output) {
+			sw.Process(interp.Input{Port: uint32(at.Port), Data: data, Length: headerBytes + 4100, Now: time.Now().UnixNano()}, func(o interp.Output) {
 				if len(o.Data) > 38 && binary.BigEndian.Uint16(o.Data[36:]) == p4src.QuenchUDPPort {
 					quenched = true
 					return

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
-	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type target struct {
 	t     *testing.T
 	mu    sync.Mutex
-	ports *switchd.Ports
-	gn    *switchd.GNMI
+	ports *server.Ports
+	gn    *server.GNMI
 	srv   *grpc.Server
 	lis   atomic.Pointer[bufconn.Listener]
 	stop  context.CancelFunc
@@ -67,13 +67,13 @@ func (w wrapped) SendMsg(m any) error {
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
-	ports, err := switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	ports, err := server.NewPorts([]server.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tg := &target{t: t, ports: ports}
 	now := func() int64 { return time.Now().UnixNano() }
-	if tg.gn, err = switchd.NewGNMI(switchd.GNMIConfig{Ports: ports, Now: now}); err != nil {
+	if tg.gn, err = server.NewGNMI(server.GNMIConfig{Ports: ports, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	tg.up()
@@ -81,7 +81,7 @@ func newTarget(t *testing.T) *target {
 }
 
 func (tg *target) up() {
-	core, err := switchd.New(switchd.Config{DeviceID: 1, Now: func() int64 { return time.Now().UnixNano() }})
+	core, err := server.New(server.Config{DeviceID: 1, Now: func() int64 { return time.Now().UnixNano() }})
 	if err != nil {
 		tg.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (tg *target) up() {
 	tg.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, wrapped{ss, tg})
 	}))
-	shell := switchd.NewServer(&tg.mu, core, tg.gn)
+	shell := server.NewServer(&tg.mu, core, tg.gn)
 	shell.Register(tg.srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	tg.stop = cancel

@@ -23,13 +23,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/bmv2"
-	"github.com/ethereal-fabric/ethereal/testbed/switchd"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var loadProgram = sync.OnceValues(func() (*bmv2.Program, error) { return bmv2.Load(p4src.V1ModelJSON()) })
+var loadProgram = sync.OnceValues(func() (*interp.Program, error) { return interp.Load(p4src.V1ModelJSON()) })
 
 func ethereal(t *testing.T) *Pipeline {
 	t.Helper()
@@ -46,7 +46,7 @@ const testDevice = 7
 type target struct {
 	t      *testing.T
 	mu     sync.Mutex
-	core   *switchd.Core
+	core   *server.Core
 	fault  func(method string, req any) error // nil: none
 	writes atomic.Int64                       // updates
 	pushes atomic.Int64
@@ -59,13 +59,13 @@ type target struct {
 func newTarget(t *testing.T) *target {
 	t.Helper()
 	tg := &target{t: t}
-	ports, err := switchd.NewPorts([]switchd.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	ports, err := server.NewPorts([]server.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg.core, err = switchd.New(switchd.Config{
+	tg.core, err = server.New(server.Config{
 		DeviceID: testDevice, Ports: ports, Now: func() int64 { return time.Now().UnixNano() },
-		Load: func([]byte) (*bmv2.Program, error) { return loadProgram() },
+		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func newTarget(t *testing.T) *target {
 
 func (tg *target) up() {
 	tg.lis.Store(bufconn.Listen(1 << 16))
-	tg.srv = grpc.NewServer(append(switchd.ServerOptions(), grpc.UnaryInterceptor(
+	tg.srv = grpc.NewServer(append(server.ServerOptions(), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:
@@ -94,7 +94,7 @@ func (tg *target) up() {
 			}
 			return next(ctx, req)
 		}))...)
-	switchd.NewServer(&tg.mu, tg.core, nil).Register(tg.srv)
+	server.NewServer(&tg.mu, tg.core, nil).Register(tg.srv)
 	srv, lis := tg.srv, tg.lis.Load()
 	tg.done.Go(func() { srv.Serve(lis) })
 }

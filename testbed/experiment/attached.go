@@ -23,11 +23,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/gray"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
-	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // Deployment says where the parts of a fabric are that somebody else has made:

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/experiment"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/virtual"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // TestShipped carries out the experiments that the repository has.

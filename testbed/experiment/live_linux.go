@@ -6,11 +6,11 @@ import (
 	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/gray"
-	"github.com/ethereal-fabric/ethereal/testbed/live"
-	"github.com/ethereal-fabric/ethereal/testbed/live/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // NewLive returns the live world. The process must be in namespaces that

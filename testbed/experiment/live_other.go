@@ -6,8 +6,8 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/ethereal-fabric/ethereal/testbed/live"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // NewLive returns a world in which nothing can be run: it takes Linux.

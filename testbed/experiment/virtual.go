@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Runner carries out a run in virtual time: testbed/virtual's.
+// Runner carries out a run in virtual time: testbed/worlds/virtual's.
 type Runner func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
 
 // NewVirtual returns the virtual world.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
-	"github.com/ethereal-fabric/ethereal/testbed/nic"
-	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // complain takes one thing that is wrong: where, what, and the remedy.
@@ -154,10 +154,10 @@ func (h *Host) check(bad complain) {
 	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
 	}
-	if known := nic.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
+	if known := endpoint.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
 		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), choose(string(h.CongestionControl), known))
 	}
-	if known := append([]string{string(SchemeReceiver)}, nic.ReceiverNames()...); !slices.Contains(known, string(h.Receiver)) {
+	if known := append([]string{string(SchemeReceiver)}, endpoint.ReceiverNames()...); !slices.Contains(known, string(h.Receiver)) {
 		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), choose(string(h.Receiver), known))
 	}
 	if h.ReorderWindow < 2 || h.ReorderWindow > 1<<20 {
@@ -246,7 +246,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 }
 
 func (s Scheme) check(path string, bad complain) {
-	params, ok := scheme.Params(s.Name)
+	params, ok := balance.Params(s.Name)
 	if !ok {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), choose(s.Name, SchemeNames()))
 		return
@@ -261,8 +261,8 @@ func (s Scheme) check(path string, bad complain) {
 			return
 		}
 	}
-	if err := scheme.Check(s.Name, s.Params); err != nil {
-		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), scheme.ErrScheme.Error()+": "), "; ")
+	if err := balance.Check(s.Name, s.Params); err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), balance.ErrScheme.Error()+": "), "; ")
 		bad(path+".params", problem, remedy)
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
-	"github.com/ethereal-fabric/ethereal/testbed/netsim"
-	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Limits of a scenario. The parts that carry a run out have limits of their own;
@@ -72,10 +72,10 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		problem, remedy, _ := strings.Cut(text, "; ")
 		bad(path, problem, remedy)
 	}
-	err := netsim.Config{
+	err := sim.Config{
 		Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell), PFC: s.FlowControl(),
 	}.Validate()
-	refuse(err, netsim.ErrConfig, map[string]string{
+	refuse(err, sim.ErrConfig, map[string]string{
 		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc",
 	}, "switch")
 
@@ -87,11 +87,11 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		"ECN.Kmax": "switch.ecn.kmax", "ECN.Pmax": "switch.ecn.pmax", "ECN.Unit": "switch.cell", "Fabric": "fabric",
 	}, "switch.ecn")
 
-	err = nic.Config{
+	err = endpoint.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
 		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl.Control(), ReorderWindow: s.Host.ReorderWindow,
 	}.Validate()
-	refuse(err, nic.ErrConfig, map[string]string{
+	refuse(err, endpoint.ErrConfig, map[string]string{
 		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
 		"reorder window": "host.reorder_window", "labels": "host.carrier",
 	}, "host")
@@ -116,8 +116,8 @@ func (c Collective) largest(ranks int) int64 {
 func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad complain) {
 	message := c.largest(ranks)
 	switch {
-	case message > nic.MaxMessage:
-		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(nic.MaxMessage)),
+	case message > endpoint.MaxMessage:
+		bad(path+".bytes", fmt.Sprintf("%v makes messages of %dB; a queue pair carries %dB (2GiB) at most", c.Bytes, message, int64(endpoint.MaxMessage)),
 			"write less")
 	case payload > 0 && (message+int64(payload)-1)/int64(payload) > maxPackets:
 		bad(path+".bytes", fmt.Sprintf("%v makes messages of more than %d packets of %v", c.Bytes, maxPackets, payload),

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // TestLargest compares the largest message with those that the collectives send.

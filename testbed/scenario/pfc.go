@@ -5,10 +5,10 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/testbed/netsim"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// PFC is priority flow control of the data class; see netsim.PFC. The zero value
+// PFC is priority flow control of the data class; see sim.PFC. The zero value
 // is none.
 type PFC struct {
 	Alpha    float64      `yaml:"alpha"`    // a port is paused above so many times what is free of the buffer
@@ -31,15 +31,15 @@ func (p PFC) check(bad complain) {
 	}
 }
 
-// FlowControl returns the switches' flow control as package netsim takes it.
-func (s *Scenario) FlowControl() netsim.PFC {
+// FlowControl returns the switches' flow control as package sim takes it.
+func (s *Scenario) FlowControl() sim.PFC {
 	p := s.Switch.PFC
 	if p.Alpha == 0 && p.Xoff == 0 {
-		return netsim.PFC{}
+		return sim.PFC{}
 	}
 	// IPv6, a RETH and 4 B of padding: no packet is longer.
 	const headers = 14 + 40 + 8 + rocev2.BTHSize + rocev2.RETHSize + rocev2.ICRCSize + 4
-	return netsim.PFC{
+	return sim.PFC{
 		Alpha: p.Alpha, Xoff: p.Xoff, Xon: p.Xon, Headroom: p.Headroom, Frame: int(s.Host.Payload) + headers,
 	}
 }

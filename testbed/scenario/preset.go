@@ -46,7 +46,7 @@ func ref() Scenario {
 		Headers:           48,
 		AckEvery:          1,
 		RTO:               fabric.Millisecond,
-		CongestionControl: DCTCP, // at line rate first, alpha 1, 1 Gb/s a round trip: package nic's own constants
+		CongestionControl: DCTCP, // at line rate first, alpha 1, 1 Gb/s a round trip: package endpoint's own constants
 		Receiver:          SchemeReceiver,
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Run is one independent simulation. Everything in it is shared with the other

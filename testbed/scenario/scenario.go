@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
-	"github.com/ethereal-fabric/ethereal/testbed/nic"
-	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Scenario is an experiment. A field tagged required must be given; the others
@@ -96,9 +96,9 @@ const (
 	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
 )
 
-// Control returns the control as package nic names it.
-func (c CongestionControl) Control() nic.Control {
-	return nic.Control(max(0, slices.Index(nic.ControlNames(), string(c))))
+// Control returns the control as package endpoint names it.
+func (c CongestionControl) Control() endpoint.Control {
+	return endpoint.Control(max(0, slices.Index(endpoint.ControlNames(), string(c))))
 }
 
 // Receiver names what hosts do with packets that come before their turn.
@@ -112,12 +112,12 @@ const (
 	IdealReceiver   Receiver = "ideal"            // keep them
 )
 
-// For returns the receiver for a scheme as package nic names it.
-func (r Receiver) For(schemeName string) nic.Receiver {
-	if i := slices.Index(nic.ReceiverNames(), string(r)); i >= 0 {
-		return nic.Receiver(i)
+// For returns the receiver for a scheme as package endpoint names it.
+func (r Receiver) For(schemeName string) endpoint.Receiver {
+	if i := slices.Index(endpoint.ReceiverNames(), string(r)); i >= 0 {
+		return endpoint.Receiver(i)
 	}
-	return scheme.Receiver(schemeName)
+	return balance.Receiver(schemeName)
 }
 
 // Carrier names the packet field that carries a path label.
@@ -207,14 +207,14 @@ type Scheme struct {
 	Params map[string]string `yaml:"params"`
 }
 
-// Names of schemes, of which [scheme.Names] has more.
+// Names of schemes, of which [balance.Names] has more.
 const (
-	Ethereal = scheme.Ethereal
-	ECMP     = scheme.ECMP
+	Ethereal = balance.Ethereal
+	ECMP     = balance.ECMP
 )
 
 // SchemeNames returns the schemes a scenario may name.
-func SchemeNames() []string { return scheme.Names() }
+func SchemeNames() []string { return balance.Names() }
 
 // String returns the name and the parameters in the order of their names:
 // "reps(entropies=8)".
@@ -279,7 +279,7 @@ func Default() Scenario {
 			RTO:               fabric.Millisecond,
 			CongestionControl: DCTCP,
 			Receiver:          SchemeReceiver,
-			ReorderWindow:     nic.DefaultReorderWindow,
+			ReorderWindow:     endpoint.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
 			NudgeOnFlip:       true,
 			ResendOnFlip:      true,

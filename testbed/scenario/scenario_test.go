@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/nic"
-	"github.com/ethereal-fabric/ethereal/testbed/scheme"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -301,19 +301,19 @@ func TestAliasBomb(t *testing.T) {
 // The names here are those of packages nic and scheme, so that none is silently
 // taken for a default.
 func TestHostNames(t *testing.T) {
-	for c, want := range map[CongestionControl]nic.Control{DCTCP: nic.DCTCP, NoCC: nic.NoControl, DCQCN: nic.DCQCN} {
+	for c, want := range map[CongestionControl]endpoint.Control{DCTCP: endpoint.DCTCP, NoCC: endpoint.NoControl, DCQCN: endpoint.DCQCN} {
 		if got := c.Control(); got != want {
 			t.Errorf("%s is %v, want %v", c, got, want)
 		}
 	}
-	for r, want := range map[Receiver]nic.Receiver{
-		GoBackN: nic.GoBackN, SelectiveRepeat: nic.SelectiveRepeat, IdealReceiver: nic.Ideal, SchemeReceiver: nic.Ideal,
+	for r, want := range map[Receiver]endpoint.Receiver{
+		GoBackN: endpoint.GoBackN, SelectiveRepeat: endpoint.SelectiveRepeat, IdealReceiver: endpoint.Ideal, SchemeReceiver: endpoint.Ideal,
 	} {
-		if got := r.For(scheme.Spray); got != want {
+		if got := r.For(balance.Spray); got != want {
 			t.Errorf("%s of spray is %v, want %v", r, got, want)
 		}
 	}
-	if got := SchemeReceiver.For(ECMP); got != nic.GoBackN {
+	if got := SchemeReceiver.For(ECMP); got != endpoint.GoBackN {
 		t.Errorf("ecmp's is %v", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // schema is a JSON schema, as far as ours uses them.

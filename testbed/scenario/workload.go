@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
-	"github.com/ethereal-fabric/ethereal/testbed/nic"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // collectiveKinds returns what a collective's kind may be.
@@ -36,7 +36,7 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
 		bad(path+".file", "its ranks send nothing", "name a workload with messages")
 	}
 	for _, s := range all {
-		if s.Bytes > nic.MaxMessage {
+		if s.Bytes > endpoint.MaxMessage {
 			bad(path+".file", "it has a message of more than 2GiB", "use smaller collectives, or more ranks")
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Types of node; see chakra.proto.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // GPT is one training iteration of a GPT-like model, cut into tensor, data and

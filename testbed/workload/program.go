@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // ErrProgram is wrapped by every error about a program's content.

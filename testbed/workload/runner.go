@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Runner is a program under way.

@@ -1,0 +1,21 @@
+package bench
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// FatTree returns the fabric on which growth is measured, for 64 GPUs or a multiple of
+// 128 up to 32,768: a fat-tree of the reference evaluation's kind, 16 GPUs a ToR, 16
+// paths between pods, not oversubscribed, 400 Gb/s. ok is false for other numbers.
+func FatTree(gpus int) (spec fabric.Spec, ok bool) {
+	spec = fabric.Spec{Kind: fabric.KindFatTree, Pods: gpus / 64, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16}
+	link := func(r fabric.Rate) fabric.LinkSpec {
+		return fabric.LinkSpec{Rate: r, Delay: 500 * fabric.Nanosecond}
+	}
+	spec.HostLink, spec.ToRUplink, spec.AggUplink = link(400e9), link(1600e9), link(1600e9)
+	switch {
+	case gpus == 64:
+		spec.Pods, spec.ToRsPerPod, spec.AggUplink = 2, 2, link(800e9)
+	case gpus > 8192:
+		spec.Pods, spec.ToRsPerPod, spec.AggUplink = gpus/128, 8, link(3200e9)
+	}
+	return spec, gpus >= 64 && (gpus == 64 || gpus%128 == 0) && gpus <= 32768
+}

@@ -1,0 +1,106 @@
+package balance
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+const (
+	clockedProbe = 100 // one packet in so many goes by a random path
+	clockedRing  = 256 // ACKs that can wait for a packet to clock
+)
+
+// clocked is MP-RDMA's congestion-aware choice of paths (Lu et al., NSDI 2018):
+// an ACK clocks out the next packet on the path that it came by, so that each
+// path carries as much as it acknowledges. An ACK that says congestion takes half
+// a packet off its path: every other one clocks nothing. A packet that no ACK
+// clocks, as those of the first round trip, and one in a hundred goes by a random
+// path. How much is sent is the host's rate control's to say, not the window's of
+// the paper, and paths that lag behind are not pruned.
+type clocked struct {
+	pieces
+	ports bool
+	qps   book[clock]
+}
+
+// clock is a queue pair's ACKs that have clocked nothing yet.
+type clock struct {
+	paths  []fabric.Label // nil: ports
+	ring   []fabric.Label
+	oldest int
+	count  int
+	halves int // marked ACKs, modulo 2
+}
+
+func settleClocked(a *args) maker {
+	entropy := a.choice("entropy", byPath, byPort)
+	return func(c Config) (Host, error) {
+		p, err := newPieces(c)
+		if err != nil {
+			return nil, err
+		}
+		return &clocked{pieces: p, ports: entropy == byPort, qps: newBook[clock]()}, nil
+	}
+}
+
+// Post opens a queue pair per flow.
+func (s *clocked) Post(now fabric.Time, batch []hostagent.Flow) error {
+	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+		k := s.qps.begin(p.QP)
+		ring := k.ring
+		if ring == nil {
+			ring = make([]fabric.Label, clockedRing)
+		}
+		*k = clock{ring: ring}
+		if !s.ports {
+			k.paths = s.paths(p.Dst)
+		}
+		p.Label = s.entropy(k.paths)
+		p.Labelled = p.Label < s.span
+	})
+}
+
+// Label implements [PacketHost].
+func (s *clocked) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
+	k := s.qps.open[qp]
+	if k.count == 0 {
+		return s.entropy(k.paths)
+	}
+	l := k.ring[k.oldest]
+	k.oldest = (k.oldest + 1) % len(k.ring)
+	k.count--
+	if s.rng.IntN(clockedProbe) == 0 {
+		return s.entropy(k.paths)
+	}
+	return l
+}
+
+// Echo implements [PacketHost].
+func (s *clocked) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
+	k := s.qps.open[qp]
+	if k == nil {
+		return
+	}
+	if e.Marked {
+		if k.halves ^= 1; k.halves == 0 {
+			return
+		}
+	}
+	if k.count == len(k.ring) { // the oldest gives way
+		k.oldest = (k.oldest + 1) % len(k.ring)
+		k.count--
+	}
+	k.ring[(k.oldest+k.count)%len(k.ring)] = e.Label
+	k.count++
+}
+
+// Timeout forgets the ACKs: some of their paths may swallow what goes by them.
+func (s *clocked) Timeout(_ fabric.Time, qp hostagent.QP) {
+	if k := s.qps.open[qp]; k != nil {
+		k.count = 0
+	}
+}
+
+// Done forgets a queue pair.
+func (s *clocked) Done(_ fabric.Time, qp hostagent.QP) { s.qps.end(qp) }

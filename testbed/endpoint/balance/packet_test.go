@@ -1,0 +1,369 @@
+package balance
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// begin returns host 3's balancer and the queue pairs of a flow to each dst.
+func begin(t *testing.T, name string, params map[string]string, dst ...fabric.NodeID) (PacketHost, []hostagent.QP) {
+	t.Helper()
+	return beginAs(t, config(t), name, params, dst...)
+}
+
+func beginAs(t *testing.T, c Config, name string, params map[string]string, dst ...fabric.NodeID) (PacketHost, []hostagent.QP) {
+	t.Helper()
+	h, err := New(name, params, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []hostagent.Flow
+	for i, d := range dst {
+		batch = append(batch, hostagent.Flow{ID: uint64(i), Dst: d, Bytes: 1_000_000})
+	}
+	if err := h.Post(0, batch); err != nil {
+		t.Fatal(err)
+	}
+	var qps []hostagent.QP
+	for _, p := range h.Ready().Open {
+		qps = append(qps, p.QP)
+	}
+	return h.(PacketHost), qps
+}
+
+func draw(h PacketHost, qp hostagent.QP, n int) []fabric.Label {
+	labels := make([]fabric.Label, n)
+	for i := range labels {
+		labels[i] = h.Label(0, qp)
+	}
+	return labels
+}
+
+// count returns how often each label is drawn.
+func count(labels []fabric.Label) map[fabric.Label]int {
+	m := map[fabric.Label]int{}
+	for _, l := range labels {
+		m[l]++
+	}
+	return m
+}
+
+const (
+	sameToR  = 2
+	samePod  = 0
+	otherPod = 15
+)
+
+// A k=4 fat-tree has two paths within the pod, labels 0 and 2, and four to
+// other pods, 0 to 3.
+func TestSpray(t *testing.T) {
+	h, qp := begin(t, Spray, nil, samePod, otherPod, sameToR)
+	if m := count(draw(h, qp[0], 1000)); len(m) != 2 || m[0] < 440 || m[2] < 440 {
+		t.Errorf("within the pod: %v", m)
+	}
+	m := count(draw(h, qp[1], 4000))
+	for l := range fabric.Label(4) {
+		if m[l] < 900 {
+			t.Errorf("between pods: %v", m)
+		}
+	}
+	if m := count(draw(h, qp[2], 10)); len(m) != 1 || m[0]+m[1]+m[2]+m[3] > 0 {
+		t.Errorf("under the ToR: %v", m)
+	}
+
+	// Round robin: as even as can be for each queue pair, whatever the order in
+	// which they send.
+	h, qp = begin(t, Spray, map[string]string{"mode": "round-robin"}, otherPod, 14)
+	var labels [2][]fabric.Label
+	for range 8 {
+		for i := range labels {
+			labels[i] = append(labels[i], h.Label(0, qp[i]))
+		}
+	}
+	for i := range labels {
+		if diff := cmp.Diff(map[fabric.Label]int{0: 2, 1: 2, 2: 2, 3: 2}, count(labels[i])); diff != "" {
+			t.Errorf("round robin: %s", diff)
+		}
+		if !slices.Equal(labels[i][:4], labels[i][4:]) {
+			t.Errorf("round robin: %v", labels[i])
+		}
+	}
+
+	h, qp = begin(t, Spray, map[string]string{"entropy": "port"}, otherPod, sameToR)
+	ports := draw(h, qp[0], 100)
+	if slices.Min(ports) < 4 || len(count(ports)) < 95 {
+		t.Errorf("ports %v", ports)
+	}
+	if len(count(draw(h, qp[1], 10))) != 1 {
+		t.Error("several ports under the ToR")
+	}
+}
+
+// Each destination host has a pointer of its own; of four packets in a row two
+// take each uplink, in turn, and one each core.
+func TestDRB(t *testing.T) {
+	h, qp := begin(t, DRB, nil, otherPod, 14, otherPod, samePod, sameToR)
+	order := []fabric.Label{0, 2, 1, 3, 0, 2, 1, 3}
+	for _, q := range qp[:2] {
+		got := draw(h, q, 4)
+		i := slices.Index(order, got[0])
+		if diff := cmp.Diff(order[i:i+4], got); diff != "" {
+			t.Errorf("queue pair %d: %s", q, diff)
+		}
+	}
+	a, b := draw(h, qp[0], 1)[0], draw(h, qp[2], 1)[0]
+	if i := slices.Index(order, a); order[i+1] != b {
+		t.Errorf("%d, then %d by another queue pair to the same host", a, b)
+	}
+	if m := count(draw(h, qp[3], 10)); m[0] != 5 || m[2] != 5 {
+		t.Errorf("within the pod: %v", m)
+	}
+	if len(count(draw(h, qp[4], 10))) != 1 {
+		t.Error("several labels under the ToR")
+	}
+	starts := map[fabric.Label]bool{}
+	for seed := range uint64(20) {
+		c := config(t)
+		c.Seed = seed
+		h, qp := beginAs(t, c, DRB, nil, otherPod)
+		starts[h.Label(0, qp[0])] = true
+	}
+	if len(starts) != 4 {
+		t.Errorf("starts %v of 20 seeds", starts)
+	}
+}
+
+// TestREPS follows one ring: exploring, recycling the oldest first, ECN,
+// freezing and thawing. Labels that were not echoed are told by being new.
+func TestREPS(t *testing.T) {
+	h, qp := begin(t, REPS, map[string]string{"entropies": "4", "explore": "3", "freeze": "1ms", "entropy": "port"}, otherPod)
+	q := qp[0]
+	known := func(l fabric.Label) bool { return l < 100 } // ports that are drawn are larger by luck of the seed
+	echo := func(marked bool, labels ...fabric.Label) {
+		for _, l := range labels {
+			h.Echo(0, q, endpoint.Echo{Label: l, Marked: marked})
+		}
+	}
+	expect := func(what string, want ...fabric.Label) {
+		t.Helper()
+		got := draw(h, q, len(want))
+		for i := range got {
+			if !known(got[i]) {
+				got[i] = 999
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	echo(false, 10, 11)
+	expect("the first packets explore", 999, 999, 999)
+	expect("then the ring is used, oldest first, each once", 10, 11, 999)
+	echo(true, 12)
+	echo(false, 13)
+	expect("a marked packet's is not kept", 13, 999)
+	echo(false, 20, 21, 22, 23, 24)
+	expect("a fifth replaces the oldest", 21, 22, 23, 24, 999)
+	h.Timeout(0, q)
+	expect("frozen: all in the ring, again and again", 21, 22, 23, 24, 21, 22, 23, 24, 21)
+	echo(false, 30)
+	expect("frozen: what comes takes its place and waits for its turn", 22, 23, 24, 30, 22, 23)
+	if l := h.Label(fabric.Millisecond, q); known(l) {
+		t.Errorf("label %d after the freezing time, want a new one", l)
+	}
+	echo(false, 40)
+	expect("thawed: nothing is left, packets explore", 999, 999, 40, 999)
+	h.Timeout(fabric.Millisecond, q)
+	if l := h.Label(fabric.Millisecond, q); l != 40 {
+		t.Errorf("label %d, want the one there is", l)
+	}
+	h.Done(0, q)
+	h.Echo(0, q, endpoint.Echo{Label: 1}) // late
+	h.Timeout(0, q)
+}
+
+// Without a parameter a queue pair explores for as many packets as fill its
+// path: six links there and back at 0.5 us and store-and-forward of a packet of
+// 0.18 us at each, 7.1 us, make 39; two links 13.
+func TestREPSExplores(t *testing.T) {
+	h, qp := begin(t, REPS, nil, otherPod, sameToR)
+	for i, want := range []int{39, 13} {
+		n := 0
+		h.Echo(0, qp[i], endpoint.Echo{Label: 7})
+		for h.Label(0, qp[i]) != 7 {
+			n++
+		}
+		if n != want {
+			t.Errorf("queue pair %d explores for %d packets, want %d", qp[i], n, want)
+		}
+	}
+}
+
+// A frozen queue pair that nothing has ever come back to draws at random.
+func TestREPSFreezesEmpty(t *testing.T) {
+	h, qp := begin(t, REPS, nil, otherPod)
+	h.Timeout(0, qp[0]) // while packets explore: it says nothing
+	draw(h, qp[0], 39)
+	h.Timeout(0, qp[0])
+	if m := count(draw(h, qp[0], 400)); len(m) != 4 || m[0] < 50 {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestClocked: a packet goes where the ACK came from, oldest first; of marked
+// ACKs every other one clocks nothing; a time-out forgets all; one packet in a
+// hundred tries another path.
+func TestClocked(t *testing.T) {
+	h, qp := begin(t, MPRDMAClocked, map[string]string{"entropy": "port"}, otherPod)
+	q := qp[0]
+	const span = 100 // what is echoed here is below, ports that are drawn are above by luck of the seed
+	echo := func(marked bool, labels ...fabric.Label) {
+		for _, l := range labels {
+			h.Echo(0, q, endpoint.Echo{Label: l, Marked: marked})
+		}
+	}
+	if l := draw(h, q, 1)[0]; l < span {
+		t.Errorf("the first packet goes by label %d", l)
+	}
+	echo(false, 1, 2)
+	echo(true, 3, 4, 5, 6)
+	got := draw(h, q, 5)
+	if diff := cmp.Diff([]fabric.Label{1, 2, 3, 5}, got[:4]); diff != "" || got[4] < span {
+		t.Errorf("clocked (-want +got):\n%s\nthen %d", diff, got[4])
+	}
+	echo(false, 7)
+	h.Timeout(0, q)
+	if l := draw(h, q, 1)[0]; l < span {
+		t.Errorf("label %d after a time-out", l)
+	}
+	strays := 0
+	for range 10_000 {
+		echo(false, 8)
+		if draw(h, q, 1)[0] != 8 {
+			strays++
+		}
+	}
+	if strays < 60 || strays > 150 {
+		t.Errorf("%d of 10000 packets try another path, want 100", strays)
+	}
+	for range 2 * clockedRing { // the oldest give way
+		echo(false, 9)
+	}
+	echo(false, 10)
+	if got := count(draw(h, q, clockedRing)); got[10] != 1 {
+		t.Errorf("the last ACK clocks %d packets", got[10])
+	}
+	h.Done(0, q)
+	h.Echo(0, q, endpoint.Echo{Label: 1}) // late
+	h.Timeout(0, q)
+}
+
+// TestHopper: a round trip over 1.5 times the base makes two probes by other
+// labels, and an answer under 0.8 times the current one a move.
+func TestHopper(t *testing.T) {
+	const us = fabric.Microsecond
+	for _, c := range []struct {
+		name    string
+		current fabric.Time
+		answers []fabric.Time
+		moves   int // to the answer with this index; -1: does not
+	}{
+		{"fine", 10 * us, nil, -1},
+		{"better", 20 * us, []fabric.Time{15 * us, 12 * us}, 1},
+		{"first is better", 20 * us, []fabric.Time{12 * us, 15 * us}, 0},
+		{"not better enough", 20 * us, []fabric.Time{17 * us, 18 * us}, -1},
+		{"one lost", 20 * us, []fabric.Time{0, 12 * us}, 1},
+		{"both lost", 20 * us, []fabric.Time{0, 0}, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, qp := begin(t, Hopper, map[string]string{"entropy": "path"}, otherPod)
+			home := h.Label(0, qp[0])
+			h.Echo(0, qp[0], endpoint.Echo{Label: home, RTT: c.current})
+			h.Echo(0, qp[0], endpoint.Echo{Label: home, RTT: c.current}) // no more probes for now
+			probes := slices.Clone(h.Ready().Open)
+			if len(probes) != len(c.answers) {
+				t.Fatalf("%d probes, want %d", len(probes), len(c.answers))
+			}
+			labels := map[fabric.Label]bool{home: true}
+			for i, p := range probes {
+				if p.Bytes != 0 || p.Dst != otherPod || h.Label(0, p.QP) != p.Label {
+					t.Errorf("%+v, label %d", p, h.Label(0, p.QP))
+				}
+				labels[p.Label] = true
+				h.Echo(3*us, p.QP, endpoint.Echo{Label: p.Label, RTT: c.answers[i]})
+				h.Done(0, p.QP)
+			}
+			if len(labels) != 1+len(probes) {
+				t.Errorf("labels %v are not different", labels)
+			}
+			want := home
+			if c.moves >= 0 {
+				want = probes[c.moves].Label
+			}
+			// What is on the old path gets there first.
+			var holds []Hold
+			if c.moves >= 0 {
+				holds = []Hold{{qp[0], 3*us + c.current - c.answers[c.moves]}}
+			}
+			if diff := cmp.Diff(holds, slices.Clone(h.(Holder).Holds()), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("holds (-want +got):\n%s", diff)
+			}
+			if got := h.Label(0, qp[0]); got != want {
+				t.Errorf("by label %d, want %d", got, want)
+			}
+			// The next epoch may probe again.
+			h.Echo(0, qp[0], endpoint.Echo{RTT: 100 * us})
+			if n := len(h.Ready().Open); n != 2 {
+				t.Errorf("%d probes in the next epoch", n)
+			}
+		})
+	}
+	// Within the pod there is one other path, under the ToR none.
+	h, qp := begin(t, Hopper, map[string]string{"entropy": "path"}, samePod, sameToR)
+	for i, want := range []int{1, 0} {
+		h.Echo(0, qp[i], endpoint.Echo{RTT: 100 * us})
+		if n := len(h.Ready().Open); n != want {
+			t.Errorf("%d probes, want %d", n, want)
+		}
+	}
+	// A probe whose queue pair is done.
+	h, qp = begin(t, Hopper, map[string]string{"entropy": "port"}, otherPod)
+	h.Echo(0, qp[0], endpoint.Echo{RTT: 100 * us})
+	probe := h.Ready().Open[0].QP
+	h.Done(0, qp[0])
+	h.Echo(0, probe, endpoint.Echo{RTT: us})
+	h.Done(0, probe)
+}
+
+// What the schemes that label packets have in common.
+func TestPacketHosts(t *testing.T) {
+	for _, name := range []string{Spray, DRB, REPS, Hopper, MPRDMAClocked} {
+		if Receiver(name) == endpoint.GoBackN {
+			t.Errorf("%s with go-back-N", name)
+		}
+		run := func() []fabric.Label {
+			h, qp := begin(t, name, nil, otherPod, samePod)
+			return append(draw(h, qp[0], 50), draw(h, qp[1], 50)...)
+		}
+		if diff := cmp.Diff(run(), run()); diff != "" {
+			t.Errorf("%s: same seed, other labels", name)
+		}
+		h, qp := begin(t, name, nil, otherPod)
+		if n := testing.AllocsPerRun(1000, func() {
+			h.Echo(0, qp[0], endpoint.Echo{Label: h.Label(0, qp[0])})
+		}); n != 0 {
+			t.Errorf("%s: %v allocations per packet", name, n)
+		}
+	}
+	for _, name := range []string{Ethereal, ECMP, MPRDMA, "nothing"} {
+		if Receiver(name) != endpoint.GoBackN {
+			t.Errorf("%s with %v", name, Receiver(name))
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package balance
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// Values of the parameter entropy: what a random choice is made among.
+const (
+	byPath = "path" // the labels of the paths: switches take the packet's word
+	byPort = "port" // source ports that name no path: switches hash
+)
+
+// paths returns the labels of the paths to a host; nil if it is under this
+// host's ToR, where there is no choice.
+func (s *pieces) paths(dst fabric.NodeID) []fabric.Label {
+	return s.f.PathLabels(s.f.ToROf(s.host), s.f.ToROf(dst))
+}
+
+// entropy returns a random choice: among paths, or ports if there are none.
+func (s *pieces) entropy(paths []fabric.Label) fabric.Label {
+	if len(paths) == 0 {
+		return s.port()
+	}
+	return paths[s.rng.IntN(len(paths))]
+}
+
+// wire is what a full packet and an ACK take on the wire, in bytes. The few
+// that IPv6 adds make no difference to what it is used for.
+type wire struct{ data, ack int64 }
+
+func wireOf(c Config) wire {
+	mtu := c.MTU
+	if mtu == 0 {
+		mtu = endpoint.DefaultMTU
+	}
+	const headers = 14 + 20 + 8 + rocev2.BTHSize + rocev2.ICRCSize
+	return wire{int64(mtu) + headers, headers + rocev2.AETHSize}
+}
+
+// baseRTT returns how long a full packet to a host and its ACK take if they are
+// alone in the network.
+func (s *pieces) baseRTT(dst fabric.NodeID, w wire) fabric.Time {
+	one := func(id fabric.LinkID) fabric.Time {
+		l := s.f.Link(id)
+		return 2*l.Delay + l.Rate.TimeFor(w.data) + l.Rate.TimeFor(w.ack)
+	}
+	rtt := one(s.f.Node(s.host).Link(1)) + one(s.f.Node(dst).Link(1))
+	src, to := s.f.ToROf(s.host), s.f.ToROf(dst)
+	if labels := s.f.PathLabels(src, to); len(labels) > 0 {
+		hops, _ := s.f.Path(nil, src, to, labels[0])
+		for _, h := range hops {
+			rtt += one(h.Link)
+		}
+	}
+	return rtt
+}

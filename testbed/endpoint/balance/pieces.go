@@ -1,0 +1,120 @@
+package balance
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// pieces is what all schemes but ethereal have in common: flows become queue
+// pairs, and no news of failures is taken notice of.
+type pieces struct {
+	rng   *rand.Rand
+	span  fabric.Label // labels below it name paths
+	f     *fabric.Fabric
+	host  fabric.NodeID
+	start fabric.Time // starts are up to this late
+	last  hostagent.QP
+	open  []hostagent.Piece
+}
+
+func newPieces(c Config) (pieces, error) {
+	if err := c.Validate(); err != nil {
+		return pieces{}, err
+	}
+	if c.StartJitter == 0 {
+		c.StartJitter = hostagent.DefaultStartJitter
+	}
+	span := c.Fabric.LabelSpan()
+	if span >= 1<<fabric.LabelBits {
+		return pieces{}, fmt.Errorf("scheme: the fabric's paths use all %d labels, so no source port is left to hash", span)
+	}
+	return pieces{
+		span: span, f: c.Fabric, host: c.Host, start: c.StartJitter,
+		rng: rand.New(rand.NewPCG(c.Seed, uint64(c.Host))),
+	}, nil
+}
+
+// port draws a source port that names no path, for switches to hash.
+func (s *pieces) port() fabric.Label {
+	return s.span + fabric.Label(s.rng.IntN(1<<fabric.LabelBits-int(s.span)))
+}
+
+// post cuts every flow into equal pieces, the last taking the remainder, lets
+// label choose each one's label, and draws its start.
+func (s *pieces) post(now fabric.Time, batch []hostagent.Flow, ways int, label func(p *hostagent.Piece)) error {
+	for _, f := range batch {
+		if f.Bytes < 1 || f.Dst < 0 || int(f.Dst) >= s.f.Hosts() || f.Dst == s.host {
+			return fmt.Errorf("scheme: flow %d: %d bytes to node %d; want at least 1 byte to another host", f.ID, f.Bytes, f.Dst)
+		}
+	}
+	for _, f := range batch {
+		n := min(int64(ways), f.Bytes)
+		for i := range n {
+			p := hostagent.Piece{Flow: f.ID, Dst: f.Dst, Offset: i * (f.Bytes / n), Bytes: f.Bytes / n, Start: now}
+			if i == n-1 {
+				p.Bytes = f.Bytes - p.Offset
+			}
+			s.last++
+			p.QP = s.last
+			label(&p)
+			if s.start > 0 {
+				p.Start += fabric.Time(s.rng.Int64N(int64(s.start) + 1))
+			}
+			s.open = append(s.open, p)
+		}
+	}
+	return nil
+}
+
+// Ready returns the queue pairs to open.
+func (s *pieces) Ready() hostagent.Ready {
+	r := hostagent.Ready{Open: s.open}
+	s.open = s.open[:0]
+	return r
+}
+
+// AckLabel mirrors: ACKs are hashed by the same port, or take the same path.
+func (s *pieces) AckLabel(_ fabric.Time, _ fabric.NodeID, mirrored fabric.Label, _ bool) fabric.Label {
+	return mirrored
+}
+
+func (s *pieces) Acked(fabric.Time, hostagent.QP, int64) {}
+func (s *pieces) Done(fabric.Time, hostagent.QP)         {}
+func (s *pieces) Timeout(fabric.Time, hostagent.QP)      {}
+func (s *pieces) Update(fabric.Time, *statepb.Update)    {}
+func (s *pieces) Tick(fabric.Time)                       {}
+func (s *pieces) Deadline() (at fabric.Time, ok bool)    { return 0, false }
+
+// Quench disregards a quench: the host keeps no account of paths.
+func (s *pieces) Quench(fabric.Time, hostagent.Quench) hostagent.Verdict { return hostagent.NotOurs }
+
+// book holds what a scheme remembers of its queue pairs, recycled when they end.
+type book[T any] struct {
+	open map[hostagent.QP]*T
+	free []*T
+}
+
+func newBook[T any]() book[T] { return book[T]{open: map[hostagent.QP]*T{}} }
+
+// begin returns the state of a new queue pair: that of an old one, or zero.
+func (b *book[T]) begin(qp hostagent.QP) *T {
+	var t *T
+	if n := len(b.free); n > 0 {
+		t, b.free = b.free[n-1], b.free[:n-1]
+	} else {
+		t = new(T)
+	}
+	b.open[qp] = t
+	return t
+}
+
+func (b *book[T]) end(qp hostagent.QP) {
+	if t, ok := b.open[qp]; ok {
+		delete(b.open, qp)
+		b.free = append(b.free, t)
+	}
+}

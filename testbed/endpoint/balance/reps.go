@@ -1,0 +1,145 @@
+package balance
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+const (
+	defaultEntropies = 8
+	maxEntropies     = 256
+	maxExplore       = 1 << 20
+	defaultFreeze    = fabric.Millisecond
+)
+
+// reps recycles entropies (arXiv 2407.21625): what an unmarked ACK came by is
+// kept in a small ring and used again, once. While nothing is kept, and for the
+// first bandwidth-delay product of a queue pair, packets explore at random. A
+// time-out, unless packets still explore, freezes the ring: until a fixed time
+// has passed packets go round what is in it, used before or not, since that has
+// worked. Then the ring is emptied, and packets explore as in the beginning.
+//
+// That is what the paper's artifact does (reps, EuroSys: nextEntropy_freezing),
+// with three differences. It freezes at a time-out only if no round trip was long
+// lately, as losses by congestion would make it; here any time-out counts. It
+// leaves the ring frozen until an ACK comes after the fixed time. And it can keep
+// the ring from message to message; here each queue pair begins with its own.
+type reps struct {
+	pieces
+	entropies int
+	explore   int // packets; 0: the bandwidth-delay product
+	freeze    fabric.Time
+	ports     bool
+	wire      wire
+	qps       book[recycler]
+}
+
+// recycler is a queue pair's ring.
+type recycler struct {
+	paths    []fabric.Label // nil: ports
+	ring     []repsEntry
+	filled   int // entries ever written
+	head     int // next entry to write
+	valid    int // the last so many before head
+	explore  int // packets that are still to explore
+	window   int // packets that explore at first
+	thawAt   fabric.Time
+	freezing bool
+	frozen   int // next entry to use while frozen
+}
+
+type repsEntry struct {
+	label fabric.Label
+	valid bool
+}
+
+func settleREPS(a *args) maker {
+	n := a.integer("entropies", defaultEntropies, 1, maxEntropies)
+	explore := a.integer("explore", 0, 0, maxExplore)
+	freeze := a.time("freeze", defaultFreeze)
+	entropy := a.choice("entropy", byPath, byPort)
+	return func(c Config) (Host, error) {
+		p, err := newPieces(c)
+		if err != nil {
+			return nil, err
+		}
+		return &reps{
+			pieces: p, entropies: n, explore: explore, freeze: freeze,
+			ports: entropy == byPort, wire: wireOf(c), qps: newBook[recycler](),
+		}, nil
+	}
+}
+
+// Post opens a queue pair per flow.
+func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
+	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+		r := s.qps.begin(p.QP)
+		ring := r.ring
+		if ring == nil {
+			ring = make([]repsEntry, s.entropies)
+		}
+		clear(ring)
+		*r = recycler{ring: ring, window: s.explore}
+		if r.window == 0 {
+			rate := s.f.Link(s.f.Node(s.host).Link(1)).Rate
+			r.window = max(1, int(s.baseRTT(p.Dst, s.wire)/rate.TimeFor(s.wire.data)))
+		}
+		r.explore = r.window
+		if !s.ports {
+			r.paths = s.paths(p.Dst)
+		}
+		p.Label = s.entropy(r.paths)
+		p.Labelled = p.Label < s.span
+	})
+}
+
+// Label implements [PacketHost].
+func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
+	r := s.qps.open[qp]
+	if r.freezing && now >= r.thawAt {
+		r.freezing = false
+		clear(r.ring)
+		r.head, r.filled, r.valid, r.explore = 0, 0, 0, r.window
+	}
+	if r.explore > 0 {
+		r.explore--
+		return s.entropy(r.paths)
+	}
+	if r.freezing && r.filled > 0 {
+		l := r.ring[r.frozen%r.filled].label
+		r.frozen = (r.frozen + 1) % r.filled
+		return l
+	}
+	if r.valid > 0 {
+		e := &r.ring[(r.head-r.valid+len(r.ring))%len(r.ring)]
+		r.valid--
+		e.valid = false
+		return e.label
+	}
+	return s.entropy(r.paths)
+}
+
+// Echo implements [PacketHost].
+func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
+	r := s.qps.open[qp]
+	if r == nil || e.Marked {
+		return
+	}
+	if !r.ring[r.head].valid {
+		r.valid++
+	}
+	r.ring[r.head] = repsEntry{e.Label, true}
+	r.filled = max(r.filled, r.head+1)
+	r.head = (r.head + 1) % len(r.ring)
+}
+
+// Timeout freezes the ring.
+func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
+	if r := s.qps.open[qp]; r != nil && !r.freezing && r.explore == 0 {
+		r.freezing, r.thawAt, r.frozen = true, now+s.freeze, 0
+	}
+}
+
+// Done forgets a queue pair.
+func (s *reps) Done(_ fabric.Time, qp hostagent.QP) { s.qps.end(qp) }

@@ -1,0 +1,239 @@
+package balance
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func config(t interface {
+	Helper()
+	Fatal(...any)
+}) Config {
+	t.Helper()
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Config: hostagent.Config{Fabric: f, Host: 3, Seed: 1}}
+}
+
+// Whatever the scheme, every flow's bytes are covered once, in new queue pairs.
+func TestCoverage(t *testing.T) {
+	type sut struct {
+		name   string
+		params map[string]string
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := config(t)
+		s := rapid.SampledFrom([]sut{
+			{Ethereal, nil}, {ECMP, nil}, {MPRDMA, nil}, {MPRDMA, map[string]string{"ways": "7"}},
+			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
+			{MPRDMAClocked, nil}, {DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
+		}).Draw(t, "scheme")
+		h, err := New(s.name, s.params, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[hostagent.QP]bool{}
+		for batch := range uint64(3) {
+			flows := map[uint64]hostagent.Flow{}
+			var post []hostagent.Flow
+			for i := range rapid.Uint64Range(1, 20).Draw(t, "flows") {
+				f := hostagent.Flow{
+					ID: batch<<32 | i, Dst: fabric.NodeID((3 + rapid.IntRange(1, 15).Draw(t, "dst")) % 16),
+					Bytes: rapid.Int64Range(1, 1000).Draw(t, "bytes"),
+				}
+				flows[f.ID] = f
+				post = append(post, f)
+			}
+			now := fabric.Time(batch) * fabric.Microsecond
+			if err := h.Post(now, post); err != nil {
+				t.Fatal(err)
+			}
+			next := map[uint64]int64{}
+			for _, p := range h.Ready().Open {
+				f := flows[p.Flow]
+				if seen[p.QP] || p.Dst != f.Dst || p.Offset != next[p.Flow] || p.Bytes < 1 {
+					t.Fatalf("piece %+v of %+v, of which %d bytes are covered", p, f, next[p.Flow])
+				}
+				seen[p.QP] = true
+				next[p.Flow] += p.Bytes
+				if p.Start < now || p.Start > now+hostagent.DefaultStartJitter {
+					t.Fatalf("starts at %v, posted at %v", p.Start, now)
+				}
+				byPath := f.Dst/2 != 1 && s.name != ECMP && s.name != MPRDMA && s.name != Hopper && s.params["entropy"] != "port"
+				if p.Labelled != byPath || s.name != Ethereal && byPath != (p.Label < c.Fabric.LabelSpan()) {
+					t.Fatalf("%s: label %d, labelled %v", s.name, p.Label, p.Labelled)
+				}
+			}
+			for id, f := range flows {
+				if next[id] != f.Bytes {
+					t.Fatalf("flow %+v: %d bytes covered", f, next[id])
+				}
+			}
+			if again := h.Ready(); len(again.Open)+len(again.Flip) != 0 {
+				t.Fatalf("twice: %+v", again)
+			}
+		}
+	})
+}
+
+func TestHashed(t *testing.T) {
+	ports := func(seed uint64, host fabric.NodeID) []fabric.Label {
+		c := config(t)
+		c.Seed, c.Host = seed, host
+		h, err := New(ECMP, nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var labels []fabric.Label
+		for range 50 {
+			if err := h.Post(0, []hostagent.Flow{{Dst: 15, Bytes: 1}}); err != nil {
+				t.Fatal(err)
+			}
+			r := h.Ready()
+			labels = append(labels, r.Open[0].Label)
+			// Nothing that happens moves it.
+			h.Timeout(1, r.Open[0].QP)
+			if v := h.Quench(1, hostagent.Quench{Epoch: 1}); v != hostagent.NotOurs {
+				t.Errorf("quench: %v", v)
+			}
+			if r := h.Ready(); len(r.Flip) != 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		return labels
+	}
+	if diff := cmp.Diff(ports(1, 2), ports(1, 2)); diff != "" {
+		t.Errorf("same seed, other ports: %s", diff)
+	}
+	if cmp.Equal(ports(1, 2), ports(2, 2)) || cmp.Equal(ports(1, 2), ports(1, 3)) {
+		t.Error("another seed or host, same ports")
+	}
+	distinct := map[fabric.Label]bool{}
+	for _, l := range ports(1, 2) {
+		distinct[l] = true
+	}
+	if len(distinct) < 45 {
+		t.Errorf("%d different ports of 50", len(distinct))
+	}
+	h, err := New(ECMP, nil, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []hostagent.Flow{{Dst: 3, Bytes: 1}, {Dst: 99, Bytes: 1}, {Dst: 1}} {
+		if err := h.Post(0, []hostagent.Flow{{Dst: 1, Bytes: 1}, f}); err == nil || len(h.Ready().Open) != 0 {
+			t.Errorf("%+v: error %v", f, err)
+		}
+	}
+	if l := h.AckLabel(0, 1, 77, false); l != 77 {
+		t.Errorf("ACK by %d", l)
+	}
+}
+
+// The wrapped core is wired up: a time-out moves the piece, and ACKs keep off
+// the path it left.
+func TestEthereal(t *testing.T) {
+	h, err := New(Ethereal, nil, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Post(0, []hostagent.Flow{{ID: 1, Dst: 15, Bytes: 100}, {ID: 2, Dst: 14, Bytes: 100}}); err != nil {
+		t.Fatal(err)
+	}
+	p := h.Ready().Open[0]
+	if l := h.AckLabel(0, p.Dst, p.Label, false); l != p.Label {
+		t.Errorf("ACK by %d, want %d", l, p.Label)
+	}
+	now := fabric.Millisecond
+	h.Timeout(now, p.QP)
+	r := h.Ready()
+	if len(r.Flip) == 0 || r.Flip[0].QP != p.QP || r.Flip[0].From != p.Label || r.Flip[0].Reason != hostagent.ByTimeout {
+		t.Fatalf("%+v", r.Flip)
+	}
+	if l := h.AckLabel(now, p.Dst, p.Label, false); l == p.Label {
+		t.Errorf("ACK by dead label %d", l)
+	}
+	if _, ok := h.Deadline(); !ok {
+		t.Error("no deadline, though a path's death is to be forgotten")
+	}
+}
+
+func TestNew(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		params map[string]string
+		want   string
+	}{
+		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
+		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
+		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
+		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},
+		{Hopper, map[string]string{"entropy": ""}, `use port or path`},
+		{ECMP, map[string]string{"ways": "2"}, `ecmp takes no parameter "ways"`},
+		{JSQ, map[string]string{"bins": "5,10"}, `bins of jsq is "5,10"; use none, or three rising percentages`},
+		{JSQ, map[string]string{"bins": "5,10,10"}, `three rising percentages`},
+		{Flowlet, map[string]string{"gap": "1500ns"}, `use whole microseconds`},
+		{Flowlet, map[string]string{"mode": "x"}, `use flowlet or assigned or per-packet`},
+		{SwitchSpray, map[string]string{"reshuffle": "256"}, `use 0 to 255`},
+		{SwitchSpray, map[string]string{"acks": "none"}, `use spray or hash`},
+		{Ofan, map[string]string{"x": "1"}, `takes no parameter`},
+		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
+		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},
+	} {
+		if err := Check(c.name, c.params); !errors.Is(err, ErrScheme) {
+			t.Errorf("checked: %v", err)
+		}
+		if _, err := New(c.name, c.params, config(t)); !errors.Is(err, ErrScheme) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+	for _, name := range Names() {
+		if _, err := New(name, nil, Config{}); !errors.Is(err, hostagent.ErrConfig) {
+			t.Errorf("%s without a fabric: error %v", name, err)
+		}
+		if _, ok := Params(name); !ok {
+			t.Errorf("%s has no parameters", name)
+		}
+	}
+}
+
+// What schemes ask of switches, and how bins become depths.
+func TestSwitches(t *testing.T) {
+	c := SwitchConfig{Buffer: 64_000_000, Ports: 32, Unit: 256}
+	for _, x := range []struct {
+		name   string
+		params map[string]string
+		want   controller.Balancing
+	}{
+		{Ethereal, nil, controller.Balancing{}},
+		{REPS, map[string]string{"entropies": "4"}, controller.Balancing{}},
+		{SwitchSpray, nil, controller.Balancing{Way: controller.RobinSpray, Reshuffle: 5, Unit: 256}},
+		{SwitchSprayRandom, nil, controller.Balancing{Way: controller.RandomSpray, Unit: 256}},
+		{JSQ, nil, controller.Balancing{Way: controller.ShortestUplink, Unit: 256}},
+		{JSQ, map[string]string{"bins": "5, 10, 20"}, controller.Balancing{
+			Way: controller.ShortestUplink, Unit: 256, Bins: [3]fabric.Bytes{100_000, 200_000, 400_000}}},
+		{Flowlet, nil, controller.Balancing{Way: controller.FlowletUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "assigned"}, controller.Balancing{Way: controller.AssignedUplink, GapUs: 16, Unit: 256}},
+		{Flowlet, map[string]string{"mode": "per-packet", "gap": "1us"}, controller.Balancing{Way: controller.BestUplinkByPacket, GapUs: 1, Unit: 256}},
+		{Ofan, nil, controller.Balancing{Way: controller.DestinationRotor, Unit: 256}},
+	} {
+		got, err := Switches(x.name, x.params, c)
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s %v: %s", x.name, x.params, diff)
+		}
+	}
+	if _, err := Switches("rps", nil, c); !errors.Is(err, ErrScheme) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,225 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// Control is what a QP does when it hears of congestion.
+type Control uint8
+
+// The congestion controls.
+const (
+	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
+	NoControl                // line rate, always
+	DCQCN                    // CNPs; see dcqcn.go for its constants
+)
+
+var controlNames = [...]string{"dctcp", "none", "dcqcn"}
+
+func (c Control) String() string {
+	if int(c) < len(controlNames) {
+		return controlNames[c]
+	}
+	return "unknown"
+}
+
+// ControlNames returns the congestion controls' names, in the order of their
+// values.
+func ControlNames() []string { return controlNames[:] }
+
+// Defaults of a [Config]: the reference evaluation's.
+const (
+	DefaultMTU          = 9000               // [ref] bytes of payload
+	DefaultRTO          = fabric.Millisecond // [ref]
+	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip, at 400 Gb/s
+	DefaultMinRate      = 100 * fabric.Mbps
+	slowest             = 100 // of these a line has: steps up to its rate
+	DefaultGainShift    = 4   // [ref] g = 1/16
+
+	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several
+	// round trips at 400 Gb/s.
+	DefaultReorderWindow = 256
+)
+
+// MaxMessage is the longest message of a QP in bytes: RC's limit.
+const MaxMessage = 1 << 31
+
+// Errors of this package.
+var (
+	ErrConfig  = errors.New("nic: bad configuration")
+	ErrMessage = errors.New("nic: bad message")
+	ErrUnknown = errors.New("nic: no such queue pair")
+)
+
+// Config is what an [Endpoint] needs to know.
+type Config struct {
+	Fabric *fabric.Fabric
+	Host   fabric.NodeID
+
+	IPv6 bool
+	// FlowLabel carries the path label in the IPv6 flow label. The UDP source
+	// port carries it in any case.
+	FlowLabel bool
+
+	// PKey is the partition: packets of another are foreign. 0: the default one.
+	PKey uint16
+
+	MTU      int         // bytes of payload in a full packet; 0: DefaultMTU
+	LineRate fabric.Rate // a QP's top rate; 0: the host link's
+
+	RTO fabric.Time // 0: DefaultRTO
+	// RTOByAck starts the retransmission timer anew on ACKs only, not on every
+	// data packet sent.
+	RTOByAck bool
+	// AckEvery asks for an ACK every that many packets, for the last one and for
+	// every repeated one; 0: 1.
+	AckEvery int
+	// AckWhenAsked has a responder that keeps packets acknowledge those that ask
+	// for it and the end of a message only. Otherwise it also does each packet
+	// that comes out of its turn or fills a gap, and the requester hears of a loss
+	// by what came behind it.
+	AckWhenAsked bool
+	// NoNudge leaves out the zero-length WRITE after a change of path.
+	NoNudge bool
+	// NakPerPath lets a responder repeat a NAK for a packet that comes by another
+	// path than the one that showed the gap. An RNIC sends one NAK per gap.
+	NakPerPath bool
+
+	// Receiver is what the responders of all hosts do with packets that come
+	// before their turn; senders repeat accordingly.
+	Receiver Receiver
+	// ReorderWindow is how many packets from the first one missing a responder
+	// of SelectiveRepeat can keep, and the sender has on the way at most; 0:
+	// DefaultReorderWindow. A packet of a balanced QP is taken for lost when
+	// one half a window later has arrived. A QP with a path of its own has no
+	// reason to be reordered: any later packet tells.
+	ReorderWindow int
+	// Reordered says that switches may reorder the packets of any QP: all are
+	// taken for lost as those of balanced ones are.
+	Reordered bool
+
+	Control Control
+	// AdditiveRate is what DCTCP adds per round trip without a mark, DCQCN per step;
+	// 0: what the control's authors have, and DCTCP at most a hundredth of the line
+	// rate: on a slow line the authors' step would undo every cut at once.
+	AdditiveRate fabric.Rate
+	MinRate      fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
+	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
+	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
+
+	// AckLabel chooses the label of a control packet to peer, given that of the
+	// data packet that caused it, and whether a switch sent that packet round a
+	// dead uplink, as its DSCP says. nil keeps the label. It is not asked about
+	// labels of no path.
+	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
+	// Balancer labels the packets of balanced QPs; nil: there are none.
+	Balancer Balancer
+	// Place takes the payload of the data packets that the responder accepts, and
+	// says what to do about one that it cannot take. nil: payloads are lengths
+	// only. It needs receivers that go back.
+	Place func(now fabric.Time, p *Placement) Placing
+	// InitialPSN gives the first PSN of a QP; nil: a hash of its arguments. Both
+	// ends must agree.
+	InitialPSN func(src, dst fabric.NodeID, qpn uint32) uint32
+}
+
+func (c Config) withDefaults() Config {
+	if c.PKey == 0 {
+		c.PKey = rocev2.DefaultPKey
+	}
+	if c.MTU == 0 {
+		c.MTU = DefaultMTU
+	}
+	if c.RTO == 0 {
+		c.RTO = DefaultRTO
+	}
+	if c.AckEvery == 0 {
+		c.AckEvery = 1
+	}
+	if c.CNPInterval == 0 {
+		c.CNPInterval = DefaultCNPInterval
+	}
+	if c.GainShift == 0 {
+		c.GainShift = DefaultGainShift
+	}
+	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
+		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
+	}
+	if c.AdditiveRate == 0 {
+		c.AdditiveRate = min(DefaultAdditiveRate, c.LineRate/slowest)
+		if c.Control == DCQCN {
+			c.AdditiveRate = dcqcnAdditiveRate
+		}
+	}
+	if c.MinRate == 0 {
+		c.MinRate = min(DefaultMinRate, c.LineRate/slowest)
+	}
+	if c.ReorderWindow == 0 {
+		c.ReorderWindow = DefaultReorderWindow
+	}
+	if c.InitialPSN == nil {
+		c.InitialPSN = hashedPSN
+	}
+	return c
+}
+
+// Validate reports the first thing wrong with c, with the field and the remedy.
+func (c Config) Validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	}
+	c = c.withDefaults()
+	switch {
+	case c.Fabric == nil:
+		return bad("no fabric")
+	case c.Host < 0 || int(c.Host) >= c.Fabric.Hosts():
+		return bad("host is node %d; use a host, 0 to %d", c.Host, c.Fabric.Hosts()-1)
+	case c.FlowLabel && !c.IPv6:
+		return bad("labels in the flow label need IPv6")
+	case c.MTU < 256 || c.MTU > 65000:
+		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
+	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0 || c.CNPInterval < 0:
+		return bad("RTO, AckEvery, AdditiveRate or CNPInterval is negative; use 0 for the default")
+	case c.MinRate < 0 || c.MinRate > c.LineRate:
+		return bad("least rate is %v; use one up to the line's, %v", c.MinRate, c.LineRate)
+	case c.LineRate > 8*fabric.Tbps:
+		return bad("line rate is %v; use at most 8Tb/s", c.LineRate)
+	case c.GainShift > 16:
+		return bad("gain is 1/2^%d; use a shift of 1 to 16", c.GainShift)
+	case c.Receiver > Ideal:
+		return bad("receiver %d is unknown", c.Receiver)
+	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
+		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
+	case c.Place != nil && c.Receiver != GoBackN:
+		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
+	case c.Control > DCQCN:
+		return bad("congestion control %d is unknown", c.Control)
+	}
+	return nil
+}
+
+// threshold returns how much later a packet must have been sent that is
+// acknowledged, for one before it to be taken for lost.
+func (e *Endpoint) threshold(q *qp) int32 {
+	switch {
+	case !q.balanced && !e.cfg.Reordered:
+		return 1
+	case e.cfg.Receiver == Ideal:
+		return unlimited
+	}
+	return int32(e.cfg.ReorderWindow) / 2
+}
+
+// hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.
+func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
+	h := uint64(src)<<40 ^ uint64(dst)<<24 ^ uint64(qpn)
+	h ^= h >> 31
+	h *= 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	return uint32(h>>32) & psnMask
+}

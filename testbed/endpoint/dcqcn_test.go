@@ -1,0 +1,120 @@
+package endpoint
+
+import (
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDCQCN follows one QP's rate through what the paper's figures of the
+// algorithm prescribe. Times in microseconds after the start, rates in Mb/s.
+func TestDCQCN(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
+	e := w.hosts[0].e
+	r, d := newRate(e), &dcqcn{}
+	at := func(us, want int64) {
+		t.Helper()
+		d.sent(e, &r, fabric.Time(us)*fabric.Microsecond, 0)
+		if got := int64(r.now / fabric.Mbps); got < want-1 || got > want+1 {
+			t.Fatalf("at %d us: %d Mb/s, want %d", us, got, want)
+		}
+		if r.gap != r.now.TimeFor(int64(e.full)) {
+			t.Fatalf("at %d us: gap %v", us, r.gap)
+		}
+	}
+	at(100, 400_000)
+	d.cnp(e, &r, 100*fabric.Microsecond) // alpha is 1
+	at(101, 200_000)
+	at(154, 200_000)
+	at(155, 300_000) // half of the way back, each 55 us
+	at(210, 350_000)
+	at(265, 375_000)
+	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
+	// half of that, and goes back to 375.
+	d.cnp(e, &r, 266*fabric.Microsecond)
+	at(266, 189_688)
+	at(321, 282_344)
+	// A second CNP before the rate is back lowers the target.
+	d.cnp(e, &r, 322*fabric.Microsecond)
+	cut := int64(r.now / fabric.Mbps)
+	at(377, (cut+282_344)/2)
+	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.
+	at(377+3*55, 282_344-(282_344-cut)/16)
+	before := d.target
+	at(377+4*55, 282_344+20-(282_344-cut)/32)
+	if d.target != before+40*fabric.Mbps {
+		t.Errorf("target %v after %v", d.target, before)
+	}
+	// The byte counter counts as well; with both above F the steps grow.
+	for range 6 {
+		d.sent(e, &r, 600*fabric.Microsecond, dcqcnByteCounter)
+	}
+	before = d.target
+	d.sent(e, &r, (377+6*55)*fabric.Microsecond, 0) // 7 by time, 6 by bytes
+	if got := d.target - before; got != 2*400*fabric.Mbps {
+		t.Errorf("two steps of hyper increase add %v", got)
+	}
+	d.sent(e, &r, 200*fabric.Millisecond, 0)
+	if r.now != e.cfg.LineRate || d.slowed {
+		t.Errorf("%v in the end", r.now)
+	}
+	if e.Stats().RateCuts != 3 {
+		t.Errorf("%d cuts", e.Stats().RateCuts)
+	}
+}
+
+// Marks on the way make the receiver send CNPs, each QP's 50 us apart, and the
+// sender slow down. ACKs carry BECN all the same.
+func TestCNP(t *testing.T) {
+	for _, ipv6 := range []bool{false, true} {
+		w := newWorld(t, 2, func(c *Config) { c.Control, c.IPv6 = DCQCN, ipv6 })
+		w.fate = func(fabric.Time, []byte, bool) fate { return fate{copies: []fabric.Time{0}, mark: true} }
+		var at []fabric.Time
+		w.tap = func(now fabric.Time, src int, hdr []byte, f Frame) {
+			frame, err := rocev2.Parse(append(append([]byte(nil), hdr...), make([]byte, f.Tail)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if frame.BTH().Opcode() != rocev2.CNP {
+				return
+			}
+			at = append(at, now)
+			if b := frame.BTH(); src != 1 || !b.BECN() || b.DestQP() != reservedQPs || frame.PayloadLen() != 0 || !f.Control {
+				t.Errorf("CNP of host %d: BECN %v, QP %d, %d bytes of payload", src, b.BECN(), b.DestQP(), frame.PayloadLen())
+			}
+		}
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 600 * 9000, Label: 2})
+		w.run(never)
+		s, r := w.hosts[0].e.Stats(), w.hosts[1].e.Stats()
+		if s.CNPsTaken != r.CNPsSent || s.RateCuts != r.CNPsSent || int(r.CNPsSent) != len(at) || s.Marked != 600 {
+			t.Fatalf("%+v\n%+v", s, r)
+		}
+		if len(at) < 5 {
+			t.Fatalf("%d CNPs", len(at))
+		}
+		for i := range len(at) - 1 {
+			if d := at[i+1] - at[i]; d < DefaultCNPInterval {
+				t.Errorf("CNPs %v apart", d)
+			}
+		}
+		// At another control CNPs are counted only.
+		w = newWorld(t, 2, nil)
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 9000, Label: 2})
+		w.hosts[1].e.queue.push(control{dst: 0, cnp: true, becn: true})
+		w.run(never)
+		if s := w.hosts[0].e.Stats(); s.CNPsTaken != 1 || s.RateCuts != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String()}, ControlNames()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{GoBackN.String(), SelectiveRepeat.String(), Ideal.String()}, ReceiverNames()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,159 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// QP is the caller's name of a queue pair at its sender.
+type QP uint32
+
+// Handler takes an endpoint's events. See the package comment for what it may
+// do.
+type Handler interface {
+	// Acked reports payload bytes newly acknowledged.
+	Acked(now fabric.Time, qp QP, bytes int64)
+	// Done reports that all of a QP's message is acknowledged. The QP is gone.
+	Done(now fabric.Time, qp QP)
+	// Timeout reports that the retransmission timer expired; the QP has gone
+	// back to its first unacknowledged packet.
+	Timeout(now fabric.Time, qp QP)
+	// Delivered reports, once, that a message from src has arrived whole.
+	Delivered(now fabric.Time, src fabric.NodeID, message uint64, bytes int64)
+	// Quench hands over a source quench's payload, valid during the call, and
+	// who sent it, by its own account.
+	Quench(now fabric.Time, payload []byte, src netip.Addr)
+}
+
+// Frame describes a packet that Next wrote.
+type Frame struct {
+	Len     int  // header bytes written
+	Tail    int  // bytes that follow on the wire: payload, padding, ICRC
+	Control bool // ACK or NAK
+
+	// Of data packets: the QP, and the packet's number within it, so that whoever
+	// has the message's bytes finds this packet's, from byte Packet*MTU on.
+	QP     QP
+	Packet int32
+}
+
+// Stats counts what an endpoint has done since it was made.
+type Stats struct {
+	DataSent, ControlSent uint64 // packets
+	BytesAcked            uint64 // payload
+	Retransmissions       uint64 // data packets sent again
+	Nudges                uint64 // zero-length writes sent, repetitions apart
+	Timeouts              uint64
+	NaksSent, NaksTaken   uint64
+	Marked                uint64 // acknowledgements that carried BECN
+	RateCuts              uint64
+	DataReceived          uint64
+	BytesDelivered        uint64 // payload of packets taken
+	Delivered             uint64 // messages
+	Duplicates            uint64 // data packets below the expected PSN
+	OutOfOrder            uint64 // data packets above it
+	BeyondWindow          uint64 // data packets beyond the reorder window
+	StaleData             uint64 // data packets of a QP that was closed
+	StaleAcks             uint64 // ACKs that say nothing new, or of a QP that was closed
+	CongestionMarks       uint64 // data packets that came with CE
+	CNPsSent, CNPsTaken   uint64 // congestion notification packets; without effect where the control is another
+	Quenches              uint64
+	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
+	Refused               uint64 // data packets that Config.Place had no place for
+	NotReady              uint64 // receiver-not-ready NAKs taken
+	Malformed             uint64 // packets that contradict themselves or the protocol
+	QPsOpened, QPsDone    uint64
+	QPsPeak               int // open at once
+	ActiveQPs             int // open now
+	ResponderQPs          int // remembered now
+}
+
+// Endpoint is the RoCEv2 interface of one host. See the package comment.
+type Endpoint struct {
+	cfg     Config
+	handler Handler
+	stack   stack
+	full    int         // bytes of a full data packet without RETH, headers and tail
+	fullGap fabric.Time // their transmission time at line rate
+	span    int32       // packets a responder can be sent from the first it misses
+	ask     int         // every so many packets ask for an ACK
+	stats   Stats
+	paused  bool // no data may be sent
+	requester
+	responder
+}
+
+// New returns the endpoint c asks for, with no QP, or what [Config.Validate]
+// reports.
+func New(c Config, h Handler) (*Endpoint, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	e := &Endpoint{cfg: c.withDefaults(), handler: h}
+	e.stack = newStack(&e.cfg)
+	e.span = unlimited
+	if e.cfg.Receiver == SelectiveRepeat {
+		e.span = int32(e.cfg.ReorderWindow)
+	}
+	// A sender that has filled the span waits for an ACK: half of it may be on the way.
+	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
+	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize
+	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
+	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {
+		return nil, fmt.Errorf("nic: header template: %w", err)
+	}
+	if err := e.ack.init(&e.stack, &e.cfg); err != nil {
+		return nil, fmt.Errorf("nic: header template: %w", err)
+	}
+	return e, nil
+}
+
+// Stats returns the counts so far.
+func (e *Endpoint) Stats() Stats {
+	s := e.stats
+	s.ActiveQPs = e.open
+	s.ResponderQPs = int(e.contexts.len)
+	return s
+}
+
+// Next writes the headers of the packet to send now into dst, which holds at
+// least [MaxHeader] bytes, and describes it. ok is false when there is nothing
+// to send now; ask again at [Endpoint.NextWake]. Expired timers are handled
+// first, so Next can call the handler.
+func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) {
+	e.expire(now)
+	if e.queue.len > 0 {
+		e.stats.ControlSent++
+		return e.buildAck(dst), true
+	}
+	if e.paused {
+		return Frame{}, false
+	}
+	return e.nextData(now, dst)
+}
+
+// NextWake returns when Next can next have something to do that no other call
+// brings about. It is in the past when Next has something to do now. ok is
+// false when only other calls can bring something about.
+func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
+	if e.queue.len > 0 || e.head != nil && !e.paused {
+		return 0, true
+	}
+	at, ok = e.nextTimeout()
+	if e.paused {
+		return at, ok
+	}
+	if len(e.paced) > 0 && (!ok || e.paced[0].at < at) {
+		return e.paced[0].at, true
+	}
+	return at, ok
+}
+
+// Pause stops the sending of data, as a pause frame of the switch does, or lets it
+// go on. ACKs and timers are not stopped.
+func (e *Endpoint) Pause(paused bool) { e.paused = paused }
+
+func padding(payload int) int { return -payload & 3 }

@@ -1,0 +1,184 @@
+package hostprocess
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Acked implements [soft.Handler].
+func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
+	if o := r.qps[qp]; o != nil && r.set.Send {
+		bytes = min(bytes, int64(len(o.data))) // the balancer knows nothing of headers
+	}
+	r.scheme.Acked(now, hostagent.QP(qp), bytes)
+}
+
+// Done implements [soft.Handler].
+func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
+	if a := r.answers[qp]; a != nil {
+		delete(r.answers, qp)
+		a.lost--
+		return
+	}
+	r.scheme.Done(now, hostagent.QP(qp))
+	if ev, ok := r.flipped[qp]; ok { // what was on its way had arrived
+		delete(r.flipped, qp)
+		r.tell(ev)
+	}
+	if r.probes[qp] {
+		delete(r.probes, qp)
+		return
+	}
+	o := r.qps[qp]
+	if o == nil {
+		return // of what was forgotten
+	}
+	delete(r.qps, qp)
+	if o.open--; o.open > 0 {
+		return
+	}
+	delete(r.sending, o.id)
+	r.sent++
+	r.tell(hostproto.Event{Kind: hostproto.Sent, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
+	if o.job && r.job != nil {
+		if err := r.job.Sent(collective.ID(o.id)); err != nil {
+			r.fault(now, err)
+		}
+		r.checkDone(now)
+	}
+}
+
+// Timeout implements [soft.Handler].
+func (r *Rank) Timeout(now fabric.Time, qp endpoint.QP) {
+	if r.answers[qp] != nil {
+		return // its own time is what counts
+	}
+	r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
+	r.scheme.Timeout(now, hostagent.QP(qp))
+	r.act(now)
+}
+
+// Failed implements [soft.Handler].
+func (r *Rank) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
+	r.scheme.Done(now, hostagent.QP(qp))
+	o := r.qps[qp]
+	delete(r.qps, qp)
+	if o != nil {
+		r.fault(now, fmt.Errorf("%s refused message %#x: syndrome %#x", r.cfg.Fabric.Name(o.dst), o.id, uint8(s)))
+	}
+}
+
+// Written implements [soft.Handler].
+func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64) {
+	g := r.regions[key]
+	if g == nil {
+		return // of what was forgotten
+	}
+	s := g.at(int64(address), n)
+	if s == nil {
+		r.fault(now, fmt.Errorf("a WRITE of %d bytes at %d of key %#x from %s fits no message", n, address, key, r.cfg.Fabric.Name(src)))
+		return
+	}
+	if n > s.left {
+		r.fault(now, fmt.Errorf("%d bytes too many of message %#x", n-s.left, s.id))
+		return
+	}
+	if s.left -= n; s.left == 0 {
+		r.arrived(now, src, s.id, g.buf[s.start:s.start+s.bytes])
+		if g.once {
+			r.engine.Deregister(key)
+			delete(r.regions, key)
+		}
+	}
+}
+
+// Received implements [soft.Handler].
+func (r *Rank) Received(now fabric.Time, src fabric.NodeID, data []byte) {
+	id, msg, err := r.assemble(src, data)
+	if err != nil {
+		r.fault(now, fmt.Errorf("%s: %w", r.cfg.Fabric.Name(src), err))
+		return
+	}
+	if msg != nil {
+		r.arrived(now, src, id, msg)
+	}
+}
+
+// arrived takes a message that is whole.
+func (r *Rank) arrived(now fabric.Time, src fabric.NodeID, id uint64, msg []byte) {
+	r.received++
+	r.tell(hostproto.Event{
+		Kind: hostproto.Received, At: r.stamp(now), ID: id, Peer: int(src), Bytes: int64(len(msg)), CRC: checksum(msg),
+	})
+	if r.job == nil || collective.ID(id).Dst() != int(r.cfg.Host) || !r.ofJob(collective.ID(id)) {
+		return
+	}
+	if err := r.job.Received(collective.ID(id), func(s collective.Send) { r.postJob(now, s) }); err != nil {
+		r.fault(now, err)
+	}
+	r.checkDone(now)
+}
+
+// ofJob reports whether an ID is the job's; others were posted beside it.
+func (r *Rank) ofJob(id collective.ID) bool { return id.Job() == r.job.Spec().Job }
+
+func (r *Rank) checkDone(now fabric.Time) {
+	if r.job.Done(int(r.cfg.Host)) {
+		r.tell(hostproto.Event{Kind: hostproto.Done, At: r.stamp(now)})
+	}
+}
+
+// Quench implements [soft.Handler].
+func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
+	ev := hostproto.Event{Kind: hostproto.Quench, At: r.stamp(now), Reason: "ignored"}
+	if id, ok := r.cfg.Fabric.LinkAt(q.Switch, q.Port); ok {
+		ev.Link = r.cfg.Fabric.LinkName(id)
+	}
+	if !r.set.NoQuench {
+		verdict := r.scheme.Quench(now, q)
+		ev.Reason = verdict.String()
+		if verdict == hostagent.Believed || verdict == hostagent.Known {
+			r.tell(ev)
+		}
+		r.act(now)
+		return
+	}
+	r.tell(ev)
+}
+
+// Update takes a controller's word.
+func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
+	if u.GetHeartbeat() {
+		return
+	}
+	r.last = daemon.Merge(r.last, u)
+	if r.set.NoUpdates {
+		if r.set.NoReports {
+			return
+		}
+		// What agents found out together is not the controller's word on links.
+		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
+	}
+	r.tell(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now)})
+	r.scheme.Update(now, u)
+	r.act(now)
+}
+
+// Label implements [endpoint.Balancer].
+func (r *Rank) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
+	return r.perPacket.Label(now, hostagent.QP(qp))
+}
+
+// Echo implements [endpoint.Balancer].
+func (r *Rank) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
+	r.perPacket.Echo(now, hostagent.QP(qp), e)
+	r.act(now)
+}

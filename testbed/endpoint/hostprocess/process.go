@@ -1,0 +1,160 @@
+package hostprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// ProcessConfig sets up a host as a process has it.
+type ProcessConfig struct {
+	Fabric *fabric.Fabric
+	Host   fabric.NodeID
+	Port   port.Port    // the process's from now on
+	Rate   fabric.Rate  // of the host's link; 0: the fabric's
+	Listen net.Listener // for coordinators; nil: none
+	// Settings are those to begin with.
+	Settings hostproto.Settings
+
+	Controllers []string
+	Dial        func(addr string) (*grpc.ClientConn, error)
+	Known       *statepb.Update // see daemon.WatchConfig
+	// OnUpdate hears of what is known of links, as a snapshot, when it has changed;
+	// nil: nobody.
+	OnUpdate func(*statepb.Update)
+
+	Log *slog.Logger
+}
+
+// Process is a host at work: rank, shell, coordinator's server and controllers'
+// watcher. Its methods are safe for concurrent use.
+type Process struct {
+	cfg     ProcessConfig
+	rank    *Rank
+	shell   *soft.Shell
+	server  *Server
+	watcher *daemon.Watcher
+	known   chan *statepb.Update // the latest snapshot for OnUpdate, which may take its time
+}
+
+// NewProcess makes a host. On an error the port and the listener stay the
+// caller's.
+func NewProcess(cfg ProcessConfig) (*Process, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Rate == 0 {
+		cfg.Rate = cfg.Fabric.Link(cfg.Fabric.Node(cfg.Host).Link(1)).Rate
+	}
+	if cfg.Settings.RateBits == 0 {
+		cfg.Settings.RateBits = int64(cfg.Rate)
+	}
+	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
+	origin, monotonic := time.Now(), monotonicNow()
+	var err error
+	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, Log: cfg.Log, Report: func(failed []hostagent.Failed, at int64) {
+		if p.watcher != nil {
+			p.watcher.Report(daemon.Suspicions(failed, at))
+		}
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.rank.Configure(0, cfg.Settings); err != nil {
+		return nil, err
+	}
+	if p.shell, err = soft.NewShell(soft.ShellConfig{Port: cfg.Port, Rate: cfg.Rate, Origin: origin}, p.rank); err != nil {
+		return nil, err
+	}
+	p.server.Attach(p.rank, p.shell)
+	p.server.PortLost = func() uint64 { return cfg.Port.Counters().InLost }
+	p.watcher, err = daemon.NewWatcher(daemon.WatchConfig{
+		Host: cfg.Host, Controllers: cfg.Controllers, Dial: cfg.Dial, Known: cfg.Known, Log: cfg.Log,
+		Probe: func(ps []*statepb.ProbeRequest, done func([]*statepb.ProbeResult)) {
+			p.shell.Do(func(now fabric.Time) {
+				for _, x := range ps {
+					p.rank.Probe(now, x, func(r *statepb.ProbeResult) { done([]*statepb.ProbeResult{r}) })
+				}
+			})
+		},
+		Apply: func(u *statepb.Update) {
+			p.shell.Do(func(now fabric.Time) {
+				p.rank.Update(now, u)
+				if cfg.OnUpdate == nil || u.GetHeartbeat() {
+					return
+				}
+				select { // in place of one that was not taken
+				case <-p.known:
+				default:
+				}
+				p.known <- p.rank.last
+			})
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.shell.Close())
+	}
+	p.server.Controller = func() string {
+		for _, c := range p.watcher.Controllers() {
+			if c.Followed {
+				return c.Addr
+			}
+		}
+		return ""
+	}
+	if cfg.Known != nil {
+		p.rank.Update(0, cfg.Known)
+	}
+	return p, nil
+}
+
+// Run works until ctx ends and returns ctx's error, or what failed.
+func (p *Process) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.shell.Run(ctx) })
+	if p.cfg.Listen != nil {
+		g.Go(func() error { return p.server.Run(ctx, p.cfg.Listen) })
+	}
+	g.Go(func() error { return p.watcher.Run(ctx) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case u := <-p.known:
+				p.cfg.OnUpdate(u)
+			}
+		}
+	})
+	return errors.Join(g.Wait(), p.shell.Close())
+}
+
+// Controllers returns what is known of the controllers.
+func (p *Process) Controllers() []daemon.Controller { return p.watcher.Controllers() }
+
+// Stats returns what the host has counted. The error is ctx's, or says that the
+// host has ended.
+func (p *Process) Stats(ctx context.Context) (*hostproto.Stats, error) {
+	var s *hostproto.Stats
+	if err := p.shell.Call(ctx, func(fabric.Time) { s = p.rank.Stats() }); err != nil {
+		return nil, fmt.Errorf("rank: %w", err)
+	}
+	s.CPU, s.RSS = usage()
+	s.Controller = p.server.Controller()
+	s.PortLost = p.cfg.Port.Counters().InLost
+	return s, nil
+}

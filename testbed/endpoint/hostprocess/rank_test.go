@@ -1,0 +1,175 @@
+package hostprocess
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// TestJob plays a collective on ranks whose frames are handed over in virtual
+// time, losing every thirtieth: all messages arrive once, with the checksums they
+// were posted with.
+func TestJob(t *testing.T) {
+	for _, send := range []bool{false, true} {
+		f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks := make([]*Rank, f.Hosts())
+		posted, received, done := map[uint64]uint32{}, map[uint64]uint32{}, 0
+		for i := range ranks {
+			r, err := New(Config{Fabric: f, Host: fabric.NodeID(i), Origin: 1000, Tell: func(e hostproto.Event) {
+				switch e.Kind {
+				case hostproto.Posted:
+					posted[e.ID] = e.CRC
+				case hostproto.Received:
+					if _, twice := received[e.ID]; twice {
+						t.Errorf("message %v arrived twice", collective.ID(e.ID))
+					}
+					received[e.ID] = e.CRC
+				case hostproto.Done:
+					done++
+				case hostproto.Fault:
+					t.Errorf("host %d: %s", i, e.Text)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Configure(0, hostproto.Settings{Seed: 1, Nonce: 7, Send: send, RTO: 1e6}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Start(0); err == nil {
+				t.Error("a job was started that nobody prepared")
+			}
+			spec := collective.Spec{Kind: collective.AllReduce, Algorithm: collective.RecursiveDoubling, Ranks: f.Hosts(), Bytes: 20_000}
+			if err := r.Prepare(hostproto.Job{Spec: spec, Key: 9}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Start(2000); err != nil {
+				t.Fatal(err)
+			}
+			ranks[i] = r
+		}
+		buf := make([]byte, ranks[0].MaxFrame())
+		now, frames := fabric.Time(0), 0
+		for done < len(ranks) && now < 10*fabric.Second {
+			for _, r := range ranks {
+				if at, ok := r.Wake(); ok && at <= now {
+					r.Tick(now)
+				}
+				n, ok := r.Next(now, buf)
+				if frames++; !ok || frames%30 == 0 {
+					continue
+				}
+				for _, to := range ranks { // as in promiscuous mode
+					if to != r {
+						to.Receive(now, bytes.Clone(buf[:n]))
+					}
+				}
+			}
+			now += 10 * fabric.Microsecond
+		}
+		if done != len(ranks) || len(posted) == 0 || len(posted) != len(received) {
+			t.Fatalf("send %v: %d of %d ranks done, %d messages posted, %d received", send, done, len(ranks), len(posted), len(received))
+		}
+		for id, crc := range posted {
+			if received[id] != crc {
+				t.Errorf("message %v: posted with %#x, received with %#x", collective.ID(id), crc, received[id])
+			}
+		}
+	}
+}
+
+// TestProbes has a controller ask for probes: those that are answered are not
+// lost, those down a dead path are, and what cannot be sent is not.
+func TestProbes(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ranks [2]*Rank
+	for i := range ranks {
+		if ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Tell: func(e hostproto.Event) { t.Errorf("host %d: %+v", i, e) }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[uint64]*statepb.ProbeResult{}
+	ask := func(p *statepb.ProbeRequest) {
+		ranks[0].Probe(0, p, func(r *statepb.ProbeResult) { got[p.GetId()] = r })
+	}
+	for i, p := range []*statepb.ProbeRequest{
+		{Dst: 1, Label: 0, Packets: 3, TimeoutNs: 1e6}, {Dst: 1, Label: 1, Packets: 4, TimeoutNs: 2e6},
+		{Dst: 0, Packets: 1, TimeoutNs: 1e6}, {Dst: 7, Packets: 1, TimeoutNs: 1e6}, {Dst: 1, Packets: 1e6, TimeoutNs: 1e6},
+		{Dst: 1, Packets: 1, Label: 99, TimeoutNs: 1e6}, {Dst: 1, Packets: 1, TimeoutNs: -1}, {Dst: 1, Packets: 1, TimeoutNs: 1 << 62},
+	} {
+		p.Id = uint64(i)
+		ask(p)
+	}
+	buf := make([]byte, ranks[0].MaxFrame())
+	for now := fabric.Time(0); now < 12*fabric.Second; now += 10 * fabric.Microsecond {
+		if now > 20*fabric.Millisecond {
+			now += 100 * fabric.Millisecond
+		}
+		for i, r := range ranks {
+			if at, ok := r.Wake(); ok && at <= now {
+				r.Tick(now)
+			}
+			n, ok := r.Next(now, buf)
+			if !ok {
+				continue
+			}
+			if frame, err := rocev2.Parse(buf[:n]); err == nil && frame.SourcePort() == rocev2.SourcePort(1) {
+				continue // the path is dead
+			}
+			ranks[1-i].Receive(now, bytes.Clone(buf[:n]))
+		}
+	}
+	for id, want := range []*statepb.ProbeResult{{Sent: 3}, {Sent: 4, Lost: 4}, {}, {}, {}, {}, {}, {Sent: 1}} {
+		want.Id = uint64(id)
+		if diff := cmp.Diff(want, got[uint64(id)], protocmp.Transform()); diff != "" {
+			t.Errorf("probe %d (-want +got):\n%s", id, diff)
+		}
+	}
+	if n := len(ranks[0].answers) + len(ranks[0].asked); n != 0 {
+		t.Errorf("%d left over", n)
+	}
+}
+
+// FuzzSend holds what takes pieces of messages to not panic, and to never hand
+// over a message of another length than its pieces say.
+func FuzzSend(f *testing.F) {
+	for _, x := range [][3]int64{{1, 5, 0}, {1, 10, 5}, {2, 1 << 40, -1}} {
+		b := make([]byte, sendHeader+5)
+		putSendHeader(b, uint64(x[0]), x[1], x[2])
+		f.Add(b, b)
+	}
+	net, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		r, err := New(Config{Fabric: net})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{a, b} {
+			if len(data) >= 16 && binary.BigEndian.Uint64(data[8:]) > 1<<20 && binary.BigEndian.Uint64(data[8:]) <= maxAssembly {
+				continue // allowed, and long
+			}
+			_, msg, err := r.assemble(1, data)
+			if msg != nil && (err != nil || uint64(len(msg)) != binary.BigEndian.Uint64(data[8:])) {
+				t.Fatalf("%d bytes handed over, %v", len(msg), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package hostprocess
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+)
+
+// maxRequest bounds a line from a coordinator, in bytes.
+const maxRequest = 16 << 20
+
+// maxWaiting bounds what waits for a coordinator that does not read, in events.
+const maxWaiting = 1 << 20
+
+// Server lets a coordinator drive a rank. Tell is for the rank, in the shell's
+// goroutine; Run is called once.
+type Server struct {
+	rank  *Rank
+	shell *soft.Shell
+	log   *slog.Logger
+	// Controller says which controller the rank listens to; nil: none.
+	Controller func() string
+	// PortLost returns the frames that the port lost; nil: none.
+	PortLost func() uint64
+
+	mu   sync.Mutex
+	peer *peer // the coordinator, nil: none
+}
+
+// peer is a connected coordinator.
+type peer struct {
+	conn    net.Conn
+	mu      sync.Mutex
+	waiting []hostproto.Reply
+	more    chan struct{}
+}
+
+// NewServer returns a server for a rank that a shell drives. Both may be set
+// later, before Run, with Attach.
+func NewServer(log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{log: log}
+}
+
+// Attach says what the server serves.
+func (s *Server) Attach(r *Rank, shell *soft.Shell) { s.rank, s.shell = r, shell }
+
+// Tell hands an event to the coordinator, if there is one. It does not block.
+func (s *Server) Tell(e hostproto.Event) {
+	s.mu.Lock()
+	p := s.peer
+	s.mu.Unlock()
+	if p != nil {
+		p.put(hostproto.Reply{Event: &e})
+	}
+}
+
+func (p *peer) put(r hostproto.Reply) {
+	p.mu.Lock()
+	if len(p.waiting) < maxWaiting {
+		p.waiting = append(p.waiting, r)
+	}
+	p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// Run serves coordinators, one at a time, until ctx ends. It closes the listener.
+func (s *Server) Run(ctx context.Context, lis net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		conn, err := lis.Accept()
+		if err != nil {
+			s.replace(nil)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("rank: control socket: %w", err)
+		}
+		p := &peer{conn: conn, more: make(chan struct{}, 1)}
+		s.replace(p)
+		wg.Go(func() {
+			if err := s.serve(ctx, p); err != nil && ctx.Err() == nil {
+				s.log.Warn("coordinator left", "err", err)
+			}
+		})
+	}
+}
+
+// replace makes p the coordinator and ends the one before.
+func (s *Server) replace(p *peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peer != nil {
+		s.peer.conn.Close() //nolint:errcheck // its reader sees it
+	}
+	s.peer = p
+}
+
+func (s *Server) serve(ctx context.Context, p *peer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { p.conn.Close() }) //nolint:errcheck // the reader sees it
+	defer stop()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer cancel()
+	writer.Go(func() {
+		defer cancel()
+		if err := p.write(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("coordinator does not read", "err", err)
+		}
+	})
+	lines := bufio.NewScanner(p.conn)
+	lines.Buffer(nil, maxRequest)
+	for lines.Scan() {
+		var q hostproto.Request
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&q); err != nil {
+			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("rank: bad request: %v", err)})
+			continue
+		}
+		r := hostproto.Reply{Seq: q.Seq}
+		err := s.shell.Call(ctx, func(now fabric.Time) {
+			if err := s.do(now, &q, &r); err != nil {
+				r.Error = err.Error()
+			}
+			p.put(r) // in order with the events
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// do carries a request out, in the shell's goroutine.
+func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) error {
+	switch {
+	case q.Configure != nil:
+		return s.rank.Configure(now, *q.Configure)
+	case q.Job != nil && q.Job.Key != 0:
+		return s.rank.Prepare(*q.Job)
+	case q.Job != nil:
+		return s.rank.Start(q.Job.At)
+	case len(q.Expect) > 0:
+		return s.rank.Expect(q.Expect)
+	case len(q.Post) > 0:
+		return s.rank.Post(now, q.Post)
+	case q.Forget:
+		return s.rank.Configure(now, s.rank.set)
+	case q.Updates != nil:
+		u := &statepb.Update{Instance: q.Updates.Instance, Epoch: q.Updates.Epoch, Snapshot: q.Updates.Snapshot}
+		for _, l := range q.Updates.Links {
+			u.Links = append(u.Links, &statepb.LinkState{Link: l.Link, Up: l.Up, Epoch: l.Epoch})
+		}
+		s.rank.Update(now, u)
+	case q.Stats:
+		r.Stats = s.rank.Stats()
+		r.Stats.CPU, r.Stats.RSS = usage()
+		if s.Controller != nil {
+			r.Stats.Controller = s.Controller()
+		}
+		if s.PortLost != nil {
+			r.Stats.PortLost = s.PortLost()
+		}
+	default:
+		return errors.New("rank: an empty request")
+	}
+	return nil
+}
+
+// write writes what waits until ctx ends.
+func (p *peer) write(ctx context.Context) error {
+	w := bufio.NewWriterSize(p.conn, 64<<10)
+	enc := json.NewEncoder(w)
+	var batch []hostproto.Reply
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.more:
+		}
+		p.mu.Lock()
+		batch, p.waiting = p.waiting, batch[:0]
+		p.mu.Unlock()
+		for i := range batch {
+			if err := enc.Encode(&batch[i]); err != nil {
+				return err
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package hostprocess
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// usage returns the CPU time that the process has used, in ns, and the memory
+// that it has in bytes; 0 what is not known.
+func usage() (cpu, rss int64) {
+	var ru unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err == nil {
+		cpu = ru.Utime.Nano() + ru.Stime.Nano()
+	}
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if fields := strings.Fields(string(text)); len(fields) > 1 {
+			pages, _ := strconv.ParseInt(fields[1], 10, 64)
+			rss = pages * int64(os.Getpagesize())
+		}
+	}
+	return cpu, rss
+}
+
+// monotonicNow returns the time of CLOCK_MONOTONIC in ns.
+func monotonicNow() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,155 @@
+package hostproto
+
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Request is what a coordinator asks of a host.
+type Request struct {
+	Seq       uint64     `json:"seq"`
+	Configure *Settings  `json:"configure,omitempty"`
+	Job       *Job       `json:"job,omitempty"`
+	Expect    []Inbound  `json:"expect,omitempty"`
+	Post      []Outbound `json:"post,omitempty"`
+	Stats     bool       `json:"stats,omitempty"`
+	Forget    bool       `json:"forget,omitempty"` // jobs, messages and what they still do
+	Updates   *Updates   `json:"updates,omitempty"`
+}
+
+// Settings say how a host's endpoint and agent behave. They start both anew.
+type Settings struct {
+	Seed uint64 `json:"seed"`
+	// Nonce goes into partition keys and first sequence numbers; the same at all
+	// hosts, and another each time, so that late packets of before are told apart.
+	Nonce  uint64            `json:"nonce"`
+	Scheme string            `json:"scheme"` // empty: ethereal
+	Params map[string]string `json:"params,omitempty"`
+
+	Payload       int    `json:"payload"`    // bytes of a full packet; 0: 1024
+	RTO           int64  `json:"rto_ns"`     // 0: 50 ms
+	AckEvery      int    `json:"ack_every"`  // 0: 1
+	Control       string `json:"control"`    // congestion control; empty: none
+	MarkInterval  int64  `json:"cnp_ns"`     // dcqcn: least time between CNPs; 0: 50 us
+	IPv6          bool   `json:"ipv6"`       //
+	FlowLabel     bool   `json:"flow_label"` // labels in the IPv6 flow label
+	NoNudge       bool   `json:"no_nudge"`   //
+	NoResend      bool   `json:"no_resend"`  // a flipped queue pair waits until it is asked for what is missing
+	Send          bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
+	RateBits      int64  `json:"rate"`       // of the link, bit/s; 0: the fabric's
+	BatchWindow   int64  `json:"window_ns"`  // of the agent
+	StartJitter   int64  `json:"jitter_ns"`  // -1: none
+	FailedMemory  int64  `json:"memory_ns"`  // how long a path stays dead without news; 0: 100 ms
+	TimeoutGrace  int64  `json:"grace_ns"`   //
+	NoQuench      bool   `json:"no_quench"`  // quenches are counted, not believed
+	NoUpdates     bool   `json:"no_updates"` // controllers are listened to, not believed
+	NoReports     bool   `json:"no_reports"` // controllers are not told of time-outs, nor what they suspect believed
+	KeepReceived  bool   `json:"keep"`       // regions of a job stay registered until Forget
+	QuenchBurst   int    `json:"quench_burst"`
+	QuenchSpacing int64  `json:"quench_spacing_ns"`
+}
+
+// Job is a host's part in a collective: it posts its rank's messages, each step
+// when the one before has arrived. All hosts get the same job.
+type Job struct {
+	Spec collective.Spec `json:"spec"`
+	// Key is of the memory that others write to; the same at all hosts, and not 0.
+	// A job without a key only says when the one before begins.
+	Key uint32 `json:"key"`
+	At  int64  `json:"at_ns"` // when to begin; of a job without a key
+}
+
+// Inbound is a message that is to come by WRITE: memory of its own.
+type Inbound struct {
+	ID    uint64 `json:"id"`
+	Key   uint32 `json:"key"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Outbound is a message to be sent. Those of one request are one batch. Its bytes
+// are made from Seed and ID.
+type Outbound struct {
+	ID    uint64 `json:"id"`
+	Dst   int    `json:"dst"`
+	Bytes int64  `json:"bytes"`
+	Key   uint32 `json:"key"` // of the receiver's memory; unused by SEND
+}
+
+// Updates tells the host's agent link states as a controller would; see
+// statepb.Update.
+type Updates struct {
+	Instance string `json:"instance"`
+	Epoch    uint64 `json:"epoch"`
+	Snapshot bool   `json:"snapshot"`
+	Links    []Link `json:"links"`
+}
+
+// Link is a statepb.LinkState.
+type Link struct {
+	Link  uint32 `json:"link"`
+	Up    bool   `json:"up"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// Reply is what a host says.
+type Reply struct {
+	Seq   uint64 `json:"seq,omitempty"`
+	Error string `json:"error,omitempty"`
+	Stats *Stats `json:"stats,omitempty"`
+	Event *Event `json:"event,omitempty"`
+}
+
+// Kind says what an [Event] is.
+type Kind string
+
+// Kinds of event.
+const (
+	Posted   Kind = "posted"   // a message was handed to the endpoint: ID, Peer, Bytes, CRC
+	Sent     Kind = "sent"     // all of it is acknowledged
+	Received Kind = "received" // a message has arrived whole: ID, Peer, Bytes, CRC
+	Done     Kind = "done"     // the rank's part of the job is
+	Flip     Kind = "flip"     // a queue pair has changed its path: QP, From, To, Reason, and First
+	Quench   Kind = "quench"   // a source quench came: Reason is what became of it, Link which link it is about
+	Timeout  Kind = "timeout"  // a retransmission timer expired: QP
+	Push     Kind = "push"     // a controller told of links
+	Fault    Kind = "fault"    // something broke its contract: Text
+)
+
+// Event is what happened at a host.
+type Event struct {
+	Kind  Kind   `json:"kind"`
+	At    int64  `json:"at_ns"`
+	ID    uint64 `json:"id,omitempty"`
+	Peer  int    `json:"peer,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	CRC   uint32 `json:"crc,omitempty"` // CRC-32C of the message's bytes
+
+	QP     uint32 `json:"qp,omitempty"`
+	From   uint16 `json:"from,omitempty"` // path label
+	To     uint16 `json:"to,omitempty"`   // path label
+	Reason string `json:"reason,omitempty"`
+	// First is when the first data packet left on the new path; a flip is told when
+	// it has, or when the queue pair is done without: 0.
+	First int64  `json:"first_ns,omitempty"`
+	Link  string `json:"link,omitempty"`
+	Text  string `json:"text,omitempty"`
+}
+
+// Stats is what a host has counted since its endpoint was started.
+type Stats struct {
+	soft.Stats
+	LabelBytes []uint64 `json:"label_bytes"` // of data frames sent, by label
+	OtherBytes uint64   `json:"other_bytes"` // of those whose label names no path
+	Flips      uint64   `json:"flips"`
+	Returns    uint64   `json:"returns"`
+	Verdicts   []uint64 `json:"verdicts"` // on quenches, by hostagent.Verdict
+	Posted     uint64   `json:"posted"`
+	Sent       uint64   `json:"sent"`
+	Received   uint64   `json:"received"`
+	Open       int      `json:"open"` // messages not sent
+	QPs        int      `json:"qps"`  // most that were open at once
+	Controller string   `json:"controller"`
+	CPU        int64    `json:"cpu_ns"` // the process has used
+	RSS        int64    `json:"rss"`    // bytes of memory, now
+	PortLost   uint64   `json:"port_lost"`
+}

@@ -1,0 +1,92 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// Placement says where the payload of one data packet belongs. It is valid
+// during the call.
+type Placement struct {
+	Src     fabric.NodeID
+	QPN     uint32 // with Src it names the queue pair
+	Send    bool   // to a buffer of the receiver's choice; Address and RKey are 0
+	Address uint64 // as the message's RETH has it
+	RKey    uint32
+	Length  int64 // of the message; of a SEND: what has come so far, with this packet
+	Offset  int64 // of the payload in the message
+	Payload int   // bytes; the packet's last but for pad and ICRC
+	Last    bool  // the message is complete with this packet
+}
+
+// Placing is an answer to a [Placement].
+type Placing uint8
+
+// Answers. All but Placed leave the queue pair as it was, and tell the sender.
+const (
+	Placed   Placing = iota
+	NotReady         // no buffer now: the sender shall try again a while later
+	Refused          // the address, key or length is wrong: the sender's fault, for ever
+)
+
+// rnrTimer is the timer that goes with a receiver-not-ready NAK, by its code:
+// 0.64 ms.
+const (
+	rnrCode  = 12
+	rnrDelay = 640 * fabric.Microsecond
+)
+
+func (p Placing) syndrome() rocev2.Syndrome {
+	if p == NotReady {
+		return 1<<5 | rnrCode
+	}
+	return rocev2.NAKRemoteAccess
+}
+
+// place hands a packet's payload over.
+func (e *Endpoint) place(now fabric.Time, c *context, p *packet, payload int) Placing {
+	e.placement = Placement{
+		Src: p.src, QPN: p.qpn, Send: c.send, Address: c.message, RKey: c.rkey,
+		Length: c.length, Offset: c.got, Payload: payload, Last: !c.writing,
+	}
+	return e.cfg.Place(now, &e.placement)
+}
+
+// onRefusal takes a NAK of a responder that has no place for a packet. One that
+// is not ready gets it again when the time it asked for is over. One that
+// refuses gets nothing more: the QP stays until its owner closes it, and times
+// out no more.
+func (e *Endpoint) onRefusal(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	if upTo < q.unacked || upTo >= q.sent {
+		e.stats.StaleAcks++
+		return
+	}
+	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
+	q.unacked = upTo
+	q.goBack()
+	if s.IsRNR() {
+		e.stats.NotReady++
+		q.sendAt = max(q.sendAt, now+rnrDelay)
+		e.activate(q)
+		e.restart(now, q)
+	} else {
+		q.failed = true
+		e.leave(q)
+		q.expireAt = never
+	}
+	e.stats.BytesAcked += uint64(bytes)
+	if bytes > 0 {
+		e.handler.Acked(now, q.id, bytes)
+	}
+	if f, ok := e.handler.(FailureHandler); ok && q.failed {
+		f.Failed(now, q.id, s)
+	}
+}
+
+// FailureHandler is a [Handler] that wants to hear of queue pairs that failed.
+type FailureHandler interface {
+	// Failed reports that the responder refused the queue pair's message for
+	// good. What it had to send will not be sent.
+	Failed(now fabric.Time, qp QP, s rocev2.Syndrome)
+}

@@ -1,0 +1,158 @@
+package endpoint
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// labelMask cuts the label out of a source port or a flow label.
+const labelMask = 1<<fabric.LabelBits - 1
+
+// packet is what Receive has read of a packet.
+type packet struct {
+	src    fabric.NodeID
+	opcode rocev2.Opcode
+	label  fabric.Label
+	ce     bool
+	// rerouted: a switch sent it round a dead uplink
+	rerouted bool
+	becn     bool
+	ackReq   bool
+	pad      int
+	qpn      uint32
+	psn      uint32
+	rest     []byte // after BTH
+	tail     int
+}
+
+// Receive takes a packet from the wire: its header bytes, valid during the
+// call, and the number of bytes that follow them. Packets that make no sense
+// are counted and ignored.
+func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
+	st := &e.stack
+	if len(hdr) < st.udp+udpLen || tail < 0 {
+		e.stats.Foreign++
+		return
+	}
+	var class byte
+	if st.ipv6 {
+		if binary.BigEndian.Uint16(hdr[12:]) != etherIPv6 || hdr[etherLen+6] != protoUDP {
+			e.stats.Foreign++
+			return
+		}
+		class = hdr[etherLen]<<4 | hdr[etherLen+1]>>4
+	} else {
+		if binary.BigEndian.Uint16(hdr[12:]) != etherIPv4 || hdr[etherLen] != 0x45 || hdr[etherLen+9] != protoUDP {
+			e.stats.Foreign++
+			return
+		}
+		class = hdr[etherLen+1]
+	}
+	switch binary.BigEndian.Uint16(hdr[st.udp+2:]) {
+	case rocev2.Port:
+	case hostagent.QuenchPort:
+		payload := hdr[st.udp+udpLen:]
+		if len(payload) < hostagent.QuenchSize {
+			e.stats.Malformed++
+			return
+		}
+		e.stats.Quenches++
+		e.handler.Quench(now, payload[:hostagent.QuenchSize], e.srcAddr(hdr))
+		return
+	default:
+		e.stats.Foreign++
+		return
+	}
+	if len(hdr) < st.len {
+		e.stats.Malformed++
+		return
+	}
+	src, ok := e.cfg.Fabric.HostByAddr(e.srcAddr(hdr))
+	if !ok || src == e.cfg.Host {
+		e.stats.Foreign++
+		return
+	}
+	bth := rocev2.BTH(hdr[st.bth:st.len])
+	if bth.PKey() != e.cfg.PKey {
+		e.stats.Foreign++
+		return
+	}
+	p := packet{
+		src:      src,
+		opcode:   bth.Opcode(),
+		label:    fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask,
+		ce:       class&ecnMask == ecnCE,
+		rerouted: class>>2&dscpRerouted == dscpRerouted,
+		becn:     bth.BECN(),
+		ackReq:   bth.AckRequest(),
+		pad:      bth.Pad(),
+		qpn:      bth.DestQP(),
+		psn:      bth.PSN(),
+		rest:     hdr[st.len:],
+		tail:     tail,
+	}
+	if st.flowLabel {
+		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask
+	}
+	switch p.opcode {
+	case rocev2.Acknowledge:
+		e.receiveAck(now, &p)
+	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly,
+		rocev2.SendFirst, rocev2.SendMiddle, rocev2.SendLast, rocev2.SendOnly:
+		e.receiveData(now, &p)
+	case rocev2.CNP:
+		e.stats.CNPsTaken++
+		if q := e.lookup(p.src, p.qpn); q != nil && q.more != nil && q.more.dcqcn != nil {
+			q.more.dcqcn.cnp(e, &q.rate, now)
+		}
+	default:
+		e.stats.Malformed++
+	}
+}
+
+func (e *Endpoint) srcAddr(hdr []byte) netip.Addr {
+	if e.stack.ipv6 {
+		return netip.AddrFrom16([16]byte(hdr[etherLen+8:]))
+	}
+	return netip.AddrFrom4([4]byte(hdr[etherLen+12:]))
+}
+
+func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
+	if len(p.rest) < rocev2.AETHSize {
+		e.stats.Malformed++
+		return
+	}
+	syndrome := rocev2.AETH(p.rest).Syndrome()
+	nak := syndrome == rocev2.NAKSequenceError
+	refused := syndrome.IsRNR() || syndrome == rocev2.NAKRemoteAccess
+	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: nobody here sends them
+		e.stats.Malformed++
+		return
+	}
+	q := e.lookup(p.src, p.qpn)
+	if q == nil {
+		e.stats.StaleAcks++
+		return
+	}
+	if refused {
+		if q.selective() != nil {
+			e.stats.Malformed++
+			return
+		}
+		e.onRefusal(now, q, p, syndrome)
+		return
+	}
+	if q.selective() == nil {
+		e.onAck(now, q, p, nak)
+		return
+	}
+	if nak { // whoever sends it is no receiver of this kind
+		e.stats.Malformed++
+		return
+	}
+	e.onSelectiveAck(now, q, p)
+}

@@ -1,0 +1,140 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// Receiver is what a responder does with a packet that comes before its turn.
+type Receiver uint8
+
+// The receivers.
+const (
+	// GoBackN drops it and says so, once: RC as RNICs have had it from the start.
+	GoBackN Receiver = iota
+	// SelectiveRepeat keeps it if it is within the reorder window, which the
+	// sender respects. Each packet is acknowledged.
+	SelectiveRepeat
+	// Ideal keeps it. Each packet is acknowledged.
+	Ideal
+)
+
+func (r Receiver) String() string {
+	if int(r) < len(receiverNames) {
+		return receiverNames[r]
+	}
+	return "unknown"
+}
+
+var receiverNames = [...]string{"go-back-n", "selective-repeat", "ideal"}
+
+// ReceiverNames returns the receivers' names, in the order of their values.
+func ReceiverNames() []string { return receiverNames[:] }
+
+// reorder is the part of a context that takes packets in any order. Packets are
+// counted from the QP's first.
+type reorder struct {
+	got     window
+	next    int32 // first packet that has not come
+	last    int32 // of the message; -1: has not come
+	begun   bool  // the message's first packet has come
+	invalid bool  // some packet contradicts another
+	bytes   int64 // payload that has come
+}
+
+func (r *reorder) begin() {
+	r.got.reset()
+	r.next, r.last, r.begun, r.invalid, r.bytes = 0, -1, false, false, 0
+}
+
+// receiveReordered handles a data packet of a QP whose packets may come in any
+// order.
+func (e *Endpoint) receiveReordered(now fabric.Time, c *context, p *packet) {
+	r := c.reorder
+	ahead := psnDiff(p.psn, c.next)
+	i := r.next + ahead
+	if i < 0 {
+		e.stats.Malformed++
+		return
+	}
+	if r.got.has(i) {
+		e.stats.Duplicates++
+		ce := c.ce // a mark is for an ACK that is news
+		e.replySelective(now, c, p)
+		c.ce = ce
+		return
+	}
+	if ahead >= e.span {
+		e.stats.BeyondWindow++
+		return
+	}
+	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
+	if !r.take(c, p, i, payload) {
+		e.stats.Malformed++
+		return
+	}
+	if ahead > 0 {
+		e.stats.OutOfOrder++
+	}
+	r.got.add(i)
+	r.bytes += payload
+	e.stats.BytesDelivered += uint64(payload)
+	whole := r.last >= 0 && r.next > r.last
+	before := r.next
+	r.next = r.got.next(before)
+	r.got.forget(r.next)
+	c.next = (c.next + uint32(r.next-before)) & psnMask
+	whole = !whole && r.last >= 0 && r.next > r.last
+	// A packet that fills a gap is good news for more than itself, and one that
+	// comes before its turn tells of the gap.
+	if p.ackReq || whole || !e.cfg.AckWhenAsked && r.next != before+1 {
+		e.replySelective(now, c, p)
+	}
+	if !whole {
+		return
+	}
+	if r.bytes != c.length || r.invalid {
+		e.stats.Malformed++
+		return
+	}
+	if c.length > 0 {
+		e.stats.Delivered++
+		e.handler.Delivered(now, p.src, c.message, c.length)
+	}
+}
+
+// take checks what one packet can be checked for by itself, and notes where the
+// message begins and ends.
+func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
+	first, last := p.opcode.Starts(), p.opcode.Ends()
+	if payload < 0 || first && len(p.rest) < rocev2.RETHSize {
+		return false
+	}
+	if first && i > 0 { // a nudge
+		return last && payload == 0 && rocev2.RETH(p.rest).Length() == 0
+	}
+	if first != (i == 0) {
+		return false
+	}
+	if first {
+		r.begun = true
+		c.message, c.length = rocev2.RETH(p.rest).VirtualAddress(), int64(rocev2.RETH(p.rest).Length())
+	}
+	if last {
+		r.invalid = r.invalid || r.last >= 0
+		r.last = i
+	}
+	return true
+}
+
+// replySelective queues an ACK for the packet and for all before the expected
+// one. RoCEv2's ACK has no field for the former; it takes MSN's place, which
+// requesters with one message per QP have no use for.
+func (e *Endpoint) replySelective(now fabric.Time, c *context, p *packet) {
+	becn := c.ce
+	c.ce = false
+	e.queue.push(control{
+		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: e.ackLabel(now, p),
+		syndrome: rocev2.ACK, becn: becn,
+	})
+}

@@ -1,0 +1,135 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// activate queues a QP that has something to send.
+func (e *Endpoint) activate(q *qp) {
+	if q.where != nowhere {
+		return
+	}
+	if _, ok := e.pick(q); ok {
+		e.enqueue(q)
+	}
+}
+
+func (e *Endpoint) enqueue(q *qp) {
+	q.where = inTurn
+	q.next = nil
+	if e.head == nil {
+		e.head = q
+	} else {
+		e.tail.next = q
+	}
+	e.tail = q
+}
+
+// nextData lets the QPs whose turn it is send, until one does.
+func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
+	for e.head != nil {
+		q := e.head
+		e.head = q.next
+		q.where = nowhere
+		if !q.live {
+			e.free = append(e.free, q.pos)
+			continue
+		}
+		i, ok := e.pick(q)
+		switch {
+		case !ok:
+			continue
+		case q.sendAt > now:
+			q.where = inPaced
+			e.paced.push(q.sendAt, q)
+			continue
+		}
+		f := e.buildData(q, i, dst)
+		if q.balanced {
+			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
+		}
+		if i == q.sent {
+			if q.balanced {
+				q.more.timing.sent(now, i)
+			}
+			if q.sent++; q.sent == q.data {
+				e.leave(q)
+			}
+		} else {
+			e.stats.Retransmissions++
+		}
+		if i == q.nextOut {
+			q.nextOut++
+		} else {
+			q.more.repeated(i)
+		}
+		e.stats.DataSent++
+		if q.more != nil && q.more.dcqcn != nil {
+			q.more.dcqcn.sent(e, &q.rate, now, int64(f.Len+f.Tail))
+		}
+		q.sendAt = now + e.gap(q, f.Len+f.Tail)
+		if !e.cfg.RTOByAck && q.selective() == nil || q.expireAt == never {
+			e.restart(now, q)
+		}
+		if _, ok := e.pick(q); ok {
+			e.enqueue(q)
+		}
+		return f, true
+	}
+	return Frame{}, false
+}
+
+// buildData writes the headers of the QP's packet i.
+func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
+	st := &e.stack
+	payload, last := e.cfg.MTU, i == q.data-1
+	opcode := rocev2.WriteMiddle
+	switch {
+	case i >= q.data:
+		payload, opcode, last = 0, rocev2.WriteOnly, true
+	case last && i == 0:
+		payload, opcode = int(q.lastBytes), rocev2.WriteOnly
+	case last:
+		payload, opcode = int(q.lastBytes), rocev2.WriteLast
+	case i == 0:
+		opcode = rocev2.WriteFirst
+	}
+	n := copy(dst, q.hdr[:st.len])
+	write := true
+	if q.send && i < q.data {
+		opcode, write = sendOpcode(opcode), false
+	}
+	b := rocev2.BTH(dst[st.bth:n])
+	b[0] = byte(opcode)
+	pad := padding(payload)
+	b[bthFlags] = migReq | byte(pad)<<padShift
+	if last || i < q.sent || e.ask == 1 || int(i+1)%e.ask == 0 {
+		b[bthAckReq] = ackReq
+	}
+	b.SetPSN(q.firstPSN + uint32(i))
+	if write && opcode.Starts() {
+		reth := rocev2.RETHFields{VirtualAddress: q.address, RKey: q.rkey, Length: uint32(q.bytes)}
+		if i >= q.data {
+			reth.Length = 0
+		}
+		rocev2.RETH(dst[n:]).Encode(&reth)
+		n += rocev2.RETHSize
+	}
+	tail := payload + pad + rocev2.ICRCSize
+	st.setLength(dst, n-st.bth+tail, q.ipSum)
+	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}
+}
+
+// sendOpcode returns the SEND that stands where a WRITE does.
+func sendOpcode(write rocev2.Opcode) rocev2.Opcode {
+	switch write {
+	case rocev2.WriteFirst:
+		return rocev2.SendFirst
+	case rocev2.WriteMiddle:
+		return rocev2.SendMiddle
+	case rocev2.WriteLast:
+		return rocev2.SendLast
+	}
+	return rocev2.SendOnly
+}

@@ -1,0 +1,414 @@
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// Errors of this package.
+var (
+	ErrConfig = errors.New("softroce: bad configuration")
+	ErrMemory = errors.New("softroce: bad memory region")
+)
+
+// Handler takes an engine's events, in the engine's goroutine. It may call Write,
+// Send, Relabel, Register and Deregister.
+type Handler interface {
+	// Acked, Done and Timeout are [endpoint.Handler]'s.
+	Acked(now fabric.Time, qp endpoint.QP, bytes int64)
+	Done(now fabric.Time, qp endpoint.QP)
+	Timeout(now fabric.Time, qp endpoint.QP)
+	// Failed reports that the receiver refused the queue pair's message. The
+	// queue pair is closed.
+	Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome)
+	// Written reports that a WRITE of n bytes at an address, counted from the
+	// region's start, is complete.
+	Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64)
+	// Received hands over the bytes of a SEND, valid during the call.
+	Received(now fabric.Time, src fabric.NodeID, data []byte)
+	// Quench hands over a source quench.
+	Quench(now fabric.Time, q hostagent.Quench)
+}
+
+// Config is what an [Engine] needs to know.
+type Config struct {
+	// NIC says how the endpoint behaves; its Place must be nil.
+	NIC endpoint.Config
+	// ReceiveBuffers is how many SENDs can be under way to this host at once, and
+	// MaxSend the longest of them in bytes; 0: 64 and 1 MiB.
+	ReceiveBuffers int
+	MaxSend        int
+}
+
+// Stats counts what an engine has done since it was made.
+type Stats struct {
+	endpoint.Stats
+	FramesOut, BytesOut uint64 // RoCEv2 frames, and their bytes
+	FramesIn, BytesIn   uint64 // RoCEv2 frames that were taken
+	BadICRC             uint64
+	BadFrame            uint64 // RoCEv2 or quench by its port, but malformed
+	NotForUs            uint64 // addressed to another host
+	BadQuench           uint64
+	NoRegion            uint64 // WRITEs outside of registered memory
+	NoBuffer            uint64 // SENDs that found no receive buffer
+	SendTooLong         uint64
+	Abandoned           uint64 // SENDs whose senders fell silent halfway, given up for others
+}
+
+// Engine is a RoCEv2 endpoint; see the package comment.
+type Engine struct {
+	ep      *endpoint.Endpoint
+	handler Handler
+	mtu     int
+	addr    netip.Addr
+	ipv6    bool
+	maxSend int
+	span    fabric.Label
+	flow    bool
+
+	sources map[endpoint.QP][]byte // the bytes of open queue pairs
+	regions map[uint32][]byte
+	inbound map[uint64]*inbound // SENDs under way, by source and slot
+	free    [][]byte            // receive buffers
+	frame   rocev2.Frame        // in the hands of the endpoint
+	last    endpoint.Placement  // placed last
+	stats   Stats
+	byLabel []uint64 // data frames' bytes out, by label
+	other   uint64   // those whose label names no path
+}
+
+// inbound is a SEND under way.
+type inbound struct {
+	qpn  uint32
+	buf  []byte
+	last fabric.Time // of its latest packet
+}
+
+// New returns an engine without memory, or what is wrong with c.
+func New(c Config, h Handler) (*Engine, error) {
+	if c.NIC.Place != nil {
+		return nil, fmt.Errorf("%w: NIC.Place is the engine's own; leave it nil", ErrConfig)
+	}
+	if c.ReceiveBuffers == 0 {
+		c.ReceiveBuffers = 64
+	}
+	if c.MaxSend == 0 {
+		c.MaxSend = 1 << 20
+	}
+	if c.ReceiveBuffers < 1 || c.MaxSend < 1 {
+		return nil, fmt.Errorf("%w: ReceiveBuffers and MaxSend must be above 0", ErrConfig)
+	}
+	e := &Engine{
+		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, maxSend: c.MaxSend, flow: c.NIC.FlowLabel,
+		sources: map[endpoint.QP][]byte{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
+	}
+	if e.mtu == 0 {
+		e.mtu = endpoint.DefaultMTU
+	}
+	for range c.ReceiveBuffers {
+		e.free = append(e.free, nil) // grown when used
+	}
+	c.NIC.Place = e.place
+	var err error
+	if e.ep, err = endpoint.New(c.NIC, (*events)(e)); err != nil {
+		return nil, err
+	}
+	e.addr = c.NIC.Fabric.HostAddr4(c.NIC.Host)
+	if e.ipv6 {
+		e.addr = c.NIC.Fabric.HostAddr6(c.NIC.Host)
+	}
+	e.span = c.NIC.Fabric.LabelSpan()
+	e.byLabel = make([]uint64, e.span)
+	return e, nil
+}
+
+// MaxFrame returns the most bytes a frame has.
+func (e *Engine) MaxFrame() int { return endpoint.MaxHeader + e.mtu + 3 + rocev2.ICRCSize }
+
+// Stats returns the counts so far.
+func (e *Engine) Stats() Stats {
+	s := e.stats
+	quenches := s.Quenches
+	s.Stats = e.ep.Stats()
+	s.Quenches = quenches
+	return s
+}
+
+// LabelBytes returns the bytes of data frames sent under each label, and of
+// those whose label names no path. The slice is the engine's.
+func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabel, e.other }
+
+// Message is what Write and Send are to send.
+type Message struct {
+	QP    endpoint.QP
+	ID    uint64 // of the message that this is a part of; parts go side by side
+	Dst   fabric.NodeID
+	Data  []byte // the engine's until the queue pair is done; empty for a probe
+	Label fabric.Label
+	Start fabric.Time
+	// Key and Address say where a WRITE goes: a region of the receiver's, and a
+	// place in it.
+	Key     uint32
+	Address uint64
+	// Balanced is [endpoint.Message]'s.
+	Balanced bool
+}
+
+// Write opens a queue pair that writes into the receiver's memory.
+func (e *Engine) Write(now fabric.Time, m Message) error { return e.open(now, m, false) }
+
+// Send opens a queue pair that sends to a buffer of the receiver's.
+func (e *Engine) Send(now fabric.Time, m Message) error { return e.open(now, m, true) }
+
+func (e *Engine) open(now fabric.Time, m Message, send bool) error {
+	err := e.ep.Open(now, endpoint.Message{
+		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && len(m.Data) > 0, Dst: m.Dst, Bytes: int64(len(m.Data)),
+		Label: m.Label, Start: m.Start, Balanced: m.Balanced,
+	})
+	if err == nil {
+		e.sources[m.QP] = m.Data
+	}
+	return err
+}
+
+// Close ends a queue pair whose message is of no interest any more. An unknown one
+// is ignored.
+func (e *Engine) Close(qp endpoint.QP) {
+	if e.ep.Close(qp) == nil {
+		delete(e.sources, qp)
+	}
+}
+
+// Relabel moves an open queue pair to another path; see [endpoint.Endpoint.Relabel].
+func (e *Engine) Relabel(qp endpoint.QP, l fabric.Label) error { return e.ep.Relabel(qp, l) }
+
+// Resend has an open queue pair send again what it has on the way; see
+// [endpoint.Endpoint.Resend].
+func (e *Engine) Resend(qp endpoint.QP) error { return e.ep.Resend(qp) }
+
+// Register lets others write to buf under a key. The error wraps [ErrMemory].
+func (e *Engine) Register(key uint32, buf []byte) error {
+	if _, taken := e.regions[key]; taken {
+		return fmt.Errorf("%w: key %#x is in use", ErrMemory, key)
+	}
+	e.regions[key] = buf
+	return nil
+}
+
+// Deregister ends what Register began. An unknown key is ignored.
+func (e *Engine) Deregister(key uint32) { delete(e.regions, key) }
+
+// NextWake is [endpoint.Endpoint.NextWake].
+func (e *Engine) NextWake() (fabric.Time, bool) { return e.ep.NextWake() }
+
+// Sent describes a frame that Next wrote.
+type Sent struct {
+	Len     int
+	Control bool // ACK, NAK or CNP
+	QP      endpoint.QP
+}
+
+// Next writes the frame to send now into buf, which holds MaxFrame bytes. ok is
+// false when there is none; see [endpoint.Endpoint.Next].
+func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
+	f, ok := e.ep.Next(now, buf)
+	if !ok {
+		return Sent{}, false
+	}
+	n := f.Len + f.Tail
+	if !f.Control {
+		data := e.sources[f.QP]
+		from := min(int(f.Packet)*e.mtu, len(data))
+		payload := data[from:min(from+e.mtu, len(data))]
+		copy(buf[f.Len:], payload)
+		clear(buf[f.Len+len(payload) : n])
+	} else {
+		clear(buf[f.Len:n])
+	}
+	frame, err := rocev2.Parse(buf[:n])
+	if err != nil {
+		panic(fmt.Sprintf("softroce: the endpoint's own frame: %v", err)) // a test would have seen it
+	}
+	frame.SetICRC()
+	e.stats.FramesOut++
+	e.stats.BytesOut += uint64(n)
+	if !f.Control {
+		if l, ok := e.labelOf(&frame); ok {
+			e.byLabel[l] += uint64(n)
+		} else {
+			e.other += uint64(n)
+		}
+	}
+	return Sent{Len: n, Control: f.Control, QP: f.QP}, true
+}
+
+func (e *Engine) labelOf(f *rocev2.Frame) (fabric.Label, bool) {
+	l, ok := rocev2.LabelOfSourcePort(f.SourcePort())
+	if e.flow {
+		l, ok = rocev2.LabelOfFlowLabel(f.FlowLabel())
+	}
+	return l, ok && l < e.span
+}
+
+// Receive takes a frame from the wire, valid and the engine's to change during
+// the call.
+func (e *Engine) Receive(now fabric.Time, frame []byte) {
+	f, err := rocev2.Parse(frame)
+	switch {
+	case errors.Is(err, rocev2.ErrMalformed):
+		e.stats.BadFrame++
+		return
+	case err != nil:
+		e.receiveOther(now, frame)
+		return
+	case f.Destination() != e.addr:
+		e.stats.NotForUs++
+		return
+	}
+	if err := f.VerifyICRC(); err != nil {
+		e.stats.BadICRC++
+		return
+	}
+	e.stats.FramesIn++
+	e.stats.BytesIn += uint64(f.Len())
+	e.frame = f
+	head := f.HeaderLen()
+	if f.BTH().Opcode() == rocev2.CNP {
+		// Its reserved bytes are header to the endpoint.
+		head = f.Len() - rocev2.ICRCSize
+	}
+	e.ep.Receive(now, frame[:head], f.Len()-head)
+}
+
+// receiveOther takes a frame that is not RoCEv2: a quench, or nothing of ours.
+func (e *Engine) receiveOther(now fabric.Time, frame []byte) {
+	payload, src, dst, ok := quenchPayload(frame, e.ipv6)
+	switch {
+	case !ok:
+		e.ep.Receive(now, nil, 0) // counts it as foreign
+	case dst != e.addr:
+		e.stats.NotForUs++
+	default:
+		q, err := hostagent.ParseQuench(payload, src)
+		if err != nil {
+			e.stats.BadQuench++
+			return
+		}
+		e.stats.Quenches++
+		e.handler.Quench(now, q)
+	}
+}
+
+// place copies the payload of the frame in hand to where it belongs.
+func (e *Engine) place(now fabric.Time, p *endpoint.Placement) endpoint.Placing {
+	payload := e.frame.Payload()
+	if len(payload) != p.Payload {
+		return endpoint.Refused
+	}
+	if p.Send {
+		return e.placeSend(now, p, payload)
+	}
+	region, ok := e.regions[p.RKey]
+	end := p.Address + uint64(p.Length)
+	if !ok || end < p.Address || end > uint64(len(region)) {
+		e.stats.NoRegion++
+		return endpoint.Refused
+	}
+	copy(region[p.Address+uint64(p.Offset):], payload)
+	e.last = *p
+	return endpoint.Placed
+}
+
+// abandoned is after how long without a packet a SEND's sender is taken for dead,
+// when its receive buffer is wanted for another. It is well above any sender's
+// retransmission timer.
+const abandoned = 30 * fabric.Second
+
+// reclaim takes a receive buffer back from the SEND that has been silent longest,
+// if it has been so for long enough. It reports whether there was one.
+func (e *Engine) reclaim(now fabric.Time) bool {
+	var oldest uint64
+	found := false
+	for key, in := range e.inbound {
+		if now-in.last >= abandoned && (!found || in.last < e.inbound[oldest].last) {
+			oldest, found = key, true
+		}
+	}
+	if found {
+		e.free = append(e.free, e.inbound[oldest].buf[:0])
+		delete(e.inbound, oldest)
+		e.stats.Abandoned++
+	}
+	return found
+}
+
+func (e *Engine) placeSend(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing {
+	if p.Length > int64(e.maxSend) {
+		e.stats.SendTooLong++
+		return endpoint.Refused
+	}
+	key := inboundKey(p.Src, p.QPN)
+	in := e.inbound[key]
+	if in == nil {
+		if p.Offset > 0 {
+			return endpoint.Refused // its beginning was given up
+		}
+		if len(e.free) == 0 && !e.reclaim(now) {
+			e.stats.NoBuffer++
+			return endpoint.NotReady
+		}
+		in = &inbound{buf: e.free[len(e.free)-1]}
+		e.free = e.free[:len(e.free)-1]
+		e.inbound[key] = in
+	}
+	if in.qpn != p.QPN || p.Offset == 0 { // the slot's QP before was given up
+		in.qpn, in.buf = p.QPN, in.buf[:0]
+	}
+	if int64(len(in.buf)) != p.Offset {
+		return endpoint.Refused
+	}
+	in.buf, in.last = append(in.buf, payload...), now
+	e.last = *p
+	return endpoint.Placed
+}
+
+func inboundKey(src fabric.NodeID, qpn uint32) uint64 { return uint64(src)<<16 | uint64(qpn&0xffff) }
+
+// quenchPayload finds the payload of a source quench in a frame whose headers
+// agree with each other. Its UDP checksum is not looked at: switches send none.
+func quenchPayload(b []byte, ipv6 bool) (payload []byte, src, dst netip.Addr, ok bool) {
+	const ether, udp = 14, 8
+	ip := 20
+	if ipv6 {
+		ip = 40
+	}
+	if len(b) < ether+ip+udp+hostagent.QuenchSize {
+		return nil, src, dst, false
+	}
+	h, n := b[ether:], 0
+	if ipv6 {
+		if binary.BigEndian.Uint16(b[12:]) != 0x86dd || h[0]>>4 != 6 || h[6] != 17 {
+			return nil, src, dst, false
+		}
+		n = int(binary.BigEndian.Uint16(h[4:]))
+		src, dst = netip.AddrFrom16([16]byte(h[8:])), netip.AddrFrom16([16]byte(h[24:]))
+	} else {
+		if binary.BigEndian.Uint16(b[12:]) != 0x0800 || h[0] != 0x45 || h[9] != 17 || binary.BigEndian.Uint16(h[6:])&0x3fff != 0 {
+			return nil, src, dst, false
+		}
+		n = int(binary.BigEndian.Uint16(h[2:])) - ip
+		src, dst = netip.AddrFrom4([4]byte(h[12:])), netip.AddrFrom4([4]byte(h[16:]))
+	}
+	u := h[ip:]
+	if binary.BigEndian.Uint16(u[2:]) != hostagent.QuenchPort || n < udp || n > len(u) || int(binary.BigEndian.Uint16(u[4:])) != n {
+		return nil, src, dst, false
+	}
+	return u[udp:n], src, dst, true
+}

@@ -1,0 +1,55 @@
+package soft
+
+import (
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// events is the engine as the endpoint's handler.
+type events Engine
+
+var (
+	_ endpoint.Handler        = (*events)(nil)
+	_ endpoint.FailureHandler = (*events)(nil)
+)
+
+// Acked implements [endpoint.Handler].
+func (x *events) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { x.handler.Acked(now, qp, bytes) }
+
+// Done implements [endpoint.Handler].
+func (x *events) Done(now fabric.Time, qp endpoint.QP) {
+	delete(x.sources, qp)
+	x.handler.Done(now, qp)
+}
+
+// Timeout implements [endpoint.Handler].
+func (x *events) Timeout(now fabric.Time, qp endpoint.QP) { x.handler.Timeout(now, qp) }
+
+// Failed implements [endpoint.FailureHandler].
+func (x *events) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
+	delete(x.sources, qp)
+	x.ep.Close(qp) //nolint:errcheck // it is open: it just failed
+	x.handler.Failed(now, qp, s)
+}
+
+// Delivered implements [endpoint.Handler]: the placement before it was the message's
+// last.
+func (x *events) Delivered(now fabric.Time, src fabric.NodeID, _ uint64, bytes int64) {
+	p := &x.last
+	if !p.Send {
+		x.handler.Written(now, src, p.RKey, p.Address, bytes)
+		return
+	}
+	key := inboundKey(src, p.QPN)
+	in := x.inbound[key]
+	delete(x.inbound, key)
+	x.handler.Received(now, src, in.buf)
+	x.free = append(x.free, in.buf)
+}
+
+// Quench implements [endpoint.Handler]. The engine reads quenches itself: the
+// endpoint would not check their lengths.
+func (x *events) Quench(fabric.Time, []byte, netip.Addr) {}

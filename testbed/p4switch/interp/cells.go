@@ -1,0 +1,244 @@
+package interp
+
+import (
+	"fmt"
+	"slices"
+)
+
+func indexError(what, name string, i, size int) error {
+	return fmt.Errorf("bmv2: %s %q: index %d: %w: 0 to %d exist", what, name, i, ErrNotFound, size-1)
+}
+
+func (s *Switch) counter(id CounterID, i int) (*counterArray, error) {
+	if id < 0 || int(id) >= len(s.counters) {
+		return nil, fmt.Errorf("bmv2: counter %d: %w", id, ErrNotFound)
+	}
+	if i < 0 || i >= s.p.counters[id].Size {
+		return nil, indexError("counter", s.p.counters[id].Name, i, s.p.counters[id].Size)
+	}
+	return &s.counters[id], nil
+}
+
+// Counter reads a cell of an indirect counter.
+func (s *Switch) Counter(id CounterID, index int) (packets, bytes uint64, err error) {
+	c, err := s.counter(id, index)
+	if err != nil {
+		return 0, 0, err
+	}
+	if w := c.cell(uint64(index)); w != nil {
+		return w[0], w[1], nil
+	}
+	return 0, 0, nil
+}
+
+// SetCounter writes a cell of an indirect counter.
+func (s *Switch) SetCounter(id CounterID, index int, packets, bytes uint64) error {
+	c, err := s.counter(id, index)
+	if err != nil {
+		return err
+	}
+	s.setCell(c.touch(uint64(index)), packets, bytes)
+	return nil
+}
+
+func (s *Switch) setCell(w []uint64, packets, bytes uint64) {
+	p, b := w[0], w[1]
+	w[0], w[1] = packets, bytes
+	s.onRollback(func() { w[0], w[1] = p, b })
+}
+
+func (s *Switch) direct(id TableID, h Handle) (*tableState, int32, error) {
+	ts, err := s.table(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !ts.t.info.HasDirectCounter {
+		return nil, 0, fmt.Errorf("bmv2: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
+	}
+	i, err := ts.entry(h)
+	return ts, i, err
+}
+
+// DirectCounter reads an entry's counter.
+func (s *Switch) DirectCounter(id TableID, h Handle) (packets, bytes uint64, err error) {
+	ts, i, err := s.direct(id, h)
+	if err != nil {
+		return 0, 0, err
+	}
+	return ts.counts[2*i], ts.counts[2*i+1], nil
+}
+
+// SetDirectCounter writes an entry's counter.
+func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) error {
+	ts, i, err := s.direct(id, h)
+	if err != nil {
+		return err
+	}
+	p, b := ts.counts[2*i], ts.counts[2*i+1]
+	ts.counts[2*i], ts.counts[2*i+1] = packets, bytes
+	s.onRollback(func() { ts.counts[2*i], ts.counts[2*i+1] = p, b }) // the slice may have moved
+	return nil
+}
+
+func (s *Switch) meter(id MeterID, i int) (*meterArray, error) {
+	if id < 0 || int(id) >= len(s.meters) {
+		return nil, fmt.Errorf("bmv2: meter %d: %w", id, ErrNotFound)
+	}
+	m := &s.p.meters[id]
+	if m.Table >= 0 {
+		return nil, fmt.Errorf("bmv2: meter %q: %w: it is direct; its cells are the entries of table %q", m.Name, ErrInvalid, s.p.tables[m.Table].info.Name)
+	}
+	if i < 0 || i >= m.Size {
+		return nil, indexError("meter", m.Name, i, m.Size)
+	}
+	return &s.meters[id], nil
+}
+
+// checkMeter refuses what BMv2 refuses: a committed rate above the peak rate.
+func checkMeter(name string, c MeterConfig) error {
+	if c.CIR < 0 || c.PIR < 0 || c.CBurst < 0 || c.PBurst < 0 {
+		return fmt.Errorf("bmv2: meter %q: %w: rates and bursts cannot be negative", name, ErrInvalid)
+	}
+	if c.CIR > c.PIR {
+		return fmt.Errorf("bmv2: meter %q: %w: committed rate %d is above the peak rate %d", name, ErrInvalid, c.CIR, c.PIR)
+	}
+	return nil
+}
+
+// SetMeter configures a cell; its buckets start full.
+func (s *Switch) SetMeter(id MeterID, index int, c MeterConfig) error {
+	a, err := s.meter(id, index)
+	if err != nil {
+		return err
+	}
+	if err := checkMeter(s.p.meters[id].Name, c); err != nil {
+		return err
+	}
+	if a.cells == nil {
+		a.cells = map[uint64]*meter{}
+	}
+	putMeter(s, a.cells, uint64(index), newMeter(c, s.now))
+	return nil
+}
+
+// putMeter sets or, with nil, removes a meter.
+func putMeter[K comparable](s *Switch, m map[K]*meter, k K, v *meter) {
+	old := m[k]
+	set := func(v *meter) {
+		if v == nil {
+			delete(m, k)
+		} else {
+			m[k] = v
+		}
+	}
+	set(v)
+	s.onRollback(func() { set(old) })
+}
+
+// ClearMeter makes a cell unconfigured: every packet is green.
+func (s *Switch) ClearMeter(id MeterID, index int) error {
+	a, err := s.meter(id, index)
+	if err != nil {
+		return err
+	}
+	putMeter(s, a.cells, uint64(index), nil)
+	return nil
+}
+
+// Meter reads a cell; set is false when it is not configured.
+func (s *Switch) Meter(id MeterID, index int) (c MeterConfig, set bool, err error) {
+	a, err := s.meter(id, index)
+	if err != nil {
+		return c, false, err
+	}
+	if m := a.cells[uint64(index)]; m != nil {
+		return m.cfg, true, nil
+	}
+	return c, false, nil
+}
+
+func (s *Switch) directMeterOf(id TableID, h Handle) (*tableState, int32, error) {
+	ts, err := s.table(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if ts.t.info.DirectMeter < 0 {
+		return nil, 0, fmt.Errorf("bmv2: table %q: %w: it has no direct meter", ts.t.info.Name, ErrInvalid)
+	}
+	i, err := ts.entry(h)
+	return ts, i, err
+}
+
+// SetDirectMeter configures an entry's meter.
+func (s *Switch) SetDirectMeter(id TableID, h Handle, c MeterConfig) error {
+	ts, i, err := s.directMeterOf(id, h)
+	if err != nil {
+		return err
+	}
+	if err := checkMeter(s.p.meters[ts.t.info.DirectMeter].Name, c); err != nil {
+		return err
+	}
+	if ts.meters == nil {
+		ts.meters = map[int32]*meter{}
+	}
+	putMeter(s, ts.meters, i, newMeter(c, s.now))
+	return nil
+}
+
+// ClearDirectMeter makes an entry's meter unconfigured.
+func (s *Switch) ClearDirectMeter(id TableID, h Handle) error {
+	ts, i, err := s.directMeterOf(id, h)
+	if err != nil {
+		return err
+	}
+	putMeter(s, ts.meters, i, nil)
+	return nil
+}
+
+// DirectMeter reads an entry's meter; set is false when it is not configured.
+func (s *Switch) DirectMeter(id TableID, h Handle) (c MeterConfig, set bool, err error) {
+	ts, i, err := s.directMeterOf(id, h)
+	if err != nil {
+		return c, false, err
+	}
+	if m := ts.meters[i]; m != nil {
+		return m.cfg, true, nil
+	}
+	return c, false, nil
+}
+
+func (s *Switch) register(id RegisterID, i int) (*registerArray, error) {
+	if id < 0 || int(id) >= len(s.registers) {
+		return nil, fmt.Errorf("bmv2: register %d: %w", id, ErrNotFound)
+	}
+	if i < 0 || i >= s.p.registers[id].Size {
+		return nil, indexError("register", s.p.registers[id].Name, i, s.p.registers[id].Size)
+	}
+	return &s.registers[id], nil
+}
+
+// Register reads a cell as ceil(width/8) bytes.
+func (s *Switch) Register(id RegisterID, index int) ([]byte, error) {
+	r, err := s.register(id, index)
+	if err != nil {
+		return nil, err
+	}
+	return bytesOfWords(r.cell(uint64(index)), r.width), nil
+}
+
+// SetRegister writes a cell.
+func (s *Switch) SetRegister(id RegisterID, index int, value []byte) error {
+	r, err := s.register(id, index)
+	if err != nil {
+		return err
+	}
+	w := make([]uint64, r.words)
+	if err := putValue(w, value, r.width); err != nil {
+		return fmt.Errorf("bmv2: register %q: %w", s.p.registers[id].Name, err)
+	}
+	c := r.touch(uint64(index))
+	old := slices.Clone(c)
+	copy(c, w)
+	s.onRollback(func() { copy(c, old) })
+	return nil
+}

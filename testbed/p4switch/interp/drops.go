@@ -1,0 +1,46 @@
+package interp
+
+// DropReason says why a packet, or a copy that was asked for, went nowhere.
+type DropReason uint8
+
+// The reasons.
+const (
+	DropIngress        DropReason = iota // egress_spec was the drop port after ingress
+	DropEgress                           // egress_spec was the drop port after egress
+	DropParser                           // the packet could not be parsed and the program cannot see parser_error
+	DropParserLoop                       // the parser did not end
+	DropPasses                           // resubmitted or recirculated more often than Config.MaxPasses
+	DropNoGroup                          // multicast to a group that does not exist or is empty
+	DropNoSession                        // clone to a session that does not exist
+	DropPriority                         // priority beyond Config.QueuesPerPort
+	DropAssert                           // assert or assume failed
+	DropActionLoop                       // an action's jumps did not end
+	DropTooLong                          // headers grew beyond what a packet can hold
+	DropTrafficManager                   // handed to Free by the caller
+	numDropReasons
+)
+
+var dropNames = [numDropReasons]string{
+	"ingress", "egress", "parser", "parser loop", "too many passes", "no multicast group", "no clone session",
+	"priority out of range", "assert", "action loop", "too long", "traffic manager",
+}
+
+// String names the reason.
+func (r DropReason) String() string {
+	if r < numDropReasons {
+		return dropNames[r]
+	}
+	return "unknown"
+}
+
+// DropCounts holds a count per [DropReason].
+type DropCounts [numDropReasons]uint64
+
+// Total sums the counts.
+func (d *DropCounts) Total() uint64 {
+	var n uint64
+	for _, c := range d {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,281 @@
+package interp
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+)
+
+// table is a compiled table.
+type table struct {
+	info     TableInfo
+	key      []keyPiece
+	masks    []*big.Int // static masks of the key fields, nil: none
+	words    int
+	kind     MatchKind // Exact, LPM, Ternary or Range: how it is matched
+	lpm      int       // index of the LPM field, or -1
+	ranges   []int     // indices of the range fields
+	nextHit  []int32   // program counters by index into info.Actions
+	nextDef  []int32   // the same after a miss
+	missPC   int32     // after a miss without a default action
+	argMax   int       // slots of the longest argument list
+	defAct   int       // index into info.Actions, or -1
+	defArgs  []uint64
+	byID     map[ActionID]int
+	consts   []constEntry
+	meterTo  lvalue // of the direct meter's colour
+	timeout  bool
+	big      []uint64      // the static masks as a mask of the packed key, nil: none
+	template *tableState   // of a table with constant entries
+	acts     []tableAction // by index into info.Actions
+	local    []int32       // index into info.Actions by ActionID, -1: not the table's
+}
+
+type constEntry struct {
+	match []FieldMatch
+	prio  int32
+	act   ActionID
+	args  []uint64
+}
+
+// tableAction is what applying a table needs of one of its actions.
+type tableAction struct {
+	pc    uint32 // where the code starts
+	words int32  // slots of the arguments
+	hit   int32  // where the pipeline goes on after a hit
+	def   int32  // and after a miss
+}
+
+// profile is a compiled action profile.
+type profile struct {
+	info ProfileInfo
+	calc int // of the selector, or -1
+	acts []ActionID
+}
+
+// pipeline compiles one control into code; it returns where it starts.
+func (c *compiler) compilePipeline(name string) (uint32, error) {
+	var jp *jPipeline
+	for i := range c.j.Pipelines {
+		if c.j.Pipelines[i].Name == name {
+			jp = &c.j.Pipelines[i]
+		}
+	}
+	if jp == nil || jp.InitTable == nil {
+		return uint32(c.emit(inst{op: opHalt})), nil
+	}
+	nodes := map[string]node{}
+	add := func(n string, x node) error {
+		if _, dup := nodes[n]; dup {
+			return fmt.Errorf("node %q is declared twice", n)
+		}
+		nodes[n] = x
+		return nil
+	}
+	for i := range jp.Tables {
+		t := &jp.Tables[i]
+		if err := add(t.Name, node{table: t, id: c.tableIndex[t.Name]}); err != nil {
+			return 0, err
+		}
+	}
+	for i := range jp.Conditionals {
+		if err := add(jp.Conditionals[i].Name, node{cond: &jp.Conditionals[i]}); err != nil {
+			return 0, err
+		}
+	}
+	for i := range jp.ActionCalls {
+		if err := add(jp.ActionCalls[i].Name, node{call: &jp.ActionCalls[i]}); err != nil {
+			return 0, err
+		}
+	}
+	order, err := topological(nodes, *jp.InitTable)
+	if err != nil {
+		return 0, err
+	}
+	start := len(c.code)
+	pcs := map[string]int32{}
+	type fix struct {
+		pc     int
+		target *string
+	}
+	var fixes []fix
+	type tabFix struct {
+		at     *int32
+		target *string
+	}
+	var tabFixes []tabFix
+	for k, name := range order {
+		n := nodes[name]
+		pcs[name] = int32(len(c.code))
+		follows := func(t *string) bool { return t != nil && k+1 < len(order) && order[k+1] == *t }
+		switch {
+		case n.cond != nil:
+			t, f := n.cond.TrueNext, n.cond.FalseNext
+			sense := follows(f)
+			away, stay := f, t
+			if sense {
+				away, stay = t, f
+			}
+			jumps, err := c.jumpIf(&n.cond.Expression, sense)
+			if err != nil {
+				return 0, fmt.Errorf("conditional %q: %w", name, err)
+			}
+			c.freeTemps()
+			for _, j := range jumps {
+				fixes = append(fixes, fix{pc: j, target: away})
+			}
+			if !follows(stay) {
+				fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: stay})
+			}
+		case n.table != nil:
+			t := &c.tables[n.id]
+			if next, ok := c.inlineTable(n.table, t); ok {
+				if !follows(next) {
+					fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: next})
+				}
+				t.missPC = -1
+				continue
+			}
+			c.emit(inst{op: opTable, imm: uint64(n.id)})
+			hit, hasHit := n.table.NextTables["__HIT__"]
+			miss := n.table.NextTables["__MISS__"]
+			t.nextHit = make([]int32, len(t.info.Actions))
+			t.nextDef = make([]int32, len(t.info.Actions))
+			for i, a := range t.info.Actions {
+				h, m := hit, miss
+				if !hasHit {
+					var ok bool
+					if h, ok = n.table.NextTables[a.Name]; !ok {
+						return 0, fmt.Errorf("table %q: next_tables lacks the action %q", name, a.Name)
+					}
+					m = h
+				}
+				tabFixes = append(tabFixes, tabFix{&t.nextHit[i], h}, tabFix{&t.nextDef[i], m})
+			}
+			if !hasHit {
+				miss = n.table.BaseNext
+			}
+			tabFixes = append(tabFixes, tabFix{&t.missPC, miss})
+		case n.call != nil:
+			i, ok := c.actionByID[n.call.ActionID]
+			if !ok || len(c.actions[i].params) > 0 {
+				return 0, fmt.Errorf("action call %q: there is no action with id %d, or it has parameters", name, n.call.ActionID)
+			}
+			// Inline: the action's code runs and returns here.
+			fixes = append(fixes, fix{pc: c.emit(inst{op: opCallAction, a: c.actions[i].pc}), target: n.call.NextNode})
+		}
+	}
+	end := int32(c.emit(inst{op: opHalt}))
+	where := func(t *string) (int32, error) {
+		if t == nil {
+			return end, nil
+		}
+		return pcs[*t], nil
+	}
+	for _, f := range fixes {
+		pc, err := where(f.target)
+		if err != nil {
+			return 0, err
+		}
+		c.code[f.pc].imm = uint64(pc)
+	}
+	for _, f := range tabFixes {
+		pc, err := where(f.target)
+		if err != nil {
+			return 0, err
+		}
+		*f.at = pc
+	}
+	if len(order) == 0 {
+		return uint32(end), nil
+	}
+	return uint32(start), nil
+}
+
+// inlineTable puts a table that can only ever run one action, as the compiler
+// makes them for statements, into the code.
+func (c *compiler) inlineTable(jt *jTable, t *table) (next *string, ok bool) {
+	if len(t.key) > 0 || t.defAct < 0 || !t.info.ConstDefault || t.info.Profile >= 0 {
+		return nil, false
+	}
+	a := t.info.Actions[t.defAct]
+	next, ok = jt.NextTables["__MISS__"]
+	if !ok {
+		if next, ok = jt.NextTables[a.Name]; !ok {
+			return nil, false
+		}
+	}
+	return next, c.inlineAction(a.ID, t.defArgs)
+}
+
+type node struct {
+	table *jTable
+	cond  *jConditional
+	call  *jActionCall
+	id    int
+}
+
+func (n node) next() []*string {
+	switch {
+	case n.cond != nil:
+		return []*string{n.cond.TrueNext, n.cond.FalseNext}
+	case n.call != nil:
+		return []*string{n.call.NextNode}
+	}
+	names := make([]string, 0, len(n.table.NextTables))
+	for k := range n.table.NextTables {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	var out []*string
+	for _, k := range names {
+		out = append(out, n.table.NextTables[k])
+	}
+	return append(out, n.table.BaseNext)
+}
+
+// topological orders the nodes reachable from start so that each comes before
+// those it leads to. A cycle is an error: it would never end.
+func topological(nodes map[string]node, start string) ([]string, error) {
+	const busy, done = 1, 2
+	state := map[string]int{}
+	var order []string
+	type frame struct {
+		name string
+		next []*string
+	}
+	push := func(stack []frame, n string) ([]frame, error) {
+		x, ok := nodes[n]
+		if !ok {
+			return nil, fmt.Errorf("there is no table, conditional or action call %q", n)
+		}
+		state[n] = busy
+		return append(stack, frame{n, x.next()}), nil
+	}
+	st, err := push(nil, start)
+	if err != nil {
+		return nil, err
+	}
+	for len(st) > 0 {
+		f := &st[len(st)-1]
+		if len(f.next) == 0 {
+			state[f.name] = done
+			order = append(order, f.name)
+			st = st[:len(st)-1]
+			continue
+		}
+		n := f.next[len(f.next)-1] // last first: the first branch then follows its parent
+		f.next = f.next[:len(f.next)-1]
+		if n == nil || state[*n] == done {
+			continue
+		}
+		if state[*n] == busy {
+			return nil, fmt.Errorf("control flow loops through %q", *n)
+		}
+		if st, err = push(st, *n); err != nil {
+			return nil, err
+		}
+	}
+	slices.Reverse(order)
+	return order, nil
+}

@@ -1,0 +1,435 @@
+package interp
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// A call is a primitive too rare to have an opcode of its own.
+type call struct {
+	kind callKind
+	id   int // array, calculation or stack, by kind
+	id2  int
+	a    uint32 // operand slots, by kind
+	b    uint32
+	dst  uint32
+	text string
+	list []logArg
+}
+
+type logArg struct {
+	slot   uint32
+	words  int
+	signed bool
+}
+
+type callKind uint8
+
+const (
+	callAddHeader    callKind = iota // header a: valid, zeroed when it was not
+	callRemoveHeader                 // header a
+	callAssignHeader                 // header a = header b
+	callAssignUnion                  // union a = union b
+	callAssignStack                  // stack id = stack id2
+	callAssignUnionStack
+	callPush // stack id by a
+	callPop
+	callPushUnion
+	callPopUnion
+	callHash   // dst = a + calculation id modulo b
+	callRandom // dst = random in a..b
+	callMeter  // dst = colour of meter id at index a
+	callDigest // learn list a
+	callClone  // session a, field list b
+	callResubmit
+	callRecirculate
+	callTruncate // to a bytes
+	callAssert   // a must not be 0
+	callAssume
+	callLog
+)
+
+func (c *compiler) call(k call) error {
+	c.emit(inst{op: opCall, imm: uint64(len(c.calls))})
+	c.calls = append(c.calls, k)
+	return nil
+}
+
+// arity of the primitives; -1: any.
+var primitiveArity = map[string]int{
+	"assign": 2, "modify_field": 2, "assign_VL": 2, "add_to_field": 2, "subtract_from_field": 2,
+	"add": 3, "subtract": 3, "bit_xor": 3, "bit_or": 3, "bit_and": 3, "shift_left": 3, "shift_right": 3,
+	"drop": -1, "mark_to_drop": -1, "no_op": -1, "exit": 0,
+	"add_header": 1, "add_header_fast": 1, "remove_header": 1, "copy_header": 2,
+	"assign_header": 2, "assign_union": 2, "assign_header_stack": 2, "assign_union_stack": 2,
+	"push": 2, "pop": 2, "count": 2, "register_read": 3, "register_write": 3, "execute_meter": 3,
+	"modify_field_with_hash_based_offset": 4, "modify_field_rng_uniform": 3, "truncate": 1,
+	"generate_digest": 2, "clone_ingress_pkt_to_egress": 2, "clone_egress_pkt_to_egress": 2,
+	"resubmit": 1, "recirculate": 1, "assert": 1, "assume": 1, "log_msg": 2,
+}
+
+func (c *compiler) primitive(p *jPrimitive) error {
+	n, ok := primitiveArity[p.Op]
+	if !ok {
+		return fmt.Errorf("%w: primitive %q", ErrUnsupported, p.Op)
+	}
+	if n >= 0 && len(p.Parameters) != n {
+		return fmt.Errorf("%d parameters where %d are expected", len(p.Parameters), n)
+	}
+	at := func(i int) *jVal { return &p.Parameters[i] }
+	switch p.Op {
+	case "assign", "modify_field":
+		return c.assign(at(0), at(1))
+	case "assign_VL":
+		return c.assignVL(at(0), at(1))
+	case "add_to_field":
+		return c.binary("+", at(0), at(0), at(1))
+	case "subtract_from_field":
+		return c.binary("-", at(0), at(0), at(1))
+	case "add", "subtract", "bit_xor", "bit_or", "bit_and", "shift_left", "shift_right":
+		op := map[string]string{"add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<", "shift_right": ">>"}[p.Op]
+		return c.binary(op, at(0), at(1), at(2))
+	case "drop", "mark_to_drop":
+		in := inst{op: opDrop, dst: c.std.egressSpec.slot(), a: slotZero}
+		if c.std.mcast.h != nil {
+			in.a = c.std.mcast.slot()
+		}
+		// The metadata may be a copy, as an inout parameter makes one.
+		if len(p.Parameters) == 1 {
+			h, err := c.headerOperand(at(0))
+			if err != nil {
+				return err
+			}
+			spec, err := c.fieldRef(c.headers[h.id].name, "egress_spec")
+			if err != nil {
+				return err
+			}
+			in.dst, in.a = spec.slot(), slotZero
+			if mcast, err := c.fieldRef(c.headers[h.id].name, "mcast_grp"); err == nil {
+				in.a = mcast.slot()
+			}
+		}
+		c.emit(in)
+	case "no_op":
+	case "exit":
+		c.emit(inst{op: opExit})
+	case "add_header", "add_header_fast", "remove_header":
+		return c.headerPrimitive(p.Op, at(0))
+	case "copy_header", "assign_header":
+		return c.headerCopy(at(0), at(1))
+	case "assign_union":
+		a, err := c.unionOperand(at(0))
+		if err != nil {
+			return err
+		}
+		b, err := c.unionOperand(at(1))
+		if err != nil {
+			return err
+		}
+		return c.call(call{kind: callAssignUnion, a: a, b: b})
+	case "assign_header_stack", "assign_union_stack", "push", "pop":
+		return c.stackPrimitive(p.Op, at(0), at(1))
+	case "count":
+		id, err := named(at(0), "counter_array", c.counterByName)
+		if err != nil {
+			return err
+		}
+		o, err := c.count(at(1))
+		if err != nil {
+			return err
+		}
+		c.emit(inst{op: opCount, a: o.slot, imm: uint64(id)})
+	case "register_read", "register_write":
+		return c.registerPrimitive(p)
+	case "execute_meter":
+		id, err := named(at(0), "meter_array", c.meterByName)
+		if err != nil {
+			return err
+		}
+		o, err := c.count(at(1))
+		if err != nil {
+			return err
+		}
+		return c.callInto(at(2), call{kind: callMeter, id: id, a: o.slot}, true)
+	case "modify_field_with_hash_based_offset":
+		base, err := c.u64(at(1))
+		if err != nil {
+			return err
+		}
+		id, err := named(at(2), "calculation", c.calcByName)
+		if err != nil {
+			return err
+		}
+		c.calcUses[id]++
+		size, err := c.u64(at(3))
+		if err != nil {
+			return err
+		}
+		return c.callInto(at(0), call{kind: callHash, id: id, a: base, b: size}, false)
+	case "modify_field_rng_uniform":
+		lo, err := c.u64(at(1))
+		if err != nil {
+			return err
+		}
+		hi, err := c.u64(at(2))
+		if err != nil {
+			return err
+		}
+		return c.callInto(at(0), call{kind: callRandom, a: lo, b: hi}, true)
+	case "log_msg":
+		return c.logPrimitive(at(0), at(1))
+	case "assert", "assume":
+		s, err := c.truth(at(0))
+		if err != nil {
+			return err
+		}
+		k := call{kind: callAssert, a: s}
+		if p.Op == "assume" {
+			k.kind = callAssume
+		}
+		k.text = p.Op
+		if p.Source != nil {
+			k.text = fmt.Sprintf("%s, file %s, line %d", p.Source.Fragment, p.Source.Filename, p.Source.Line)
+		}
+		return c.call(k)
+	default:
+		return c.flagPrimitive(p)
+	}
+	return nil
+}
+
+// flagPrimitive compiles those that only leave a mark on the packet.
+func (c *compiler) flagPrimitive(p *jPrimitive) error {
+	s := make([]uint32, len(p.Parameters))
+	for i := range p.Parameters {
+		o, err := c.u64(&p.Parameters[i])
+		if err != nil {
+			return err
+		}
+		s[i] = o
+	}
+	switch p.Op {
+	case "truncate":
+		return c.call(call{kind: callTruncate, a: s[0]})
+	case "generate_digest":
+		return c.call(call{kind: callDigest, a: s[1]})
+	case "clone_ingress_pkt_to_egress", "clone_egress_pkt_to_egress":
+		return c.call(call{kind: callClone, a: s[0], b: s[1]})
+	case "resubmit":
+		return c.call(call{kind: callResubmit, a: s[0]})
+	case "recirculate":
+		return c.call(call{kind: callRecirculate, a: s[0]})
+	}
+	return fmt.Errorf("%w: primitive %q", ErrUnsupported, p.Op)
+}
+
+// callInto compiles a call whose result goes to dst. keep: when the call
+// gives no result, dst stays as it is.
+func (c *compiler) callInto(dst *jVal, k call, keep bool) error {
+	d, err := c.lvalue(dst)
+	if err != nil {
+		return err
+	}
+	k.dst = c.temp(1)
+	if keep {
+		o, err := c.data(dst, min(64, c.width(d)))
+		if err != nil {
+			return err
+		}
+		c.emit(inst{op: opMov, dst: k.dst, a: o.slot, imm: ^uint64(0)})
+	}
+	if err := c.call(k); err != nil {
+		return err
+	}
+	c.store(d, operand{slot: k.dst, words: 1, lo: bigZero, hi: maxU64, exact: true})
+	return nil
+}
+
+func named(e *jVal, typ string, m map[string]int) (int, error) {
+	e, err := unwrap(e)
+	if err != nil {
+		return 0, err
+	}
+	if e.Type != typ {
+		return 0, fmt.Errorf("operand of type %q where %q is needed", e.Type, typ)
+	}
+	n, err := e.str()
+	if err != nil {
+		return 0, err
+	}
+	i, ok := m[n]
+	if !ok {
+		return 0, fmt.Errorf("there is no %s %q", typ, n)
+	}
+	return i, nil
+}
+
+func (c *compiler) headerPrimitive(op string, e *jVal) error {
+	h, err := c.headerOperand(e)
+	if err != nil {
+		return err
+	}
+	if op == "add_header_fast" && !h.dynamic {
+		c.whole(h.id)
+		c.emit(inst{op: opSetValid, imm: uint64(h.id)})
+		return nil
+	}
+	s := h.slot
+	if !h.dynamic {
+		s = c.constant(uint64(h.id))
+	}
+	k := call{kind: callAddHeader, a: s}
+	if op == "remove_header" {
+		k.kind = callRemoveHeader
+	}
+	return c.call(k)
+}
+
+func (c *compiler) headerCopy(dst, src *jVal) error {
+	d, err := c.headerOperand(dst)
+	if err != nil {
+		return err
+	}
+	s, err := c.headerOperand(src)
+	if err != nil {
+		return err
+	}
+	if d.typ != s.typ && d.typ.size != s.typ.size {
+		return fmt.Errorf("assignment of a header of type %q to one of type %q", s.typ.name, d.typ.name)
+	}
+	slot := func(h hdrOperand) uint32 {
+		if h.dynamic {
+			return h.slot
+		}
+		c.whole(h.id)
+		return c.constant(uint64(h.id))
+	}
+	return c.call(call{kind: callAssignHeader, a: slot(d), b: slot(s)})
+}
+
+func (c *compiler) stackPrimitive(op string, a, b *jVal) error {
+	ua, err := unwrap(a)
+	if err != nil {
+		return err
+	}
+	isUnion := ua.Type == "header_union_stack"
+	find := c.stackOperand
+	if isUnion {
+		find = c.unionStackOperand
+	}
+	id, err := find(ua)
+	if err != nil {
+		return err
+	}
+	mark := func(id int) {
+		if isUnion {
+			c.wholeUnions(c.unionStacks[id].unions)
+		} else {
+			c.wholeAll(c.stacks[id].headers)
+		}
+	}
+	mark(id)
+	if op == "push" || op == "pop" {
+		o, err := c.count(b)
+		if err != nil {
+			return err
+		}
+		k := map[string]callKind{"push": callPush, "pop": callPop}[op]
+		if isUnion {
+			k = map[string]callKind{"push": callPushUnion, "pop": callPopUnion}[op]
+		}
+		return c.call(call{kind: k, id: id, a: o.slot})
+	}
+	id2, err := find(b)
+	if err != nil {
+		return err
+	}
+	mark(id2)
+	if isUnion {
+		if len(c.unionStacks[id].unions) != len(c.unionStacks[id2].unions) {
+			return fmt.Errorf("assignment between stacks of different sizes")
+		}
+		return c.call(call{kind: callAssignUnionStack, id: id, id2: id2})
+	}
+	if len(c.stacks[id].headers) != len(c.stacks[id2].headers) || c.stacks[id].typ != c.stacks[id2].typ {
+		return fmt.Errorf("assignment between stacks of different sizes or types")
+	}
+	return c.call(call{kind: callAssignStack, id: id, id2: id2})
+}
+
+func (c *compiler) registerPrimitive(p *jPrimitive) error {
+	read := p.Op == "register_read"
+	regAt, ixAt := 0, 1
+	if read {
+		regAt, ixAt = 1, 2
+	}
+	id, err := named(&p.Parameters[regAt], "register_array", c.registerByName)
+	if err != nil {
+		return err
+	}
+	ix, err := c.count(&p.Parameters[ixAt])
+	if err != nil {
+		return err
+	}
+	w := c.registers[id].Width
+	n := wordsFor(w)
+	if !read {
+		o, err := c.value(&p.Parameters[2], w)
+		if err != nil {
+			return err
+		}
+		c.emit(inst{op: opRegWrite, n: uint16(n), dst: c.widen(o, n), a: ix.slot, imm: uint64(id)})
+		return nil
+	}
+	d, err := c.lvalue(&p.Parameters[0])
+	if err != nil {
+		return err
+	}
+	if d.f != nil && !d.dynamic && d.f.words == n && !d.f.sat {
+		c.emit(inst{op: opRegRead, n: uint16(n), dst: d.slot, a: ix.slot, b: uint32(min(w, d.f.width)), imm: uint64(id)})
+		if d.h != nil {
+			c.use(ref{d.h, d.f}) // an index out of range leaves it as it is
+			c.wrote(d.h, d.f)
+		}
+		return nil
+	}
+	old, err := c.data(&p.Parameters[0], c.width(d))
+	if err != nil {
+		return err
+	}
+	t := c.temp(n)
+	for i := range min(n, old.words) {
+		c.emit(inst{op: opMov, dst: t + uint32(i), a: old.slot + uint32(i), imm: ^uint64(0)})
+	}
+	c.emit(inst{op: opRegRead, n: uint16(n), dst: t, a: ix.slot, b: uint32(w), imm: uint64(id)})
+	f := field{width: w, words: n}
+	c.store(d, c.loadField(&f, t, all))
+	return nil
+}
+
+func (c *compiler) logPrimitive(format, args *jVal) error {
+	f, err := unwrap(format)
+	if err != nil {
+		return err
+	}
+	k := call{kind: callLog}
+	if k.text, err = f.str(); err != nil {
+		return err
+	}
+	var vs []jVal
+	if a, err := unwrap(args); err != nil {
+		return err
+	} else if string(bytes.Join(bytes.Fields(a.Value), nil)) == "{}" {
+		// p4c's way to write no arguments
+	} else if err := unmarshal(a.Value, &vs); err != nil {
+		return err
+	}
+	for i := range vs {
+		o, err := c.value(&vs[i], all)
+		if err != nil {
+			return err
+		}
+		k.list = append(k.list, logArg{o.slot, o.words, o.lo.Sign() < 0})
+	}
+	return c.call(k)
+}

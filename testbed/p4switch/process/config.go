@@ -1,0 +1,126 @@
+package process
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// PortEvents says when the switch tells the program about its ports by
+// port-event packets.
+type PortEvents uint8
+
+const (
+	// PortEventsAuto is when the program has a register named port_down.
+	PortEventsAuto PortEvents = iota
+	// PortEventsOn is always.
+	PortEventsOn
+	// PortEventsOff is never.
+	PortEventsOff
+)
+
+// ParsePortEvents reads auto, on or off.
+func ParsePortEvents(s string) (PortEvents, error) {
+	switch s {
+	case "auto":
+		return PortEventsAuto, nil
+	case "on":
+		return PortEventsOn, nil
+	case "off":
+		return PortEventsOff, nil
+	}
+	return 0, fmt.Errorf("device: port events %q; it is auto, on or off", s)
+}
+
+// Defaults of Config.
+const (
+	DefaultQueueDepth = 64
+	DefaultDropPort   = 511
+	DefaultCoalesce   = 50 * time.Microsecond
+	maxQueues         = 8 // v1model's priority has three bits
+)
+
+// PortConfig is one port of the switch.
+type PortConfig struct {
+	Number uint32    // in the P4 program
+	Name   string    // towards gNMI and in the log
+	Port   port.Port // the device's from now on, and closed by it
+	Index  int       // the interface's index, by which Config.Links knows it; 0: it has no link state
+}
+
+// Links is where link state comes from; [port.Links] is one.
+type Links interface {
+	Attach(p *port.Poller, id int) error
+	List() ([]port.Link, error)
+	Read(f func(port.Link)) error
+	SetUp(index int, up bool) error
+	Close() error
+}
+
+// Config sets up a Device. Only Ports is needed.
+type Config struct {
+	Ports []PortConfig
+	// Links follows and changes the ports' interfaces. The device closes it.
+	// Nil: links are up, and disabling a port only stops its traffic.
+	Links Links
+
+	DeviceID uint64 // of P4Runtime; 0 is an id like any other, as with BMv2
+	CPUPort  uint32 // port of packet-in and packet-out; 0: none
+	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
+	Queues   int    // priorities per port, 1 to 8; 0: 1
+
+	QueueDepth int // packets a queue holds; 0: DefaultQueueDepth
+	QueueRate  int // packets per second that leave a queue; 0: no limit
+
+	// Coalesce is how long packets may gather before they are handled, when
+	// they arrive so fast that waking up for each costs more than the packet
+	// itself. It bounds what a packet's latency suffers by that. 0:
+	// DefaultCoalesce; negative: every packet wakes the switch.
+	Coalesce time.Duration
+
+	Seed       uint64 // of the program's random numbers
+	PortEvents PortEvents
+	// Log gets what happens to the switch, not to packets, but for the
+	// program's log_msg when LogMessages is set. Nil: nothing is logged.
+	Log         *slog.Logger
+	LogMessages bool
+	// Now is the time, which must not go back. Nil: the system's.
+	Now func() time.Time
+}
+
+func (c *Config) setDefaults() error {
+	if c.DropPort == 0 {
+		c.DropPort = DefaultDropPort
+	}
+	if c.Queues == 0 {
+		c.Queues = 1
+	}
+	if c.QueueDepth == 0 {
+		c.QueueDepth = DefaultQueueDepth
+	}
+	if c.Coalesce == 0 {
+		c.Coalesce = DefaultCoalesce
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.Queues < 0 || c.Queues > maxQueues:
+		return fmt.Errorf("device: %d priority queues; it is 1 to %d", c.Queues, maxQueues)
+	case c.QueueDepth < 0:
+		return fmt.Errorf("device: queue depth %d is negative", c.QueueDepth)
+	case c.QueueRate < 0:
+		return fmt.Errorf("device: queue rate %d is negative", c.QueueRate)
+	}
+	for _, p := range c.Ports {
+		switch {
+		case p.Port == nil:
+			return fmt.Errorf("device: port %d (%s) is not opened", p.Number, p.Name)
+		case p.Number == c.CPUPort && c.CPUPort != 0:
+			return fmt.Errorf("device: CPU port %d is port %s too; choose another number", p.Number, p.Name)
+		}
+	}
+	return nil
+}

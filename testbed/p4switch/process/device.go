@@ -1,0 +1,423 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// linksID is the poller's id of Config.Links; ports have their index.
+const linksID = -1
+
+// maxPending bounds the control packets that wait to be injected.
+const maxPending = 4096
+
+// maxRecirculated bounds the packets that wait for another pass, as BMv2's
+// input buffer does.
+const maxRecirculated = 1024
+
+// Device is a switch.
+type Device struct {
+	cfg    Config
+	log    *slog.Logger
+	base   time.Time // when the data plane's clock was 0
+	start  int64     // the same, in ns since the Unix epoch
+	poller *port.Poller
+
+	mu     lock
+	sw     *interp.Switch // in the data path; nil: none
+	core   *server.Core
+	gnmi   *server.GNMI
+	states *server.Ports
+	server *server.Server
+
+	ports    []*egress // by position
+	byNumber []*egress // by number, for small numbers
+	others   map[uint32]*egress
+	byIndex  map[int]*egress
+	ready    []*egress // Receive may have more
+	staged   []*egress // with a batch to send
+
+	blocked     int    // ports
+	rounds      uint64 // of work
+	lastWork    int64  // ns: when the data plane last ran out of work
+	lastIngress uint64 // Stats.Ingress then
+
+	pending  []frame // to be injected, oldest first
+	recirc   fifo
+	batch    interp.Batch
+	now      int64 // ns on the data plane's clock
+	eventsOn bool  // the program wants port events
+	stats    Stats
+}
+
+// frame is a packet that the switch itself injects.
+type frame struct {
+	port uint32
+	data []byte
+}
+
+// Stats counts what became of packets in the traffic manager. What the
+// pipelines drop is in Pipeline.
+type Stats struct {
+	Ingress       uint64 // packets that entered the ingress pipeline from ports
+	Sent          uint64 // packets handed to ports
+	PacketIn      uint64 // packets that left at the CPU port
+	TailDrops     uint64 // their queue was full
+	NoPort        uint64 // there is no port with that number
+	PortDown      uint64 // their port was down
+	NoProgram     uint64 // arrived before there was a program
+	Recirculated  uint64
+	RecircDrops   uint64 // too many waited for another pass
+	InjectDrops   uint64 // too many control packets waited
+	PortEvents    uint64 // port-event packets injected
+	PipelineDrops interp.DropCounts
+}
+
+// New makes a switch of opened ports. On an error the ports stay the
+// caller's.
+func New(cfg Config) (*Device, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
+	d.base = time.Now()
+	if cfg.Now != nil {
+		d.base = cfg.Now()
+	}
+	d.start = d.base.UnixNano()
+	poller, err := port.NewPoller()
+	if err != nil {
+		return nil, err
+	}
+	d.poller = poller
+	if err := d.addPorts(); err != nil {
+		poller.Close() //nolint:errcheck // the first error is reported
+		return nil, err
+	}
+	if err := d.addServices(); err != nil {
+		poller.Close() //nolint:errcheck // the first error is reported
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Device) addPorts() error {
+	var configs []server.PortConfig
+	found := map[int]port.Link{}
+	if d.cfg.Links != nil {
+		if err := d.cfg.Links.Attach(d.poller, linksID); err != nil {
+			return err
+		}
+		links, err := d.cfg.Links.List() // after Attach, so that no change is missed
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			found[l.Index] = l
+		}
+	}
+	for i, pc := range d.cfg.Ports {
+		e := newEgress(d, pc)
+		d.ports = append(d.ports, e)
+		if pc.Number < 4096 {
+			for int(pc.Number) >= len(d.byNumber) {
+				d.byNumber = append(d.byNumber, nil)
+			}
+			d.byNumber[pc.Number] = e
+		} else {
+			d.others[pc.Number] = e
+		}
+		enabled := true
+		e.up = true
+		if d.cfg.Links != nil && pc.Index != 0 {
+			d.byIndex[pc.Index] = e
+			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
+		}
+		configs = append(configs, server.PortConfig{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
+		if err := d.poller.Add(pc.Port, i); err != nil {
+			return fmt.Errorf("device: port %s: %w", pc.Name, err)
+		}
+		d.markReady(e) // what came before is there, though nobody will say so
+	}
+	var err error
+	if d.states, err = server.NewPorts(configs); err != nil {
+		return err
+	}
+	d.states.Counters = d.portCounters
+	d.states.OnAdmin = d.setAdmin
+	d.states.Watch(d.portChanged)
+	return nil
+}
+
+func (d *Device) addServices() (err error) {
+	cfg := interp.Config{Seed: d.cfg.Seed, QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort}
+	if d.cfg.LogMessages {
+		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
+	}
+	d.core, err = server.New(server.Config{
+		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
+		Now: d.unix, Epoch: d.start, Switch: cfg,
+		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, OnPortEvent: d.onPortEvent,
+		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
+	})
+	if err != nil {
+		return err
+	}
+	if d.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: d.states, Now: d.unix}); err != nil {
+		return err
+	}
+	d.server = server.NewServer(&d.mu, d.core, d.gnmi)
+	return nil
+}
+
+// lock is a mutex that knows whether somebody waits for it.
+type lock struct {
+	sync.Mutex
+	waiting atomic.Int32
+}
+
+// Lock implements sync.Locker.
+func (l *lock) Lock() {
+	if l.TryLock() {
+		return
+	}
+	l.waiting.Add(1)
+	l.Mutex.Lock()
+	l.waiting.Add(-1)
+}
+
+// yield lets whoever waits for the lock have it.
+func (l *lock) yield() {
+	for range 100 {
+		if l.waiting.Load() == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Run forwards packets and does what time brings until ctx ends or the
+// switch fails. It returns ctx's error or what failed. It may be called once.
+func (d *Device) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.server.Run(ctx) })
+	g.Go(func() error {
+		defer whenDone(ctx, d.poller.Wake)()
+		return d.forward(ctx)
+	})
+	return g.Wait()
+}
+
+// whenDone calls f when ctx ends. The function it returns takes that back, or
+// waits until f has returned.
+func whenDone(ctx context.Context, f func()) (stop func()) {
+	called := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(called)
+		f()
+	})
+	return func() {
+		if !cancel() {
+			<-called
+		}
+	}
+}
+
+// Serve answers P4Runtime and gNMI requests that reach the listener, which it
+// closes, until ctx ends.
+func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
+	s := grpc.NewServer(append(append(server.ServerOptions(), grpc.WaitForHandlers(true)), opts...)...)
+	d.server.Register(s)
+	defer whenDone(ctx, s.Stop)()
+	if err := s.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("device: serve: %w", err)
+	}
+	s.Stop() // waits for the handlers
+	return ctx.Err()
+}
+
+// Do calls f with the switch's P4Runtime side, under the device's lock: f must
+// neither wait nor call the device.
+func (d *Device) Do(f func(*server.Core)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.core)
+}
+
+// Install puts a program into the data path without a controller. info may be
+// nil: the program then runs with its constant entries and default actions
+// until a controller pushes a pipeline.
+func (d *Device) Install(json []byte, info *p4config.P4Info) error {
+	if info == nil {
+		info = &p4config.P4Info{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.core.Install(&p4.ForwardingPipelineConfig{P4DeviceConfig: json, P4Info: info})
+}
+
+// Stats returns the counts so far.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	if d.sw != nil {
+		s.PipelineDrops = d.sw.Drops()
+	}
+	return s
+}
+
+// Close frees the ports and all else. Run and Serve must have returned.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, e := range d.ports {
+		errs = append(errs, e.port.Close())
+	}
+	if d.cfg.Links != nil {
+		errs = append(errs, d.cfg.Links.Close())
+	}
+	return errors.Join(append(errs, d.poller.Close())...)
+}
+
+// useSwitch is told of a new switch in the data path. Packets of the old one
+// finish their way in it.
+func (d *Device) useSwitch(sw *interp.Switch) {
+	d.sw = sw
+	_, has := sw.Program().RegisterByName("port_down")
+	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
+	for _, e := range d.ports {
+		e.told = true // a new program takes ports to be up
+	}
+	d.pending = d.pending[:0]
+}
+
+// packetOut injects a controller's packet.
+func (d *Device) packetOut(data []byte) { d.inject(frame{d.cfg.CPUPort, data}) }
+
+func (d *Device) inject(f frame) {
+	if len(d.pending) >= maxPending {
+		d.stats.InjectDrops++
+		return
+	}
+	d.pending = append(d.pending, f)
+	d.poller.Wake()
+}
+
+// onPortEvent makes the packet by which the program learns of a port.
+func (d *Device) onPortEvent(number uint32, up bool) {
+	e := d.egress(number)
+	if !d.eventsOn || e == nil || e.told == up || number >= p4src.MaxPorts {
+		return
+	}
+	e.told = up
+	e.epoch++
+	d.stats.PortEvents++
+	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(number), up, e.epoch)})
+}
+
+// repeatPortEvents tells the program again what it was told of the ports: it
+// knows now which of them are uplinks. Ports that are up come first, for an
+// uplink's place may have gone from a dead port to a live one.
+func (d *Device) repeatPortEvents() {
+	if !d.eventsOn || !slices.ContainsFunc(d.ports, func(e *egress) bool { return e.epoch > 0 }) {
+		return
+	}
+	for _, up := range []bool{true, false} {
+		for _, e := range d.ports {
+			if e.told == up && e.number < p4src.MaxPorts {
+				d.stats.PortEvents++
+				d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
+			}
+		}
+	}
+}
+
+// portChanged follows the state that gNMI shows.
+func (d *Device) portChanged(ev server.PortEvent) {
+	e := d.egress(ev.State.Number)
+	if e == nil || !ev.OperChanged {
+		return
+	}
+	e.up = ev.State.Oper
+	if !e.up {
+		e.flush()
+	} else {
+		d.markReady(e)
+	}
+	d.log.Info("port", "number", ev.State.Number, "name", ev.State.Name, "up", ev.State.Oper)
+}
+
+// setAdmin takes a port's interface down or up.
+func (d *Device) setAdmin(number uint32, enabled bool) error {
+	e := d.egress(number)
+	if e == nil || d.cfg.Links == nil || e.index == 0 {
+		return nil
+	}
+	if err := d.cfg.Links.SetUp(e.index, enabled); err != nil {
+		return err
+	}
+	// The kernel's news of it are there already. Read now, they are not taken for
+	// somebody else's doing after the next Set.
+	return d.cfg.Links.Read(d.linkChanged)
+}
+
+// linkChanged takes the news of an interface. Who else takes it up or down changes
+// the port's configuration, so that gNMI can undo it.
+func (d *Device) linkChanged(l port.Link) {
+	e := d.byIndex[l.Index]
+	if e == nil {
+		return
+	}
+	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
+		d.log.Error("link state", "err", err)
+	}
+	if l.Gone {
+		return
+	}
+	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
+		d.log.Error("admin state", "err", err)
+	}
+}
+
+func (d *Device) egress(number uint32) *egress {
+	if int(number) < len(d.byNumber) {
+		return d.byNumber[number]
+	}
+	if len(d.others) == 0 {
+		return nil
+	}
+	return d.others[number]
+}
+
+func (d *Device) portCounters(number uint32) server.Counters {
+	e := d.egress(number)
+	if e == nil {
+		return server.Counters{}
+	}
+	c := e.port.Counters()
+	return server.Counters{
+		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
+		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + e.drops,
+		InErrors: c.InTooLong, OutErrors: c.OutTooLong,
+	}
+}

@@ -1,0 +1,46 @@
+// Package process is a P4 switch as a process is one: packet ports
+// (testbed/port), the data plane (testbed/p4switch/interp) and its P4Runtime and gNMI
+// services (testbed/p4switch/server), with a traffic manager between the pipelines.
+//
+// # Use
+//
+// [New] takes opened ports; [Device.Run] forwards until its context ends;
+// [Device.Serve] answers controllers on a listener; [Device.Install] loads a
+// program without a controller; [Device.Close] frees everything, after Run and
+// Serve have returned.
+//
+// # A packet's way
+//
+// One goroutine does all forwarding. It waits for all ports at once, takes a
+// burst of frames from each that is ready, and runs every packet to the end:
+// ingress, egress, the port's batch, which goes out when it is full or the
+// burst is over. Everything happens under one lock, which is released between
+// bursts, so a controller's batch of writes is seen by a packet as a whole.
+//
+// # Queues
+//
+// A port that takes no more frames, because its link is slow, is blocked. What
+// is meant for it then waits in the switch, in one queue per port and
+// priority, and its egress pipeline runs when it leaves the queue. A queue
+// holds [Config.QueueDepth] packets; what comes on top is dropped and counted
+// (tail drop). enq_qdepth and deq_qdepth count the packets of that queue, as
+// BMv2's do, and are 0 while the port is not blocked: a burst is not a queue.
+// Higher priorities go first, always. [Config.QueueRate] limits every queue to
+// a number of packets per second, as BMv2's set_queue_rate does.
+//
+// Below the queue are only a batch of frames (one, when the port was blocked
+// of late) and what the interface's own send buffer holds.
+//
+// # Port events
+//
+// A program that keeps port liveness in the data plane learns of a port's
+// change by a packet that the switch makes and injects on ingress port
+// p4src.PortEventPort, ahead of all other packets. By default it does so when
+// the program has a register named port_down; see [PortEvents].
+//
+// # Goroutines
+//
+// All methods of a Device are safe for concurrent use, unless they say
+// otherwise. Run starts one goroutine for forwarding and one for what time
+// brings, and waits for both. The device's lock is [Device.Do]'s.
+package process

@@ -1,0 +1,229 @@
+package process
+
+import (
+	"context"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// burst is how many frames are taken from a port before the next has its turn.
+const burst = 64
+
+// forward is the data plane's goroutine.
+func (d *Device) forward(ctx context.Context) error {
+	defer port.LockThread()()
+	var events []port.Event
+	timeout := time.Duration(0) // ports may hold frames from before they were attached
+	for ctx.Err() == nil {
+		var err error
+		if events, err = d.poller.Wait(timeout, events[:0]); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		for {
+			d.now = d.clock()
+			d.take(events)
+			events = events[:0]
+			d.work()
+			pause := time.Duration(0)
+			if len(d.ready) == 0 && len(d.pending) == 0 && d.recirc.n == 0 {
+				if pause = d.pause(); pause == 0 {
+					break
+				}
+			}
+			d.mu.Unlock()
+			if pause > 0 {
+				d.poller.Pause(pause)
+			} else {
+				d.mu.yield()
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			// A port that just got room must not wait for those that are busy.
+			if d.rounds++; d.poller.Pending() || d.blocked > 0 || d.rounds%lookEvery == 0 {
+				if events, err = d.poller.Wait(0, events[:0]); err != nil {
+					return err
+				}
+			}
+			d.mu.Lock()
+			if pause > 0 {
+				for _, e := range d.ports {
+					d.markReady(e)
+				}
+			}
+		}
+		timeout = d.untilRelease()
+		d.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// lookEvery is after how many rounds a busy data plane looks at what is not a
+// packet: the news of links.
+const lookEvery = 16
+
+// pause is how long to let packets gather, or 0 when they come so rarely, or
+// so much waits for its time, that the next event must be waited for.
+//
+// A thread that is woken for every packet spends more on waking up than on
+// the packet. So when the last wake-up was less than two pauses ago and
+// brought something, the next is put off by one.
+func (d *Device) pause() time.Duration {
+	w := d.cfg.Coalesce
+	now := d.clock()
+	since := now - d.lastWork
+	got := d.stats.Ingress != d.lastIngress
+	d.lastWork, d.lastIngress = now, d.stats.Ingress
+	if w <= 0 || !got || since > 2*int64(w) || d.cfg.QueueRate > 0 {
+		return 0
+	}
+	return w
+}
+
+// clock is the time on the data plane's clock, in ns. It does not jump when the
+// system's wall clock is set.
+func (d *Device) clock() int64 {
+	if d.cfg.Now == nil {
+		return int64(time.Since(d.base))
+	}
+	return int64(d.cfg.Now().Sub(d.base))
+}
+
+// unix is the same time in ns since the Unix epoch.
+func (d *Device) unix() int64 { return d.start + d.clock() }
+
+// take handles what the poller reported.
+func (d *Device) take(events []port.Event) {
+	for _, ev := range events {
+		if ev.ID == linksID {
+			if err := d.cfg.Links.Read(d.linkChanged); err != nil {
+				d.log.Error("link state", "err", err) // packets go on
+			}
+			continue
+		}
+		e := d.ports[ev.ID]
+		if ev.In {
+			d.markReady(e)
+		}
+		if ev.Out && e.blocked {
+			e.unblock()
+			e.send()
+			e.drain()
+		}
+	}
+}
+
+func (d *Device) markReady(e *egress) {
+	if !e.isReady {
+		e.isReady = true
+		d.ready = append(d.ready, e)
+	}
+}
+
+// work does one round: what the switch injects itself, what recirculates, a
+// burst from each port that is ready, and the sending of all batches.
+func (d *Device) work() {
+	for i := 0; i < len(d.pending); i++ {
+		f := d.pending[i]
+		d.pending[i] = frame{}
+		d.ingress(f.port, f.data)
+	}
+	d.pending = d.pending[:0]
+	for n := d.recirc.n; n > 0; n-- {
+		x := d.recirc.pop()
+		at := len(d.batch.Packets)
+		x.sw.Resume(x.p, d.now, &d.batch)
+		d.route(x.sw, at)
+	}
+	keep := d.ready[:0]
+	for _, e := range d.ready {
+		if e.port.Receive(burst, e.receive) == burst {
+			keep = append(keep, e)
+		} else {
+			e.isReady = false
+		}
+	}
+	d.ready = keep
+	if d.cfg.QueueRate > 0 {
+		for _, e := range d.ports {
+			e.drain()
+		}
+	}
+	for _, e := range d.staged {
+		if !e.blocked {
+			e.send()
+		}
+		e.staged = false
+	}
+	d.staged = d.staged[:0]
+}
+
+// untilRelease is how long no queue's rate lets a packet go; -1: for ever.
+func (d *Device) untilRelease() time.Duration {
+	if d.cfg.QueueRate == 0 {
+		return -1
+	}
+	wait := time.Duration(-1)
+	for _, e := range d.ports {
+		if at, ok := e.nextRelease(); ok && !e.blocked {
+			w := max(time.Duration(at-d.clock()), 0)
+			if wait < 0 || w < wait {
+				wait = w
+			}
+		}
+	}
+	return wait
+}
+
+// arrive takes a frame from a port.
+func (d *Device) arrive(number uint32, b []byte) {
+	d.stats.Ingress++
+	d.ingress(number, b)
+}
+
+func (d *Device) ingress(number uint32, b []byte) {
+	if d.sw == nil {
+		d.stats.NoProgram++
+		return
+	}
+	d.now = d.clock()
+	at := len(d.batch.Packets)
+	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
+	d.route(d.sw, at)
+}
+
+// route sends the packets of the batch from position at on their ways, and
+// removes them.
+func (d *Device) route(sw *interp.Switch, at int) {
+	for i := at; i < len(d.batch.Packets); i++ {
+		p := d.batch.Packets[i]
+		if p.Stage == interp.StageIngress {
+			if d.recirc.n >= maxRecirculated {
+				d.stats.RecircDrops++
+				sw.Free(p)
+				continue
+			}
+			d.stats.Recirculated++
+			d.recirc.push(queued{sw: sw, p: p})
+			continue
+		}
+		if e := d.egress(p.EgressPort); e != nil {
+			e.offer(queued{sw: sw, p: p})
+			continue
+		}
+		if p.EgressPort != d.cfg.CPUPort || d.cfg.CPUPort == 0 {
+			d.stats.NoPort++
+			sw.Free(p)
+			continue
+		}
+		o, ok := sw.Egress(p, interp.QueueState{EnqTime: d.now, DeqTime: d.now}, &d.batch)
+		if ok {
+			d.stats.PacketIn++
+			d.core.PacketIn(o.Data)
+		}
+	}
+	d.batch.Packets = d.batch.Packets[:at]
+}

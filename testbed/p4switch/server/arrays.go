@@ -1,0 +1,245 @@
+package server
+
+import (
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+)
+
+// Counters, meters and registers: arrays that can be modified and read, at
+// one index or all.
+
+func modifyOnly(kind string, typ p4.Update_Type) error {
+	if typ != p4.Update_MODIFY {
+		return invalidf("a %s can be modified only, not %v", kind, typ)
+	}
+	return nil
+}
+
+func (s *schema) counter(r *role, id uint32) (*counterSchema, error) {
+	c := s.counters[id]
+	if c == nil {
+		return nil, s.unknown("counter", id)
+	}
+	return c, r.checkOwner("counter", c.object)
+}
+
+func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry) error {
+	if err := modifyOnly("counter", typ); err != nil {
+		return err
+	}
+	c, err := p.counter(r, ce.GetCounterId())
+	if err != nil {
+		return err
+	}
+	from, to, err := cells(ce.GetIndex(), c.size)
+	if err != nil {
+		return within("counter "+c.name, err)
+	}
+	d := ce.GetData()
+	if d == nil {
+		return nil
+	}
+	if err := checkCounter(d); err != nil {
+		return within("counter "+c.name, err)
+	}
+	for i := from; i < to; i++ {
+		if err := p.sw.SetCounter(c.cid, i, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
+			return fromSwitch(err)
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error {
+	list := p.counterList
+	if id := ce.GetCounterId(); id != 0 {
+		c, err := p.counter(r, id)
+		if err != nil {
+			return err
+		}
+		list = []*counterSchema{c}
+	} else if ce.GetIndex() != nil {
+		return invalidf("index is set and counter_id is not")
+	}
+	for _, c := range list {
+		if !r.may(c.object) {
+			continue
+		}
+		from, to, err := cells(ce.GetIndex(), c.size)
+		if err != nil {
+			return within("counter "+c.name, err)
+		}
+		for i := from; i < to; i++ {
+			packets, bytes, err := p.sw.Counter(c.cid, i)
+			if err != nil {
+				return fromSwitch(err)
+			}
+			out := &p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: counterData(packets, bytes)}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: out}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *schema) meter(r *role, id uint32) (*meterSchema, error) {
+	m := s.meters[id]
+	if m == nil {
+		return nil, s.unknown("meter", id)
+	}
+	return m, r.checkOwner("meter", m.object)
+}
+
+func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) error {
+	if err := modifyOnly("meter", typ); err != nil {
+		return err
+	}
+	m, err := p.meter(r, me.GetMeterId())
+	if err != nil {
+		return err
+	}
+	from, to, err := cells(me.GetIndex(), m.size)
+	if err != nil {
+		return within("meter "+m.name, err)
+	}
+	if me.GetCounterData() != nil {
+		return errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	}
+	c := me.GetConfig()
+	if c != nil {
+		if err := m.check(c); err != nil {
+			return err
+		}
+	}
+	for i := from; i < to; i++ {
+		if c == nil {
+			err = p.sw.ClearMeter(m.mid, i)
+		} else {
+			err = p.sw.SetMeter(m.mid, i, meterConfig(c))
+		}
+		if err != nil {
+			return fromSwitch(err)
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
+	if me.GetCounterData() != nil {
+		return errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
+	}
+	list := p.meterList
+	if id := me.GetMeterId(); id != 0 {
+		m, err := p.meter(r, id)
+		if err != nil {
+			return err
+		}
+		list = []*meterSchema{m}
+	} else if me.GetIndex() != nil {
+		return invalidf("index is set and meter_id is not")
+	}
+	for _, m := range list {
+		if !r.may(m.object) {
+			continue
+		}
+		from, to, err := cells(me.GetIndex(), m.size)
+		if err != nil {
+			return within("meter "+m.name, err)
+		}
+		for i := from; i < to; i++ {
+			c, set, err := p.sw.Meter(m.mid, i)
+			if err != nil {
+				return fromSwitch(err)
+			}
+			out := &p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}}
+			if set {
+				out.Config = &p4.MeterConfig{Cir: c.CIR, Cburst: c.CBurst, Pir: c.PIR, Pburst: c.PBurst}
+			}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: out}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *schema) register(r *role, id uint32) (*registerSchema, error) {
+	g := s.registers[id]
+	if g == nil {
+		return nil, s.unknown("register", id)
+	}
+	return g, r.checkOwner("register", g.object)
+}
+
+func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEntry) error {
+	if err := modifyOnly("register", typ); err != nil {
+		return err
+	}
+	g, err := p.register(r, re.GetRegisterId())
+	if err != nil {
+		return err
+	}
+	from, to, err := cells(re.GetIndex(), g.size)
+	if err != nil {
+		return within("register "+g.name, err)
+	}
+	if re.GetData() == nil {
+		return invalidf("register %s: data is not set", g.name)
+	}
+	width := p.prog.Registers()[g.rid].Width
+	// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
+	w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
+	if err := p.decompose(g.spec, re.GetData(), w.put, 0); err != nil {
+		return within("register "+g.name, err)
+	}
+	for i := from; i < to; i++ {
+		if err := p.sw.SetRegister(g.rid, i, w.b); err != nil {
+			return fromSwitch(err)
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) error {
+	list := p.registerList
+	if id := re.GetRegisterId(); id != 0 {
+		g, err := p.register(r, id)
+		if err != nil {
+			return err
+		}
+		list = []*registerSchema{g}
+	} else if re.GetIndex() != nil {
+		return invalidf("index is set and register_id is not")
+	}
+	for _, g := range list {
+		if !r.may(g.object) {
+			continue
+		}
+		from, to, err := cells(re.GetIndex(), g.size)
+		if err != nil {
+			return within("register "+g.name, err)
+		}
+		leaves, err := p.leaves(nil, g.spec, 0)
+		if err != nil {
+			return within("register "+g.name, err)
+		}
+		width := p.prog.Registers()[g.rid].Width
+		for i := from; i < to; i++ {
+			b, err := p.sw.Register(g.rid, i)
+			if err != nil {
+				return fromSwitch(err)
+			}
+			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
+			data, err := p.compose(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
+			if err != nil {
+				return within("register "+g.name, err)
+			}
+			out := &p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: out}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

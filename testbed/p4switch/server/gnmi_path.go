@@ -1,0 +1,134 @@
+package server
+
+import (
+	"strings"
+
+	gnmi "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+)
+
+// pattern is a request's path, prefix included. It names a node and all that
+// is below.
+type pattern struct {
+	elems []patternElem
+}
+
+type patternElem struct {
+	name string // "*": any one; "...": any number
+	key  string // of the list interface: "" or "*": any
+}
+
+// compile checks a path and joins it to its prefix.
+func compile(prefix, path *gnmi.Path) (*pattern, error) {
+	for _, o := range []string{prefix.GetOrigin(), path.GetOrigin()} {
+		if o != "" && o != "openconfig" {
+			return nil, errorf(codes.Unimplemented, "origin %q is not served; use openconfig", o)
+		}
+	}
+	if path.GetTarget() != "" {
+		return nil, invalidf("target belongs to the prefix, not to a path")
+	}
+	if len(prefix.GetElement()) > 0 || len(path.GetElement()) > 0 { //nolint:staticcheck // the field is refused
+		return nil, invalidf("the path uses the deprecated field element; use elem")
+	}
+	p := &pattern{}
+	for _, list := range [][]*gnmi.PathElem{prefix.GetElem(), path.GetElem()} {
+		for _, e := range list {
+			name := e.GetName()
+			if i := strings.Index(name, ":"); i >= 0 {
+				name = name[i+1:]
+			}
+			if name == "" {
+				return nil, invalidf("%s: an element has no name", p)
+			}
+			pe := patternElem{name: name}
+			for k, v := range e.GetKey() {
+				if name != "interface" && name != "*" {
+					return nil, invalidf("%s/%s has no keys", p, name)
+				}
+				if k != "name" {
+					return nil, invalidf("%s/%s has the key name, not %q", p, name, k)
+				}
+				pe.key = v
+			}
+			p.elems = append(p.elems, pe)
+		}
+	}
+	return p, nil
+}
+
+// String writes the pattern as people write paths.
+func (p *pattern) String() string {
+	var b strings.Builder
+	for _, e := range p.elems {
+		b.WriteString("/" + e.name)
+		if e.key != "" {
+			b.WriteString("[name=" + e.key + "]")
+		}
+	}
+	if b.Len() == 0 {
+		return "/"
+	}
+	return b.String()
+}
+
+// depth is the number of elements of a path of length full that the pattern's
+// node has.
+func (p *pattern) depth(full int) int {
+	for _, e := range p.elems {
+		if e.name == "..." {
+			return full
+		}
+	}
+	return min(len(p.elems), full)
+}
+
+// matchLeaf reports whether a leaf lies at or below a node that the pattern
+// names. A nil key stands for any interface: then only the schema counts.
+func matchLeaf(elems []patternElem, path []string, key *string) bool {
+	if len(elems) == 0 {
+		return true
+	}
+	if elems[0].name == "..." {
+		for i := 0; i <= len(path); i++ {
+			if matchLeaf(elems[1:], path[i:], key) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(path) == 0 || elems[0].name != "*" && elems[0].name != path[0] {
+		return false
+	}
+	if k := elems[0].key; k != "" && k != "*" {
+		if path[0] != "interface" || key != nil && *key != k {
+			return false
+		}
+	}
+	return matchLeaf(elems[1:], path[1:], key)
+}
+
+// resolve lists the leaves that a pattern names. The error is UNIMPLEMENTED
+// if the schema served has no such path.
+func (g *GNMI) resolve(p *pattern) ([]ref, error) {
+	var which []int
+	full := make([][]string, len(leaves))
+	for l := range leaves {
+		full[l] = append([]string{"interfaces", "interface"}, leaves[l].path...)
+		if matchLeaf(p.elems, full[l], nil) {
+			which = append(which, l)
+		}
+	}
+	if len(which) == 0 {
+		return nil, errorf(codes.Unimplemented, "%s is not served; see Capabilities for the models", p)
+	}
+	var out []ref
+	for i, s := range g.cfg.Ports.ports {
+		for _, l := range which {
+			if matchLeaf(p.elems, full[l], &s.Name) {
+				out = append(out, ref{port: i, leaf: l})
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	gnmi "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+)
+
+// changes are the admin states that a Set asks for, by index of the port.
+type changes map[int]bool
+
+// Set answers the RPC of that name. What can be set is
+// interfaces/interface[name]/config/enabled, by itself or inside a subtree.
+// All of a request happens, or nothing.
+func (g *GNMI) Set(req *gnmi.SetRequest) (*gnmi.SetResponse, error) {
+	resp, err := g.set(req)
+	return resp, rpcError(err)
+}
+
+func (g *GNMI) set(req *gnmi.SetRequest) (*gnmi.SetResponse, error) {
+	resp := &gnmi.SetResponse{Prefix: req.GetPrefix(), Timestamp: g.cfg.Now()}
+	want := changes{}
+	done := func(path *gnmi.Path, op gnmi.UpdateResult_Operation) {
+		resp.Response = append(resp.Response, &gnmi.UpdateResult{Path: path, Op: op})
+	}
+	for _, path := range req.GetDelete() {
+		if err := g.delete(want, req.GetPrefix(), path); err != nil {
+			return nil, within("delete", err)
+		}
+		done(path, gnmi.UpdateResult_DELETE)
+	}
+	for _, u := range req.GetUnionReplace() {
+		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+			return nil, within("union_replace", err)
+		}
+		done(u.GetPath(), gnmi.UpdateResult_UNION_REPLACE)
+	}
+	for _, u := range req.GetReplace() {
+		if err := g.assign(want, req.GetPrefix(), u, true); err != nil {
+			return nil, within("replace", err)
+		}
+		done(u.GetPath(), gnmi.UpdateResult_REPLACE)
+	}
+	for _, u := range req.GetUpdate() {
+		if err := g.assign(want, req.GetPrefix(), u, false); err != nil {
+			return nil, within("update", err)
+		}
+		done(u.GetPath(), gnmi.UpdateResult_UPDATE)
+	}
+	return resp, g.carryOut(want, resp.GetTimestamp())
+}
+
+// carryOut applies the changes, or takes back those made if one is refused.
+func (g *GNMI) carryOut(want changes, now int64) error {
+	type step struct {
+		number uint32
+		was    bool
+	}
+	var made []step
+	for _, i := range slices.Sorted(maps.Keys(want)) {
+		s := g.cfg.Ports.ports[i]
+		was := s.Enabled
+		if err := g.cfg.Ports.SetAdmin(s.Number, want[i], now); err != nil {
+			for _, m := range slices.Backward(made) {
+				g.cfg.Ports.SetAdmin(m.number, m.was, now) //nolint:errcheck // back to what it was; the first error is reported
+			}
+			return errorf(codes.Aborted, "%v", err)
+		}
+		made = append(made, step{s.Number, was})
+	}
+	return nil
+}
+
+// enabledLeaf is the index of config/enabled.
+var enabledLeaf = slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, []string{"config", "enabled"}) })
+
+// delete reverts config/enabled to its default, true, wherever path covers it.
+func (g *GNMI) delete(want changes, prefix, path *gnmi.Path) error {
+	pat, err := compile(prefix, path)
+	if err != nil {
+		return err
+	}
+	refs, err := g.resolve(pat)
+	if err != nil {
+		return err
+	}
+	touched := len(refs) == 0 // what is not there is deleted already
+	for _, r := range refs {
+		switch leaves[r.leaf].class {
+		case configLeaf:
+			touched = true
+		case keyLeaf:
+			touched = touched || len(pat.elems) <= 2
+		}
+		if r.leaf == enabledLeaf {
+			want[r.port] = true
+		}
+	}
+	if !touched {
+		return invalidf("%s is read-only", pat)
+	}
+	return nil
+}
+
+// assign carries out one update or replace.
+func (g *GNMI) assign(want changes, prefix *gnmi.Path, u *gnmi.Update, replace bool) error {
+	pat, err := compile(prefix, u.GetPath())
+	if err != nil {
+		return err
+	}
+	var path []string
+	port := -1
+	for _, e := range pat.elems {
+		if e.name == "*" || e.name == "..." || e.key == "*" {
+			return invalidf("%s: wildcards are for delete only", pat)
+		}
+		if e.name == "interface" && e.key == "" && len(path) == 1 && len(pat.elems) > 2 {
+			return invalidf("%s: the key name is missing", pat)
+		}
+		path = append(path, e.name)
+		if e.key != "" {
+			if port = g.portIndex(e.key); port < 0 {
+				return notFoundf("%s: there is no such interface", pat)
+			}
+		}
+	}
+	if _, err := g.resolve(pat); err != nil {
+		return notFoundf("%s is not in the schema served", pat)
+	}
+	data, err := plain(u.GetVal())
+	if err != nil {
+		return within(pat.String(), err)
+	}
+	if replace {
+		refs, err := g.resolve(pat)
+		if err != nil {
+			return err
+		}
+		for _, r := range refs {
+			if r.leaf == enabledLeaf {
+				want[r.port] = true // unless the value says otherwise
+			}
+		}
+	}
+	return within(pat.String(), g.walk(want, path, port, data, 0))
+}
+
+func (g *GNMI) portIndex(name string) int {
+	return slices.IndexFunc(g.cfg.Ports.ports, func(s *PortState) bool { return s.Name == name })
+}
+
+// plain decodes a typed value into what encoding/json makes of JSON.
+func plain(v *gnmi.TypedValue) (any, error) {
+	var raw []byte
+	switch x := v.GetValue().(type) {
+	case *gnmi.TypedValue_BoolVal:
+		return x.BoolVal, nil
+	case *gnmi.TypedValue_StringVal:
+		return x.StringVal, nil
+	case *gnmi.TypedValue_UintVal:
+		return float64(x.UintVal), nil
+	case *gnmi.TypedValue_IntVal:
+		return float64(x.IntVal), nil
+	case *gnmi.TypedValue_JsonVal:
+		raw = x.JsonVal
+	case *gnmi.TypedValue_JsonIetfVal:
+		raw = x.JsonIetfVal
+	case nil:
+		return nil, invalidf("no value is given")
+	default:
+		return nil, errorf(codes.Unimplemented, "values of type %T are not supported", x)
+	}
+	var out any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, invalidf("the value is no JSON: %v", err)
+	}
+	return out, nil
+}
+
+// maxJSONDepth bounds the nesting of a value; the schema is shallower.
+const maxJSONDepth = 8
+
+// walk takes a value apart down to leaves. path is the schema path of the
+// node, port the interface it belongs to, or -1 above one.
+func (g *GNMI) walk(want changes, path []string, port int, data any, depth int) error {
+	if depth > maxJSONDepth {
+		return invalidf("the value is nested too deeply")
+	}
+	switch x := data.(type) {
+	case map[string]any:
+		if len(path) == 2 && port < 0 {
+			return g.walkItem(want, path, x, depth)
+		}
+		if len(path) == 2 && len(x) == 0 {
+			return invalidf("an empty object has no key")
+		}
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			name := k[strings.Index(k, ":")+1:]
+			if err := g.walk(want, append(slices.Clone(path), name), port, x[k], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		if len(path) != 2 {
+			return invalidf("%s is no list", strings.Join(path, "/"))
+		}
+		for _, item := range x {
+			m, ok := item.(map[string]any)
+			if !ok {
+				return invalidf("the list interface holds objects, not %T", item)
+			}
+			if err := g.walkItem(want, path, m, depth); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return g.assignLeaf(want, path, port, data)
+}
+
+// walkItem takes one member of the list interface apart.
+func (g *GNMI) walkItem(want changes, path []string, item map[string]any, depth int) error {
+	name, ok := item["name"].(string)
+	if !ok {
+		name, ok = item[interfacesModule+":name"].(string)
+	}
+	if !ok {
+		return invalidf("a member of the list interface has no name")
+	}
+	port := g.portIndex(name)
+	if port < 0 {
+		return notFoundf("there is no interface %q", name)
+	}
+	return g.walk(want, path, port, item, depth+1)
+}
+
+func (g *GNMI) assignLeaf(want changes, path []string, port int, data any) error {
+	if len(path) < 3 || path[0] != "interfaces" || path[1] != "interface" || port < 0 {
+		return invalidf("%s is no leaf", "/"+strings.Join(path, "/"))
+	}
+	l := slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, path[2:]) })
+	switch {
+	case l < 0:
+		return notFoundf("%s is not in the schema served, or no leaf", strings.Join(path[2:], "/"))
+	case l == enabledLeaf:
+		b, ok := data.(bool)
+		if !ok {
+			return invalidf("config/enabled is a boolean, the value is %v", data)
+		}
+		want[port] = b
+		return nil
+	}
+	s := g.cfg.Ports.ports[port]
+	same := leaves[l].get(s, &Counters{})
+	if data == same.json(true) || data == same.json(false) {
+		return nil
+	}
+	if n, ok := data.(float64); ok && same.kind == uint32Kind && n == float64(same.u) {
+		return nil
+	}
+	if leaves[l].class == configLeaf || leaves[l].class == keyLeaf {
+		return invalidf("%s of interface %s is fixed", strings.Join(path[2:], "/"), s.Name)
+	}
+	return invalidf("%s is read-only", strings.Join(path[2:], "/"))
+}

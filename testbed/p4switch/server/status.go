@@ -1,0 +1,123 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+)
+
+// opError is what is wrong with one update or one read request: a canonical
+// code and a sentence that names the object and the remedy.
+type opError struct {
+	code codes.Code
+	msg  string
+}
+
+func (e *opError) Error() string { return e.msg }
+
+// GRPCStatus lets an opError leave the package as a gRPC status.
+func (e *opError) GRPCStatus() *status.Status { return status.New(e.code, "switchd: "+e.msg) }
+
+func errorf(code codes.Code, format string, args ...any) error {
+	return &opError{code: code, msg: fmt.Sprintf(format, args...)}
+}
+
+func invalidf(format string, args ...any) error {
+	return errorf(codes.InvalidArgument, format, args...)
+}
+
+func notFoundf(format string, args ...any) error {
+	return errorf(codes.NotFound, format, args...)
+}
+
+// fromSwitch gives an error of the data plane its canonical code.
+func fromSwitch(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := codes.Internal
+	switch {
+	case errors.Is(err, interp.ErrNotFound):
+		code = codes.NotFound
+	case errors.Is(err, interp.ErrExists):
+		code = codes.AlreadyExists
+	case errors.Is(err, interp.ErrFull):
+		code = codes.ResourceExhausted
+	case errors.Is(err, interp.ErrConst):
+		code = codes.PermissionDenied
+	case errors.Is(err, interp.ErrInUse):
+		code = codes.FailedPrecondition
+	case errors.Is(err, interp.ErrInvalid):
+		code = codes.InvalidArgument
+	case errors.Is(err, interp.ErrUnsupported):
+		code = codes.Unimplemented
+	}
+	return &opError{code: code, msg: err.Error()}
+}
+
+// rpcError turns an error of the package into a gRPC status error.
+func rpcError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if op, ok := errors.AsType[*opError](err); ok {
+		return op.GRPCStatus().Err()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.Error(codes.Internal, "switchd: "+err.Error())
+}
+
+// toP4Error is the p4.Error of one element of a batch; nil means OK.
+func toP4Error(err error) *p4.Error {
+	if err == nil {
+		return &p4.Error{CanonicalCode: int32(codes.OK)}
+	}
+	st, _ := status.FromError(rpcError(err))
+	return &p4.Error{CanonicalCode: int32(st.Code()), Message: st.Message()}
+}
+
+// batchError packs one p4.Error per element into the status of the batch, or
+// returns nil if no element failed.
+func batchError(what string, errs []error) error {
+	failed := 0
+	var first error
+	for _, err := range errs {
+		if err != nil {
+			if failed++; first == nil {
+				first = err
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	st := status.Newf(codes.Unknown, "switchd: %d of %d %s failed, the first: %v", failed, len(errs), what, first)
+	details := make([]protoadapt.MessageV1, len(errs))
+	for i, err := range errs {
+		details[i] = protoadapt.MessageV1Of(toP4Error(err))
+	}
+	withDetails, err := st.WithDetails(details...)
+	if err != nil {
+		return st.Err()
+	}
+	return withDetails.Err()
+}
+
+// within puts the object's name before an error and keeps its code.
+func within(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if op, ok := errors.AsType[*opError](err); ok {
+		return &opError{code: op.code, msg: what + ": " + op.msg}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

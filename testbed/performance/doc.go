@@ -1,4 +1,0 @@
-// Package performance holds tests that measure the simulator as a whole, beside
-// another one where there is one to compare with, and the fabric on which its growth
-// is measured. docs/performance.md has the commands and what they gave.
-package performance

@@ -1,0 +1,15 @@
+//go:build unix
+
+package sim
+
+import "syscall"
+
+// cpuSeconds returns the CPU time this process has used: what a benchmark costs
+// on a machine that others use too.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Never is the wake-up time of an endpoint that waits for nothing but packets.
+const Never fabric.Time = math.MaxInt64
+
+// Frame is a packet an [Endpoint] sends. Its length on the wire is the sum of
+// Header, Payload and Trailer.
+type Frame struct {
+	Header  int  // bytes written to the buffer
+	Payload int  // bytes of message, virtual
+	Trailer int  // bytes after the payload, virtual: 4 for a RoCEv2 ICRC
+	Control bool // counted as control on the host's link
+}
+
+// Endpoint is a host's NIC, which is asked for packets rather than pushing
+// them.
+type Endpoint interface {
+	// Next is called when the host's port is idle. It writes the header of the
+	// next packet to buf (MaxHeader bytes) and returns it, or ok = false and
+	// the time at which to be asked again, after now; Never if nothing but a
+	// packet or [Network.Wake] can change the answer.
+	Next(now fabric.Time, buf []byte) (f Frame, wake fabric.Time, ok bool)
+	// Receive takes a packet that has fully arrived: its real bytes, valid
+	// during the call, and how many virtual bytes follow them, trailer
+	// included. Next is asked afterwards if the port is idle; there is no need
+	// to call Wake.
+	Receive(now fabric.Time, header []byte, tail int)
+}
+
+// host is the port side of an endpoint.
+type host struct {
+	endpoint Endpoint
+	out      LinkDir
+	// wakes are the pending poll events, soonest last. A poll is only
+	// scheduled when it is sooner than all pending ones, so they are a stack.
+	wakes []fabric.Time
+}
+
+// Wake makes the host's endpoint be asked for a packet: it has been given
+// something to send. It may be called before the run and from everything that
+// runs within it; the endpoint is not asked before the caller returns.
+func (n *Network) Wake(id fabric.NodeID) {
+	r := n.regionOf(id)
+	if id == r.receiving {
+		return // will be asked when Receive returns
+	}
+	r.wakeAt(id, r.now)
+}
+
+func (r *region) wakeAt(id fabric.NodeID, at fabric.Time) {
+	h := &r.hosts[id]
+	at = max(at, r.dirs[h.out].busyUntil)
+	if k := len(h.wakes); k > 0 && h.wakes[k-1] <= at {
+		return
+	}
+	h.wakes = append(h.wakes, at)
+	r.queue.push(eventOf(at, eventPoll, uint32(id), 0))
+}
+
+// poll handles a poll event.
+func (r *region) poll(id fabric.NodeID) {
+	h := &r.hosts[id]
+	h.wakes = h.wakes[:len(h.wakes)-1]
+	r.ask(id, h)
+}
+
+// ask lets the endpoint send if its port is idle, and schedules the next time.
+func (r *region) ask(id fabric.NodeID, h *host) {
+	d := &r.dirs[h.out]
+	if r.now < d.busyUntil {
+		r.wakeAt(id, d.busyUntil)
+		return
+	}
+	pid, p := r.pool.get()
+	f, wake, ok := h.endpoint.Next(r.now, p.data[:])
+	if !ok {
+		r.pool.put(pid)
+		if wake <= r.now {
+			r.fail(fmt.Errorf("%w: %s: asked at %v, wants to be asked again at %v, which is not later",
+				ErrEndpoint, r.fab.Name(id), r.now, wake))
+		} else if wake != Never {
+			r.wakeAt(id, wake)
+		}
+		return
+	}
+	if f.Header < 1 || f.Header > MaxHeader || f.Payload < 0 || f.Trailer < 0 ||
+		f.Header+f.Payload+f.Trailer > MaxPacket {
+		r.pool.put(pid)
+		r.fail(fmt.Errorf("%w: %s: frame %+v; a header has 1 to %d bytes, a packet at most %d",
+			ErrEndpoint, r.fab.Name(id), f, MaxHeader, MaxPacket))
+		return
+	}
+	p.header = uint8(f.Header)
+	p.payload = int32(f.Payload)
+	p.length = int32(f.Header + f.Payload + f.Trailer)
+	p.class, p.pause = 0, 0
+	if f.Control {
+		p.class = 1
+	}
+	r.totals.Created++
+	r.transmit(h.out, pid, p)
+	r.wakeAt(id, d.busyUntil)
+}
+
+// deliver hands a packet to a host.
+func (r *region) deliver(id fabric.NodeID, pid packetID, p *packet) {
+	h := &r.hosts[id]
+	r.totals.Delivered++
+	r.totals.DeliveredPayload += int64(p.payload)
+	r.receiving = id
+	h.endpoint.Receive(r.now, p.data[:p.header], int(p.length)-int(p.header))
+	r.receiving = -1
+	r.pool.put(pid)
+	r.ask(id, h)
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Network is a fabric in virtual time. See the package comment.
+type Network struct {
+	cfg Config
+	fab *fabric.Fabric
+
+	dirs     []direction
+	arrivals []arrival // by direction
+	hosts    []host
+	switches []switchNode
+	flow     *flowControl // nil: no PFC
+	logs     []eventLog   // per node; the last is the control functions'
+
+	// regions are simulated side by side if there are several. world has the
+	// control functions that belong to no node; it is the region if there is one.
+	regions   []*region
+	world     *region
+	all       []*region // regions, and world if it is none of them
+	owner     []uint8   // region by node
+	cores     int       // that simulate regions
+	pool      *pool     // of all regions; nil: each has its own
+	lookahead fabric.Time
+	sequence  uint32 // of the next control function
+
+	// Of several regions:
+	now      fabric.Time // while they are at rest
+	by       fabric.Time // end of the last window
+	parity   int         // where they put what crosses
+	settling bool        // in a function of Serially after a window
+	shares   Shares
+	beside   int64 // events in windows
+
+	stop     atomic.Bool
+	progress struct{ now, events, hops atomic.Int64 }
+}
+
+// New builds the network of c.Fabric. Its switches and hosts must be set before
+// it runs.
+func New(c Config) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	f := c.Fabric
+	n := &Network{
+		cfg:      c,
+		fab:      f,
+		dirs:     make([]direction, 2*f.Links()),
+		arrivals: make([]arrival, 2*f.Links()),
+		hosts:    make([]host, f.Hosts()),
+		switches: make([]switchNode, f.Switches()),
+	}
+	if !c.SkipEventHash {
+		n.logs = newEventLogs(f.Nodes() + 1)
+	}
+	n.flow = newFlowControl(c)
+	regions := c.Regions
+	if c.Tracer != nil || c.ToCPU != nil {
+		regions = 1 // both see events as they happen
+	}
+	var count int
+	if n.owner, count = split(f, regions); lookahead(f, n.owner) < 1 {
+		n.owner, count = split(f, 1)
+	}
+	n.lookahead = lookahead(f, n.owner)
+	if n.cores = min(max(1, c.Cores), count); n.cores == 1 {
+		n.pool = new(pool)
+	}
+	for i := range count {
+		n.regions = append(n.regions, n.newRegion(i, count))
+	}
+	if n.world = n.regions[0]; count > 1 {
+		n.world = n.newRegion(count, 0)
+	}
+	if n.all = slices.Clone(n.regions); count > 1 {
+		n.all = append(n.all, n.world)
+	}
+	for i := range f.Links() {
+		l := f.Link(fabric.LinkID(i))
+		for _, e := range []struct {
+			d        LinkDir
+			from, to fabric.End
+		}{{Upward(l.ID), l.A, l.B}, {Downward(l.ID), l.B, l.A}} {
+			d := &n.dirs[e.d]
+			d.from, d.rate, d.delay = e.from.Node, l.Rate, l.Delay
+			d.perByte = perByte(l.Rate)
+			if from, to := n.regionOf(e.from.Node), n.regionOf(e.to.Node); from != to {
+				d.far = to
+			}
+			n.arrivals[e.d].to = e.to
+			n.arrivals[e.d].toHost = f.Node(e.to.Node).Tier == fabric.Host
+		}
+	}
+	for i := range n.hosts {
+		n.hosts[i].out = n.Dir(fabric.NodeID(i), 1)
+	}
+	for i := range n.switches {
+		node := f.Node(fabric.NodeID(f.Hosts() + i))
+		for p := range node.Ports() {
+			n.switches[i].out = append(n.switches[i].out, n.Dir(node.ID, fabric.PortNo(p+1)))
+		}
+	}
+	return n, nil
+}
+
+func (n *Network) newRegion(index, count int) *region {
+	r := &region{
+		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
+		pool:      n.pool,
+		overhead:  int64(n.cfg.Overhead),
+		buffer:    int64(n.cfg.Buffer),
+		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),
+		topClass:  uint8(n.cfg.Classes - 1),
+		cellShift: -1,
+		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,
+		receiving: -1,
+	}
+	if r.pool == nil {
+		r.pool = new(pool)
+	}
+	for i := range r.out {
+		r.out[i] = make([][]crossing, count)
+	}
+	if n.cfg.Cell&(n.cfg.Cell-1) == 0 {
+		r.cellShift = bits.TrailingZeros(uint(n.cfg.Cell))
+	}
+	return r
+}
+
+// Fabric returns the fabric the network was built from.
+func (n *Network) Fabric() *fabric.Fabric { return n.fab }
+
+// SetSwitch gives a switch its pipeline.
+func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) {
+	s := n.switchAt(node)
+	s.pipeline = p
+	s.inPlace, _ = p.(InPlace)
+}
+
+// SetHost gives a host its endpoint, which is asked for its first packet now, at
+// time 0 if the run has not begun.
+func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
+	n.hosts[node].endpoint = e
+	n.Wake(node)
+}
+
+func (n *Network) regionOf(node fabric.NodeID) *region { return n.regions[n.owner[node]] }
+
+// Regions returns how many parts the network is cut into.
+func (n *Network) Regions() int { return len(n.regions) }
+
+// Region returns which of them a node belongs to.
+func (n *Network) Region(node fabric.NodeID) int { return int(n.owner[node]) }
+
+// Cores returns how many goroutines simulate regions.
+func (n *Network) Cores() int { return n.cores }
+
+// Lookahead returns how long each window is for which regions run side by side;
+// math.MaxInt64 if there is one region.
+func (n *Network) Lookahead() fabric.Time { return n.lookahead }
+
+// Now returns the simulated time. Events of a node are told their time: where
+// there are several regions they must not ask for it.
+func (n *Network) Now() fabric.Time {
+	if len(n.regions) == 1 {
+		return n.regions[0].now
+	}
+	return n.now
+}
+
+// complete reports which node lacks what it needs.
+func (n *Network) complete() error {
+	for i := range n.hosts {
+		if n.hosts[i].endpoint == nil {
+			return fmt.Errorf("%w: %s has no endpoint; call SetHost", ErrNoSwitch, n.fab.Name(fabric.NodeID(i)))
+		}
+	}
+	for i := range n.switches {
+		if n.switches[i].pipeline == nil {
+			return fmt.Errorf("%w: %s has no pipeline; call SetSwitch", ErrNoSwitch,
+				n.fab.Name(fabric.NodeID(len(n.hosts)+i)))
+		}
+	}
+	return nil
+}
+
+// progressEvery is the number of events between two looks at the context.
+const progressEvery = 1024
+
+// Run advances time until nothing is left to happen at or before until, ctx is
+// done (it returns ctx's cause), Stop is called (it returns nil), or something
+// breaks its contract. It may be called again to go on. Afterwards Now is until
+// if events remain beyond it, else the time of the last event.
+func (n *Network) Run(ctx context.Context, until fabric.Time) error {
+	return n.RunSteps(ctx, until, Never, func() bool { return true })
+}
+
+// RunSteps is a Run every so often, up to a time, that goes on after each as long
+// as between says so. The goroutines of several regions last for all of them.
+func (n *Network) RunSteps(ctx context.Context, until, every fabric.Time, between func() (more bool)) error {
+	if err := n.complete(); err != nil {
+		return err
+	}
+	var t *team
+	if len(n.regions) > 1 {
+		t = n.gather()
+		defer t.disperse()
+	}
+	for by := n.Now(); ; {
+		if by += every; by > until || by < 0 {
+			by = until
+		}
+		if err := n.runTo(ctx, by, t); err != nil {
+			return err
+		}
+		if !between() || by == until {
+			return nil
+		}
+	}
+}
+
+// runTo is one step; t is nil where there is one region.
+func (n *Network) runTo(ctx context.Context, until fabric.Time, t *team) error {
+	defer n.publish()
+	if t != nil {
+		return n.runRegions(ctx, until, t)
+	}
+	r := n.regions[0]
+	for {
+		if r.events%progressEvery == 0 {
+			n.publish()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		if n.stop.Load() {
+			n.stop.Store(false)
+			return nil
+		}
+		if !r.step(until) {
+			if _, more := r.next(); more {
+				r.now = max(r.now, until)
+			}
+			return r.err
+		}
+		if r.err != nil {
+			return r.err
+		}
+	}
+}
+
+// Stop makes Run return after the current event, or the next Run at once. It
+// may be called from any goroutine.
+func (n *Network) Stop() { n.stop.Store(true) }
+
+// Progress is how far a run has come.
+type Progress struct {
+	Now    fabric.Time
+	Events int64
+	Hops   int64 // packets that have crossed a link
+}
+
+func (n *Network) publish() {
+	events, hops := int64(0), int64(0)
+	for _, r := range n.all {
+		events, hops = events+r.events, hops+r.hops
+	}
+	n.progress.now.Store(int64(n.Now()))
+	n.progress.events.Store(events)
+	n.progress.hops.Store(hops)
+}
+
+// Progress returns how far the run has come, at most some thousand events ago.
+// It may be called from any goroutine.
+func (n *Network) Progress() Progress {
+	return Progress{
+		Now:    fabric.Time(n.progress.now.Load()),
+		Events: n.progress.events.Load(),
+		Hops:   n.progress.hops.Load(),
+	}
+}

@@ -1,0 +1,153 @@
+// Package p4 puts a P4 switch, executed by testbed/p4switch/interp, into a netsim network.
+//
+// The switch's clock is the network's, in nanoseconds. Depths and priorities
+// pass through as they are: interp.Config.QueuesPerPort must be larger than any
+// priority that the program sets; netsim maps priorities to its own classes.
+package p4
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// Switch is a [sim.Pipeline] around a [interp.Switch]. The zero value has no
+// switch and drops every packet, as a device without a pipeline does.
+type Switch struct {
+	sw    *interp.Switch
+	slots []slot
+	free  []sim.Handle
+	batch interp.Batch
+
+	// Packets that are processed in place, by traces, belong to the switch that
+	// was in use when they came.
+	used []*interp.Switch
+}
+
+// slot is a packet between the pipelines, with the switch that made it.
+type slot struct {
+	sw *interp.Switch
+	p  *interp.Packet
+}
+
+var _ sim.InPlace = (*Switch)(nil)
+
+// New returns a pipeline around sw, which may be nil.
+func New(sw *interp.Switch) *Switch {
+	s := &Switch{}
+	s.Use(sw)
+	return s
+}
+
+// Use makes sw, which may be nil, process packets from now on. Packets that are
+// in queues are finished by the switch that began them.
+func (s *Switch) Use(sw *interp.Switch) {
+	s.sw = sw
+	if sw != nil && sw.Traced() && len(s.used) < 256 {
+		s.used = append(s.used, sw)
+	}
+}
+
+// Ingress implements [sim.Pipeline].
+func (s *Switch) Ingress(a sim.Arrival, out []sim.Copy) []sim.Copy {
+	if s.sw == nil {
+		return out
+	}
+	s.batch.Packets = s.batch.Packets[:0]
+	s.sw.Ingress(interp.Input{Port: a.Port, Data: a.Header, Length: a.Length, Now: nanoseconds(a.Now)}, &s.batch)
+	return s.collect(s.sw, out)
+}
+
+// IngressInPlace implements [sim.InPlace].
+func (s *Switch) IngressInPlace(a sim.Arrival, held *sim.Held) (c sim.Copy, drop, ok bool) {
+	if len(s.used) == 0 || s.used[len(s.used)-1] != s.sw {
+		return c, false, false
+	}
+	h := (*interp.Held)(held)
+	v, ok := s.sw.TraceIngress(interp.Input{Port: a.Port, Data: a.Header, Length: a.Length, Now: nanoseconds(a.Now)}, h)
+	if !ok {
+		return c, false, false
+	}
+	h.SetOwner(uint8(len(s.used) - 1))
+	return sim.Copy{Port: v.Port, Length: a.Length, Priority: v.Priority}, v.Drop, true
+}
+
+// KeepInPlace implements [sim.InPlace].
+func (s *Switch) KeepInPlace(header []byte) { s.sw.TraceKeep(header) }
+
+// FreeInPlace implements [sim.InPlace].
+func (s *Switch) FreeInPlace() { s.sw.TraceFree() }
+
+// EgressInPlace implements [sim.InPlace].
+func (s *Switch) EgressInPlace(header []byte, length int, held *sim.Held, q sim.QueueState,
+	out []sim.Copy) (d sim.Departure, _ []sim.Copy, ok bool) {
+	h := (*interp.Held)(held)
+	sw := s.used[h.Owner()]
+	state := queueState(q)
+	drop, ok := sw.TraceEgress(header, length, h, state)
+	if ok {
+		return d, out, !drop
+	}
+	s.batch.Packets = s.batch.Packets[:0]
+	o, ok := sw.Egress(sw.Unhold(header, length, h), state, &s.batch)
+	return sim.Departure{Header: o.Data, Length: o.Length}, s.collect(sw, out), ok
+}
+
+// Resume implements [sim.Pipeline].
+func (s *Switch) Resume(h sim.Handle, now fabric.Time, out []sim.Copy) []sim.Copy {
+	t := s.take(h)
+	s.batch.Packets = s.batch.Packets[:0]
+	t.sw.Resume(t.p, nanoseconds(now), &s.batch)
+	return s.collect(t.sw, out)
+}
+
+// Egress implements [sim.Pipeline].
+func (s *Switch) Egress(h sim.Handle, q sim.QueueState, out []sim.Copy) (sim.Departure, []sim.Copy, bool) {
+	t := s.take(h)
+	s.batch.Packets = s.batch.Packets[:0]
+	o, ok := t.sw.Egress(t.p, queueState(q), &s.batch)
+	return sim.Departure{Header: o.Data, Length: o.Length}, s.collect(t.sw, out), ok
+}
+
+// Free implements [sim.Pipeline].
+func (s *Switch) Free(h sim.Handle) {
+	t := s.take(h)
+	t.sw.Free(t.p)
+}
+
+func queueState(q sim.QueueState) interp.QueueState {
+	return interp.QueueState{
+		EnqTime: nanoseconds(q.EnqTime), DeqTime: nanoseconds(q.DeqTime),
+		EnqDepth: q.EnqDepth, DeqDepth: q.DeqDepth,
+	}
+}
+
+func nanoseconds(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
+
+// take gives up a handle.
+func (s *Switch) take(h sim.Handle) slot {
+	t := s.slots[h]
+	s.slots[h] = slot{}
+	s.free = append(s.free, h)
+	return t
+}
+
+// collect gives the packets of the batch handles.
+func (s *Switch) collect(sw *interp.Switch, out []sim.Copy) []sim.Copy {
+	for _, p := range s.batch.Packets {
+		var h sim.Handle
+		if k := len(s.free); k > 0 {
+			h = s.free[k-1]
+			s.free = s.free[:k-1]
+			s.slots[h] = slot{sw, p}
+		} else {
+			h = sim.Handle(len(s.slots))
+			s.slots = append(s.slots, slot{sw, p})
+		}
+		out = append(out, sim.Copy{
+			Handle: h, Port: p.EgressPort, Length: p.Length, Priority: p.Priority,
+			Resume: p.Stage == interp.StageIngress,
+		})
+	}
+	return out
+}

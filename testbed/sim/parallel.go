@@ -1,0 +1,319 @@
+package sim
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// runRegions is Run for several regions: windows of time, in which they run side
+// by side, between moments in which the network is at rest.
+func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) error {
+	defer n.align()
+	for {
+		n.publish()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if n.stop.Load() {
+			n.stop.Store(false)
+			return n.failure()
+		}
+		at, ok := n.nextEvent()
+		if !ok || at > until {
+			if ok {
+				n.now = max(n.now, until)
+			}
+			return n.failure()
+		}
+		by := min(at+n.lookahead-1, until)
+		if len(n.world.controls) > 0 {
+			if n.world.controls[0].at == at {
+				n.rest()
+				n.runControls(at)
+				continue
+			}
+			by = min(by, n.world.controls[0].at-1)
+		}
+		n.now = at
+		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
+			t.window(by)
+			n.settle()
+		} else if n.rest(); !n.inTurn(ctx, until) {
+			continue // to find out why
+		}
+		if err := n.failure(); err != nil {
+			return err
+		}
+	}
+}
+
+// Shares says how a run was shared out among regions. Its events over Longest and
+// InTurn is the speed-up there would be if all events took the same time and
+// waiting none.
+type Shares struct {
+	Windows int64 // in which regions ran side by side
+	Longest int64 // events of the busiest region of each window, summed up
+	InTurn  int64 // events outside of windows
+}
+
+// Shares returns what there was up to now; of one region nothing.
+func (n *Network) Shares() Shares {
+	s := n.shares
+	if len(n.regions) > 1 {
+		for _, r := range n.all {
+			s.InTurn += r.events
+		}
+		s.InTurn -= n.beside
+	}
+	return s
+}
+
+// nextEvent returns when the next event is due. ok is false when there is none.
+func (n *Network) nextEvent() (at fabric.Time, ok bool) {
+	at = math.MaxInt64
+	for _, r := range n.regions {
+		if next, some := r.next(); some {
+			at, ok = min(at, next), true
+		}
+		if r.sent < math.MaxInt64 {
+			at, ok = min(at, r.sent), true
+		}
+	}
+	if len(n.world.controls) > 0 {
+		at, ok = min(at, n.world.controls[0].at), true
+	}
+	return at, ok
+}
+
+// rest lands what is between regions.
+func (n *Network) rest() {
+	for _, r := range n.regions {
+		r.land(0)
+		r.land(1)
+	}
+	for _, r := range n.regions {
+		r.sent = math.MaxInt64
+	}
+}
+
+// align ends a run: all regions are at one time.
+func (n *Network) align() {
+	n.rest()
+	for _, r := range n.regions {
+		n.now = max(n.now, r.now)
+	}
+	n.setNow(n.now)
+}
+
+func (n *Network) setNow(now fabric.Time) {
+	n.now = now
+	for _, r := range n.regions {
+		r.now = now
+	}
+}
+
+func (n *Network) failure() error {
+	for _, r := range n.regions {
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// runControls runs the control functions of a time, the world's and the nodes',
+// in sequence.
+func (n *Network) runControls(at fabric.Time) {
+	n.setNow(at)
+	for !n.stop.Load() {
+		first := n.firstControl()
+		if first == nil || first.controls[0].at > at {
+			return
+		}
+		first.control(first.controls.pop())
+	}
+}
+
+// firstControl returns what has the next control function; nil: nothing.
+func (n *Network) firstControl() *region {
+	var first *region
+	for _, r := range n.all {
+		if len(r.controls) > 0 && (first == nil || r.controls[0].before(first.controls[0])) {
+			first = r
+		}
+	}
+	return first
+}
+
+// inTurn runs the network on this goroutine alone, one event at a time in the
+// order of one queue. It reports false when it was stopped or nothing is left.
+func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
+	for count := 1; ; count++ {
+		if count%progressEvery == 0 {
+			n.publish()
+			if ctx.Err() != nil {
+				return true
+			}
+		}
+		if n.stop.Load() {
+			return false
+		}
+		first, at := n.firstControl(), fabric.Time(math.MaxInt64)
+		if first != nil {
+			at = first.controls[0].at
+		}
+		var packets *region
+		least := event{at: at}
+		for _, r := range n.regions {
+			if e, ok := r.queue.first(); ok && e.before(least) {
+				packets, least = r, e
+			}
+		}
+		switch {
+		case least.at > until || packets == nil && first == nil:
+			return false
+		case packets != nil:
+			n.now = least.at
+			packets.packet(packets.queue.pop())
+		default:
+			n.setNow(at)
+			first.control(first.controls.pop())
+		}
+		if n.failure() != nil {
+			return true
+		}
+	}
+}
+
+// team is the goroutines that simulate regions, for as long as RunSteps lasts: its
+// caller and, of several cores, others. In each window whoever is free takes the
+// next region that nobody has taken, so that a goroutine that the machine holds up
+// holds up one region, and not its share of all.
+type team struct {
+	n    *Network
+	by   fabric.Time // of the window
+	over atomic.Bool // no window more
+
+	_       [64]byte     // what follows is written often, by all
+	next    atomic.Int64 // number of the window << 32 | regions taken in it
+	_       [64]byte
+	done    atomic.Int64 // regions whose window is over
+	_       [64]byte
+	members []member // the other goroutines
+	wait    sync.WaitGroup
+}
+
+type member struct {
+	asleep atomic.Bool
+	wake   chan struct{}
+}
+
+const takenMask = 1<<32 - 1
+
+// A goroutine that waits for another spins, for a window is short, yields when
+// that takes long, and sleeps in the end.
+const (
+	spins  = 20_000
+	yields = 200
+)
+
+func (n *Network) gather() *team {
+	t := &team{n: n, members: make([]member, n.cores-1)}
+	for i := range t.members {
+		m := &t.members[i]
+		m.wake = make(chan struct{}, 1)
+		t.wait.Go(func() { t.serve(m) })
+	}
+	return t
+}
+
+// disperse ends the goroutines.
+func (t *team) disperse() {
+	t.over.Store(true)
+	t.begin()
+	t.wait.Wait()
+}
+
+// begin offers the regions of the next window.
+func (t *team) begin() {
+	t.done.Store(0)
+	t.next.Store((t.next.Load()>>32 + 1) << 32)
+	for i := range t.members {
+		if m := &t.members[i]; m.asleep.CompareAndSwap(true, false) {
+			m.wake <- struct{}{}
+		}
+	}
+}
+
+// take simulates regions through the window until all are taken.
+func (t *team) take() {
+	for {
+		k := t.next.Add(1)&takenMask - 1
+		if k >= int64(len(t.n.regions)) || t.over.Load() {
+			return
+		}
+		t.n.regions[k].window(t.by)
+		t.done.Add(1)
+	}
+}
+
+// window has all regions run up to a time, that included.
+func (t *team) window(by fabric.Time) {
+	n := t.n
+	n.parity ^= 1
+	n.by, t.by = by, by
+	for _, r := range n.regions {
+		r.beside, r.sent, r.before = true, math.MaxInt64, r.events
+	}
+	t.begin()
+	t.take()
+	for tries := 0; t.done.Load() != int64(len(n.regions)); tries++ {
+		if tries > spins {
+			runtime.Gosched()
+		}
+	}
+	n.shares.Windows++
+	longest := int64(0)
+	for _, r := range n.regions {
+		r.beside = false
+		longest = max(longest, r.events-r.before)
+		n.beside += r.events - r.before
+	}
+	n.shares.Longest += longest
+}
+
+func (r *region) window(by fabric.Time) {
+	r.land(r.net.parity ^ 1)
+	for r.err == nil && r.step(by) {
+	}
+}
+
+// serve is one of the other goroutines.
+func (t *team) serve(m *member) {
+	for window := int64(1); ; window++ {
+		// It may come late, when the window is over and the next has begun.
+		for tries := 0; t.next.Load()>>32 < window; tries++ {
+			switch {
+			case tries < spins:
+			case tries < spins+yields:
+				runtime.Gosched()
+			default:
+				m.asleep.Store(true)
+				if t.next.Load()>>32 >= window && m.asleep.CompareAndSwap(true, false) {
+					break
+				}
+				<-m.wake
+			}
+		}
+		window = t.next.Load() >> 32
+		t.take()
+		if t.over.Load() {
+			return
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// TapConfig says how a capture is written. The zero value captures whole
+// frames.
+type TapConfig struct {
+	SnapLen int // bytes kept of a frame; 0: all. The original length is kept always
+
+	// Finish, if set, gets each whole frame, its payload and trailer zero,
+	// before it is cut to SnapLen, with the number of bytes of message in it;
+	// what follows them is the trailer. It fills in what depends on the
+	// payload, as a RoCEv2 ICRC does.
+	Finish func(frame []byte, payload int)
+}
+
+type tap struct {
+	TapConfig
+	w     *pcapgo.Writer
+	frame []byte
+}
+
+// Tap captures both directions of a link to w as a nanosecond pcap. A frame is
+// stamped, since time 0, with when its first bit is sent, and captured at the
+// sender, so that what a cut link loses is seen. Picoseconds are cut off. An
+// error of w ends the run. A link has one tap, the last set.
+func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
+	if c.SnapLen <= 0 {
+		c.SnapLen = MaxPacket
+	}
+	if len(n.regions) > 1 {
+		return fmt.Errorf("%w: Cores: a capture is written by one", ErrConfig)
+	}
+	t := &tap{TapConfig: c, w: pcapgo.NewWriterNanos(w)}
+	if err := t.w.WriteFileHeader(uint32(c.SnapLen), layers.LinkTypeEthernet); err != nil {
+		return fmt.Errorf("netsim: capture of %s: %w", n.fab.LinkName(link), err)
+	}
+	n.dirs[Upward(link)].tap = t
+	n.dirs[Downward(link)].tap = t
+	return nil
+}
+
+// capture writes a packet to a direction's tap.
+func (r *region) capture(d *direction, p *packet) {
+	t := d.tap
+	length := int(p.length)
+	if cap(t.frame) < length {
+		t.frame = make([]byte, length)
+	}
+	t.frame = t.frame[:length]
+	clear(t.frame[copy(t.frame, p.data[:p.header]):])
+	if t.Finish != nil {
+		t.Finish(t.frame, int(p.payload))
+	}
+	kept := t.frame[:min(length, t.SnapLen)]
+	ci := gopacket.CaptureInfo{
+		Timestamp:     time.Unix(0, int64(r.now/fabric.Nanosecond)),
+		CaptureLength: len(kept),
+		Length:        length,
+	}
+	if err := t.w.WritePacket(ci, kept); err != nil {
+		r.fail(fmt.Errorf("netsim: capture at %v: %w", r.now, err))
+	}
+}

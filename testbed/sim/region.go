@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// region is a part of the network with a clock, events and packets of its own:
+// all of it, or what one core simulates beside others. A node, the directions in
+// which it sends and the arrivals of those it receives from belong to one region.
+type region struct {
+	net       *Network
+	cfg       *Config
+	fab       *fabric.Fabric
+	overhead  int64
+	buffer    int64
+	alpha     int64 // of alphaUnit
+	topClass  uint8
+	flow      *flowControl // of the whole network; nil: no PFC
+	cellShift int          // log2 of the cell, -1 if it is no power of two
+
+	index    int
+	now      fabric.Time
+	tie      uint64   // of the event that is carried out
+	by       *control // the control function that is carried out; nil: none is
+	queue    queue
+	controls controls
+	pool     *pool // of its own, or of all on one core
+
+	// Of the whole network; a region touches its own elements only.
+	dirs     []direction
+	arrivals []arrival
+	hosts    []host
+	switches []switchNode
+	logs     []eventLog
+
+	copies     []Copy // scratch of forward
+	inPipeline bool
+	receiving  fabric.NodeID // host in Receive, or -1
+
+	// Beside other regions:
+	beside    bool            // in a window
+	out       [2][][]crossing // by parity of the window and region
+	sent      fabric.Time     // when the first of what crossed in the window arrives
+	journal   []entry
+	settled   int    // of the journal
+	before    int64  // events, up to the window
+	scheduled uint32 // control functions, in the window
+
+	totals Totals
+	warmth uint64 // see warm
+	hops   int64
+	events int64
+	err    error
+}
+
+// step carries out the next event if it is due by a time. It reports whether
+// there was one.
+func (r *region) step(by fabric.Time) bool {
+	at, ok := r.queue.peek()
+	if len(r.controls) > 0 && (!ok || r.controls[0].at <= at) {
+		if r.controls[0].at > by {
+			return false
+		}
+		r.control(r.controls.pop())
+		return true
+	}
+	if !ok || at > by {
+		return false
+	}
+	if r.queue.done == r.queue.warmed {
+		r.warm()
+	}
+	r.packet(r.queue.pop())
+	return true
+}
+
+// packet carries out an event of a port or a host.
+func (r *region) packet(e event) {
+	r.now, r.tie = e.at, e.tie
+	r.events++
+	switch e.kind() {
+	case eventArrive:
+		r.arrive(LinkDir(e.entity()))
+	case eventReady:
+		r.ready(LinkDir(e.entity()))
+	default:
+		r.poll(fabric.NodeID(e.entity()))
+	}
+}
+
+// control runs a control function.
+func (r *region) control(c *control) {
+	r.now, r.by = c.at, c
+	r.events++
+	if r.beside {
+		r.note(entryRan, c, nil)
+	} else {
+		r.net.recordControl(c.at, c.sequence)
+	}
+	c.f(c.at)
+	r.by = nil
+}
+
+// next returns when the next event is due. ok is false when there is none.
+func (r *region) next() (at fabric.Time, ok bool) {
+	at, ok = r.queue.peek()
+	if len(r.controls) > 0 && (!ok || r.controls[0].at < at) {
+		return r.controls[0].at, true
+	}
+	return at, ok
+}
+
+// fail makes Run return err.
+func (r *region) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}

@@ -1,0 +1,131 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// ledger keeps the books on messages: each is posted once, arrives once, with the
+// bytes that were posted, and is acknowledged once.
+type ledger struct {
+	messages map[messageKey]*message
+	open     int // posted but not both received and sent
+	received int
+	bytes    int64
+	done     map[int]int64 // ranks whose part of the job is done, and when
+	faults   []error
+
+	flips, quenches, timeouts, pushes []happening
+}
+
+// messageKey names a message: IDs are the sender's.
+type messageKey struct {
+	src int
+	id  uint64
+}
+
+type message struct {
+	dst                     int
+	bytes                   int64
+	crc                     uint32 // as posted
+	gotCRC                  uint32
+	posted, received, acked bool
+}
+
+func newLedger() *ledger {
+	return &ledger{messages: map[messageKey]*message{}, done: map[int]int64{}}
+}
+
+// maxFaults is how many faults are kept.
+const maxFaults = 20
+
+func (l *ledger) fault(format string, args ...any) {
+	if len(l.faults) < maxFaults {
+		l.faults = append(l.faults, fmt.Errorf("coordinator: "+format, args...))
+	}
+}
+
+func (l *ledger) message(src int, id uint64) *message {
+	k := messageKey{src, id}
+	m := l.messages[k]
+	if m == nil {
+		m = &message{}
+		l.messages[k] = m
+		l.open++
+	}
+	return m
+}
+
+// take enters an event. Those of two hosts may come in any order: a message can
+// be received before its posting is heard of.
+func (l *ledger) take(e happening) {
+	switch e.Kind {
+	case hostproto.Posted:
+		m := l.message(e.Rank, e.ID)
+		if m.posted {
+			l.fault("host %d posted message %v twice", e.Rank, collective.ID(e.ID))
+		}
+		m.posted, m.dst, m.bytes, m.crc = true, e.Peer, e.Bytes, e.CRC
+		if m.received {
+			l.compare(e.Rank, e.ID, m)
+		}
+		l.settle(m)
+	case hostproto.Received:
+		m := l.message(e.Peer, e.ID)
+		if m.received {
+			l.fault("message %v of host %d arrived twice", collective.ID(e.ID), e.Peer)
+			return
+		}
+		m.received, m.gotCRC = true, e.CRC
+		l.received++
+		l.bytes += e.Bytes
+		if m.posted {
+			l.compare(e.Peer, e.ID, m)
+		}
+		l.settle(m)
+	case hostproto.Sent:
+		m := l.message(e.Rank, e.ID)
+		if m.acked {
+			l.fault("message %v of host %d was acknowledged twice", collective.ID(e.ID), e.Rank)
+			return
+		}
+		m.acked = true
+		l.settle(m)
+	case hostproto.Done:
+		l.done[e.Rank] = e.At
+	case hostproto.Fault:
+		l.fault("host %d: %s", e.Rank, e.Text)
+	case hostproto.Flip:
+		l.flips = append(l.flips, e)
+	case hostproto.Quench:
+		l.quenches = append(l.quenches, e)
+	case hostproto.Timeout:
+		l.timeouts = append(l.timeouts, e)
+	case hostproto.Push:
+		l.pushes = append(l.pushes, e)
+	}
+}
+
+func (l *ledger) compare(src int, id uint64, m *message) {
+	if m.crc != m.gotCRC {
+		l.fault("message %v of host %d arrived with checksum %#08x; it was posted with %#08x", collective.ID(id), src, m.gotCRC, m.crc)
+	}
+}
+
+func (l *ledger) settle(m *message) {
+	if m.posted && m.received && m.acked {
+		l.open--
+	}
+}
+
+// check reports what is wrong when all should be done.
+func (l *ledger) check() error {
+	errs := l.faults
+	if l.open > 0 {
+		errs = append(errs, fmt.Errorf("coordinator: %d messages were lost", l.open))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,197 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"math"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+// count reads all switches' counters.
+func (r *live) count(ctx context.Context) ([]Counted, error) {
+	if r.opt.Counters == nil {
+		return nil, nil
+	}
+	out := make([]Counted, r.run.Fabric.Switches())
+	var g errgroup.Group
+	for i := range out {
+		g.Go(func() (err error) {
+			out[i], err = r.opt.Counters.Read(ctx, fabric.NodeID(r.run.Fabric.Hosts()+i))
+			return err
+		})
+	}
+	return out, g.Wait()
+}
+
+// micros returns a stamp as a time in the run.
+func (r *live) micros(at int64) float64 { return float64(at-r.start) / 1000 }
+
+// measure makes the result of a run.
+func (r *live) measure(ctx context.Context, before []Counted, end int64, finished, interrupted bool) (*report.Result, error) {
+	stats, err := r.s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run := r.run
+	out := &report.Result{
+		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),
+		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name, Bytes: int64(run.Collective.Bytes),
+		Finished: finished, End: report.Deadline, EndTime: max(0, r.micros(end)), Fabric: run.Fabric.Spec(),
+	}
+	switch {
+	case interrupted:
+		out.End = report.Interrupted
+	case finished:
+		cct := r.micros(end)
+		out.CCT, out.End = &cct, report.Finished
+	}
+	if b := virtual.Bound(run, r.job); b < math.MaxInt64 {
+		us := b.Micros()
+		out.Bound = &us
+	}
+	lost := r.addHosts(out, stats)
+	r.addLinks(out, stats, before, after)
+	if len(run.Events)+len(r.opt.Acts) > 0 {
+		out.LostToFailure = max(0, lost-out.Drops)
+	} else {
+		out.Drops = max(out.Drops, lost)
+	}
+	r.addTimeline(out)
+	sum := r.s.hash.Sum(nil)
+	out.EventsSHA256 = hex.EncodeToString(sum)
+	return out, nil
+}
+
+// addHosts adds what the hosts counted. It returns how many of their packets did
+// not arrive.
+func (r *live) addHosts(out *report.Result, stats []*hostproto.Stats) (lost int64) {
+	for _, s := range stats {
+		out.QPsPerHostMax = max(out.QPsPerHostMax, s.QPsPeak)
+		out.Retransmissions += int64(s.Retransmissions)
+		out.Timeouts += int64(s.Timeouts)
+		out.NAKs += int64(s.NaksTaken)
+		out.Quenches += int64(s.Quenches)
+		out.Marked += int64(s.CongestionMarks)
+		lost += int64(s.FramesOut) - int64(s.FramesIn)
+	}
+	return max(0, lost)
+}
+
+// Reasons of the P4 program's counter drops that mean that every way on was dead.
+const (
+	dropDeadDownPath = 2
+	dropNoLiveUplink = 3
+)
+
+// frameOverhead is what Ethernet adds to a frame on the wire, in bytes.
+const frameOverhead = 24
+
+// addLinks adds the loads of all links, in both directions.
+func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []Counted) {
+	f := r.run.Fabric
+	out.Links = make([]report.LinkLoad, 2*f.Links())
+	fill := func(node fabric.NodeID, port fabric.PortNo, data, ctl Cell) {
+		l := f.Link(f.Node(node).Link(port))
+		d := sim.Upward(l.ID)
+		if l.B.Node == node {
+			d = sim.Downward(l.ID)
+		}
+		load := report.LinkLoad{
+			Link: f.LinkName(l.ID), From: f.Name(node), To: f.Name(l.Peer(node).Node),
+			DataBytes: data.Bytes, ControlBytes: ctl.Bytes, Cut: r.cut[l.ID],
+		}
+		if end := fabric.Time(out.EndTime * float64(fabric.Microsecond)); end > 0 {
+			wire := data.Bytes + ctl.Bytes + (data.Packets+ctl.Packets)*frameOverhead
+			load.Share = min(1, float64(l.Rate.TimeFor(wire))/float64(end))
+		}
+		out.Links[d] = load
+	}
+	for h, s := range stats {
+		data := Cell{Packets: int64(s.DataSent), Bytes: int64(s.OtherBytes)}
+		for _, b := range s.LabelBytes {
+			data.Bytes += int64(b)
+		}
+		fill(fabric.NodeID(h), 1, data, Cell{Packets: int64(s.ControlSent), Bytes: int64(s.BytesOut) - data.Bytes})
+	}
+	uplinks := 0
+	for i := range f.Switches() {
+		id := fabric.NodeID(f.Hosts() + i)
+		var c Counted
+		if after != nil {
+			c = after[i].since(before[i])
+		}
+		sw := f.Node(id)
+		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
+			data, ctl := c[counterData][int64(port)], c[counterControl][int64(port)]
+			fill(id, port, data, ctl)
+			out.PacketHops += uint64(data.Packets + ctl.Packets)
+			if sw.Tier == fabric.ToR && port >= sw.FirstUplink() {
+				uplinks++
+				out.UplinkBytesMax = max(out.UplinkBytesMax, data.Bytes)
+				out.UplinkBytesMean += float64(data.Bytes)
+			}
+		}
+		for reason, d := range c[counterDrops] {
+			if reason != dropDeadDownPath && reason != dropNoLiveUplink {
+				out.Drops += d.Packets
+			}
+		}
+	}
+	out.UplinkBytesMean /= float64(max(uplinks, 1))
+}
+
+// addTimeline adds what happened when.
+func (r *live) addTimeline(out *report.Result) {
+	f, l := r.run.Fabric, r.s.ledger
+	events := slices.Clone(r.cuts)
+	add := func(at int64, kind report.Kind, where, text string) {
+		events = append(events, report.Event{Time: r.micros(at), Kind: kind, Where: where, Text: text})
+	}
+	first := func(hs []happening, kind report.Kind, text string) {
+		seen := map[int]bool{}
+		for _, h := range hs {
+			if !seen[h.Rank] && h.At >= r.start {
+				seen[h.Rank] = true
+				add(h.At, kind, f.Name(fabric.NodeID(h.Rank)), text)
+			}
+		}
+	}
+	first(l.timeouts, report.KindTimeout, "first retransmission time-out of this host")
+	first(l.quenches, report.KindQuench, "first source quench of this host")
+	first(l.pushes, report.KindPush, "link states pushed")
+	for rank, at := range l.done {
+		add(at, report.KindDone, f.Name(fabric.NodeID(rank)), "rank finished")
+	}
+	byTime := func(a, b report.Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Where, b.Where)) }
+	slices.SortFunc(events, byTime)
+	out.Timeline = events
+
+	last := int64(0)
+	for _, h := range l.flips {
+		out.FlipRecords = append(out.FlipRecords, report.FlipEvent{
+			Time: r.micros(h.At), Host: f.Name(fabric.NodeID(h.Rank)), QP: h.QP, From: h.From, To: h.To, Reason: h.Reason,
+		})
+		if h.Reason != "return" {
+			last = max(last, h.At)
+		}
+	}
+	slices.SortStableFunc(out.FlipRecords, func(a, b report.FlipEvent) int { return cmp.Compare(a.Time, b.Time) })
+	out.Flips = len(out.FlipRecords)
+	if last > 0 && r.cutAt > 0 {
+		us := float64(last-r.cutAt) / 1000
+		out.LastFlip = &us
+	}
+}

@@ -1,0 +1,148 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+)
+
+// Session drives a set of hosts. It belongs to one goroutine.
+type Session struct {
+	hosts  []*Host // by rank
+	events chan happening
+	ledger *ledger
+	next   uint64 // number of the last message of Post
+	hash   hash.Hash
+	log    io.Writer // JSON lines of events; nil: none
+}
+
+// happening is an event and the rank it happened at.
+type happening struct {
+	Rank int `json:"rank"`
+	hostproto.Event
+}
+
+// Connect connects to hosts, by rank.
+func Connect(ctx context.Context, sockets []string) (*Session, error) {
+	s := &Session{events: make(chan happening, 4096), ledger: newLedger(), hash: sha256.New()}
+	for rank, path := range sockets {
+		h, err := Dial(ctx, path, func(e hostproto.Event) { s.events <- happening{rank, e} })
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.hosts = append(s.hosts, h)
+	}
+	return s, nil
+}
+
+// Close ends the connections.
+func (s *Session) Close() error {
+	done := make(chan struct{})
+	go func() { // readers may wait for room
+		for {
+			select {
+			case <-s.events:
+			case <-done:
+				return
+			}
+		}
+	}()
+	defer close(done)
+	var errs []error
+	for _, h := range s.hosts {
+		errs = append(errs, h.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Log writes every event to w as a line of JSON; nil: no more.
+func (s *Session) Log(w io.Writer) { s.log = w }
+
+// ask sends every host its request, at once, and waits for all answers, taking
+// events meanwhile.
+func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Request) ([]hostproto.Reply, error) {
+	replies := make([]hostproto.Reply, len(s.hosts))
+	done := make(chan struct{})
+	var g errgroup.Group
+	for rank, h := range s.hosts {
+		g.Go(func() (err error) {
+			replies[rank], err = h.Ask(ctx, request(rank))
+			return err
+		})
+	}
+	var failed error
+	go func() {
+		failed = g.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return replies, failed
+		case e := <-s.events:
+			s.take(e)
+		}
+	}
+}
+
+// Configure starts all hosts anew, with the same settings but for their seed's
+// meaning, which their rank changes.
+func (s *Session) Configure(ctx context.Context, set hostproto.Settings) error {
+	if set.Nonce == 0 {
+		set.Nonce = rand.Uint64()
+	}
+	_, err := s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Configure: &set} })
+	s.drain()
+	s.ledger, s.hash = newLedger(), sha256.New()
+	return err
+}
+
+// drain takes the events that have come.
+func (s *Session) drain() {
+	for {
+		select {
+		case e := <-s.events:
+			s.take(e)
+		default:
+			return
+		}
+	}
+}
+
+// take enters an event into the books.
+func (s *Session) take(e happening) {
+	line, err := json.Marshal(e)
+	if err == nil {
+		line = append(line, '\n')
+		s.hash.Write(line) //nolint:errcheck // never fails
+		if s.log != nil {
+			s.log.Write(line) //nolint:errcheck // it is for the curious
+		}
+	}
+	s.ledger.take(e)
+}
+
+// Stats returns the counts of all hosts, by rank.
+func (s *Session) Stats(ctx context.Context) ([]*hostproto.Stats, error) {
+	replies, err := s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Stats: true} })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*hostproto.Stats, len(replies))
+	for i, r := range replies {
+		if r.Stats == nil {
+			return nil, fmt.Errorf("coordinator: host %d: no counts in the answer", i)
+		}
+		out[i] = r.Stats
+	}
+	return out, nil
+}

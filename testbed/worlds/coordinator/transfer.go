@@ -1,0 +1,130 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+)
+
+// Transfer is a message to be moved from one host to another.
+type Transfer struct {
+	Src, Dst int
+	Bytes    int64
+}
+
+// Post has hosts send messages, those of one host as one batch, to memory that the
+// receivers are first told to make. The IDs are the session's.
+func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
+	in, out := map[int][]hostproto.Inbound{}, map[int][]hostproto.Outbound{}
+	for _, t := range ts {
+		s.next++
+		id, key := s.next<<8|0xff, uint32(s.next)
+		in[t.Dst] = append(in[t.Dst], hostproto.Inbound{ID: id, Key: key, Bytes: t.Bytes})
+		out[t.Src] = append(out[t.Src], hostproto.Outbound{ID: id, Dst: t.Dst, Bytes: t.Bytes, Key: key})
+	}
+	for rank, m := range in {
+		if err := s.one(ctx, rank, hostproto.Request{Expect: m}); err != nil {
+			return err
+		}
+	}
+	for rank, m := range out {
+		if err := s.one(ctx, rank, hostproto.Request{Post: m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one asks one host, taking events meanwhile.
+func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.hosts[rank].Ask(ctx, q)
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case e := <-s.events:
+			s.take(e)
+		}
+	}
+}
+
+// ErrTimeout is wrapped when something did not happen in time.
+var ErrTimeout = errors.New("coordinator: not in time")
+
+// Until takes events until ok, a fault, or the limit.
+func (s *Session) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	for {
+		if len(s.ledger.faults) > 0 {
+			return errors.Join(s.ledger.faults...)
+		}
+		if ok() {
+			return nil
+		}
+		select {
+		case e := <-s.events:
+			s.take(e)
+		case <-t.C:
+			return fmt.Errorf("%w: %s: %v", ErrTimeout, what, limit)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Idle takes events for a while.
+func (s *Session) Idle(ctx context.Context, d time.Duration) error {
+	err := s.Until(ctx, d, "", func() bool { return false })
+	if errors.Is(err, ErrTimeout) {
+		return nil
+	}
+	return err
+}
+
+// Open returns how many messages were posted and are not both received and
+// acknowledged.
+func (s *Session) Open() int { return s.ledger.open }
+
+// Moved returns how many messages, and bytes of them, have arrived.
+func (s *Session) Moved() (messages int, bytes int64) { return s.ledger.received, s.ledger.bytes }
+
+// Flip is a change of a queue pair's path. Times are ns of CLOCK_MONOTONIC.
+type Flip struct {
+	Rank     int
+	QP       uint32
+	From, To uint16
+	Reason   string
+	At       int64 // of the decision
+	First    int64 // of the first data packet on the new path; 0: there was none
+}
+
+// TakeFlips returns the flips since the last call.
+func (s *Session) TakeFlips() []Flip {
+	var out []Flip
+	for _, h := range s.ledger.flips {
+		out = append(out, Flip{h.Rank, h.QP, h.From, h.To, h.Reason, h.At, h.First})
+	}
+	s.ledger.flips = nil
+	return out
+}
+
+// Words returns how many words of each kind have come to hosts since the last
+// call: quenches that were believed or known, time-outs, and controllers' updates.
+func (s *Session) Words() (quenches, timeouts, pushes int) {
+	l := s.ledger
+	quenches, timeouts, pushes = len(l.quenches), len(l.timeouts), len(l.pushes)
+	l.quenches, l.timeouts, l.pushes = nil, nil, nil
+	return quenches, timeouts, pushes
+}
+
+// Check reports messages that were lost, came twice or came with other bytes, and
+// whatever else is wrong, when all should be done.
+func (s *Session) Check() error { return s.ledger.check() }

@@ -1,0 +1,229 @@
+package flow
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// start gives a queue pair its flows.
+func (w *world) start(k int32) {
+	p := &w.pieces[k]
+	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
+	packets := (p.bytes + int64(w.run.Scenario.Host.Payload) - 1) / int64(w.run.Scenario.Host.Payload)
+	wire := float64(p.bytes + packets*w.header + rethBytes)
+	switch {
+	case src == dst:
+		w.begin(k, wire, 0)
+	case w.model == agent:
+		w.begin(k, wire, p.label)
+	case w.model == hashed:
+		w.begin(k, wire, w.drawn(src, dst))
+	default:
+		labels := w.usable(src, dst)
+		for _, l := range labels {
+			w.begin(k, wire/float64(len(labels)), l)
+		}
+	}
+}
+
+func (w *world) begin(k int32, wire float64, label fabric.Label) {
+	var id int32
+	if n := len(w.spare); n > 0 {
+		id, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		id = int32(len(w.flows))
+		w.flows = append(w.flows, flow{})
+	}
+	f := &w.flows[id]
+	*f = flow{left: wire, piece: k, active: true}
+	p := &w.pieces[k]
+	p.flows++
+	w.route(f, p, label)
+	w.active = append(w.active, id)
+	w.started = append(w.started, started{id, w.clock})
+	w.stale = true
+}
+
+// route puts a flow on a path.
+func (w *world) route(f *flow, p *piece, label fabric.Label) {
+	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
+	f.hops = 0
+	add := func(l fabric.LinkID, from fabric.NodeID) {
+		d := int32(2 * l)
+		if w.f.Link(l).A.Node != from {
+			d++
+		}
+		f.links[f.hops] = d
+		f.hops++
+	}
+	add(w.f.Node(p.src).Link(1), p.src)
+	if src != dst {
+		hops, ok := w.f.Path(w.hops[:0], src, dst, label)
+		if !ok { // a label of another pod's paths: any will do
+			hops, _ = w.f.Path(w.hops[:0], src, dst, w.labels(src, dst)[0])
+		}
+		for _, h := range hops {
+			add(h.Link, h.From)
+		}
+		w.hops = hops
+	}
+	add(w.f.Node(p.dst).Link(1), dst)
+	if len(w.down) > 0 {
+		w.stall(f)
+	}
+}
+
+// stall starts the timer of a flow whose path is dead. The sender knows nothing
+// and sends on at the rate it had; its timer runs from the last packet.
+func (w *world) stall(f *flow) {
+	f.sent = 0
+	if !w.dead(f) {
+		return
+	}
+	p := &w.pieces[f.piece]
+	rate := f.rate
+	if rate == 0 { // its share of the host's link
+		rate = w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.open[p.src], 1))
+	}
+	f.sent = w.clock + fabric.Time(f.left/rate)
+	if w.model == agent {
+		w.at(f.sent+w.run.Scenario.Host.RTO, onTimer, int32(p.src), uint32(p.qp))
+	}
+}
+
+func (w *world) dead(f *flow) bool {
+	for _, d := range f.links[:f.hops] {
+		if w.down[fabric.LinkID(d/2)] {
+			return true
+		}
+	}
+	return false
+}
+
+// labels returns the labels of all paths between two ToRs.
+func (w *world) labels(src, dst fabric.NodeID) []fabric.Label {
+	// Fabrics are symmetric: what matters is whether the ToRs share a pod.
+	key := [2]fabric.NodeID{0, 0}
+	if w.f.Node(src).Pod != w.f.Node(dst).Pod {
+		key[1] = 1
+	}
+	ls, ok := w.paths[key]
+	if !ok {
+		ls = w.f.PathLabels(src, dst)
+		w.paths[key] = ls
+	}
+	return ls
+}
+
+// usable leaves out the paths that the tables, or the data plane, avoid.
+func (w *world) usable(src, dst fabric.NodeID) []fabric.Label {
+	all := w.labels(src, dst)
+	if len(w.known) == 0 {
+		return all
+	}
+	var out []fabric.Label
+	for _, l := range all {
+		good := true
+		hops, _ := w.f.Path(w.hops[:0], src, dst, l)
+		for _, h := range hops {
+			tables, known := w.known[h.Link]
+			good = good && (!known || !tables && w.f.Link(h.Link).A.Node != h.From)
+		}
+		w.hops = hops
+		if good {
+			out = append(out, l)
+		}
+	}
+	if len(out) == 0 {
+		return all
+	}
+	return out
+}
+
+// drawn picks a path as a hash would.
+func (w *world) drawn(src, dst fabric.NodeID) fabric.Label {
+	ls := w.usable(src, dst)
+	return ls[w.rng.IntN(len(ls))]
+}
+
+// repaired lets the flows that stand still go on where the tables now lead them.
+// A receiver sees a gap as soon as something arrives again, so a sender that is
+// still sending goes on at once; one that has sent everything waits for its
+// timer.
+func (w *world) repaired() {
+	rto := w.run.Scenario.Host.RTO
+	for _, id := range w.active {
+		f := &w.flows[id]
+		if f.sent == 0 {
+			continue
+		}
+		at := w.clock
+		if w.clock > f.sent {
+			at = f.sent + (w.clock-f.sent+rto-1)/rto*rto
+		}
+		w.at(at, onResume, id, uint32(w.pieces[f.piece].qp))
+	}
+}
+
+// resume puts a flow that stood still on a path that the tables have now.
+func (w *world) resume(id int32, qp hostagent.QP) {
+	f := &w.flows[id]
+	p := &w.pieces[f.piece]
+	if !f.active || f.sent == 0 || p.qp != qp {
+		return
+	}
+	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
+	if src == dst {
+		w.stall(f)
+	} else {
+		w.route(f, p, w.drawn(src, dst))
+	}
+	w.stale = true
+}
+
+// linkEvent cuts or restores a link.
+func (w *world) linkEvent(e scenario.LinkEvent) {
+	if w.firstCut < 0 && !e.Up {
+		w.firstCut = w.clock
+	}
+	w.stale = true
+	for _, d := range []int32{int32(2 * e.Link), int32(2*e.Link + 1)} {
+		if e.Up {
+			w.solver.capacity[d] = w.full(e.Link)
+		} else {
+			w.solver.capacity[d] = 0
+		}
+	}
+	if e.Up {
+		delete(w.down, e.Link)
+		for _, id := range w.active { // the path may be good again; the timer will tell
+			if f := &w.flows[id]; f.sent > 0 && !w.dead(f) {
+				f.sent = 0
+			}
+		}
+		return
+	}
+	w.down[e.Link] = true
+	for _, id := range w.active {
+		if f := &w.flows[id]; f.sent == 0 {
+			w.stall(f)
+		}
+	}
+}
+
+// timer is a retransmission timer that may have expired.
+func (w *world) timer(id fabric.NodeID, qp hostagent.QP) {
+	k, ok := w.byQP[qpKey{id, qp}]
+	if !ok {
+		return
+	}
+	for _, a := range w.active {
+		if f := &w.flows[a]; f.piece == k && w.dead(f) {
+			w.timeouts++
+			w.hosts[id].scheme.Timeout(w.clock, qp)
+			w.act(id)
+			return
+		}
+	}
+}

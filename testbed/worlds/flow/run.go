@@ -1,0 +1,76 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+// Run carries out one run. When ctx ends early it returns what is known so far,
+// marked as not finished, together with ctx's error. Of what obs may ask for it
+// gives none.
+func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
+	began := time.Now() // of the machine, for the report only
+	w, err := newWorld(run)
+	if err != nil {
+		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+	}
+	err = w.simulate(ctx)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) {
+		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+	}
+	r := &report.Result{
+		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),
+		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name,
+		Bytes: int64(run.Collective.Bytes), Fabric: w.f.Spec(),
+		Finished: w.finished, End: report.Deadline, EndTime: w.now.Micros(),
+		Flips: w.flips, Timeouts: w.timeouts, SimEvents: w.handled + w.steps,
+	}
+	switch {
+	case w.finished:
+		us := w.end.Micros()
+		r.CCT, r.End, r.EndTime = &us, report.Finished, us
+	case err != nil:
+		r.End = report.Interrupted
+	case w.now < run.Scenario.Deadline:
+		r.End = report.Stalled
+	}
+	if b := virtual.Bound(run, w.job); b < math.MaxInt64 {
+		us := b.Micros()
+		r.Bound = &us
+	}
+	if w.lastFlip >= 0 && w.firstCut >= 0 {
+		us := (w.lastFlip - w.firstCut).Micros()
+		r.LastFlip = &us
+	}
+	for _, n := range w.peak {
+		r.QPsPerHostMax = max(r.QPsPerHostMax, int(n))
+	}
+	// There is no event log to hash: what there is of a result takes its place.
+	sum := sha256.New()
+	for _, x := range []int64{int64(w.end), int64(w.steps), int64(w.handled), int64(w.flips), w.timeouts} {
+		_ = binary.Write(sum, binary.BigEndian, x) // never fails
+	}
+	r.EventsSHA256 = hex.EncodeToString(sum.Sum(nil))
+	r.WallMS = float64(time.Since(began).Microseconds()) / 1000
+	return r, err
+}
+
+// full is a link's capacity when it is not cut, without what acknowledgements
+// take of a link that carries as much data each way.
+func (w *world) full(l fabric.LinkID) float64 {
+	s := w.run.Scenario
+	data := float64(int64(s.Host.Payload) + w.header)
+	share := data / (data + float64(w.ack)/float64(max(s.Host.AckEvery, 1)))
+	return float64(w.f.Link(l).Rate) / 8 / float64(fabric.Second) * share
+}

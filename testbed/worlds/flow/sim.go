@@ -1,0 +1,421 @@
+package flow
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Events within a window of simulated time are taken together: Quantum, or, when
+// a run has gone on for long, a share of that time.
+const (
+	Quantum       = 50 * fabric.Nanosecond
+	QuantumShares = 500
+)
+
+// ErrScheme is wrapped by the error about a scheme that has no flow-level model.
+var ErrScheme = errors.New("flowlevel: no flow-level model")
+
+// Bytes on the wire beside the payload: Ethernet with FCS, preamble and gap, UDP,
+// BTH and ICRC; RETH on a queue pair's first packet, AETH on acknowledgements.
+const (
+	headerBytes = 14 + 8 + 12 + 4 + 24
+	rethBytes   = 16
+	aethBytes   = 4
+)
+
+// piece is a queue pair.
+type piece struct {
+	id       collective.ID
+	qp       hostagent.QP
+	src, dst fabric.NodeID
+	bytes    int64
+	label    fabric.Label
+	labelled bool
+	flows    int32 // not finished
+	last     fabric.Time
+}
+
+// world is one run.
+type world struct {
+	run    scenario.Run
+	f      *fabric.Fabric
+	model  model
+	hosts  []host
+	job    *collective.Job
+	now    fabric.Time
+	events eventHeap
+	seq    uint64
+	rng    *rand.Rand
+
+	solver  solver
+	flows   []flow
+	spare   []int32
+	pieces  []piece
+	free    []int32
+	active  []int32
+	byQP    map[qpKey]int32
+	started []started
+	clock   fabric.Time // of the event in hand; now is the end of its window
+	stale   bool        // rates are to be computed
+	paths   map[[2]fabric.NodeID][]fabric.Label
+	down    map[fabric.LinkID]bool // links that are cut
+	known   map[fabric.LinkID]bool // as the tables have them
+	epochs  map[fabric.LinkID]uint64
+	updates uint64
+	update  *statepb.Update // the last; nil: none
+
+	header, ack int64
+	arriving    map[collective.ID]int64
+	sending     map[collective.ID]int32
+
+	steps, handled uint64
+	open, peak     []int32 // queue pairs, by host
+	flips          int
+	timeouts       int64
+	firstCut       fabric.Time
+	lastFlip       fabric.Time
+	finished       bool
+	end            fabric.Time
+	hops           []fabric.Hop
+}
+
+type qpKey struct {
+	host fabric.NodeID
+	qp   hostagent.QP
+}
+
+type started struct {
+	flow int32
+	at   fabric.Time
+}
+
+type host struct {
+	scheme balance.Host
+	batch  []hostagent.Flow
+	open   bool
+}
+
+// model is how a scheme's queue pairs use paths.
+type model uint8
+
+const (
+	agent  model = iota // one labelled path, moved by the agent
+	hashed              // one path, drawn
+	spread              // all paths evenly
+)
+
+func modelOf(name string) (model, error) {
+	switch name {
+	case balance.Ethereal:
+		return agent, nil
+	case balance.ECMP, balance.MPRDMA:
+		return hashed, nil
+	case balance.Hopper, balance.Flowlet:
+		return 0, fmt.Errorf("%w for %s, which moves with queues; use the virtual world", ErrScheme, name)
+	}
+	return spread, nil
+}
+
+func newWorld(run scenario.Run) (*world, error) {
+	s := run.Scenario
+	w := &world{
+		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1,
+		rng:  rand.New(rand.NewPCG(run.Seed, 0xF10)),
+		byQP: map[qpKey]int32{}, paths: map[[2]fabric.NodeID][]fabric.Label{},
+		down: map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
+		arriving: map[collective.ID]int64{}, sending: map[collective.ID]int32{},
+	}
+	var err error
+	if s.Servers.On() {
+		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
+	}
+	if w.model, err = modelOf(run.Scheme.Name); err != nil {
+		return nil, err
+	}
+	ip := int64(20)
+	if s.Host.IPv6 {
+		ip = 40
+	}
+	w.header, w.ack = headerBytes+ip, headerBytes+ip+aethBytes
+	if w.job, err = collective.New(run.CollectiveSpec()); err != nil {
+		return nil, err
+	}
+	w.solver.capacity = make([]float64, 2*w.f.Links())
+	for i := range w.f.Links() {
+		c := w.full(fabric.LinkID(i))
+		w.solver.capacity[2*i], w.solver.capacity[2*i+1] = c, c
+	}
+	n := w.f.Hosts()
+	w.hosts, w.open, w.peak = make([]host, n), make([]int32, n), make([]int32, n)
+	for i, e := range run.Events {
+		w.at(e.At, onCut, int32(i), 0)
+		w.schedule(i, e)
+	}
+	return w, nil
+}
+
+// host returns a host's balancer, made when it is first used.
+func (w *world) host(id fabric.NodeID) (*host, error) {
+	h := &w.hosts[id]
+	if h.scheme != nil {
+		return h, nil
+	}
+	s, r := w.run.Scenario, w.run
+	name, params := r.Scheme.Name, r.Scheme.Params
+	if w.model == spread { // one queue pair a flow; which paths its bytes take is decided here
+		name, params = balance.ECMP, nil
+	}
+	var err error
+	h.scheme, err = balance.New(name, params, balance.Config{
+		Config: hostagent.Config{
+			Fabric: w.f, Host: id, Seed: r.Seed,
+			FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+		},
+		MTU: int(s.Host.Payload),
+	})
+	if err == nil && w.update != nil { // what the others have heard already
+		h.scheme.Update(w.clock, w.update)
+	}
+	return h, err
+}
+
+// simulate runs to the collective's end or the scenario's deadline.
+func (w *world) simulate(ctx context.Context) error {
+	var fault error
+	post := func(s collective.Send) {
+		h, err := w.host(fabric.NodeID(s.Src))
+		if err != nil {
+			fault = errors.Join(fault, err)
+			return
+		}
+		h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
+		w.arriving[s.ID] = s.Bytes
+		if !h.open {
+			h.open = true
+			w.at(w.clock+w.run.Scenario.Agent.BatchWindow, onWindow, int32(s.Src), 0)
+		}
+	}
+	w.job.Start(post)
+	for !w.finished && fault == nil {
+		w.steps++
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if w.stale {
+			w.solver.solve(w.flows, w.active)
+			w.stale = false
+			w.credit()
+		}
+		next := w.nextTime()
+		if next == math.MaxInt64 {
+			return nil // nothing will happen any more: the run has stalled
+		}
+		if next > w.run.Scenario.Deadline {
+			w.now = w.run.Scenario.Deadline
+			return nil
+		}
+		until := next + max(Quantum, next/QuantumShares)
+		w.advance(until)
+		for len(w.events) > 0 && w.events[0].at <= until && !w.finished && fault == nil {
+			e := heap.Pop(&w.events).(event)
+			w.clock = e.at
+			w.handled++
+			if err := w.handle(e, post); err != nil {
+				fault = err
+			}
+		}
+	}
+	return fault
+}
+
+// credit gives the flows that started in the last window what they have sent
+// since, at the rate they have now.
+func (w *world) credit() {
+	for _, s := range w.started {
+		f := &w.flows[s.flow]
+		f.left = max(f.left-f.rate*float64(w.now-s.at), 0)
+	}
+	w.started = w.started[:0]
+}
+
+// nextTime is when the next event is due or the next flow ends.
+func (w *world) nextTime() fabric.Time {
+	next := float64(math.MaxInt64)
+	for _, id := range w.active {
+		if f := &w.flows[id]; f.rate > 0 {
+			next = min(next, f.left/f.rate)
+		}
+	}
+	t := fabric.Time(math.MaxInt64)
+	if next < float64(math.MaxInt64)/2 {
+		t = w.now + fabric.Time(next)
+	}
+	if len(w.events) > 0 {
+		t = min(t, w.events[0].at)
+	}
+	return max(t, w.now)
+}
+
+// advance lets all flows run from now until a time, and ends those that are
+// through by then.
+func (w *world) advance(until fabric.Time) {
+	span := float64(until - w.now)
+	kept := w.active[:0]
+	for _, id := range w.active {
+		f := &w.flows[id]
+		sent := f.rate * span
+		if sent < f.left {
+			f.left -= sent
+			kept = append(kept, id)
+			continue
+		}
+		w.ended(id, w.now+fabric.Time(f.left/f.rate))
+		w.stale = true
+	}
+	w.active = kept
+	w.now = until
+}
+
+// ended takes note that the last bit of a flow has left its host.
+func (w *world) ended(id int32, at fabric.Time) {
+	f := &w.flows[id]
+	p := &w.pieces[f.piece]
+	there, back := w.latency(f, p.bytes)
+	f.active = false
+	w.spare = append(w.spare, id)
+	p.last = max(p.last, at+there)
+	if p.flows--; p.flows == 0 {
+		w.at(p.last, onArrived, f.piece, 0)
+		w.at(p.last+back, onSent, f.piece, 0)
+	}
+}
+
+// latency is what the last packet takes after it has left the host, and its
+// acknowledgement.
+func (w *world) latency(f *flow, bytes int64) (there, back fabric.Time) {
+	full := int64(w.run.Scenario.Host.Payload)
+	last := min(bytes, full)
+	if r := bytes % full; r != 0 {
+		last = r
+	}
+	for i, d := range f.links[:f.hops] {
+		l := w.f.Link(fabric.LinkID(d / 2))
+		there += l.Delay
+		back += l.Delay + l.Rate.TimeFor(w.ack)
+		if i > 0 {
+			there += l.Rate.TimeFor(last + w.header)
+		}
+	}
+	return there, back
+}
+
+func (w *world) handle(e event, post func(collective.Send)) error {
+	switch e.kind {
+	case onCut:
+		w.linkEvent(w.run.Events[e.a])
+	case onTold:
+		w.told(w.run.Events[e.a], e.b == 1)
+	case onWindow:
+		h := &w.hosts[e.a]
+		h.open = false
+		err := h.scheme.Post(w.clock, h.batch)
+		h.batch = h.batch[:0]
+		if err != nil {
+			return err
+		}
+		w.act(fabric.NodeID(e.a))
+	case onStart:
+		w.start(e.a)
+	case onArrived:
+		p := &w.pieces[e.a]
+		left := w.arriving[p.id] - p.bytes
+		if w.arriving[p.id] = left; left > 0 {
+			return nil
+		}
+		delete(w.arriving, p.id)
+		if err := w.job.Received(p.id, post); err != nil {
+			return err
+		}
+		w.settle()
+	case onSent:
+		p := &w.pieces[e.a]
+		h := &w.hosts[p.src]
+		h.scheme.Acked(w.clock, p.qp, p.bytes)
+		h.scheme.Done(w.clock, p.qp)
+		delete(w.byQP, qpKey{p.src, p.qp})
+		w.open[p.src]--
+		w.free = append(w.free, e.a)
+		if w.sending[p.id]--; w.sending[p.id] > 0 {
+			return nil
+		}
+		delete(w.sending, p.id)
+		if err := w.job.Sent(p.id); err != nil {
+			return err
+		}
+		w.settle()
+	case onTimer:
+		w.timer(fabric.NodeID(e.a), hostagent.QP(e.b))
+	case onResume:
+		w.resume(e.a, hostagent.QP(e.b))
+	}
+	return nil
+}
+
+func (w *world) settle() {
+	if w.job.Finished() {
+		w.finished, w.end = true, w.clock
+	}
+}
+
+// act carries out what a host's balancer asks for.
+func (w *world) act(id fabric.NodeID) {
+	ready := w.hosts[id].scheme.Ready()
+	for _, o := range ready.Open {
+		if o.Bytes == 0 {
+			continue
+		}
+		var k int32
+		if n := len(w.free); n > 0 {
+			k, w.free = w.free[n-1], w.free[:n-1]
+		} else {
+			k = int32(len(w.pieces))
+			w.pieces = append(w.pieces, piece{})
+		}
+		w.pieces[k] = piece{
+			id: collective.ID(o.Flow), qp: o.QP, src: id, dst: o.Dst, bytes: o.Bytes, label: o.Label, labelled: o.Labelled,
+		}
+		w.byQP[qpKey{id, o.QP}] = k
+		w.sending[collective.ID(o.Flow)]++
+		w.open[id]++
+		w.peak[id] = max(w.peak[id], w.open[id])
+		w.at(max(o.Start, w.clock), onStart, k, 0)
+	}
+	for _, f := range ready.Flip {
+		k, ok := w.byQP[qpKey{id, f.QP}]
+		if !ok {
+			continue
+		}
+		w.flips++
+		if f.Reason != hostagent.Return {
+			w.lastFlip = w.clock
+		}
+		w.pieces[k].label = f.To
+		for i := range w.active {
+			if fl := &w.flows[w.active[i]]; fl.piece == k {
+				w.route(fl, &w.pieces[k], f.To)
+				w.stale = true
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+func plan(t testing.TB, spec fabric.Spec, kind, algorithm string, bytes fabric.Bytes, schemeName string, seeds scenario.Seeds) []scenario.Run {
+	t.Helper()
+	s := scenario.Default()
+	s.Name, s.Fabric, s.Seeds = "validation", spec, seeds
+	s.Collectives = []scenario.Collective{{Kind: kind, Algorithm: algorithm, Bytes: bytes}}
+	s.Schemes = []scenario.Scheme{{Name: schemeName}}
+	s.Failures = []scenario.Failure{{Name: "healthy"}}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+// The flow level agrees with packets, to within what docs/performance.md states,
+// per scheme: the median of the completion times over the seeds.
+func TestAgreesWithPackets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packet-level runs take seconds")
+	}
+	lab, err := virtual.NewLab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fatTree := fabric.Spec{Kind: fabric.KindFatTree, K: 4}
+	leafSpine := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4}
+	for _, c := range []struct {
+		name      string
+		spec      fabric.Spec
+		kind      string
+		algorithm string
+		scheme    string
+		seeds     scenario.Seeds
+		within    float64
+	}{
+		{"ethereal fat-tree all-to-all", fatTree, "all-to-all", "", "ethereal", scenario.Seeds{1}, 0.05},
+		{"ethereal fat-tree halving-doubling", fatTree, "all-reduce", "halving-doubling", "ethereal", scenario.Seeds{1}, 0.05},
+		{"ethereal leaf-spine direct", leafSpine, "all-reduce", "direct", "ethereal", scenario.Seeds{1}, 0.05},
+		{"ethereal leaf-spine ring", leafSpine, "all-reduce", "ring", "ethereal", scenario.Seeds{1}, 0.06},
+		{"spray leaf-spine all-to-all", leafSpine, "all-to-all", "", "drb", scenario.Seeds{1}, 0.06},
+		{"ecmp fat-tree all-to-all", fatTree, "all-to-all", "", "ecmp", scenario.Seeds{1, 2, 3, 4, 5}, 0.20},
+		{"ecmp leaf-spine halving-doubling", leafSpine, "all-reduce", "halving-doubling", "ecmp", scenario.Seeds{1, 2, 3, 4, 5}, 0.25},
+		{"mp-rdma leaf-spine all-to-all", leafSpine, "all-to-all", "", "mp-rdma", scenario.Seeds{1, 2, 3}, 0.20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var flows, packets []float64
+			for _, run := range plan(t, c.spec, c.kind, c.algorithm, 4e6, c.scheme, c.seeds) {
+				f, err := flow.Run(context.Background(), run, scenario.Observer{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := lab.Run(context.Background(), run, scenario.Observer{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.CCT == nil || p.CCT == nil {
+					t.Fatalf("flow level %v, packets %v: not finished", f.End, p.End)
+				}
+				flows, packets = append(flows, *f.CCT), append(packets, *p.CCT)
+			}
+			f, p := median(flows), median(packets)
+			t.Logf("flow level %.1f us, packets %.1f us: %+.1f %%", f, p, 100*(f/p-1))
+			if math.Abs(f/p-1) > c.within {
+				t.Errorf("flow level %.1f us, packets %.1f us: further apart than %.0f %%", f, p, 100*c.within)
+			}
+		})
+	}
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// A link that dies stops what is on it until the agents are told.
+func TestFailure(t *testing.T) {
+	s := scenario.Default()
+	s.Name, s.Fabric, s.Seeds = "failure", fabric.Spec{Kind: fabric.KindFatTree, K: 4}, scenario.Seeds{1}
+	s.Collectives = []scenario.Collective{{Kind: "all-to-all", Bytes: 16e6}}
+	s.Schemes = []scenario.Scheme{{Name: "ethereal"}, {Name: "ecmp"}}
+	s.Deadline = 20 * fabric.Millisecond
+	s.Failures = []scenario.Failure{{
+		Name:   "cut",
+		Events: []scenario.Event{{At: 20 * fabric.Microsecond, Link: "tor0-agg0", Action: "cut", Detection: 10 * fabric.Microsecond}},
+		Notifiers: []scenario.Notifier{
+			scenario.NotifyTimeout, scenario.NotifyQuench, scenario.NotifyGNMI, scenario.NotifyAll,
+		},
+	}}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		r, err := flow.Run(context.Background(), run, scenario.Observer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := flow.Run(context.Background(), run, scenario.Observer{})
+		if err != nil || again.EventsSHA256 != r.EventsSHA256 {
+			t.Errorf("%v: twice the same run is not the same: %v", run, err)
+		}
+		finishes := run.Scheme.Name == "ethereal" || run.Notifier.GNMI()
+		if r.Finished != finishes {
+			t.Errorf("%v: finished %v", run, r.Finished)
+		}
+		// What stands still on a dead path that nobody repairs is the end of the run.
+		if !r.Finished && (r.End != report.Stalled || r.EndTime >= s.Deadline.Micros()) {
+			t.Errorf("%v: ended at %v us as %q", run, r.EndTime, r.End)
+		}
+		if r.Finished && *r.CCT < *r.Bound {
+			t.Errorf("%v: %v us beats the bound, %v us", run, *r.CCT, *r.Bound)
+		}
+		if run.Scheme.Name == "ethereal" && (r.Flips == 0 || r.LastFlip == nil) {
+			t.Errorf("%v: no flips", run)
+		}
+	}
+}
+
+func TestRefusesWhatMovesWithQueues(t *testing.T) {
+	runs := plan(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4}, "all-to-all", "", 1e6, "hopper", scenario.Seeds{1})
+	if _, err := flow.Run(context.Background(), runs[0], scenario.Observer{}); !errors.Is(err, flow.ErrScheme) {
+		t.Errorf("hopper: %v", err)
+	}
+}

@@ -1,0 +1,475 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
+)
+
+// Config sets up a [Fabric].
+type Config struct {
+	Fabric *fabric.Fabric
+	Dir    string // for sockets and logs
+	// Payload is the largest of a packet, in bytes: the links' MTU follows from it.
+	Payload int
+	// QueueDepth is of the switches' queues, in packets; 0: 64.
+	QueueDepth int
+	// Addresses gives the hosts' interfaces their IP addresses, so that programs
+	// can use them.
+	Addresses bool
+	Log       *slog.Logger
+}
+
+// Fabric is a fabric of processes; see the package comment. It is safe for
+// concurrent use.
+type Fabric struct {
+	cfg    Config
+	f      *fabric.Fabric
+	dir    string
+	mtu    int
+	log    *slog.Logger
+	thread *thread
+	handle *netlink.Handle // of the fabric's namespace
+	wires  [][2]*wire      // by link: A's end and B's
+	gray   gray.Losses
+	hosts  []*hostNode
+
+	mu         sync.Mutex
+	switches   []*process // by NodeID - Hosts; nil: killed
+	dying      bool       // everything is coming down
+	controller *process
+}
+
+// hostNode is a host's namespace and process.
+type hostNode struct {
+	id     fabric.NodeID
+	ns     int
+	handle *netlink.Handle
+	proc   *process
+}
+
+// New makes the links and starts the switches. The calling process must be in
+// namespaces that [Enter] made.
+func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
+	if _, ok := Inside(); !ok {
+		return nil, errors.New("live: this process is not in namespaces of its own; see Enter")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	x = &Fabric{
+		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: cfg.Payload + headroom, log: cfg.Log,
+		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*process, cfg.Fabric.Switches()),
+	}
+	if x.mtu < 1500 {
+		x.mtu = 1500
+	}
+	if x.thread, err = newThread(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			x.Close()
+			x = nil // closed, and not to be closed again
+		}
+	}()
+	if x.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return x, fmt.Errorf("live: netlink: %w", err)
+	}
+	if err := x.thread.do(quiet); err != nil {
+		return x, err
+	}
+	text, err := yaml.Marshal(x.f.Spec())
+	if err != nil {
+		return x, fmt.Errorf("live: %w", err)
+	}
+	if err := os.WriteFile(x.path("fabric.yaml"), text, 0o600); err != nil {
+		return x, fmt.Errorf("live: %w", err)
+	}
+	for h := range x.f.Hosts() {
+		n := &hostNode{id: fabric.NodeID(h)}
+		if n.ns, err = x.thread.newNamespace(); err != nil {
+			return x, err
+		}
+		x.hosts = append(x.hosts, n)
+		err = x.thread.in(n.ns, func() (err error) {
+			n.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+			return err
+		})
+		if err != nil {
+			return x, fmt.Errorf("live: netlink: %w", err)
+		}
+	}
+	for id := range x.f.Links() {
+		if err := x.connect(x.f.Link(fabric.LinkID(id))); err != nil {
+			return x, err
+		}
+	}
+	if cfg.Addresses {
+		if err := x.addressHosts(); err != nil {
+			return x, err
+		}
+	}
+	return x, x.startSwitches(ctx)
+}
+
+func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
+
+func (x *Fabric) host(id fabric.NodeID) *hostNode {
+	if int(id) < len(x.hosts) {
+		return x.hosts[id]
+	}
+	return nil
+}
+
+// Socket returns the UNIX socket of a node: a switch's P4Runtime and gNMI, a
+// host's control.
+func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".sock") }
+
+// agentSocket returns the UNIX socket of a host's status.
+func (x *Fabric) agentSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".admin.sock") }
+
+// startSwitches starts all switches and waits until they serve.
+func (x *Fabric) startSwitches(ctx context.Context) error {
+	for i := range x.f.Switches() {
+		if err := x.startSwitch(fabric.NodeID(x.f.Hosts() + i)); err != nil {
+			return err
+		}
+	}
+	var g errgroup.Group
+	for i := range x.f.Switches() {
+		g.Go(func() error { return x.waitSwitch(ctx, fabric.NodeID(x.f.Hosts()+i)) })
+	}
+	return g.Wait()
+}
+
+// sendBuffer is how much waits below a switch's own queues, in bytes of kernel
+// memory.
+const sendBuffer = 64 << 10
+
+func (x *Fabric) startSwitch(id fabric.NodeID) error {
+	name, sock := x.f.Name(id), x.Socket(id)
+	os.Remove(sock) //nolint:errcheck // of a process that was killed, if at all
+	args := []string{"switch", "--no-p4", "--device-id", strconv.Itoa(int(deviceID(id))), "--ethernet-names", "--log-console", "--log-level", "warn"}
+	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
+		args = append(args, "-i", fmt.Sprintf("%d@%s", p, InterfaceName(x.f, fabric.End{Node: id, Port: p})))
+	}
+	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
+	if x.cfg.QueueDepth > 0 {
+		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
+	}
+	p, err := x.thread.start(x.thread.home, name, x.dir, args, func() { x.switchEnded(id) })
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.switches[int(id)-x.f.Hosts()] = p
+	x.mu.Unlock()
+	return nil
+}
+
+func deviceID(id fabric.NodeID) uint64 { return uint64(id) + 1 }
+
+func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
+	x.mu.Lock()
+	p := x.switches[int(id)-x.f.Hosts()]
+	x.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("live: %s has ended; see %s", x.f.Name(id), x.path(x.f.Name(id)+".log"))
+	}
+	return waitFor(ctx, startLimit, x.f.Name(id)+" serves", func() (bool, error) {
+		if err := p.ended(); err != nil {
+			return true, err
+		}
+		return answers(x.Socket(id)), nil
+	})
+}
+
+// startLimit bounds how long a process may take to serve, and a controller to have
+// all in hand: on a busy machine long, and longer than it holds a link down that
+// flaps.
+const startLimit = 2 * time.Minute
+
+// answers reports whether somebody listens on a UNIX socket.
+func answers(path string) bool {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return false
+	}
+	c.Close() //nolint:errcheck // nothing was said
+	return true
+}
+
+// switchEnded takes the links of a switch down whose process has ended: a dead box
+// has no carrier.
+func (x *Fabric) switchEnded(id fabric.NodeID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.switches[int(id)-x.f.Hosts()] = nil
+	if x.dying {
+		return
+	}
+	if err := x.dark(id); err != nil {
+		x.log.Error("links of a dead switch", "err", err)
+	}
+}
+
+// end returns a node's end of a link.
+func (x *Fabric) end(l fabric.LinkID, id fabric.NodeID) *wire {
+	if x.f.Link(l).A.Node == id {
+		return x.wires[l][0]
+	}
+	return x.wires[l][1]
+}
+
+// Notifiers says which ways to the hosts a controller opens.
+type Notifiers struct {
+	Quench bool // switches answer packets that meet a dead port
+	GNMI   bool // switches report ports; the controller repairs tables and tells agents
+	// QuenchInterval is the least time between two quenches to one source for one
+	// port. 0: 10 us.
+	QuenchInterval fabric.Time
+	// ECN marks from kmin to kmax bytes of queue with up to pmax; kmax 0: never.
+	KMin, KMax fabric.Bytes
+	PMax       float64
+	HashSeed   uint32
+}
+
+// ControllerSocket returns where agents find the controller.
+func (x *Fabric) ControllerSocket() string { return x.path("controller.sock") }
+
+// StartController starts a controller and waits until all switches are in its
+// hands. One that runs already is ended first.
+func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
+	x.StopController(ctx)
+	file := daemon.File{Switches: map[string]daemon.FileTarget{}}
+	for i := range x.f.Switches() {
+		id := fabric.NodeID(x.f.Hosts() + i)
+		number := deviceID(id)
+		t := daemon.FileTarget{P4Runtime: "unix:" + x.Socket(id), DeviceID: &number}
+		if !n.GNMI {
+			t.GNMI = daemon.NoGNMI
+		}
+		file.Switches[x.f.Name(id)] = t
+	}
+	if n.QuenchInterval == 0 {
+		n.QuenchInterval = 10 * fabric.Microsecond
+	}
+	type tables struct {
+		QuenchInterval  string `yaml:"quench_interval"`
+		ControlPriority int    `yaml:"control_priority"`
+		HashSeed        uint32 `yaml:"hash_seed"`
+		ECN             struct {
+			KMin string  `yaml:"kmin"`
+			KMax string  `yaml:"kmax"`
+			PMax float64 `yaml:"pmax"`
+			Unit string  `yaml:"unit"`
+		} `yaml:"ecn"`
+	}
+	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed}
+	if n.Quench {
+		t.QuenchInterval = n.QuenchInterval.String()
+	}
+	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
+	t.ECN.Unit = fabric.Bytes(x.cfg.Payload + headroom).String()
+	hosts := map[string]map[string]string{}
+	for h := range x.f.Hosts() {
+		id := fabric.NodeID(h)
+		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
+	}
+	switches, err := yaml.Marshal(map[string]any{
+		"switches": file.Switches, "tables": t, "hosts": hosts,
+		// A probe and its answer pass through some ten processes that share the cores.
+		"suspicion": map[string]string{"probe_timeout": "50ms", "probe_every": "50ms"},
+	})
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	if err := os.WriteFile(x.path("targets.yaml"), switches, 0o600); err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	token, err := x.writeToken()
+	if err != nil {
+		return err
+	}
+	p, err := x.thread.start(x.thread.home, "controller", x.dir, []string{
+		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
+		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.controller = p
+	x.mu.Unlock()
+	return x.Settled(ctx)
+}
+
+// Settled waits until the controller has all switches in hand and nothing to
+// write. Without a controller it returns at once.
+func (x *Fabric) Settled(ctx context.Context) error {
+	x.mu.Lock()
+	p := x.controller
+	x.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
+		if err := p.ended(); err != nil {
+			return true, err
+		}
+		var s struct { // of daemon.Status
+			Settled, Ready, Busy bool
+			NotUp                []struct{ Name string } `json:"links_not_up"`
+		}
+		text, err := x.status(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := json.Unmarshal(text, &s); err != nil {
+			return false, err
+		}
+		if !s.Ready || s.Busy || len(s.NotUp) > 0 {
+			return false, fmt.Errorf("settled %v, ready %v, busy %v, links not up: %v", s.Settled, s.Ready, s.Busy, s.NotUp)
+		}
+		return true, nil
+	})
+}
+
+// admin returns a client of the controller's HTTP server.
+func (x *Fabric) admin(timeout time.Duration) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
+	}}, Timeout: timeout}
+}
+
+// status returns what the controller says of itself, as JSON.
+func (x *Fabric) status(ctx context.Context) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://controller/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.admin(time.Second).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close() //nolint:errcheck // it was read
+	return io.ReadAll(io.LimitReader(r.Body, 64<<20))
+}
+
+// StopController ends the controller, if one runs. The switches go on as they
+// are.
+func (x *Fabric) StopController(ctx context.Context) {
+	x.mu.Lock()
+	p := x.controller
+	x.controller = nil
+	x.mu.Unlock()
+	if p != nil {
+		p.stop(ctx, 2*time.Second)
+	}
+}
+
+// StartHosts starts the hosts' agents and waits until they can be driven.
+func (x *Fabric) StartHosts(ctx context.Context) error {
+	for _, n := range x.hosts {
+		if err := x.startHost(n); err != nil {
+			return err
+		}
+	}
+	var g errgroup.Group
+	for _, n := range x.hosts {
+		g.Go(func() error {
+			return waitFor(ctx, startLimit, x.f.Name(n.id)+" serves", func() (bool, error) {
+				if err := n.proc.ended(); err != nil {
+					return true, err
+				}
+				return answers(x.Socket(n.id)), nil
+			})
+		})
+	}
+	return g.Wait()
+}
+
+func (x *Fabric) startHost(n *hostNode) (err error) {
+	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, []string{
+		"hostagent", "--fabric", x.path("fabric.yaml"), "--host", x.f.Name(n.id), "--interface", HostInterface,
+		"--controller", "unix:" + x.ControllerSocket(), "--control", "unix:" + x.Socket(n.id), "--admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
+	}, nil)
+	return err
+}
+
+// Check reports a process that has ended though it should not.
+func (x *Fabric) Check() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var errs []error
+	if x.controller != nil {
+		errs = append(errs, x.controller.ended())
+	}
+	for _, n := range x.hosts {
+		if n.proc != nil {
+			errs = append(errs, n.proc.ended())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends all processes and takes the links away.
+func (x *Fabric) Close() {
+	x.mu.Lock()
+	x.dying = true
+	var all []*process
+	for _, p := range append([]*process{x.controller}, x.switches...) {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	for _, n := range x.hosts {
+		if n.proc != nil {
+			all = append(all, n.proc)
+		}
+	}
+	x.mu.Unlock()
+	for _, p := range all {
+		p.cmd.Process.Kill() //nolint:errcheck // it has ended
+	}
+	for _, p := range all {
+		<-p.done
+	}
+	x.gray.Heal("") //nolint:errcheck // the namespace goes, too
+	for _, w := range x.wires {
+		if w[1] != nil {
+			x.handle.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: w[1].index}}) //nolint:errcheck // the namespace goes, too
+		}
+	}
+	for _, n := range x.hosts {
+		if n.handle != nil {
+			n.handle.Close()
+		}
+		unix.Close(n.ns) //nolint:errcheck // only read
+	}
+	if x.handle != nil {
+		x.handle.Close()
+	}
+	x.thread.close()
+}

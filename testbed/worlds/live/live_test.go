@@ -1,0 +1,106 @@
+//go:build linux
+
+package live_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// tiny is a scenario of a few seconds.
+const tiny = `
+name: tiny
+fabric:
+  kind: leaf-spine
+  tors: 2
+  spines: 2
+  hosts_per_tor: 1
+  host_link: {rate: 100Mb/s, delay: 10us}
+  tor_uplink: {rate: 100Mb/s, delay: 10us}
+switch: {buffer: 1MB, ecn: {kmin: 1MB, kmax: 1MB, pmax: 1}}
+host: {payload: 2048B, rto: 200ms, congestion_control: none, receiver: go-back-n}
+agent: {failed_path_memory: 30s}
+collectives: [{kind: all-to-all, bytes: 4MB}]
+schemes: [ethereal]
+failures:
+  - name: healthy
+  - name: cut
+    events: [{at: 20ms, link: tor0-spine0, action: cut, detection: 1ms}]
+    notifiers: [all]
+deadline: 30s
+`
+
+// TestRun builds a fabric of processes, moves bytes over it, and cuts a link of
+// it. The checksums are compared by the run itself.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and starts processes: skipped with -short")
+	}
+	dir := t.TempDir()
+	bin, scenario, out := filepath.Join(dir, "ethereal"), filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "out.jsonl")
+	if text, err := exec.Command("go", "build", "-o", bin, "../../../cmd/ethereal").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, text)
+	}
+	if err := os.WriteFile(scenario, []byte(tiny), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tmp := filepath.Join("/tmp", "ethereal-test-"+strings.ReplaceAll(filepath.Base(dir)+filepath.Base(filepath.Dir(dir)), "/", "-"))
+	if err := os.MkdirAll(tmp, 0o700); err != nil { // a socket's path is short
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
+	cmd := exec.Command(bin, "run", "--world", "live", scenario, "--json", out, "-q")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	timer := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Run(); err != nil {
+		if text := stderr.String(); strings.Contains(text, "no network namespaces") || strings.Contains(text, "operation not permitted") {
+			t.Skipf("no namespaces here: %s", text)
+		}
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []*report.Result
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var r report.Result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, &r)
+	}
+	if len(results) != 2 {
+		t.Fatalf("%d results, want 2", len(results))
+	}
+	for _, r := range results {
+		if !r.Finished || r.CCT == nil || r.Bound == nil || *r.CCT < *r.Bound*0.98 {
+			t.Errorf("%s: finished %v, CCT %v, bound %v", r.Failure, r.Finished, r.CCT, r.Bound)
+		}
+	}
+	// Every message of 2 MB is split over both uplinks; repeated packets come on
+	// top.
+	for _, l := range results[0].Links {
+		if strings.HasPrefix(l.From, "tor") && strings.HasPrefix(l.To, "spine") && (l.DataBytes < 1_000_000 || results[0].Retransmissions == 0 && l.DataBytes > 1_048_000) {
+			t.Errorf("healthy: %s to %s carried %d bytes of data, about 1,028,000 are its share", l.From, l.To, l.DataBytes)
+		}
+	}
+	if r := results[1]; r.Flips == 0 && r.Quenches == 0 {
+		t.Errorf("cut: no host noticed: %d flips, %d quenches, %d time-outs", r.Flips, r.Quenches, r.Timeouts)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

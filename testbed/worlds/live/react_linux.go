@@ -1,0 +1,260 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+)
+
+// Bench is a fabric with hosts and a controller, for trials that no scenario
+// describes.
+type Bench struct {
+	Fabric  *Fabric
+	Session *coordinator.Session
+}
+
+// NewBench makes a bench. Close takes it down.
+func NewBench(ctx context.Context, cfg Config, ways Notifiers) (*Bench, error) {
+	x, err := New(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bench{Fabric: x}
+	if err := x.StartHosts(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	if b.Session, err = coordinator.Connect(ctx, x.Sockets()); err != nil {
+		b.Close()
+		return nil, err
+	}
+	if err := x.StartController(ctx, ways); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Close takes the bench down.
+func (b *Bench) Close() {
+	if b.Session != nil {
+		b.Session.Close() //nolint:errcheck // the hosts end anyway
+	}
+	b.Fabric.Close()
+}
+
+// Sockets returns the hosts' control sockets, by rank.
+func (x *Fabric) Sockets() []string {
+	var out []string
+	for h := range x.f.Hosts() {
+		out = append(out, x.Socket(fabric.NodeID(h)))
+	}
+	return out
+}
+
+// ReactConfig sets up [React].
+type ReactConfig struct {
+	Fabric   *fabric.Fabric
+	Dir      string
+	Notifier scenario.Notifier
+	Ways     []How // each in turn
+	Cuts     int
+	Payload  int
+	RTO      time.Duration
+	Seed     uint64
+	Log      func(format string, args ...any) // progress; nil: none
+}
+
+// Reaction is what one cut did.
+type Reaction struct {
+	Way  How
+	Link string
+	// First is from before the cut to the first data packet that a sender sent on a
+	// new path; All to the last such of a queue pair that the cut concerned.
+	First, All time.Duration
+	Flips      int
+	Lost       int64 // packets
+	// Down is from before the cut until the kernel said that the port of the
+	// sender's ToR is down: the time it takes to close an interface. 0: it did not.
+	Down time.Duration
+	Took time.Duration
+}
+
+// React cuts links under traffic, one at a time, and measures how long hosts go on
+// using them.
+//
+// One host sends a message to another pod: in a fat-tree it takes every path there
+// is. In the middle of it an uplink of the sender's ToR is cut, or the aggregation
+// switch behind it killed. When the message has arrived the link is restored, and
+// all is as before.
+func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
+	f := cfg.Fabric
+	b, err := NewBench(ctx, Config{Fabric: f, Dir: cfg.Dir, Payload: cfg.Payload, QueueDepth: 256}, Notifiers{
+		Quench: cfg.Notifier.Quench(), GNMI: cfg.Notifier.GNMI(), HashSeed: uint32(cfg.Seed),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	rate := f.Spec().HostLink.Rate
+	memory := time.Minute // every cut meets a new agent
+	set := hostproto.Settings{
+		Seed: cfg.Seed, Payload: cfg.Payload, RTO: int64(cfg.RTO), RateBits: int64(rate), FailedMemory: int64(memory),
+		NoQuench: !cfg.Notifier.Quench(), NoUpdates: !cfg.Notifier.GNMI(),
+	}
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x72656163))
+	perPod := f.Hosts() / f.Spec().Pods
+	// A message takes some time-outs: a sender that has to wait for its timer is
+	// then still in the middle of it.
+	bytes := int64(rate/8) * int64(6*cfg.RTO) / int64(time.Second)
+	watch, err := watchCarriers()
+	if err != nil {
+		return nil, err
+	}
+	defer watch.close()
+	var out []Reaction
+	var order []int // of links: a controller does not believe one that flaps
+	uplinks := f.Node(f.ToRID(0)).Uplinks()
+	for i := range cfg.Cuts {
+		if len(order) == 0 {
+			order = rng.Perm(f.ToRs() * uplinks)
+		}
+		next := order[0]
+		order = order[1:]
+		first, n := f.HostsOf(f.ToRID(next / uplinks))
+		way := cfg.Ways[i%len(cfg.Ways)]
+		src := int(first) + rng.IntN(n)
+		r, err := b.react(ctx, set, next%uplinks, coordinator.Transfer{Src: src, Dst: (src + perPod) % f.Hosts(), Bytes: bytes}, way, rng, cfg, watch)
+		if err != nil {
+			return out, fmt.Errorf("cut %d, %s: %w", i+1, way, err)
+		}
+		out = append(out, r)
+		if cfg.Log != nil {
+			cfg.Log("cut %d of %d: %s %s: first packet on a new path after %v, last after %v; %d flips, %d packets lost",
+				i+1, cfg.Cuts, r.Way, r.Link, r.First, r.All, r.Flips, r.Lost)
+		}
+	}
+	return out, nil
+}
+
+func (b *Bench) react(ctx context.Context, set hostproto.Settings, uplink int, t coordinator.Transfer, way How, rng *rand.Rand, cfg ReactConfig, watch *carriers) (Reaction, error) {
+	f, s := cfg.Fabric, b.Session
+	if err := s.Configure(ctx, set); err != nil {
+		return Reaction{}, err
+	}
+	tor := f.ToROf(fabric.NodeID(t.Src))
+	port := f.Node(tor).FirstUplink() + fabric.PortNo(uplink)
+	link := f.Node(tor).Link(port)
+	began := time.Now()
+	if err := s.Post(ctx, t); err != nil {
+		return Reaction{}, err
+	}
+	// In the first quarter of the message, at any point of a pacing period.
+	if err := s.Idle(ctx, cfg.RTO/2+time.Duration(rng.Int64N(int64(cfg.RTO)))); err != nil {
+		return Reaction{}, err
+	}
+	s.TakeFlips()
+	at, err := b.Fabric.Cut(ctx, link, way)
+	if err != nil {
+		return Reaction{}, err
+	}
+	if err := s.Until(ctx, 60*time.Second, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
+		return Reaction{}, err
+	}
+	r := Reaction{Way: way, Link: f.LinkName(link), Took: time.Since(began)}
+	if down := watch.wentDown(b.Fabric.end(link, tor).index); down != 0 {
+		r.Down = time.Duration(down - at)
+	}
+	if err := s.Idle(ctx, 20*time.Millisecond); err != nil {
+		return Reaction{}, err
+	}
+	for _, x := range s.TakeFlips() {
+		if x.Reason == "return" || x.First < at {
+			continue
+		}
+		r.Flips++
+		d := time.Duration(x.First - at)
+		if r.First == 0 || d < r.First {
+			r.First = d
+		}
+		r.All = max(r.All, d)
+	}
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return Reaction{}, err
+	}
+	for _, h := range stats {
+		r.Lost += int64(h.FramesOut) - int64(h.FramesIn)
+	}
+	if _, err := b.Fabric.Restore(ctx, link, way); err != nil {
+		return Reaction{}, err
+	}
+	if err := b.Fabric.Settled(ctx); err != nil {
+		return Reaction{}, err
+	}
+	return r, s.Idle(ctx, 50*time.Millisecond)
+}
+
+// Percentile returns the p-th percentile of durations, by the nearest rank; 0 if
+// there are none.
+func Percentile(ds []time.Duration, p float64) time.Duration {
+	if len(ds) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(ds))
+	i := int(p/100*float64(len(sorted))+0.999999) - 1
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+// Reactions writes a table of reactions, one row a way to cut.
+func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "notifier\tway\tcuts\tno flip\tfrom cut: first p50\tp99\tall p50\tp99\tfrom port down: first p50\tp99\tall p50\tp99\tlost p50\tmax\t")
+	var ways []How
+	for _, r := range rs {
+		if !slices.Contains(ways, r.Way) {
+			ways = append(ways, r.Way)
+		}
+	}
+	row := func(name string, of func(Reaction) bool) {
+		var first, all, firstDown, allDown []time.Duration
+		var lost []int64
+		cuts, none := 0, 0
+		for _, r := range rs {
+			if !of(r) {
+				continue
+			}
+			cuts++
+			lost = append(lost, r.Lost)
+			if r.Flips == 0 {
+				none++
+				continue
+			}
+			first, all = append(first, r.First), append(all, r.All)
+			if r.Down > 0 {
+				firstDown, allDown = append(firstDown, r.First-r.Down), append(allDown, r.All-r.Down)
+			}
+		}
+		slices.Sort(lost)
+		us := func(d time.Duration) string { return fmt.Sprintf("%dus", d.Microseconds()) }
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", notifier, name, cuts, none, us(Percentile(first, 50)), us(Percentile(first, 99)),
+			us(Percentile(all, 50)), us(Percentile(all, 99)), us(Percentile(firstDown, 50)), us(Percentile(firstDown, 99)),
+			us(Percentile(allDown, 50)), us(Percentile(allDown, 99)), lost[(len(lost)-1)/2], lost[len(lost)-1])
+	}
+	for _, way := range ways {
+		row(string(way), func(r Reaction) bool { return r.Way == way })
+	}
+	if len(ways) > 1 {
+		row("all", func(Reaction) bool { return true })
+	}
+	return t.Flush()
+}

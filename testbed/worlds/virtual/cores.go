@@ -1,0 +1,70 @@
+package virtual
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// regions returns into how many parts the network is to be cut: one where something
+// needs all that happens in its order. The result is the same.
+func (w *world) regions() int {
+	switch {
+	case w.servers.On(): // their links are nobody's region's
+	case w.run.Program != nil: // its computations have one clock
+	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
+	case balance.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
+		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
+	case w.obs.Regions > 0:
+		return w.obs.Regions
+	default:
+		return max(w.obs.Cores, sim.PayingRegions(w.f))
+	}
+	return 1
+}
+
+// longestDelay returns the most propagation of all links: no window of regions side
+// by side is longer, whichever links are between them.
+func longestDelay(f *fabric.Fabric) fabric.Time {
+	most := fabric.Time(0)
+	for i := range f.Links() {
+		most = max(most, f.Link(fabric.LinkID(i)).Delay)
+	}
+	return most
+}
+
+// mayFinish reports whether the collective might be finished by a time. It is
+// not while a rank, the witness, has more bytes to receive than its link carries
+// until then.
+func (w *world) mayFinish(by fabric.Time) bool {
+	j, ok := w.job.(single)
+	if !ok || w.servers.On() {
+		return true
+	}
+	if w.incoming == nil {
+		w.incoming = make([]int64, len(w.hosts))
+		for p := range j.Phases() {
+			for s := range j.Traffic(p) {
+				w.incoming[s.Dst] += s.Bytes
+			}
+		}
+	}
+	left := func(h fabric.NodeID) int64 {
+		return w.incoming[h] - int64(w.hosts[h].nic.Stats().BytesDelivered)
+	}
+	// Two packets more: one may have begun to arrive, and at another rate than the
+	// link has now.
+	carried := func(h fabric.NodeID) int64 {
+		rate := w.net.Rate(sim.Downward(w.net.Dir(h, 1).Link()))
+		return int64(float64(by-w.net.Now())*float64(rate)/8/float64(fabric.Second)) + 2*int64(w.run.Scenario.Host.Payload)
+	}
+	if left(w.witness) > carried(w.witness) {
+		return false
+	}
+	for h := range w.hosts {
+		if id := fabric.NodeID(h); left(id) > left(w.witness) {
+			w.witness = id
+		}
+	}
+	return left(w.witness) <= carried(w.witness)
+}

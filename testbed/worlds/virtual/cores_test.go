@@ -1,0 +1,113 @@
+package virtual
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// onCores returns a run's result in so many regions on so many cores, what it told, and
+// how it was shared out.
+func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []scenario.Happening, sim.Shares) {
+	t.Helper()
+	var told []scenario.Happening
+	w, err := newWorld(lab, run, scenario.Observer{
+		Regions: regions, Cores: cores, Happened: func(h scenario.Happening) { told = append(told, h) },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.simulate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.measure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, told, w.net.Shares()
+}
+
+// TestCoresAgree: in several regions, on one core or several, every scheme, with every
+// notifier, whatever fails, gives the result of one, the hash of its events included.
+func TestCoresAgree(t *testing.T) {
+	lab := newLab(t)
+	files := []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"}
+	others, compare := [][2]int{{8, 1}, {2, 2}, {8, 3}, {3, 2}}, 2 // regions, cores
+	most := fabric.Bytes(400e3)
+	if testing.Short() { // with the race detector each takes ten times as long
+		files, others, compare, most = []string{"schemes", "ring-restore", "lossless"}, [][2]int{{8, 3}}, 1, 160e3
+	}
+	for _, file := range files {
+		s, err := scenario.Load("../../scenarios/" + file + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seeds = []uint64{7}
+		for i := range s.Collectives {
+			s.Collectives[i].Bytes = min(s.Collectives[i].Bytes, most)
+		}
+		runs, err := s.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, run := range runs {
+			if testing.Short() && seen[run.Scheme.String()] {
+				continue
+			}
+			seen[run.Scheme.String()] = true
+			t.Run(file+" "+run.String(), func(t *testing.T) {
+				want, wantTold, _ := onCores(t, lab, run, 1, 1)
+				for k := range compare {
+					regions, cores := others[(run.Index+k)%len(others)][0], others[(run.Index+k)%len(others)][1]
+					got, told, shares := onCores(t, lab, run, regions, cores)
+					if int64(got.SimEvents) < 2*shares.InTurn && run.Program == nil {
+						t.Errorf("%d of %d events were not in windows", shares.InTurn, got.SimEvents)
+					}
+					if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+						t.Errorf("%d regions, %d cores (-one, +several):\n%s", regions, cores, d)
+					}
+					if d := cmp.Diff(wantTold, told); d != "" {
+						t.Errorf("%d regions, %d cores told (-one, +several):\n%s", regions, cores, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestCoresSoonReports: agents' reports that come sooner than a window is long keep
+// a run on one core, though the hosts' links are shorter still.
+func TestCoresSoonReports(t *testing.T) {
+	s := scenario.Default()
+	s.Name = "soon"
+	s.Fabric = fabric.Spec{
+		Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 2,
+		HostLink:  fabric.LinkSpec{Rate: 400 * fabric.Gbps, Delay: 100 * fabric.Nanosecond},
+		ToRUplink: fabric.LinkSpec{Rate: 400 * fabric.Gbps, Delay: 500 * fabric.Nanosecond},
+	}
+	s.Control.PushDelay = 200 * fabric.Nanosecond
+	s.Schemes = []scenario.Scheme{{Name: "ethereal", Params: map[string]string{"suspicion": "on"}}}
+	s.Collectives = []scenario.Collective{{Kind: "all-to-all", Bytes: 400e3}}
+	s.Failures = []scenario.Failure{{
+		Name: "black hole", Notifiers: []scenario.Notifier{scenario.NotifyTimeout},
+		Events: []scenario.Event{{At: fabric.Microsecond, Link: "tor0-spine0", Action: scenario.Cut}},
+	}}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := newLab(t)
+	want, _, _ := onCores(t, lab, runs[0], 1, 1)
+	got, _, _ := onCores(t, lab, runs[0], 2, 2)
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+		t.Errorf("(-one, +several):\n%s", d)
+	}
+}

@@ -1,0 +1,106 @@
+package virtual
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/bound"
+)
+
+// directions returns the directions of its link that an event concerns.
+func directions(e scenario.LinkEvent) []sim.LinkDir {
+	switch e.Direction {
+	case scenario.UpWay:
+		return []sim.LinkDir{sim.Upward(e.Link)}
+	case scenario.DownWay:
+		return []sim.LinkDir{sim.Downward(e.Link)}
+	}
+	return []sim.LinkDir{sim.Upward(e.Link), sim.Downward(e.Link)}
+}
+
+// linkEvent does to a link what the scenario says. Nobody knows yet.
+func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
+	where, way := w.f.LinkName(e.Link), ""
+	if e.Direction != scenario.BothWays {
+		way = string(e.Direction) + "ward only"
+	}
+	dirs := directions(e)
+	switch {
+	case e.Up:
+		w.net.Restore(dirs...)
+		for _, d := range dirs {
+			w.net.Lose(d, 0, 0)
+			w.net.SetRate(d, 0)
+		}
+		w.note(now, report.KindRestore, where, way)
+		return
+	case e.Loss > 0:
+		for _, d := range dirs {
+			w.net.Lose(d, float64(e.Loss), w.run.Seed)
+		}
+		w.note(now, report.KindCut, where, fmt.Sprintf("loses %v of the packets %s", e.Loss, way))
+	case e.Rate > 0:
+		for _, d := range dirs {
+			w.net.SetRate(d, e.Rate)
+		}
+		w.note(now, report.KindCut, where, fmt.Sprintf("degraded to %v %s", e.Rate, way))
+	default:
+		w.net.Cut(dirs...)
+		w.note(now, report.KindCut, where, way)
+	}
+	if w.firstCut < 0 {
+		w.firstCut = now
+	}
+}
+
+// detect tells the switches at both ends of a link what happened to it; of one
+// direction the far end tells the sender, as Ethernet's remote fault does. A run
+// whose only notifier is the time-out has switches that notice nothing.
+func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
+	if e.Silent || w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(directions(e)[0]) == e.Up {
+		return
+	}
+	l := w.f.Link(e.Link)
+	w.note(now, report.KindDetect, w.f.LinkName(e.Link), upDown(e.Up))
+	for _, end := range []fabric.End{l.A, l.B} {
+		if int(end.Node) >= w.f.Hosts() {
+			w.node(end.Node).portChanged(now, end.Port, e.Up)
+		}
+	}
+}
+
+// outages returns what the run's events take of the links' capacity. A gray link
+// keeps all of it: a run may be lucky. A degraded one is slower from its next
+// packet on.
+func outages(run scenario.Run) []bound.Outage {
+	var out []bound.Outage
+	open := map[sim.LinkDir]int{} // the outage that goes on
+	end := func(d sim.LinkDir, at fabric.Time) {
+		if i, ok := open[d]; ok {
+			out[i].Until = at
+			delete(open, d)
+		}
+	}
+	for _, e := range run.Events {
+		if e.Loss > 0 {
+			continue
+		}
+		for _, d := range directions(e) {
+			end(d, e.At)
+			if e.Up {
+				continue
+			}
+			from := e.At
+			if e.Rate > 0 {
+				from += run.Fabric.Link(e.Link).Rate.TimeFor(int64(run.Scenario.Host.Payload) + headerBytes + ipv6Bytes + rethBytes + framing(run))
+			}
+			open[d] = len(out)
+			out = append(out, bound.Outage{Link: e.Link, Up: d.Up(), Rate: e.Rate, From: from, Until: math.MaxInt64})
+		}
+	}
+	return out
+}

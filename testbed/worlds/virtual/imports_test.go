@@ -1,0 +1,78 @@
+package virtual_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestImports keeps imports pointing one way: fabric <- hostagent, controller
+// <- testbed <- cmd. hostagent and controller do not know each other: what they
+// say is a .proto below fabric. The switch and the fabric stand alone.
+func TestImports(t *testing.T) {
+	const module = "github.com/ethereal-fabric/ethereal/"
+	allowed := map[string][]string{
+		"fabric":                  {"fabric/statepb"},
+		"fabric/lldp":             {"fabric"},
+		"p4src":                   {},
+		"hostagent":               {"fabric", "hostagent"},
+		"controller":              {"fabric", "controller", "p4src"},
+		"testbed/p4switch/interp": {"testbed/p4switch/interp"},
+		"testbed":                 {"fabric", "hostagent", "controller", "testbed", "p4src"},
+		"cmd":                     {"fabric", "hostagent", "controller", "testbed", "p4src", "cmd"},
+		"testbed/workload/bound":  {"fabric"},
+	}
+	below := func(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+	root := filepath.Join("..", "..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		pkg, rule := path.Dir(filepath.ToSlash(rel)), ""
+		for dir := range allowed {
+			if below(pkg, dir) && len(dir) > len(rule) {
+				rule = dir
+			}
+		}
+		if rule == "" {
+			t.Errorf("%s: no rule says what %s may import", rel, pkg)
+			return nil
+		}
+		files++
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			imported, ours := strings.CutPrefix(imported, module)
+			ok := !ours || imported == pkg
+			for _, dir := range allowed[rule] {
+				ok = ok || below(imported, dir)
+			}
+			if !ok {
+				t.Errorf("%s: %s may not import %s", rel, rule, imported)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 10 {
+		t.Errorf("only %d files were looked at", files)
+	}
+}

@@ -1,0 +1,101 @@
+package virtual
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// job is what a run carries out: a collective, or a program of several. What it
+// posts goes to [world.post].
+type job interface {
+	start()
+	received(fabric.Time, collective.ID) error
+	sent(fabric.Time, collective.ID) error
+	done(rank int) bool
+	finished() bool
+	bound() fabric.Time
+}
+
+func (w *world) newJob() (job, error) {
+	if w.run.Program != nil {
+		r, err := workload.NewRunner(w.run.Program)
+		return &program{w: w, Runner: r}, err
+	}
+	j, err := collective.New(w.run.CollectiveSpec())
+	return single{w, j}, err
+}
+
+// single is a collective.
+type single struct {
+	w *world
+	*collective.Job
+}
+
+func (s single) start()                                     { s.Start(s.w.poster(0)) }
+func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
+func (s single) done(rank int) bool                         { return s.Done(rank) }
+func (s single) finished() bool                             { return s.Finished() }
+func (s single) bound() fabric.Time                         { return Bound(s.w.run, s.Job) }
+
+func (s single) received(now fabric.Time, id collective.ID) error {
+	return s.Received(id, s.w.poster(now))
+}
+
+// poster returns what takes the sends that ranks post at a time.
+func (w *world) poster(now fabric.Time) func(collective.Send) {
+	return func(s collective.Send) { w.post(now, s) }
+}
+
+// program is a workload, whose computations take simulated time.
+type program struct {
+	w *world
+	*workload.Runner
+	tick fabric.Time // when the next end of a computation is scheduled for; 0: none is
+}
+
+func (p *program) start() {
+	p.Start(0, p.w.poster(0))
+	p.schedule()
+}
+
+func (p *program) received(now fabric.Time, id collective.ID) error {
+	defer p.schedule()
+	return p.Received(now, id, p.w.poster(now))
+}
+
+func (p *program) sent(now fabric.Time, id collective.ID) error {
+	defer p.schedule()
+	return p.Sent(now, id, p.w.poster(now))
+}
+
+func (p *program) done(rank int) bool { return p.Done(rank) }
+func (p *program) finished() bool     { return p.Finished() }
+func (p *program) bound() fabric.Time { return programBound(p.w.run) }
+
+// schedule sees to the next end of a computation.
+func (p *program) schedule() {
+	at, ok := p.Deadline()
+	if !ok || p.tick != 0 && p.tick <= at {
+		return
+	}
+	p.tick = at
+	p.w.net.At(at, func(now fabric.Time) {
+		if p.tick != at {
+			return
+		}
+		p.tick = 0
+		p.Tick(now, p.w.poster(now))
+		p.schedule()
+		p.w.checkFinished(now)
+	})
+}
+
+// checkFinished ends the run when all ranks are done: with a message, or a
+// program with a computation.
+func (w *world) checkFinished(now fabric.Time) {
+	if w.job.finished() && !w.finished {
+		w.finished, w.end = true, now
+		w.net.Stop()
+	}
+}

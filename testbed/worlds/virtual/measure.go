@@ -1,0 +1,230 @@
+package virtual
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// Indices of the P4 program's counter `drops` that count packets for which
+// every way on was dead; see p4src/shared/headers.p4.
+const (
+	dropDeadDownPath = 2
+	dropNoLiveUplink = 3
+)
+
+// Headers of a data packet that the bound counts: Ethernet, UDP, BTH and ICRC,
+// without the RETH that a message's first packet has, and IP.
+const (
+	headerBytes = 14 + 8 + 12 + 4
+	ipv4Bytes   = 20
+	ipv6Bytes   = 40
+	aethBytes   = 4
+	rethBytes   = 16
+)
+
+// note puts an event on the timeline and into the event log.
+func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
+	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
+	w.net.Note(-1, string(kind)+" "+where+" "+text)
+	switch kind {
+	case report.KindGNMI, report.KindWrite: // each is told as it happens
+	default:
+		w.told(now, string(kind), where, text)
+	}
+}
+
+// noteFlip records that a queue pair changed its path.
+func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
+	if f.Reason != hostagent.Return {
+		w.lastFlip = now
+	}
+	w.flips = append(w.flips, report.FlipEvent{
+		Time: now.Micros(), Host: w.f.Name(id), QP: uint32(f.QP),
+		From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
+	})
+	w.told(now, "flip", w.f.Name(id), fmt.Sprintf("queue pair %d from path %d to %d: %v", f.QP, f.From, f.To, f.Reason))
+	w.net.Note(id, fmt.Sprintf("flip qp %d from %d to %d by %v", f.QP, f.From, f.To, f.Reason))
+}
+
+// measure collects the result of the run as it stands.
+func (w *world) measure() (*report.Result, error) {
+	r := &report.Result{
+		Scenario: w.run.Scenario.Name, Scheme: w.run.Scheme.String(), Collective: w.run.Collective.Name(),
+		Notifier: string(w.run.Notifier), Seed: w.run.Seed,
+		Failure: w.run.Failure.Name, Bytes: int64(w.run.Collective.Bytes),
+		Finished: w.finished, End: report.Deadline, EndTime: w.net.Now().Micros(),
+		Fabric: w.f.Spec(), FlipRecords: w.flips, Timeline: w.timeline, Flips: len(w.flips),
+	}
+	if w.finished {
+		cct := w.end.Micros()
+		r.CCT, r.End, r.EndTime = &cct, report.Finished, cct
+	}
+	if w.run.Program != nil {
+		bytes, err := w.run.Program.TotalBytes()
+		if err != nil {
+			return nil, err
+		}
+		r.Bytes = bytes
+	}
+	if b := w.job.bound(); b < math.MaxInt64 {
+		us := b.Micros()
+		r.Bound = &us
+	}
+	if w.lastFlip >= 0 && w.firstCut >= 0 {
+		us := (w.lastFlip - w.firstCut).Micros()
+		r.LastFlip = &us
+	}
+	for _, h := range w.hosts {
+		s := h.nic.Stats()
+		r.QPsPerHostMax = max(r.QPsPerHostMax, s.QPsPeak)
+		r.Retransmissions += int64(s.Retransmissions)
+		r.Timeouts += int64(s.Timeouts)
+		r.NAKs += int64(s.NaksTaken)
+		r.Quenches += int64(s.Quenches)
+		r.Marked += int64(s.CongestionMarks)
+	}
+	if err := w.measureLinks(r); err != nil {
+		return nil, err
+	}
+	w.measureFailure(r)
+	w.measureSpread(r)
+	p := w.net.Progress()
+	r.PacketHops, r.SimEvents = uint64(p.Hops), uint64(p.Events)
+	sum := w.net.EventHash()
+	r.EventsSHA256 = hex.EncodeToString(sum[:])
+	if w.log != nil {
+		if err := w.log.Flush(); err != nil {
+			return nil, fmt.Errorf("event log: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// measureLinks reads the switches' counters over P4Runtime. What hosts send,
+// no switch counts on the way out: it is taken from the network.
+func (w *world) measureLinks(r *report.Result) error {
+	ids := map[string]uint32{}
+	for _, c := range p4src.V1ModelP4Info().GetCounters() {
+		ids[c.GetPreamble().GetName()] = c.GetPreamble().GetId()
+	}
+	cut := map[fabric.LinkID]bool{}
+	for _, e := range w.run.Events {
+		cut[e.Link] = cut[e.Link] || e.Cuts() && e.At <= w.net.Now()
+	}
+	r.Links = make([]report.LinkLoad, 2*w.f.Links())
+	fill := func(d sim.LinkDir, data, control int64) {
+		l := w.f.Link(d.Link())
+		from, to := l.A.Node, l.B.Node
+		if !d.Up() {
+			from, to = to, from
+		}
+		load := report.LinkLoad{
+			Link: w.f.LinkName(l.ID), From: w.f.Name(from), To: w.f.Name(to),
+			DataBytes: data, ControlBytes: control, Cut: cut[l.ID],
+		}
+		if end := fabric.Time(r.EndTime * float64(fabric.Microsecond)); end > 0 {
+			c := w.net.Counters(d)
+			wire := c.Bytes + (c.DataPackets+c.ControlPackets)*framing(w.run)
+			load.Share = float64(l.Rate.TimeFor(wire)) / float64(end)
+		}
+		r.Links[d] = load
+		r.Pauses += w.net.Counters(d).Pauses
+	}
+	for h := range w.f.Hosts() {
+		d := w.net.Dir(fabric.NodeID(h), 1)
+		c := w.net.Counters(d)
+		control := c.ControlPackets * (headerBytes + ipBytes(w.run) + aethBytes)
+		fill(d, c.Bytes-control, control)
+	}
+	uplinks := 0
+	for _, n := range w.switches {
+		data, err := w.readCounter(n, ids["port_tx_data"])
+		if err != nil {
+			return err
+		}
+		control, err := w.readCounter(n, ids["port_tx_control"])
+		if err != nil {
+			return err
+		}
+		sw := w.f.Node(n.id)
+		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
+			bytes := data[int64(port)].GetByteCount()
+			fill(w.net.Dir(n.id, port), bytes, control[int64(port)].GetByteCount())
+			if sw.Tier == fabric.ToR && port >= sw.FirstUplink() {
+				uplinks++
+				r.UplinkBytesMax = max(r.UplinkBytesMax, bytes)
+				r.UplinkBytesMean += float64(bytes)
+			}
+		}
+		drops, err := w.readCounter(n, ids["drops"])
+		if err != nil {
+			return err
+		}
+		for reason, d := range drops {
+			if reason == dropDeadDownPath || reason == dropNoLiveUplink {
+				r.LostToFailure += d.GetPacketCount()
+			} else {
+				r.Drops += d.GetPacketCount()
+			}
+		}
+		c := w.net.SwitchCounters(n.id)
+		for reason, count := range c.Drops {
+			// What the program drops, it counts itself.
+			if sim.DropReason(reason) != sim.DropPipeline {
+				r.Drops += int64(count)
+			}
+		}
+	}
+	r.UplinkBytesMean /= float64(max(uplinks, 1))
+	return nil
+}
+
+// readCounter returns a counter's cells by index.
+func (w *world) readCounter(n *node, id uint32) (map[int64]*p4.CounterData, error) {
+	entities, err := w.control.read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
+		CounterEntry: &p4.CounterEntry{CounterId: id},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	cells := make(map[int64]*p4.CounterData, len(entities))
+	for _, e := range entities {
+		c := e.GetCounterEntry()
+		cells[c.GetIndex().GetIndex()] = c.GetData()
+	}
+	return cells, nil
+}
+
+// measureFailure counts what the cut links swallowed and when that began.
+func (w *world) measureFailure(r *report.Result) {
+	first, where := fabric.Time(math.MaxInt64), ""
+	for d := range sim.LinkDir(2 * w.f.Links()) {
+		c := w.net.Counters(d)
+		r.LostToFailure += c.Lost
+		if c.Lost > 0 && c.FirstLost < first {
+			first, where = c.FirstLost, w.net.DirName(d)
+		}
+	}
+	if where == "" {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(r.Timeline, first.Micros(), func(e report.Event, t float64) int {
+		if e.Time <= t {
+			return -1
+		}
+		return 1
+	})
+	r.Timeline = slices.Insert(slices.Clone(r.Timeline), at, report.Event{
+		Time: first.Micros(), Kind: report.KindFirstHit, Where: where, Text: "first packet lost to the cut",
+	})
+}

@@ -1,0 +1,109 @@
+package virtual
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	netp4 "github.com/ethereal-fabric/ethereal/testbed/sim/p4"
+)
+
+// node is a switch: data plane, P4Runtime and gNMI.
+type node struct {
+	w        *world
+	id       fabric.NodeID
+	pipeline *netp4.Switch
+	ports    *server.Ports
+	core     *server.Core
+	gnmi     *server.GNMI
+	known    []bool   // by port number - 1: the state the data plane was told last
+	epochs   []uint32 // by port number - 1: port events so far
+}
+
+// deviceID is the P4Runtime device id of a switch; the specification forbids 0.
+func deviceID(id fabric.NodeID) uint64 { return uint64(id) + 1 }
+
+func (w *world) newNode(id fabric.NodeID) (*node, error) {
+	n := &node{w: w, id: id, pipeline: netp4.New(nil)}
+	count := w.f.Node(id).Ports()
+	n.epochs = make([]uint32, count)
+	configs := make([]server.PortConfig, count)
+	for i := range configs {
+		n.known = append(n.known, true)
+		configs[i] = server.PortConfig{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
+	}
+	var traces *interp.Traces
+	if w.traces != nil {
+		traces = w.traces[w.net.Region(id)]
+	}
+	var err error
+	if n.ports, err = server.NewPorts(configs); err != nil {
+		return nil, err
+	}
+	n.core, err = server.New(server.Config{
+		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
+		Switch:      interp.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: traces},
+		Load:        func([]byte) (*interp.Program, error) { return w.lab.program, nil },
+		OnSwitch:    n.pipeline.Use,
+		OnPortEvent: n.portEvent,
+		PortTables:  p4src.PortTables(), OnPortTables: n.repeatPortEvents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: n.ports, Now: w.nanoseconds}); err != nil {
+		return nil, err
+	}
+	w.net.SetSwitch(id, n.pipeline)
+	return n, nil
+}
+
+// nanoseconds is the wall clock of the control plane: it starts with the run.
+func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanosecond) }
+
+// portChanged tells the switch what it detects of its own port: gNMI
+// subscribers and the data plane hear of it.
+func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
+	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
+		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
+	}
+}
+
+// portEvent makes the packet by which the data plane learns of a port, as a
+// packet generator would, where the run lets the data plane know.
+func (n *node) portEvent(number uint32, up bool) {
+	if !n.w.run.Notifier.Quench() || n.known[number-1] == up {
+		return
+	}
+	n.known[number-1] = up
+	n.epochs[number-1]++
+	n.tell(number, up)
+}
+
+// repeatPortEvents tells the data plane again what it was told of the ports: it
+// knows now which of them are uplinks. Ports that are up come first, for an
+// uplink's place may have gone from a dead port to a live one.
+func (n *node) repeatPortEvents() {
+	if slices.Max(n.epochs) == 0 {
+		return
+	}
+	for _, state := range []bool{true, false} {
+		for i, up := range n.known {
+			if up == state {
+				n.tell(uint32(i+1), up)
+			}
+		}
+	}
+}
+
+// tell injects a port-event packet.
+func (n *node) tell(number uint32, up bool) {
+	packet := p4src.AppendPortEvent(nil, uint16(number), up, n.epochs[number-1])
+	if err := n.w.net.Inject(n.id, p4src.PortEventPort, packet, len(packet)); err != nil {
+		n.w.fail(fmt.Errorf("%s: port event: %w", n.w.f.Name(n.id), err))
+	}
+}

@@ -1,0 +1,111 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim/hugepages"
+)
+
+// Lab holds what all runs share: the compiled P4 program and the controller's
+// view of its P4Info. It is safe for concurrent use.
+type Lab struct {
+	program *interp.Program
+	schema  *p4rt.Schema
+
+	untraced bool // for tests: every packet through the interpreter
+}
+
+// NewLab compiles the embedded P4 program.
+func NewLab() (*Lab, error) {
+	program, err := interp.Load(p4src.V1ModelJSON())
+	if err != nil {
+		return nil, fmt.Errorf("virtual: the embedded P4 program: %w", err)
+	}
+	schema, err := p4rt.NewSchema(p4src.V1ModelP4Info())
+	if err != nil {
+		return nil, fmt.Errorf("virtual: the embedded P4Info: %w", err)
+	}
+	return &Lab{program: program, schema: schema}, nil
+}
+
+// heapAhead is for how much of the heap huge pages are asked, in bytes of address
+// space: more than a packet-level run of a thousand GPUs takes.
+const heapAhead = 1 << 30
+
+// Runner returns a function that carries out runs, compiling the P4 program at
+// the first.
+func Runner() func(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
+	lab := sync.OnceValues(func() (*Lab, error) {
+		_ = hugepages.Prefer(heapAhead) // or slower
+		return NewLab()
+	})
+	return func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+		l, err := lab()
+		if err != nil {
+			return nil, err
+		}
+		return l.Run(ctx, run, obs)
+	}
+}
+
+// Run carries out one run. When ctx ends early it returns what is known so far,
+// marked as not finished, together with ctx's error.
+func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+	began := time.Now() // of the machine, for the report only
+	w, err := newWorld(l, run, obs, nil)
+	if err != nil {
+		return nil, fmt.Errorf("virtual: %v: %w", run, err)
+	}
+	err = w.simulate(ctx)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) {
+		return nil, fmt.Errorf("virtual: %v: %w", run, err)
+	}
+	result, measured := w.measure()
+	if measured != nil {
+		return nil, fmt.Errorf("virtual: %v: %w", run, measured)
+	}
+	if err != nil {
+		result.End = report.Interrupted
+	} else if !w.finished && w.net.Now() < run.Scenario.Deadline {
+		result.End = report.Stalled
+	}
+	result.WallMS = float64(time.Since(began).Microseconds()) / 1000
+	return result, err
+}
+
+// simulate runs the network to the collective's end or the scenario's deadline.
+func (w *world) simulate(ctx context.Context) error {
+	w.start()
+	err := w.net.RunSteps(ctx, w.run.Scenario.Deadline, progressEvery, func() (more bool) {
+		if w.fault != nil {
+			return false
+		}
+		w.tellProgress()
+		return !w.finished
+	})
+	if err == nil && w.fault != nil {
+		return w.fault
+	}
+	return err
+}
+
+// progressEvery is the simulated time between two words of progress.
+const progressEvery = 20 * fabric.Microsecond
+
+func (w *world) tellProgress() {
+	if w.obs.Progress == nil {
+		return
+	}
+	p := w.net.Progress()
+	w.obs.Progress(scenario.Progress{Now: p.Now, Hops: uint64(p.Hops), Events: uint64(p.Events)})
+}

@@ -1,0 +1,197 @@
+package virtual
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
+// sequence, 8 B preamble, 12 B gap.
+const frameOverhead = 24
+
+// framing returns what the run adds to every frame on the wire: what Ethernet
+// does, or what makes its full packets as long as the scenario says.
+func framing(run scenario.Run) int64 {
+	if h := int64(run.Scenario.Host.Headers); h > 0 {
+		return h - headerBytes - ipBytes(run)
+	}
+	return frameOverhead
+}
+
+// controlPriority is the queue of acknowledgements and quenches.
+const controlPriority = 1
+
+// world is one run. It belongs to the goroutine that simulates.
+type world struct {
+	lab *Lab
+	run scenario.Run
+	obs scenario.Observer
+	f   *fabric.Fabric
+	net *sim.Network
+
+	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
+	switches []*node          // by NodeID - Hosts
+	hosts    []*host          // by NodeID
+	control  *control
+	servers  servers
+	job      job
+	log      *sim.JSONL
+
+	incoming []int64       // by rank: bytes it receives in all; of several cores only
+	witness  fabric.NodeID // a rank that will not finish soon
+
+	finished bool
+	end      fabric.Time // of the collective
+	fault    error       // something broke its contract: the run is void
+	faulty   sync.Mutex  // for fault, while regions run side by side
+
+	firstCut fabric.Time // -1: nothing was cut yet
+	lastFlip fabric.Time // -1: no flip yet
+	timeline []report.Event
+	flips    []report.FlipEvent
+}
+
+// newWorld builds a run. tracer, if not nil, sees what the event log would.
+func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Tracer) (*world, error) {
+	s := run.Scenario
+	w := &world{
+		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
+		servers: newServers(s.Servers, run.Fabric.Hosts()),
+	}
+	if s.FlowControl().On() {
+		if c := w.f.PauseCycle(); c != nil {
+			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
+		}
+	}
+	config := sim.Config{
+		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
+		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Tracer: tracer,
+		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
+	}
+	if obs.Events != nil {
+		w.log = sim.NewJSONL(obs.Events, w.f)
+		config.Tracer = w.log
+	}
+	var err error
+	if w.net, err = sim.New(config); err != nil {
+		return nil, err
+	}
+	for _, c := range obs.Captures {
+		if err := w.net.Tap(c.Link, c.W, sim.TapConfig{Finish: finishFrame}); err != nil {
+			return nil, err
+		}
+	}
+	if w.job, err = w.newJob(); err != nil {
+		return nil, err
+	}
+	if w.control, err = newControl(w); err != nil {
+		return nil, err
+	}
+	if !lab.untraced {
+		w.traces = make([]*interp.Traces, w.net.Regions())
+		for i := range w.traces {
+			if w.traces[i] = w.traces[0]; i == 0 || w.net.Cores() > 1 {
+				w.traces[i] = interp.NewTraces(lab.program)
+			}
+		}
+	}
+	for i := range w.f.Switches() {
+		n, err := w.newNode(fabric.NodeID(w.f.Hosts() + i))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(w.f.Hosts()+i)), err)
+		}
+		w.switches = append(w.switches, n)
+	}
+	if err := w.control.takeOver(); err != nil {
+		return nil, err
+	}
+	for h := range w.f.Hosts() {
+		host, err := w.newHost(fabric.NodeID(h))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(h)), err)
+		}
+		w.hosts = append(w.hosts, host)
+	}
+	for rank := range w.hosts {
+		w.host(rank).rank = rank
+	}
+	return w, nil
+}
+
+// finishFrame gives a captured frame the invariant CRC it would have if its
+// payload were zeros, as it is in the capture.
+func finishFrame(frame []byte, _ int) {
+	if f, err := rocev2.Parse(frame); err == nil {
+		f.SetICRC()
+	}
+}
+
+// start schedules the failures and starts the collective at time 0.
+func (w *world) start() {
+	for _, e := range w.run.Events {
+		w.net.At(e.At, func(now fabric.Time) { w.linkEvent(now, e) })
+		w.net.At(e.At+e.Detection, func(now fabric.Time) { w.detect(now, e) })
+	}
+	for _, i := range w.run.Interventions {
+		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
+	}
+	w.net.At(0, func(fabric.Time) { w.job.start() })
+}
+
+func (w *world) node(id fabric.NodeID) *node { return w.switches[int(id)-w.f.Hosts()] }
+
+// fail ends the run: a part broke its contract.
+func (w *world) fail(err error) {
+	w.faulty.Lock()
+	defer w.faulty.Unlock()
+	if w.fault == nil {
+		w.fault = err
+		w.net.Stop()
+	}
+}
+
+func upDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+// controllerConfig is what the scenario asks the tables to be.
+func (w *world) controllerConfig() (controller.Config, error) {
+	s := w.run.Scenario
+	balancer, err := balance.Switches(w.run.Scheme.Name, w.run.Scheme.Params, balance.SwitchConfig{
+		Buffer: s.Switch.Buffer, Ports: w.f.Node(w.f.ToRID(0)).Ports(), Unit: s.Switch.Cell,
+	})
+	c := controller.Config{
+		Fabric: w.f, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
+		CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
+		ECN: controller.ECN{
+			Kmin: s.Switch.ECN.KMin, Kmax: s.Switch.ECN.KMax, Pmax: s.Switch.ECN.PMax, Unit: s.Switch.Cell,
+		},
+		Balancer:         balancer,
+		QuenchIntervalUs: p4src.NeverQuench,
+		ControlPriority:  controlPriority,
+		CloneClass:       controlPriority,
+		HashSeed:         uint32(w.run.Seed),
+		MaxGroupSize:     w.lab.schema.MaxGroupSize(),
+	}
+	if s.Host.Carrier == scenario.IPv6FlowLabel {
+		c.CarrierV6 = controller.FlowLabel
+	}
+	if w.run.Notifier.Quench() {
+		c.QuenchIntervalUs = uint32(s.Switch.QuenchInterval / fabric.Microsecond)
+	}
+	return c, err
+}
