@@ -4,7 +4,7 @@ P4C ?= p4c-bm2-ss
 P4C_CHIPS ?= p4c-barefoot
 BFAS ?= bfas
 
-.PHONY: all demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
+.PHONY: all dist demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -69,6 +69,10 @@ generate:
 lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=.ci/tools/go.mod golangci-lint run ./...
+
+# What a release has, into build/dist: static programs, packages, checksums.
+dist:
+	scripts/dist/build
 
 ci:
 	bash .ci/run

@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.topoCommand(), a.experimentCommand(), newSwitchCommand(), newGNMICommand())
+	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.topoCommand(), a.experimentCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand())
 	root.AddCommand(newHostagentCommand(), newTagCommand(), a.liveCommand())
 	return root

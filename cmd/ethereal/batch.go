@@ -60,7 +60,7 @@ func parseCaptures(args []string, runs []scenario.Run, from string) ([]capture, 
 		}
 		id, err := runs[0].Fabric.LinkByName(link)
 		if err != nil {
-			return nil, fmt.Errorf("--pcap: %s; `ethereal topo --scenario %s --format json` lists the links",
+			return nil, fmt.Errorf("--pcap: %s; `ethereal topo --scenario %s -o json` lists the links",
 				strings.TrimPrefix(err.Error(), "fabric: "), from)
 		}
 		for _, c := range out {

@@ -64,7 +64,7 @@ func (p *plant) agentSocket(id fabric.NodeID) string {
 // topoCheck checks the cables.
 func (p *plant) topoCheck(args ...string) (code int, r cabling.Report, text string) {
 	p.t.Helper()
-	args = append([]string{"topo", "check", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--format=json"}, args...)
+	args = append([]string{"topo", "check", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "-o=json"}, args...)
 	code, out, errs := etherealCommand(context.Background(), args...)
 	if out != "" {
 		if err := json.Unmarshal([]byte(out), &r); err != nil {

@@ -18,6 +18,7 @@ func newDrainCommand() *cobra.Command {
 	var (
 		admin       adminFlags
 		undo, force bool
+		format      outputFormat
 	)
 	c := &cobra.Command{
 		Use:   "drain LINK|SWITCH",
@@ -49,6 +50,9 @@ told. Refused where hosts would lose their last path, unless forced.`,
 			if err := json.Unmarshal(body, &done); err != nil {
 				return fmt.Errorf("%w: the answer is not understood: %w", errRun, err)
 			}
+			if !format.people() {
+				return format.write(c.OutOrStdout(), json.RawMessage(body))
+			}
 			what := "drained"
 			if undo {
 				what = "back in use"
@@ -58,6 +62,7 @@ told. Refused where hosts would lose their last path, unless forced.`,
 		},
 	}
 	admin.register(c)
+	format.register(c)
 	c.Flags().StringVar(&admin.tokenFile, "admin-token-file", "", "`FILE` with the controller's token")
 	c.Flags().BoolVar(&undo, "undo", false, "take back into use")
 	c.Flags().BoolVar(&force, "force", false, "even if hosts lose their last path")

@@ -87,7 +87,7 @@ func TestBadInput(t *testing.T) {
 		{"run DEMO --pcap tor0-agg0", `--pcap: "tor0-agg0" is not LINK=FILE`},
 		{"run DEMO --pcap tor0-agg9=x", `--pcap: no node "agg9"; nodes are h0 to h15`},
 		{"run DEMO --pcap tor0-agg0=x --pcap tor0-agg1=x", "--pcap: x is named twice"},
-		{"run DEMO --pcap tor0-agg9=x", "nodes are h0 to h15, tor0 to tor7, agg0 to agg7, core0 to core3; `ethereal topo --scenario DEMO --format json` lists the links"},
+		{"run DEMO --pcap tor0-agg9=x", "nodes are h0 to h15, tor0 to tor7, agg0 to agg7, core0 to core3; `ethereal topo --scenario DEMO -o json` lists the links"},
 		{"run none.yaml", "name a scenario file, for example testbed/scenarios/demo.yaml"},
 		{"run DEMO --json DIR/a --report DIR/a", "--report: DIR/a is where --json is; give each a file of its own"},
 		{"run DEMO --json DIR/a --report DIR/./a", "--report: DIR/./a is where --json is"},
@@ -109,7 +109,7 @@ func TestBadInput(t *testing.T) {
 		{"run DEMO --json DIR/no/such.jsonl", "--json: open"},
 		{"run DEMO --report DIR/no/such.html", "--report: open"},
 		{"topo x", "topo takes no arguments"},
-		{"topo --format xml", `--format: "xml" is unknown; write one of yaml, json, dot`},
+		{"topo -o xml", `"xml" is unknown; write one of yaml, json, dot`},
 		{"topo --k 5", "--k: 5 is not an even number of ports"},
 		{"topo --k 4 --rate 400", `--rate: rate "400": the unit is missing`},
 		{"topo --k 4 --fabric x", "exclude each other"},
@@ -155,7 +155,7 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("code %d, %d bytes", code, len(stdout))
 	}
 	for args, want := range map[string]string{
-		"run --schemes": "ecmp", "run --notifiers": "gnmi", "topo --format": "dot", "topo --kind": "leaf-spine", "run": "yaml",
+		"run --schemes": "ecmp", "run --notifiers": "gnmi", "topo -o": "dot", "topo --kind": "leaf-spine", "run": "yaml",
 	} {
 		_, stdout, _ := call(t, &fake{}, append([]string{"__complete"}, append(strings.Fields(args), "")...)...)
 		if !strings.Contains(stdout, want+"\n") {

@@ -131,7 +131,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	until("two are back", func() bool { return on() == [2]int{2, 2} })
 	o.Timeout(qps[0])
 	until("the time-out is reported", func() bool {
-		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "--json", "--controller=" + admin}, tlsFlags...)...)
+		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "-o=json", "--controller=" + admin}, tlsFlags...)...)
 		var s struct {
 			Agents []struct{ Reports int }
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +16,15 @@ import (
 )
 
 // checkFlags say how checks are shown and judged.
-type checkFlags struct{ json, all, strict bool }
+type checkFlags struct {
+	format      outputFormat
+	all, strict bool
+}
 
 func (p *checkFlags) register(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&p.json, "json", false, "print the lines as JSON")
+	p.format.register(c)
+	retire(c, "json", "-o json", false)
 	f.BoolVar(&p.all, "all", false, "print green lines, too")
 	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines, too")
 }
@@ -32,12 +35,10 @@ var errPreflight = fmt.Errorf("%w: not ready", errRun)
 // show prints lines, and returns an error if they are not good enough.
 func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
 	var err error
-	if p.json {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(lines)
-	} else {
+	if p.format.people() {
 		err = checklist.Print(w, lines, p.all)
+	} else {
+		err = p.format.write(w, lines)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRun, err)
@@ -70,7 +71,7 @@ fabric's tables fit, that ports are there and up, who is primary, clocks, certif
 Every line is green, yellow, red, or unseen, and says what to do unless it is green. No table is written. What a host can do
 is checked there, by ethereal preflight host.`,
 		Example: `  ethereal preflight --fabric fabric.yaml --targets targets.yaml
-  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --admin-token-file token --frame 4200 --json`,
+  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --admin-token-file token --frame 4200 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.OutOrStdout()) },
 	}

@@ -35,7 +35,7 @@ type checked struct{ Light, Subject, Check, Seen, Remedy string }
 // preflight runs the command.
 func (p *plant) preflight(targets string, args ...string) (code int, lines []checked, errs string) {
 	p.t.Helper()
-	args = append([]string{"preflight", "--json", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--targets=" + targets}, args...)
+	args = append([]string{"preflight", "-o=json", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--targets=" + targets}, args...)
 	code, out, errs := etherealCommand(context.Background(), args...)
 	if out != "" {
 		if err := json.Unmarshal([]byte(out), &lines); err != nil {

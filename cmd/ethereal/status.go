@@ -101,22 +101,21 @@ func (a *adminFlags) unreached(err error, overTLS bool) error {
 func newStatusCommand() *cobra.Command {
 	var (
 		admin  adminFlags
-		asJSON bool
+		format outputFormat
 	)
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show a controller's switches, links and agents",
 		Example: `  ethereal status
-  ethereal status --json | jq '.switches[] | select(.synced | not)'`,
+  ethereal status -o json | jq '.switches[] | select(.synced | not)'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			body, err := admin.call(c.Context(), http.MethodGet, "/status", nil)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				_, err := c.OutOrStdout().Write(body)
-				return err
+			if !format.people() {
+				return format.write(c.OutOrStdout(), json.RawMessage(body))
 			}
 			var s statusView
 			if err := json.Unmarshal(body, &s); err != nil {
@@ -126,7 +125,8 @@ func newStatusCommand() *cobra.Command {
 		},
 	}
 	admin.register(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the state as JSON")
+	format.register(c)
+	retire(c, "json", "-o json", false)
 	return c
 }
 

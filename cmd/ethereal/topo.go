@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,14 +16,12 @@ import (
 
 // topoFlags are the flags of `ethereal topo`.
 type topoFlags struct {
-	format, file, scenario string
-	spec                   fabric.Spec
-	rate, delay            string
-	given                  []string // which of the flags that shape a fabric
+	format         outputFormat
+	file, scenario string
+	spec           fabric.Spec
+	rate, delay    string
+	given          []string // which of the flags that shape a fabric
 }
-
-// Formats of `ethereal topo`.
-var topoFormats = []string{"yaml", "json", "dot"}
 
 func (a *app) topoCommand() *cobra.Command {
 	var flags topoFlags
@@ -35,8 +32,8 @@ func (a *app) topoCommand() *cobra.Command {
 nodes, ports, links and addresses, for other programs; or as a Graphviz graph. The fabric comes from a fabric file, from
 a scenario, or from flags; where no flag counts anything it is the fat-tree with k=4.`,
 		Example: `  ethereal topo --kind fat-tree --k 8 > fabric.yaml
-  ethereal topo --scenario testbed/scenarios/demo.yaml --format json
-  ethereal topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 --format dot | dot -Tsvg > fabric.svg`,
+  ethereal topo --scenario testbed/scenarios/demo.yaml -o json
+  ethereal topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 -o dot | dot -Tsvg > fabric.svg`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("topo takes no arguments; name a fabric file with --fabric %s", args[0])
@@ -53,7 +50,8 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&flags.format, "format", "yaml", "`FORMAT`: "+strings.Join(topoFormats, ", "))
+	flags.format.register(c, formatYAML, formatJSON, formatDOT)
+	retire(c, "format", "-o", true)
 	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`")
 	f.StringVar(&flags.scenario, "scenario", "", "take the fabric of the scenario in `FILE`")
 	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "fat-tree or leaf-spine")
@@ -67,8 +65,7 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "hosts of a ToR")
 	f.StringVar(&flags.rate, "rate", "", "rate of all links, as in 400Gb/s")
 	f.StringVar(&flags.delay, "delay", "", "propagation delay of all links, one way, as in 0.5us")
-	// The only errors are of flags that do not exist.
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(topoFormats, cobra.ShellCompDirectiveNoFileComp))
+	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(newTopoCheckCommand())
 	return c
@@ -79,9 +76,6 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor"}
 
 func (a *app) topo(flags topoFlags) error {
-	if !slices.Contains(topoFormats, flags.format) {
-		return fmt.Errorf("--format: %q is unknown; write one of %s", flags.format, strings.Join(topoFormats, ", "))
-	}
 	spec, err := flags.read()
 	if err != nil {
 		return err
@@ -91,16 +85,12 @@ func (a *app) topo(flags topoFlags) error {
 		return inFlags(err)
 	}
 	var out []byte
-	switch flags.format {
-	case "yaml":
+	switch flags.format.String() {
+	case formatYAML:
 		out, err = topoYAML(f)
-	case "json":
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", " ")
-		err = enc.Encode(newTopology(f))
-		out = b.Bytes()
-	case "dot":
+	case formatJSON:
+		return flags.format.write(a.stdout, newTopology(f))
+	case formatDOT:
 		out = fabricDOT(f, nil)
 	}
 	if err != nil {

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -26,13 +24,10 @@ import (
 type topoCheckFlags struct {
 	switches switchesFlags
 	admin    adminFlags
-	format   string
+	format   outputFormat
 	election uint64
 	opts     daemon.CablingOptions
 }
-
-// Formats of `ethereal topo check`.
-var topoCheckFormats = []string{"text", "json", "dot"}
 
 // errCabling is how a check ends that found something.
 var errCabling = fmt.Errorf("%w: the cables are not as planned", errRun)
@@ -47,7 +42,7 @@ func newTopoCheckCommand() *cobra.Command {
 as planned, what leads elsewhere, which plugs to move. A switch sends for its primary controller only: where one is running,
 ask it with --controller; where none is, --targets names the switches. No table is written.`,
 		Example: `  ethereal topo check --fabric fabric.yaml --controller 127.0.0.1:9560 --admin-token-file token
-  ethereal topo check --fabric fabric.yaml --targets targets.yaml --push --format dot | dot -Tsvg > cables.svg`,
+  ethereal topo check --fabric fabric.yaml --targets targets.yaml --push -o dot | dot -Tsvg > cables.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return flags.run(c.Context(), c.Flags().Changed("controller"), c.OutOrStdout())
@@ -59,7 +54,8 @@ ask it with --controller; where none is, --targets names the switches. No table 
 	delete(f.Lookup("targets").Annotations, cobra.BashCompOneRequiredFlag)
 	f.StringVar(&flags.admin.addr, "controller", "127.0.0.1:9560", "ask the controller whose --admin is at `ADDR`, HOST:PORT or unix:PATH")
 	f.StringVar(&flags.admin.tokenFile, "admin-token-file", "", "with --controller, `FILE` with its token")
-	f.StringVar(&flags.format, "format", "text", "`FORMAT`: "+strings.Join(topoCheckFormats, ", "))
+	flags.format.register(c, formatTable, formatJSON, formatYAML, formatDOT)
+	retire(c, "format", "-o", true)
 	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "for frames at most; 35s hears hosts whose LLDP agent is not ours")
 	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of so many `BYTES`, to find ports whose MTU is too small")
 	f.BoolVar(&flags.opts.Push, "push", false, "with --targets, push the program to switches that run another, or none")
@@ -68,9 +64,6 @@ ask it with --controller; where none is, --targets names the switches. No table 
 }
 
 func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
-	if !slices.Contains(topoCheckFormats, t.format) {
-		return fmt.Errorf("--format: %q is unknown; write one of %s", t.format, strings.Join(topoCheckFormats, ", "))
-	}
 	if t.opts.Frame < 0 || t.opts.Frame > cabling.MaxFrame {
 		return fmt.Errorf("--frame: %d; write up to %d", t.opts.Frame, cabling.MaxFrame)
 	}
@@ -124,16 +117,14 @@ func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, 
 }
 
 func (t *topoCheckFlags) print(w io.Writer, f *fabric.Fabric, r *cabling.Report) error {
-	switch t.format {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
-	case "dot":
+	switch t.format.String() {
+	case formatTable:
+		return printCabling(w, f, r)
+	case formatDOT:
 		_, err := w.Write(cablingDOT(f, r))
 		return err
 	}
-	return printCabling(w, f, r)
+	return t.format.write(w, r)
 }
 
 // printCabling writes a report for people: what is wrong and what to do first,

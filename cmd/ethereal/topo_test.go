@@ -21,8 +21,8 @@ func TestTopoGolden(t *testing.T) {
 	for golden, args := range map[string]string{
 		"fat-tree.yaml":   "",
 		"leaf-spine.yaml": "--kind leaf-spine --tors 2 --spines 2 --hosts-per-tor 1 --rate 1.6Tb/s --delay 300ns",
-		"leaf-spine.json": "--kind leaf-spine --tors 2 --spines 2 --hosts-per-tor 1 --format json",
-		"leaf-spine.dot":  "--kind leaf-spine --tors 2 --spines 2 --hosts-per-tor 1 --format dot",
+		"leaf-spine.json": "--kind leaf-spine --tors 2 --spines 2 --hosts-per-tor 1 -o json",
+		"leaf-spine.dot":  "--kind leaf-spine --tors 2 --spines 2 --hosts-per-tor 1 -o dot",
 	} {
 		code, got, stderr := call(t, &fake{}, append([]string{"topo"}, strings.Fields(args)...)...)
 		if code != exitOK {
@@ -67,7 +67,7 @@ func TestTopoYAMLIsReadBack(t *testing.T) {
 // TestTopoJSON checks the JSON against the fabric: every link joins the ports
 // that name it, and labels are those of the paths between the farthest ToRs.
 func TestTopoJSON(t *testing.T) {
-	code, out, stderr := call(t, &fake{}, "topo", "--scenario", demo, "--format", "json")
+	code, out, stderr := call(t, &fake{}, "topo", "--scenario", demo, "-o", "json")
 	if code != exitOK {
 		t.Fatal(stderr)
 	}
@@ -123,7 +123,7 @@ func TestGraphvizReadsDOT(t *testing.T) {
 	if err != nil {
 		t.Skip("no Graphviz: ", err)
 	}
-	_, out, _ := call(t, &fake{}, "topo", "--format", "dot")
+	_, out, _ := call(t, &fake{}, "topo", "-o", "dot")
 	c := exec.Command(dot, "-Tplain")
 	c.Stdin = strings.NewReader(out)
 	plain, err := c.CombinedOutput()

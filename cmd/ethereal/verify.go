@@ -22,6 +22,7 @@ func newVerifyCommand() *cobra.Command {
 		opts     verify.Options
 		drained  []string
 		every    time.Duration
+		format   outputFormat
 	)
 	c := &cobra.Command{
 		Use:   "verify --fabric FILE --targets FILE",
@@ -38,12 +39,12 @@ single further link failed, before the controller has reacted. Prints the walk o
 				return err
 			}
 			for {
-				err := verifyOnce(c.Context(), cfg, drained, opts, c.OutOrStdout())
+				err := verifyOnce(c.Context(), cfg, drained, opts, &format, c.OutOrStdout())
 				if every == 0 || c.Context().Err() != nil {
 					return err
 				}
-				if err != nil {
-					fmt.Fprintln(c.OutOrStdout(), err)
+				if err != nil && (format.people() || !errors.Is(err, errNotProved)) {
+					fmt.Fprintln(c.ErrOrStderr(), err)
 				}
 				t := time.NewTimer(every)
 				select {
@@ -56,6 +57,7 @@ single further link failed, before the controller has reacted. Prints the walk o
 		},
 	}
 	switches.register(c)
+	format.register(c)
 	c.Flags().IntVar(&opts.Problems, "problems", 3, "print so many at most")
 	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present only, without further failures")
 	c.Flags().StringSliceVar(&drained, "drained", nil, "`LINKS` that carry packets but are out of use: labels need not lead over them")
@@ -65,7 +67,7 @@ single further link failed, before the controller has reacted. Prints the walk o
 
 var errNotProved = fmt.Errorf("%w: not proved", errRun)
 
-func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts verify.Options, w io.Writer) error {
+func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts verify.Options, format *outputFormat, w io.Writer) error {
 	began := time.Now()
 	found, err := daemon.Survey(ctx, cfg)
 	if err != nil {
@@ -112,6 +114,13 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	if err != nil {
 		return err
 	}
+	took := time.Since(began)
+	if !format.people() {
+		return printProof(w, format, f, proof{
+			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures,
+			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
+		}, r.Problems)
+	}
 	for _, p := range r.Problems {
 		fmt.Fprint(w, p.Format(f))
 	}
@@ -120,6 +129,51 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		fmt.Fprintf(w, "%d or more problems\n", len(r.Problems))
 		return fmt.Errorf("%w: see the walks above", errNotProved)
 	}
-	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (time.Since(began) - read).Round(time.Millisecond))
+	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (took - read).Round(time.Millisecond))
+	return nil
+}
+
+// proof is what verify prints for programs.
+type proof struct {
+	Proved   bool      `json:"proved"`
+	Walks    int       `json:"walks"`
+	Entries  int       `json:"entries"`
+	Switches int       `json:"switches"`
+	Failures int       `json:"failures"` // further single failures that were looked at
+	ReadMs   int64     `json:"read_ms"`
+	WalkMs   int64     `json:"walk_ms"`
+	Problems []problem `json:"problems"`
+}
+
+// problem is a packet's walk that shows that the tables are wrong.
+type problem struct {
+	Kind   string `json:"kind"`
+	Src    string `json:"src"`
+	Host   string `json:"host"`
+	IPv6   bool   `json:"ipv6,omitempty"`
+	Label  *int   `json:"label,omitempty"`
+	Failed string `json:"failed,omitempty"` // the link whose failure is needed for it
+	Walk   string `json:"walk"`             // as it is printed for people
+}
+
+func printProof(w io.Writer, format *outputFormat, f *fabric.Fabric, p proof, found []verify.Problem) error {
+	p.Problems = []problem{}
+	for _, x := range found {
+		y := problem{Kind: string(x.Kind), Src: f.Name(x.Walk.Src), Host: f.Name(x.Walk.Host), IPv6: x.Walk.IPv6, Walk: x.Format(f)}
+		if x.Walk.Label != verify.NoLabel {
+			label := int(x.Walk.Label)
+			y.Label = &label
+		}
+		if x.Walk.Failed != verify.NoLink {
+			y.Failed = f.LinkName(x.Walk.Failed)
+		}
+		p.Problems = append(p.Problems, y)
+	}
+	if err := format.write(w, p); err != nil {
+		return err
+	}
+	if !p.Proved {
+		return errNotProved
+	}
 	return nil
 }

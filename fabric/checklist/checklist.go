@@ -29,6 +29,16 @@ func (l Light) String() string { return lightNames[l] }
 // MarshalText prints the light's name.
 func (l Light) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
+// UnmarshalText reads what MarshalText prints.
+func (l *Light) UnmarshalText(text []byte) error {
+	i := slices.Index(lightNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("checklist: %q is no light; lights are %s", text, strings.Join(lightNames[:], ", "))
+	}
+	*l = Light(i)
+	return nil
+}
+
 // Line is one thing that was looked at.
 type Line struct {
 	Light   Light  `json:"light"`

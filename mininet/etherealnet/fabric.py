@@ -1,4 +1,4 @@
-"""A fabric as ``ethereal topo --format json`` describes it."""
+"""A fabric as ``ethereal topo -o json`` describes it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Fabric:
 
 def load(binary: str, path: str) -> Fabric:
     """Reads a fabric file through the ethereal binary."""
-    argv = [binary, "topo", "--fabric", path, "--format", "json"]
+    argv = [binary, "topo", "--fabric", path, "-o", "json"]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
     except OSError as err:
