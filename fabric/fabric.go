@@ -105,10 +105,6 @@ func New(s Spec) (*Fabric, error) {
 		uplinks = s.AggsPerPod
 	}
 	f.aggBits = bitsFor(uplinks)
-	if f.aggBits+f.coreBits > LabelBits {
-		return nil, fmt.Errorf("%w: cores: %d paths need %d label bits; there are %d",
-			ErrSpec, f.cores, f.aggBits+f.coreBits, LabelBits)
-	}
 
 	f.nodes = make([]Node, 0, f.hosts+f.tors+f.aggs+f.cores)
 	add := func(t Tier, count, perPod int) {

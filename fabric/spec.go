@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kinds of fabric a [Spec] can ask for.
@@ -55,8 +56,27 @@ const (
 	MaxUplinks     = 64  // one bit each in a switch's liveness bitmap
 )
 
-// ErrSpec is wrapped by every error of [Spec.Validate].
+// ErrSpec is matched by every error of [Spec.Validate].
 var ErrSpec = errors.New("fabric: bad fabric")
+
+// SpecError is what is wrong with a [Spec].
+type SpecError struct {
+	Key     string // as in "tor_uplink.rate"
+	Problem string // what is wrong
+	Remedy  string // what would be right; empty when the problem says it
+}
+
+// Error returns "fabric: bad fabric: key: what is wrong; what would be right".
+func (e *SpecError) Error() string {
+	text := fmt.Sprintf("%v: %s: %s", ErrSpec, e.Key, e.Problem)
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// Is reports whether target is [ErrSpec].
+func (e *SpecError) Is(target error) bool { return target == ErrSpec }
 
 // withDefaults returns s with derived counts and link defaults filled in.
 func (s Spec) withDefaults() Spec {
@@ -85,10 +105,18 @@ func setZero(v *int, to int) {
 	}
 }
 
-// Validate reports the first thing wrong with s, with the key and the remedy.
+// Validate reports the first thing wrong with s: a [*SpecError].
 func (s Spec) Validate() error {
-	fail := func(key, format string, args ...any) error {
-		return fmt.Errorf("%w: %s: %s", ErrSpec, key, fmt.Sprintf(format, args...))
+	if e := s.check(); e != nil {
+		return e
+	}
+	return nil
+}
+
+func (s Spec) check() *SpecError {
+	fail := func(key, format string, args ...any) *SpecError {
+		problem, remedy, _ := strings.Cut(fmt.Sprintf(format, args...), "; ")
+		return &SpecError{key, problem, remedy}
 	}
 	switch s.Kind {
 	case KindFatTree:
@@ -160,6 +188,8 @@ func (s Spec) Validate() error {
 		}
 		if u := d.Cores / d.AggsPerPod; u > MaxUplinks {
 			return fail("cores", "%d gives each aggregation switch %d uplinks; the most is %d", d.Cores, u, MaxUplinks)
+		} else if bits := bitsFor(d.AggsPerPod) + bitsFor(u); bits > LabelBits {
+			return fail("cores", "%d paths need %d label bits; there are %d", d.Cores, bits, LabelBits)
 		}
 	}
 	if p := d.HostsPerToR + max(d.AggsPerPod, d.Spines); p > MaxPorts {

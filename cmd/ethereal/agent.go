@@ -18,7 +18,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // agentFlags are what all commands that run a host's agent share.
@@ -64,7 +63,7 @@ type agentSetup struct {
 }
 
 func (a *agentFlags) read(stderr io.Writer) (*agentSetup, error) {
-	spec, err := scenario.LoadFabric(a.fabric)
+	spec, err := fabric.LoadSpec(a.fabric)
 	if err != nil {
 		return nil, err
 	}

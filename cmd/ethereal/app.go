@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -58,7 +59,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return exitOK
 	case errors.As(err, &ended):
 		return int(ended)
-	case errors.Is(err, scenario.ErrScenario): // says file, line, key and remedy itself
+	case errors.Is(err, strictyaml.ErrContent): // says file, line, key and remedy itself
 		fmt.Fprintln(a.stderr, err)
 		return exitInput
 	case errors.Is(err, errRun), errors.Is(err, errInterrupted):

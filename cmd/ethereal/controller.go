@@ -23,7 +23,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // controllerFlags are the flags of `ethereal controller`.
@@ -100,7 +99,7 @@ func (s *switchesFlags) register(c *cobra.Command) {
 // read returns what the flags and files say.
 func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	var cfg daemon.Config
-	spec, err := scenario.LoadFabric(s.fabric)
+	spec, err := fabric.LoadSpec(s.fabric)
 	if err != nil {
 		return cfg, nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -39,7 +38,7 @@ func (l *liveFlags) read() (*fabric.Fabric, error) {
 	spec := fabric.Spec{Kind: fabric.KindFatTree, K: l.k}
 	if l.fabric != "" {
 		var err error
-		if spec, err = scenario.LoadFabric(l.fabric); err != nil {
+		if spec, err = fabric.LoadSpec(l.fabric); err != nil {
 			return nil, err
 		}
 		return fabric.New(spec)

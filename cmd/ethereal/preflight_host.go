@@ -7,7 +7,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/hostcheck"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // preflightHostFlags are the flags of `ethereal preflight host`.
@@ -44,7 +43,7 @@ addresses, and what the driver shows of the RNIC: GIDs and congestion control. R
 }
 
 func (p *preflightHostFlags) run(w io.Writer) error {
-	spec, err := scenario.LoadFabric(p.fabric)
+	spec, err := fabric.LoadSpec(p.fabric)
 	if err != nil {
 		return err
 	}

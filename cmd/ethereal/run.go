@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/replay"
@@ -203,7 +204,7 @@ func plan(path string, flags runFlags) (runs []scenario.Run, told string, err er
 
 // fromFlags words errors about a valid scenario that flags have made invalid.
 func fromFlags(err error) error {
-	var es scenario.Errors
+	var es strictyaml.Errors
 	if !errors.As(err, &es) {
 		return err
 	}

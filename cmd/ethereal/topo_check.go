@@ -17,7 +17,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // topoCheckFlags are the flags of `ethereal topo check`.
@@ -70,7 +69,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 	if ask == (t.switches.targets != "") {
 		return errors.New("give one of --targets and --controller")
 	}
-	spec, err := scenario.LoadFabric(t.switches.fabric)
+	spec, err := fabric.LoadSpec(t.switches.fabric)
 	if err != nil {
 		return err
 	}

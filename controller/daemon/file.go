@@ -1,19 +1,16 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // NoGNMI as the gnmi address of a switch says that it has no gNMI server.
@@ -113,30 +110,34 @@ func defaultTables() FileTables {
 	}
 }
 
-// ReadFile reads a [File]; see [ParseFile].
+// Limits of a file, which lists every switch, and on some every port.
+const (
+	maxFileBytes  = 64 << 20
+	maxFileValues = 1 << 22
+)
+
+// ReadFile reads a [File]. What is wrong with its content is strictyaml.Errors.
 func ReadFile(path string) (File, error) {
-	text, err := os.ReadFile(path)
+	text, err := strictyaml.ReadLarge(path, maxFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; name the file that says how switches are reached", err)
+	}
 	if err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	f, err := ParseFile(text)
-	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", path, err)
-	}
-	f.dir = filepath.Dir(path)
-	return f, nil
+	return ParseFile(path, text)
 }
 
-// ParseFile reads the YAML form of a [File]. Unknown keys are refused. Its errors
-// wrap [ErrConfig].
-func ParseFile(text []byte) (File, error) {
-	f := File{Tables: defaultTables()}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("%w: %w", ErrConfig, err)
+// ParseFile reads the YAML form of a [File] from memory. name goes into messages, and
+// files are named relative to its folder.
+func ParseFile(name string, text []byte) (File, error) {
+	f := File{Tables: defaultTables(), dir: filepath.Dir(name)}
+	d := strictyaml.New(name, nil)
+	d.Values = maxFileValues
+	if root := d.Document(text, "switches: {tor0: {p4runtime: HOST:PORT}, ...}"); root != nil {
+		d.Value(root, &f, "")
 	}
-	return f, nil
+	return f, d.Err()
 }
 
 // Apply sets what the file says in a config whose Core.Fabric is set.

@@ -3,15 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -49,15 +46,9 @@ type agent struct {
 }
 
 func open(c config) (*agent, error) {
-	text, err := os.ReadFile(c.fabric)
+	spec, err := fabric.LoadSpec(c.fabric)
 	if err != nil {
 		return nil, err
-	}
-	var spec fabric.Spec
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&spec); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.fabric, err)
 	}
 	f, err := fabric.New(spec)
 	if err != nil {

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -34,53 +33,44 @@ import (
 // Mininet, or people with a lab. It is a JSON file; relative paths are relative
 // to its folder.
 type Deployment struct {
-	Fabric  string `json:"fabric"`  // file: what `ethereal topo` prints
-	Targets string `json:"targets"` // file: the controller's, with the switches' addresses
+	Fabric  string `yaml:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
+	Targets string `yaml:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
 	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
 	// which ssh -L makes of those on other machines.
-	Hosts []string `json:"hosts"`
+	Hosts []string `yaml:"hosts"`
 	// Admin is the controller's HOST:PORT for status and drains; Token the file
 	// with its token; EventLog the file it logs to. Each may be empty.
-	Admin    string `json:"admin"`
-	Token    string `json:"admin_token_file"`
-	EventLog string `json:"event_log"`
+	Admin    string `yaml:"admin"`
+	Token    string `yaml:"admin_token_file"`
+	EventLog string `yaml:"event_log"`
 	// Control is the UNIX socket of whoever made the fabric, and can end and start
 	// its processes. Empty: nobody can.
-	Control string `json:"control"`
+	Control string `yaml:"control"`
 	// Interface is how the switches' interfaces are called in this network
 	// namespace, with %s for the switch and %d for the port. Empty: they are not
 	// here.
-	Interface string `json:"interface"`
+	Interface string `yaml:"interface"`
 }
 
 // LoadDeployment reads a deployment's file. Unknown keys are refused.
 func LoadDeployment(path string) (*Deployment, error) {
-	text, err := os.ReadFile(path)
+	text, err := strictyaml.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("experiment: deployment: %w", err)
 	}
 	d := &Deployment{}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(d); err != nil {
-		return nil, fmt.Errorf("experiment: deployment: %s: %w", path, err)
+	in := strictyaml.New(path, nil) // JSON is YAML
+	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
+		in.Value(root, d, "")
 	}
 	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control}
 	for i := range d.Hosts {
 		files = append(files, &d.Hosts[i])
 	}
 	for _, p := range files {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(filepath.Dir(path), *p)
-		}
+		*p = in.Beside(*p)
 	}
-	switch {
-	case d.Fabric == "":
-		return nil, fmt.Errorf("experiment: deployment: %s: fabric: missing; name the file that the controller reads", path)
-	case d.Targets == "":
-		return nil, fmt.Errorf("experiment: deployment: %s: targets: missing; name the file that the controller reads", path)
-	}
-	return d, nil
+	return d, in.Err()
 }
 
 // Attached is a world that somebody else has made. Close ends the connections.
@@ -99,7 +89,7 @@ type Attached struct {
 // Attach connects to a deployment. name is Mininet or Lab; dial connects to the
 // switches, nil being without TLS.
 func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
-	spec, err := scenario.LoadFabric(d.Fabric)
+	spec, err := fabric.LoadSpec(d.Fabric)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 // Expectation is what an experiment expects of a measure. At least one of Is,
 // Min and Max is given.
 type Expectation struct {
-	That   string   `yaml:"that" scenario:"required"` // the measure
-	Of     string   `yaml:"of"`                       // of this host alone
+	That   string   `yaml:"that" required:"for example finished"` // the measure
+	Of     string   `yaml:"of"`                                   // of this host alone
 	Is     Amount   `yaml:"is"`
 	Min    Amount   `yaml:"min"`
 	Max    Amount   `yaml:"max"`

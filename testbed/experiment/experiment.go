@@ -50,8 +50,8 @@ func Actions() []Action {
 
 // Step is something done to a fabric at a time from the start of the collective.
 type Step struct {
-	At   fabric.Time `yaml:"at" scenario:"required"`
-	Do   Action      `yaml:"do" scenario:"required"`
+	At   fabric.Time `yaml:"at" required:"for example 20us after the start of the collective"`
+	Do   Action      `yaml:"do" required:"for example link-down"`
 	Link string      `yaml:"link"`
 	Node string      `yaml:"node"`
 	// Detection is how much later the switches at a link's ends know of its

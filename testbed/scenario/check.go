@@ -1,12 +1,12 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -15,14 +15,19 @@ import (
 // complain takes one thing that is wrong: where, what, and the remedy.
 type complain func(path, problem, remedy string)
 
-// Validate returns [Errors] without positions, or nil. Scenarios from [Load]
+// Validate returns [strictyaml.Errors] without positions, or nil. Scenarios from [Load]
 // are valid; those that were changed since, or made in Go, need not be.
 func (s *Scenario) Validate() error {
-	var es Errors
+	var es strictyaml.Errors
 	s.check(func(path, problem, remedy string) {
-		es = append(es, &Error{Key: path, Problem: problem, Remedy: remedy})
+		es = append(es, refusal(path, problem, remedy))
 	})
-	return es.err()
+	return es.Err()
+}
+
+// refusal is what is wrong with a scenario that no file holds.
+func refusal(key, problem, remedy string) *strictyaml.Error {
+	return &strictyaml.Error{Pos: strictyaml.Pos{File: "scenario"}, Key: key, Problem: problem, Remedy: remedy}
 }
 
 func (s *Scenario) check(say complain) {
@@ -34,7 +39,8 @@ func (s *Scenario) check(say complain) {
 	if s.Name == "" {
 		bad("name", "is empty", "give the scenario a name")
 	}
-	f := checkFabric(s.Fabric, "fabric", bad)
+	s.Fabric.Complain("fabric", bad)
+	f, _ := fabric.New(s.Fabric) // nil when it cannot be: that was said
 	s.checkPreset(bad)
 	s.Servers.check(f, bad)
 	s.Switch.check(bad)
@@ -91,26 +97,6 @@ func (s *Scenario) check(say complain) {
 	}
 }
 
-// checkFabric returns the fabric, or nil after complaining.
-func checkFabric(spec fabric.Spec, path string, bad complain) *fabric.Fabric {
-	f, err := fabric.New(spec)
-	if err == nil {
-		return f
-	}
-	text := err.Error()
-	if errors.Is(err, fabric.ErrSpec) {
-		// "fabric: bad fabric: key: what is wrong; remedy"
-		text = strings.TrimPrefix(text, fabric.ErrSpec.Error()+": ")
-		if key, rest, ok := strings.Cut(text, ": "); ok {
-			text = rest
-			path = join(path, key)
-		}
-	}
-	problem, remedy, _ := strings.Cut(text, "; ")
-	bad(path, problem, remedy)
-	return nil
-}
-
 func (s *Switch) check(bad complain) {
 	if s.Buffer < minBuffer || s.Buffer > maxBuffer {
 		bad("switch.buffer", fmt.Sprintf("%v is outside %v to %v", s.Buffer, minBuffer, maxBuffer), "write for example 64MB")
@@ -155,16 +141,16 @@ func (h *Host) check(bad complain) {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
 	}
 	if known := endpoint.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
-		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), choose(string(h.CongestionControl), known))
+		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
 	}
 	if known := append([]string{string(SchemeReceiver)}, endpoint.ReceiverNames()...); !slices.Contains(known, string(h.Receiver)) {
-		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), choose(string(h.Receiver), known))
+		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), strictyaml.Choose(string(h.Receiver), known))
 	}
 	if h.ReorderWindow < 2 || h.ReorderWindow > 1<<20 {
 		bad("host.reorder_window", fmt.Sprintf("%d is outside 2 to 1048576 packets", h.ReorderWindow), "write for example 256")
 	}
 	if known := []string{string(UDPSourcePort), string(IPv6FlowLabel)}; !slices.Contains(known, string(h.Carrier)) {
-		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), choose(string(h.Carrier), known))
+		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), strictyaml.Choose(string(h.Carrier), known))
 	}
 	if h.Carrier == IPv6FlowLabel && !h.IPv6 {
 		bad("host.carrier", "the flow label exists in IPv6 only", "set host.ipv6 to true, or the carrier to udp-sport")
@@ -205,7 +191,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 	algorithms := collective.Algorithms(c.Kind)
 	if algorithms == nil {
 		known := collectiveKinds()
-		remedy := choose(c.Kind, known)
+		remedy := strictyaml.Choose(c.Kind, known)
 		if slices.Contains(collective.Algorithms(collective.AllReduce), c.Kind) {
 			remedy = fmt.Sprintf("that is an algorithm: write kind: all-reduce and algorithm: %s", c.Kind)
 		}
@@ -213,7 +199,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		return
 	}
 	if c.Algorithm != "" && !slices.Contains(algorithms, c.Algorithm) {
-		bad(path+".algorithm", fmt.Sprintf("%s has no algorithm %q", c.Kind, c.Algorithm), choose(c.Algorithm, algorithms))
+		bad(path+".algorithm", fmt.Sprintf("%s has no algorithm %q", c.Kind, c.Algorithm), strictyaml.Choose(c.Algorithm, algorithms))
 		return
 	}
 	if c.Bytes > 1<<40 {
@@ -248,14 +234,14 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 func (s Scheme) check(path string, bad complain) {
 	params, ok := balance.Params(s.Name)
 	if !ok {
-		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), choose(s.Name, SchemeNames()))
+		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), strictyaml.Choose(s.Name, SchemeNames()))
 		return
 	}
 	for key := range s.Params {
 		if !slices.Contains(params, key) {
 			remedy := s.Name + " takes none; remove it"
 			if len(params) > 0 {
-				remedy = choose(key, params)
+				remedy = strictyaml.Choose(key, params)
 			}
 			bad(path+".params."+key, fmt.Sprintf("unknown parameter %q of %s", key, s.Name), remedy)
 			return

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad complain) {
@@ -16,7 +17,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 	for i, n := range c.Notifiers {
 		p := fmt.Sprintf("%s.notifiers[%d]", path, i)
 		if !slices.Contains(known, string(n)) {
-			bad(p, fmt.Sprintf("unknown notifier %q", n), choose(string(n), known))
+			bad(p, fmt.Sprintf("unknown notifier %q", n), strictyaml.Choose(string(n), known))
 		} else if slices.Contains(c.Notifiers[:i], n) {
 			bad(p, fmt.Sprintf("%s is in the list already", n), "remove one")
 		}
@@ -46,7 +47,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 		}
 		if !slices.Contains(Actions(), e.Action) {
 			names := actionNames()
-			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), choose(string(e.Action), names))
+			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), strictyaml.Choose(string(e.Action), names))
 			continue
 		}
 		e.checkAction(p, bad)
@@ -65,7 +66,7 @@ func actionNames() []string {
 // checkAction checks what belongs to the event's action alone.
 func (e Event) checkAction(p string, bad complain) {
 	if known := []string{string(UpWay), string(DownWay)}; e.Direction != BothWays && !slices.Contains(known, string(e.Direction)) {
-		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), choose(string(e.Direction), known)+", or leave it out for both")
+		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), strictyaml.Choose(string(e.Direction), known)+", or leave it out for both")
 	}
 	for _, k := range []struct {
 		key    string

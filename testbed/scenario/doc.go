@@ -8,13 +8,13 @@
 //
 // # Errors
 //
-// Input that is not a valid scenario gives [Errors], all that could be found in
+// Input that is not a valid scenario gives strictyaml.Errors, all that could be found in
 // one reading, each in the form
 //
 //	file:line:column: key path: what is wrong; what would be right
 //
 // Unknown keys are refused, and the nearest known key is named. Every error of
-// this package that is about the input matches [ErrScenario].
+// this package that is about the input matches strictyaml.ErrContent.
 //
 // # Units
 //

@@ -1,9 +1,9 @@
 package scenario
 
 import (
-	"reflect"
-
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // ParseWith reads a scenario to which a file of another kind adds top-level keys,
@@ -12,9 +12,9 @@ import (
 // not nil, is called when all could be read, and complains about what was.
 func ParseWith(name string, data []byte, read func(path string) ([]byte, error), extra map[string]any,
 	check func(s *Scenario, complain func(key, problem, remedy string))) (*Scenario, error) {
-	d := newDecoder(name, read)
-	root := d.document(data, "an experiment")
-	s := d.preset(root)
+	d := strictyaml.New(name, read)
+	root := d.Document(data, "an experiment")
+	s := presetOf(root)
 	if root != nil {
 		own := *root
 		if root.Kind == yaml.MappingNode {
@@ -28,20 +28,18 @@ func ParseWith(name string, data []byte, read func(path string) ([]byte, error),
 					continue
 				}
 				seen[key] = true
-				d.where[key] = d.at(root.Content[i])
-				d.value(root.Content[i+1], reflect.ValueOf(into).Elem(), key, 0)
+				d.Value(root.Content[i+1], into, key)
 			}
 		}
-		d.value(&own, reflect.ValueOf(&s).Elem(), "", 0)
+		d.Value(&own, &s, "")
 	}
-	complain := func(path, problem, remedy string) { d.fail(d.locate(path), path, problem, remedy) }
-	if len(d.errs) == 0 {
-		s.check(complain)
+	if d.OK() {
+		s.check(d.Complain)
 	}
-	if len(d.errs) == 0 && check != nil {
-		check(&s, complain)
+	if d.OK() && check != nil {
+		check(&s, d.Complain)
 	}
-	if err := d.errs.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	return &s, nil
@@ -50,9 +48,9 @@ func ParseWith(name string, data []byte, read func(path string) ([]byte, error),
 // LoadWith reads a file as [ParseWith] does.
 func LoadWith(path string, extra map[string]any,
 	check func(s *Scenario, complain func(key, problem, remedy string))) (*Scenario, error) {
-	data, err := readFile(path)
+	data, err := strictyaml.ReadFile(path)
 	if err != nil {
 		return nil, advise(err, "name an experiment file, for example mininet/experiments/single-link.yaml")
 	}
-	return ParseWith(path, data, readFile, extra, check)
+	return ParseWith(path, data, strictyaml.ReadFile, extra, check)
 }

@@ -12,19 +12,20 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // Event is one thing that happens to a link, to all links of a node, or to a
 // share of the links between switches.
 type Event struct {
-	At   fabric.Time `yaml:"at" scenario:"required"` // from the start of the collective
-	Link string      `yaml:"link"`                   // "tor0-agg0"
-	Node string      `yaml:"node"`                   // "agg1": all its links
+	At   fabric.Time `yaml:"at" required:"for example 20us after the start of the collective"` // from the start of the collective
+	Link string      `yaml:"link"`                                                             // "tor0-agg0"
+	Node string      `yaml:"node"`                                                             // "agg1": all its links
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.
 	Random Share  `yaml:"random"`
-	Action Action `yaml:"action" scenario:"required"`
+	Action Action `yaml:"action" required:"cut, restore, gray, degrade or flap"`
 	// Direction is up (away from the hosts), down, or empty for both.
 	Direction Direction `yaml:"direction"`
 
@@ -41,13 +42,15 @@ type Event struct {
 	Detection fabric.Time `yaml:"detection"`
 }
 
-// decodeNode reads an event. Detection must be given where it means something:
-// an instant one is said, not left out.
-func (e *Event) decodeNode(d *decoder, n *yaml.Node, path string) {
-	type plain Event // has no decodeNode
-	meant := d.into(n, (*plain)(e), path)
-	if _, ok := d.where[join(path, "detection")]; !ok && !slices.Contains(meant, "detection") && slices.Contains([]Action{Cut, Restore, Flap}, e.Action) && n.Kind == yaml.MappingNode {
-		d.fail(d.locate(path), join(path, "detection"), "is missing", "add it; how long the switches take to notice, for example 10us")
+// UnmarshalStrict implements [strictyaml.Unmarshaler]. Detection must be given where
+// it means something: an instant one is said, not left out.
+func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+	meant := d.Fields(n, e, path)
+	if n.Kind != yaml.MappingNode || !slices.Contains([]Action{Cut, Restore, Flap}, e.Action) {
+		return
+	}
+	if detection := path + ".detection"; !d.Given(detection) && !slices.Contains(meant, "detection") {
+		d.Complain(detection, "is missing", "add it; how long the switches take to notice, for example 10us")
 	}
 }
 

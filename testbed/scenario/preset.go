@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // PresetRef is the preset of the reference evaluation's constants.
@@ -62,9 +63,9 @@ func ref() Scenario {
 	return s
 }
 
-// preset returns what the file says that it starts from. That the name is known
+// presetOf returns what the file says that it starts from. That the name is known
 // is checked with all else.
-func (d *decoder) preset(root *yaml.Node) Scenario {
+func presetOf(root *yaml.Node) Scenario {
 	if root != nil && root.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(root.Content); i += 2 {
 			if k := root.Content[i]; k.Kind == yaml.ScalarNode && k.Value == "preset" {
@@ -78,6 +79,6 @@ func (d *decoder) preset(root *yaml.Node) Scenario {
 
 func (s *Scenario) checkPreset(bad complain) {
 	if s.Preset != "" && !slices.Contains(presetNames(), s.Preset) {
-		bad("preset", fmt.Sprintf("%q is unknown", s.Preset), choose(s.Preset, presetNames()))
+		bad("preset", fmt.Sprintf("%q is unknown", s.Preset), strictyaml.Choose(s.Preset, presetNames()))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -95,7 +96,7 @@ func (s *Scenario) Expand() ([]Run, error) {
 				for _, scheme := range s.Schemes {
 					for _, seed := range s.Seeds {
 						if len(runs) == maxRuns {
-							return nil, Errors{{Problem: fmt.Sprintf("more than %d runs", maxRuns), Remedy: "use fewer seeds, schemes or cases"}}
+							return nil, strictyaml.Errors{refusal("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}
 						}
 						runs = append(runs, Run{
 							Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
@@ -150,7 +151,7 @@ func (s *Scenario) overrideSchemes(texts []string) ([]Scheme, error) {
 		want, err := ParseScheme(text)
 		if err != nil {
 			problem, remedy, _ := strings.Cut(err.Error(), "; ")
-			return nil, Errors{{Key: fmt.Sprintf("schemes[%d]", i), Problem: problem, Remedy: remedy}}
+			return nil, strictyaml.Errors{refusal(fmt.Sprintf("schemes[%d]", i), problem, remedy)}
 		}
 		found := false
 		for _, known := range s.Schemes {

@@ -8,25 +8,26 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // Scenario is an experiment. A field tagged required must be given; the others
-// default to what [Default] or the [Preset] holds.
+// default to what [Default] or the [Preset] holds. Package strictyaml reads it.
 type Scenario struct {
-	Name        string       `yaml:"name" scenario:"required"`
+	Name        string       `yaml:"name" required:"the scenario's name goes into every result"`
 	Description string       `yaml:"description"`
 	Preset      string       `yaml:"preset"` // what the keys left out have; "": the defaults
-	Fabric      fabric.Spec  `yaml:"fabric" scenario:"required"`
+	Fabric      fabric.Spec  `yaml:"fabric" required:"for example fabric: {kind: fat-tree, k: 4}"`
 	Servers     Servers      `yaml:"servers"`
 	Switch      Switch       `yaml:"switch"`
 	Host        Host         `yaml:"host"`
 	Agent       Agent        `yaml:"agent"`
 	Control     Control      `yaml:"control"`
-	Collectives []Collective `yaml:"collectives" scenario:"required"`
-	Schemes     []Scheme     `yaml:"schemes" scenario:"required"`
+	Collectives []Collective `yaml:"collectives" required:"for example a list with - {kind: all-to-all, bytes: 16MB}"`
+	Schemes     []Scheme     `yaml:"schemes" required:"for example schemes: [ethereal, ecmp]"`
 	Failures    []Failure    `yaml:"failures"`
 	Seeds       Seeds        `yaml:"seeds"`
 
@@ -146,7 +147,7 @@ type Control struct {
 
 // Collective is one collective operation over all hosts.
 type Collective struct {
-	Kind      string       `yaml:"kind" scenario:"required"`
+	Kind      string       `yaml:"kind" required:"for example all-to-all"`
 	Algorithm string       `yaml:"algorithm"` // of the kind; direct when empty
 	Bytes     fabric.Bytes `yaml:"bytes"`     // required, but for a workload
 	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0 draws one by the run's seed
@@ -159,19 +160,17 @@ type Collective struct {
 // Workload is the kind of a collective that is a program of several.
 const Workload = "workload"
 
-// decodeNode reads a collective. A file is named relative to the scenario's.
-func (c *Collective) decodeNode(d *decoder, n *yaml.Node, path string) {
-	type plain Collective // has no decodeNode
-	meant := d.into(n, (*plain)(c), path)
+// UnmarshalStrict implements [strictyaml.Unmarshaler]. A file is named relative to
+// the scenario's.
+func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+	meant := d.Fields(n, c, path)
 	if n.Kind != yaml.MappingNode {
 		return
 	}
-	if _, ok := d.where[join(path, "bytes")]; !ok && c.Kind != Workload && !slices.Contains(meant, "bytes") {
-		d.fail(d.locate(path), join(path, "bytes"), "is missing", "add it; for example 16MB")
+	if bytes := path + ".bytes"; !d.Given(bytes) && c.Kind != Workload && !slices.Contains(meant, "bytes") {
+		d.Complain(bytes, "is missing", "add it; for example 16MB")
 	}
-	if c.File != "" && !filepath.IsAbs(c.File) {
-		c.File = filepath.Join(filepath.Dir(d.file), c.File)
-	}
+	c.File = d.Beside(c.File)
 }
 
 // Name returns the operation and, when it is not the plain one, its algorithm:
@@ -203,7 +202,7 @@ func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 
 // Scheme is a load balancer and its parameters.
 type Scheme struct {
-	Name   string            `yaml:"name" scenario:"required"`
+	Name   string            `yaml:"name" required:"for example ethereal"`
 	Params map[string]string `yaml:"params"`
 }
 
@@ -233,7 +232,7 @@ func (s Scheme) String() string {
 // Failure is a named case: what happens to the fabric during a run, and which
 // of the ways to the hosts are tried, one run each.
 type Failure struct {
-	Name      string     `yaml:"name" scenario:"required"`
+	Name      string     `yaml:"name" required:"the case's name goes into every result"`
 	Events    []Event    `yaml:"events"` // none: a healthy fabric
 	Notifiers []Notifier `yaml:"notifiers"`
 }

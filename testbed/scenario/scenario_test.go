@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
@@ -133,8 +134,8 @@ func TestBad(t *testing.T) {
 			continue
 		}
 		_, err := Load(path)
-		if !errors.Is(err, ErrScenario) {
-			t.Errorf("%s: error %v, want one that is ErrScenario", path, err)
+		if !errors.Is(err, strictyaml.ErrContent) {
+			t.Errorf("%s: error %v, want one that is strictyaml.ErrContent", path, err)
 			continue
 		}
 		got := filepath.ToSlash(err.Error()) + "\n"
@@ -231,17 +232,6 @@ func TestParseSeeds(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"collectives", "schemes", "seeds", "host"}
-	for word, want := range map[string]string{
-		"colectives": "collectives", "Schemes": "schemes", "sheme": "schemes", "sedes": "seeds", "hsot": "host", "zzz": "", "": "",
-	} {
-		if got := nearest(word, known); got != want {
-			t.Errorf("%q: %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestNotARegularFile(t *testing.T) {
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
@@ -269,7 +259,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Parse("fuzz.yaml", data, read)
 		if err != nil {
-			var es Errors
+			var es strictyaml.Errors
 			if !errors.As(err, &es) || len(es) == 0 {
 				t.Fatalf("error %T %v, want Errors", err, err)
 			}

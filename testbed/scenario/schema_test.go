@@ -100,7 +100,8 @@ func walkSchema(t *testing.T, root, s *schema, v reflect.Value, path string) {
 		f := v.Type().Field(i)
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		keys = append(keys, key)
-		if f.Tag.Get("scenario") == "required" || f.Type == reflect.TypeFor[string]() && key == "kind" {
+		_, must := f.Tag.Lookup("required")
+		if must || f.Type == reflect.TypeFor[string]() && key == "kind" {
 			required = append(required, key)
 		}
 		p := path + "." + key

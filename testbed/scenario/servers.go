@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // Servers are GPUs, a host each, joined inside a server by links of their own.
@@ -97,7 +98,7 @@ func (s Servers) check(f *fabric.Fabric, bad complain) {
 		{"servers.cross_rail", string(s.CrossRail), []string{string(BySpine), string(ByServer)}},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
-			bad(c.key, fmt.Sprintf("%q is unknown", c.value), choose(c.value, c.known))
+			bad(c.key, fmt.Sprintf("%q is unknown", c.value), strictyaml.Choose(c.value, c.known))
 			return
 		}
 	}

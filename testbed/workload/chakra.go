@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -99,7 +100,7 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 }
 
 func readGroups(path string) (map[string][]int, error) {
-	data, err := os.ReadFile(path)
+	data, err := strictyaml.ReadLarge(path, maxMessage)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -107,10 +108,12 @@ func readGroups(path string) (map[string][]int, error) {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	var groups map[string][]int
-	if err := json.Unmarshal(data, &groups); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; write {\"name\": [ranks]}", ErrProgram, path, err)
+	d := strictyaml.New(path, nil) // JSON is YAML
+	d.Values = maxNodes
+	if root := d.Document(data, `{"name": [ranks]}`); root != nil {
+		d.Value(root, &groups, "")
 	}
-	return groups, nil
+	return groups, d.Err()
 }
 
 // readNodes reads the messages of one file.

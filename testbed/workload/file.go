@@ -1,16 +1,15 @@
 package workload
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // file is a workload file: one of its keys.
@@ -22,32 +21,27 @@ type file struct {
 
 // job is a collective on ranks of its own.
 type job struct {
-	Kind      string `yaml:"kind"`
-	Algorithm string `yaml:"algorithm"`
-	Bytes     string `yaml:"bytes"`
-	Ranks     string `yaml:"ranks"`  // "0..7,12"
-	At        string `yaml:"at"`     // begins then; 0 when absent
-	Repeat    int    `yaml:"repeat"` // so many times, one after the other; 1 when absent
+	Kind      string       `yaml:"kind" required:"for example all-reduce"`
+	Algorithm string       `yaml:"algorithm"`
+	Bytes     fabric.Bytes `yaml:"bytes" required:"for example 16MB"`
+	Ranks     string       `yaml:"ranks"`  // "0..7,12"
+	At        fabric.Time  `yaml:"at"`     // begins then; 0 when absent
+	Repeat    int          `yaml:"repeat"` // so many times, one after the other; 1 when absent
 }
 
 type chakra struct {
-	Trace     string `yaml:"trace"` // PREFIX of PREFIX.0.et, ..., relative to the file
+	Trace     string `yaml:"trace" required:"the PREFIX of PREFIX.0.et"` // relative to the file
 	Algorithm string `yaml:"algorithm"`
 }
 
-const maxFile = 1 << 20
-
 // Load reads a workload file for a fabric of that many ranks. The program may
-// use fewer: the others do nothing. Errors about content wrap [ErrProgram].
+// use fewer: the others do nothing. Errors about content are those of package
+// strictyaml, or wrap [ErrProgram].
 func Load(path string, ranks int) (*Program, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("workload: %w; name a workload file", err)
+	data, err := strictyaml.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; name a workload file", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%w: %s is not a regular file of at most %d bytes", ErrProgram, path, maxFile)
-	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
@@ -68,10 +62,9 @@ func Load(path string, ranks int) (*Program, error) {
 
 func parse(path string, data []byte, ranks int) (*Program, error) {
 	var f file
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; a workload has jobs, gpt or chakra", ErrProgram, path, err)
+	d := strictyaml.New(path, nil)
+	if root := d.Document(data, "one of the keys jobs, gpt and chakra"); root != nil {
+		d.Value(root, &f, "")
 	}
 	given := 0
 	for _, is := range []bool{f.Jobs != nil, f.GPT != nil, f.Chakra != nil} {
@@ -79,61 +72,49 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 			given++
 		}
 	}
-	if given != 1 {
-		return nil, fmt.Errorf("%w: %s: it has %d of jobs, gpt and chakra; write one of them", ErrProgram, path, given)
+	if d.OK() && given != 1 {
+		d.Complain("", fmt.Sprintf("it has %d of jobs, gpt and chakra", given), "write one of them")
+	}
+	if !d.OK() {
+		return nil, d.Err()
 	}
 	switch {
 	case f.GPT != nil:
 		return f.GPT.Program()
 	case f.Chakra != nil:
-		prefix := f.Chakra.Trace
-		if !filepath.IsAbs(prefix) {
-			prefix = filepath.Join(filepath.Dir(path), prefix)
-		}
-		return ReadChakra(prefix, f.Chakra.Algorithm)
+		return ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
 	}
 	p := &Program{Ranks: make([][]Op, ranks)}
 	for i, j := range f.Jobs {
-		if err := j.add(p, ranks); err != nil {
-			return nil, fmt.Errorf("%w: %s: jobs[%d]: %w", ErrProgram, path, i, err)
-		}
+		j.add(p, ranks, fmt.Sprintf("jobs[%d]", i), d)
 	}
-	return p, nil
+	return p, d.Err()
 }
 
 // add puts a job into the program. Jobs do not wait for each other.
-func (j job) add(p *Program, ranks int) error {
+func (j job) add(p *Program, ranks int, path string, d *strictyaml.Decoder) {
 	group, err := parseRanks(j.Ranks, ranks)
 	if err != nil {
-		return fmt.Errorf("ranks: %w", err)
-	}
-	var size fabric.Bytes
-	if err := size.UnmarshalText([]byte(j.Bytes)); err != nil {
-		return fmt.Errorf("bytes: %w", err)
-	}
-	var at fabric.Time
-	if j.At != "" {
-		if err := at.UnmarshalText([]byte(j.At)); err != nil {
-			return fmt.Errorf("at: %w", err)
-		}
+		problem, remedy, _ := strings.Cut(err.Error(), "; ")
+		d.Complain(path+".ranks", problem, remedy)
 	}
 	if j.Repeat < 0 || j.Repeat > 10_000 {
-		return fmt.Errorf("repeat: %d is outside 1 to 10000", j.Repeat)
+		d.Complain(path+".repeat", fmt.Sprintf("%d is outside 1 to 10000", j.Repeat), "write for example 10")
+		return
 	}
 	for _, r := range group {
 		var after []int
-		if at > 0 {
-			p.Ranks[r] = append(p.Ranks[r], Op{Kind: Compute, Duration: at})
+		if j.At > 0 {
+			p.Ranks[r] = append(p.Ranks[r], Op{Kind: Compute, Duration: j.At})
 			after = []int{len(p.Ranks[r]) - 1}
 		}
 		for range max(j.Repeat, 1) {
 			p.Ranks[r] = append(p.Ranks[r], Op{
-				Kind: Collective, What: j.Kind, Algorithm: j.Algorithm, Bytes: int64(size), Group: group, After: after,
+				Kind: Collective, What: j.Kind, Algorithm: j.Algorithm, Bytes: int64(j.Bytes), Group: group, After: after,
 			})
 			after = []int{len(p.Ranks[r]) - 1}
 		}
 	}
-	return nil
 }
 
 // parseRanks reads "0..7,12", or "0..30/2" for every second one. Empty means all.

@@ -172,7 +172,7 @@ func TestChakra(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for text, want := range map[string]string{
-		"job: []": "field job not found",
+		"job: []": "job: unknown key; did you mean jobs?",
 		"{}":      "0 of jobs, gpt and chakra",
 		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",

@@ -20,7 +20,7 @@ const every = -1
 func parsePath(text string) ([]step, error) {
 	var out []step
 	bad := func() ([]step, error) {
-		return nil, fmt.Errorf("%q is not a key; write for example host.rto, collectives[*].bytes or failures[1].events[*].detection", text)
+		return nil, fmt.Errorf("%q is not a key", text)
 	}
 	for part := range strings.SplitSeq(text, ".") {
 		key, rest, _ := strings.Cut(part, "[")
@@ -56,7 +56,6 @@ func parsePath(text string) ([]step, error) {
 // assign sets what a path names, below root, to value. Mappings on the way that
 // are not there are made.
 func assign(root *yaml.Node, path []step, value *yaml.Node) error {
-	root = target(root)
 	if len(path) == 0 {
 		*root = *clone(value)
 		return nil
@@ -101,48 +100,12 @@ func indexText(i int) string {
 	return strconv.Itoa(i)
 }
 
-// target returns what an alias stands for, and any other node itself.
-func target(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
 // clone copies a node and all below it, so that a value set twice is two.
-// Aliases become what they stand for.
 func clone(n *yaml.Node) *yaml.Node {
-	n = target(n)
 	out := *n
-	out.Anchor = ""
 	out.Content = make([]*yaml.Node, len(n.Content))
 	for i, c := range n.Content {
 		out.Content[i] = clone(c)
 	}
 	return &out
-}
-
-// maxValues bounds what a file's aliases may expand to, and maxDepth how deep.
-const maxValues, maxDepth = 1 << 20, 256
-
-// bounded reports whether the tree may be cloned: an alias may stand for much, or
-// for what it is a part of.
-func bounded(root *yaml.Node) bool {
-	values := 0
-	var walk func(n *yaml.Node, depth int) bool
-	walk = func(n *yaml.Node, depth int) bool {
-		if values++; values > maxValues || depth > maxDepth {
-			return false
-		}
-		if n.Kind == yaml.AliasNode {
-			return walk(n.Alias, depth+1)
-		}
-		for _, c := range n.Content {
-			if !walk(c, depth+1) {
-				return false
-			}
-		}
-		return true
-	}
-	return walk(root, 0)
 }

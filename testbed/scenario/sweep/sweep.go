@@ -1,25 +1,20 @@
 package sweep
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// ErrSweep is wrapped by every error about a sweep's content.
-var ErrSweep = errors.New("sweep: bad sweep")
-
-// Limits on what is read and on what it multiplies out to.
+// Limits on what a sweep multiplies out to.
 const (
-	maxBytes    = 1 << 20
 	maxVariants = 10_000
 	maxCases    = 1_000_000
 )
@@ -40,46 +35,44 @@ type Case struct {
 
 // file is a sweep file.
 type file struct {
-	Name        string `yaml:"name"`
+	Name        string `yaml:"name" required:"it goes into every result"`
 	Description string `yaml:"description"`
-	Parts       []part `yaml:"parts"`
+	Parts       []part `yaml:"parts" required:"at least one, as in - scenario: demo.yaml"`
 }
 
 // part is one scenario of a sweep, with what is set in it and what varies.
 type part struct {
-	Scenario yaml.Node `yaml:"scenario"` // the name of a file, or a scenario
-	Set      yaml.Node `yaml:"set"`      // key path: value
-	Vary     yaml.Node `yaml:"vary"`     // key path: list of values
+	Scenario yaml.Node `yaml:"scenario" required:"a scenario file relative to this one"` // the name of a file, or a scenario
+	Set      yaml.Node `yaml:"set"`                                                      // key path: value
+	Vary     yaml.Node `yaml:"vary"`                                                     // key path: list of values
 }
 
-// Load reads a sweep file and everything that it names.
+// Load reads a sweep file and everything that it names. Errors about content are
+// those of package strictyaml.
 func Load(path string) (*Sweep, error) {
-	data, err := readFile(path)
+	data, err := strictyaml.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	return Parse(path, data, readFile)
+	return Parse(path, data, strictyaml.ReadFile)
 }
 
 // Parse reads a sweep from memory. name goes into messages, and files are named
-// relative to its folder; read fetches them. Errors wrap [ErrSweep], or are
-// those of package scenario about a scenario file.
+// relative to its folder; read fetches them.
 func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*Sweep, error) {
 	var f file
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; a sweep has name, description and parts, a part scenario, set and vary", ErrSweep, name, err)
+	d := strictyaml.New(name, nil)
+	if root := d.Document(data, "a sweep: name, and parts of a scenario each"); root != nil {
+		d.Value(root, &f, "")
 	}
-	var whole yaml.Node
-	if err := yaml.Unmarshal(data, &whole); err != nil || !bounded(&whole) {
-		return nil, fmt.Errorf("%w: %s: its aliases expand to more than %d values; write less out of them", ErrSweep, name, maxValues)
+	if d.OK() && f.Name == "" {
+		d.Complain("name", "is empty", "it goes into every result")
 	}
-	if f.Name == "" {
-		return nil, fmt.Errorf("%w: %s: name is missing; it goes into every result", ErrSweep, name)
+	if d.OK() && len(f.Parts) == 0 {
+		d.Complain("parts", "is empty", "list at least one, as in - scenario: demo.yaml")
 	}
-	if len(f.Parts) == 0 {
-		return nil, fmt.Errorf("%w: %s: parts is empty; list at least one, as in - scenario: demo.yaml", ErrSweep, name)
+	if !d.OK() {
+		return nil, d.Err()
 	}
 	s := &Sweep{Name: f.Name, Description: f.Description}
 	seen := map[string]bool{}
@@ -95,7 +88,8 @@ func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*S
 			}
 			seen[c.Hash] = true
 			if len(s.Cases) == maxCases {
-				return nil, fmt.Errorf("%w: %s: more than %d runs; vary less", ErrSweep, name, maxCases)
+				d.Complain(p.where, fmt.Sprintf("makes more than %d runs", maxCases), "vary less")
+				return nil, d.Err()
 			}
 			s.Cases = append(s.Cases, c)
 		}
@@ -119,12 +113,12 @@ type setting struct {
 	value *yaml.Node
 }
 
-func (x *expander) bad(n *yaml.Node, format string, args ...any) error {
-	line := ""
-	if n != nil && n.Line > 0 {
-		line = fmt.Sprintf(":%d", n.Line)
-	}
-	return fmt.Errorf("%w: %s%s: %s: %s", ErrSweep, x.file, line, x.where, fmt.Sprintf(format, args...))
+// bad says what is wrong with what stands at n, and below key of the part.
+func (x *expander) bad(n *yaml.Node, key, problem, remedy string) error {
+	return strictyaml.Errors{{
+		Pos: strictyaml.Pos{File: x.file, Line: n.Line, Column: n.Column},
+		Key: strictyaml.Join(x.where, key), Problem: problem, Remedy: remedy,
+	}}
 }
 
 func (x *expander) expand() ([]Case, error) {
@@ -142,7 +136,7 @@ func (x *expander) expand() ([]Case, error) {
 	}
 	for _, s := range fixed {
 		if err := assign(root, s.path, s.value); err != nil {
-			return nil, x.bad(s.value, "set.%s: %v", s.text, err)
+			return nil, x.bad(s.value, "set."+s.text, err.Error(), "")
 		}
 	}
 	var out []Case
@@ -167,12 +161,9 @@ func (x *expander) expand() ([]Case, error) {
 // scenario returns the part's scenario as YAML.
 func (x *expander) scenario() (*yaml.Node, error) {
 	n := &x.part.Scenario
-	switch {
-	case n.Kind == 0:
-		return nil, x.bad(nil, "scenario is missing; name a scenario file relative to this one")
-	case n.Kind != yaml.ScalarNode:
+	if n.Kind != yaml.ScalarNode {
 		x.base = x.file
-		return clone(n), nil
+		return n, nil
 	}
 	x.base = n.Value
 	if !filepath.IsAbs(x.base) {
@@ -180,36 +171,29 @@ func (x *expander) scenario() (*yaml.Node, error) {
 	}
 	data, err := x.read(x.base)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s:%d: %s: scenario: %w", ErrSweep, x.file, n.Line, x.where, err)
+		return nil, x.bad(n, "scenario", err.Error(), "name a scenario file relative to this one")
 	}
 	// What is wrong with the file itself is said with its own lines.
 	if _, err := scenario.Parse(x.base, data, x.read); err != nil {
 		return nil, err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) != 1 {
-		return nil, x.bad(n, "scenario: %s is not one YAML document: %v", x.base, err)
-	}
-	if !bounded(&doc) {
-		return nil, x.bad(n, "scenario: the aliases of %s expand to more than %d values", x.base, maxValues)
-	}
-	return clone(doc.Content[0]), nil
+	var root yaml.Node
+	return &root, strictyaml.Decode(x.base, data, "a scenario", &root)
 }
 
 // settings reads a mapping of key paths to values.
 func (x *expander) settings(n *yaml.Node, key string) ([]setting, error) {
-	n = target(n)
 	if n.Kind == 0 {
 		return nil, nil
 	}
 	if n.Kind != yaml.MappingNode {
-		return nil, x.bad(n, "%s is not a mapping; write key paths and values, as in host.rto: 1ms", key)
+		return nil, x.bad(n, key, "is not a mapping", "write key paths and values, as in host.rto: 1ms")
 	}
 	var out []setting
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		path, err := parsePath(n.Content[i].Value)
 		if err != nil {
-			return nil, x.bad(n.Content[i], "%s: %v", key, err)
+			return nil, x.bad(n.Content[i], key, err.Error(), "write for example host.rto, collectives[*].bytes or failures[1].events[*].detection")
 		}
 		out = append(out, setting{n.Content[i].Value, path, n.Content[i+1]})
 	}
@@ -225,12 +209,11 @@ func (x *expander) axes() ([][]setting, error) {
 	count := 1
 	var out [][]setting
 	for _, s := range all {
-		s.value = target(s.value)
 		if s.value.Kind != yaml.SequenceNode || len(s.value.Content) == 0 {
-			return nil, x.bad(s.value, "vary.%s is not a list of values; write for example [1MB, 4MB]", s.text)
+			return nil, x.bad(s.value, "vary."+s.text, "is not a list of values", "write for example [1MB, 4MB]")
 		}
 		if count *= len(s.value.Content); count > maxVariants {
-			return nil, x.bad(s.value, "vary: more than %d combinations; vary less, or make parts of it", maxVariants)
+			return nil, x.bad(s.value, "vary", fmt.Sprintf("more than %d combinations", maxVariants), "vary less, or make parts of it")
 		}
 		var axis []setting
 		for _, v := range s.value.Content {
@@ -245,22 +228,18 @@ func (x *expander) axes() ([][]setting, error) {
 func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
 	doc := clone(root)
 	names := map[string]string{}
-	var where []string
+	where := []string{"set"}
 	for _, s := range picked {
 		if err := assign(doc, s.path, s.value); err != nil {
-			return nil, x.bad(s.value, "vary.%s: %v", s.text, err)
+			return nil, x.bad(s.value, "vary."+s.text, err.Error(), "")
 		}
 		names[s.text] = valueText(s.value)
 		where = append(where, s.text+"="+names[s.text])
 	}
-	data, err := yaml.Marshal(doc)
+	s, err := scenario.FromNode(x.base, doc, x.read)
 	if err != nil {
-		return nil, x.bad(nil, "%v", err)
-	}
-	s, err := scenario.Parse(x.base, data, x.read)
-	if err != nil {
-		// The lines are those of a text nobody has seen.
-		var es scenario.Errors
+		// The lines are those of two files.
+		var es strictyaml.Errors
 		if !errors.As(err, &es) {
 			return nil, err
 		}
@@ -268,7 +247,7 @@ func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
 		for _, e := range es {
 			texts = append(texts, fmt.Sprintf("%s: %s; %s", e.Key, e.Problem, e.Remedy))
 		}
-		return nil, x.bad(nil, "%s with %s: %s", x.base, strings.Join(append([]string{"set"}, where...), ", "), strings.Join(texts, "\n"))
+		return nil, x.bad(&x.part.Scenario, "", x.base+" with "+strings.Join(where, ", ")+": "+strings.Join(texts, "\n"), "")
 	}
 	runs, err := s.Expand()
 	if err != nil {
@@ -312,20 +291,4 @@ func (s *Sweep) Variants() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// readFile reads a regular file of no more than maxBytes.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("sweep: %w", err)
-	case !info.Mode().IsRegular() || info.Size() > maxBytes:
-		return nil, fmt.Errorf("%w: %s is not a regular file of at most %d bytes; name a YAML file", ErrSweep, path, maxBytes)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("sweep: %w", err)
-	}
-	return data, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 const base = `name: base
@@ -95,13 +96,13 @@ func TestHash(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for text, want := range map[string]string{
-		"parts: []":                   "name is missing",
-		"name: s":                     "parts is empty",
-		"name: s\npart: []":           "field part not found",
-		"name: s\nparts: [{set: {}}]": "parts[0]: scenario is missing",
-		"name: s\nparts: [{scenario: none.yaml}]":                               "dir/s.yaml:2: parts[0]: scenario: no dir/none.yaml",
-		"name: s\nparts: [{scenario: base.yaml, set: [1]}]":                     "set is not a mapping",
-		"name: s\nparts: [{scenario: base.yaml, vary: {host.rto: 1ms}}]":        "vary.host.rto is not a list",
+		"parts: []":                   "name: is missing",
+		"name: s":                     "parts: is missing",
+		"name: s\npart: []":           "part: unknown key; did you mean parts?",
+		"name: s\nparts: [{set: {}}]": "parts[0].scenario: is missing",
+		"name: s\nparts: [{scenario: none.yaml}]":                               "dir/s.yaml:2:20: parts[0].scenario: no dir/none.yaml",
+		"name: s\nparts: [{scenario: base.yaml, set: [1]}]":                     "set: is not a mapping",
+		"name: s\nparts: [{scenario: base.yaml, vary: {host.rto: 1ms}}]":        "vary.host.rto: is not a list",
 		"name: s\nparts: [{scenario: base.yaml, set: {'a..b': 1}}]":             `"a..b" is not a key`,
 		"name: s\nparts: [{scenario: base.yaml, set: {'seeds[x]': 1}}]":         `"seeds[x]" is not a key`,
 		"name: s\nparts: [{scenario: base.yaml, set: {'failures[7].name': x}}]": "the list has 2 entries: there is no [7]",
@@ -111,8 +112,8 @@ func TestBad(t *testing.T) {
 		_, err := parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
-		} else if !errors.Is(err, ErrSweep) {
-			t.Errorf("%s: error %v is not ErrSweep", text, err)
+		} else if !errors.Is(err, strictyaml.ErrContent) {
+			t.Errorf("%s: error %v is not ErrContent", text, err)
 		}
 	}
 }
@@ -162,7 +163,7 @@ func TestAliases(t *testing.T) {
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c], e: &e [*d,*d,*d,*d,*d,*d,*d,*d], f: &f [*e,*e,*e,*e,*e,*e,*e,*e], g: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]}}]\n",
 	} {
 		_, err := parse(text)
-		if !errors.Is(err, ErrSweep) || !strings.Contains(err.Error(), "aliases") {
+		if !errors.Is(err, strictyaml.ErrContent) || !strings.Contains(err.Error(), "aliases") {
 			t.Errorf("%.60q: %v", text, err)
 		}
 	}

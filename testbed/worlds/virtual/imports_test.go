@@ -17,7 +17,8 @@ import (
 func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
-		"fabric":                  {"fabric/statepb"},
+		"fabric":                  {"fabric/statepb", "fabric/strictyaml"},
+		"fabric/strictyaml":       {},
 		"fabric/lldp":             {"fabric"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},

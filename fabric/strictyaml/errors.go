@@ -1,4 +1,4 @@
-package scenario
+package strictyaml
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ErrScenario is matched by every error about a scenario's content.
-var ErrScenario = errors.New("scenario: bad scenario")
+// ErrContent is matched by every error about what a file holds.
+var ErrContent = errors.New("strictyaml: bad content")
 
 // Pos is a place in a file. Line and Column count from 1; a Line of 0 means
 // that the place is not known.
@@ -18,7 +18,7 @@ type Pos struct {
 	Line, Column int
 }
 
-// Error is one thing that is wrong with a scenario.
+// Error is one thing that is wrong with a file.
 type Error struct {
 	Pos
 	Key     string // path of the key, as in "failures[1].events[0].at"; "" for the whole file
@@ -35,8 +35,6 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Column)
 	case e.File != "":
 		fmt.Fprintf(&b, "%s: ", e.File)
-	default:
-		b.WriteString("scenario: ")
 	}
 	if e.Key != "" {
 		fmt.Fprintf(&b, "%s: ", e.Key)
@@ -48,11 +46,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is [ErrScenario].
-func (e *Error) Is(target error) bool { return target == ErrScenario }
+// Is reports whether target is [ErrContent].
+func (e *Error) Is(target error) bool { return target == ErrContent }
 
-// Errors is everything found wrong with a scenario, in the order of its lines.
-// It is never empty.
+// Errors is everything found wrong with a file, in the order of its lines. It is
+// never empty.
 type Errors []*Error
 
 // Error returns one line per error.
@@ -64,11 +62,11 @@ func (es Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Is reports whether target is [ErrScenario].
-func (es Errors) Is(target error) bool { return target == ErrScenario }
+// Is reports whether target is [ErrContent].
+func (es Errors) Is(target error) bool { return target == ErrContent }
 
-// err returns es in order of position, or nil when there is none.
-func (es Errors) err() error {
+// Err returns es in order of position, or nil when there is none.
+func (es Errors) Err() error {
 	if len(es) == 0 {
 		return nil
 	}
@@ -76,6 +74,16 @@ func (es Errors) err() error {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return es
+}
+
+// Choose says what may be written instead of word: the nearest of known when
+// there is one, and all of them.
+func Choose(word string, known []string) string {
+	all := strings.Join(known, ", ")
+	if n := nearest(word, known); n != "" {
+		return fmt.Sprintf("did you mean %s? (one of %s)", n, all)
+	}
+	return "write one of " + all
 }
 
 // nearest returns the one of known that word is probably meant to be, or "".
@@ -113,14 +121,4 @@ func distance(a, b string) int {
 		}
 	}
 	return d[len(a)][len(b)]
-}
-
-// choose says what may be written instead of word: the nearest of known when
-// there is one, and all of them.
-func choose(word string, known []string) string {
-	all := strings.Join(known, ", ")
-	if n := nearest(word, known); n != "" {
-		return fmt.Sprintf("did you mean %s? (one of %s)", n, all)
-	}
-	return "write one of " + all
 }
