@@ -21,16 +21,21 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 		e.stats.StaleAcks++
 		return
 	}
+	lost := 0
+	if e.cfg.Watcher != nil {
+		lost = e.lostBy(q, upTo, nak)
+	}
 	newly := upTo - q.unacked
 	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
 	q.unacked = upTo
 	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)
-	if p.becn {
+	marked := p.becn && !nak // a NAK's mark is in the next ACK as well
+	if marked {
 		e.stats.Marked++
 	}
 	if newly > 0 {
-		q.rate.acked(e, q, newly, upTo, p.becn, late)
+		q.rate.acked(e, q, newly, upTo, marked, late)
 	}
 	if nak {
 		e.stats.NaksTaken++
@@ -41,6 +46,12 @@ func (e *Endpoint) onAck(now fabric.Time, q *qp, p *packet, nak bool) {
 		e.restart(now, q)
 	} else {
 		q.expireAt = never
+	}
+	if lost > 0 {
+		id := q.id
+		if e.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+			return // it was closed
+		}
 	}
 	e.settle(now, q, bytes)
 }

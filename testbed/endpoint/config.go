@@ -118,6 +118,8 @@ type Config struct {
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Balancer labels the packets of balanced QPs; nil: there are none.
 	Balancer Balancer
+	// Watcher hears what QPs lose that keep their packets in order; nil: nobody.
+	Watcher PathWatcher
 	// Place takes the payload of the data packets that the responder accepts, and
 	// says what to do about one that it cannot take. nil: payloads are lengths
 	// only. It needs receivers that go back.

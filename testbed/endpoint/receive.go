@@ -98,6 +98,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	if st.flowLabel {
 		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask
 	}
+	e.watchMarks(now, &p)
 	switch p.opcode {
 	case rocev2.Acknowledge:
 		e.receiveAck(now, &p)

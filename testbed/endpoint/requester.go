@@ -90,6 +90,7 @@ type qp struct {
 	unacked   int32 // first packet not acknowledged
 	nextOut   int32 // next packet to send
 	sent      int32 // packets sent at least once
+	once      int32 // packets from here on were sent once at most
 
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
@@ -102,7 +103,7 @@ func (q *qp) total() int32 { return q.data + q.nudges }
 // goBack makes the first unacknowledged packet the next to send. The message's
 // packets will show a gap by themselves, so nudges are not repeated.
 func (q *qp) goBack() {
-	q.nextOut = q.unacked
+	q.nextOut, q.once = q.unacked, q.sent
 	q.rate.wentBack(q.nextOut)
 	q.nudges = 0
 	if q.more != nil {
@@ -159,7 +160,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.firstPSN = e.cfg.InitialPSN(e.cfg.Host, m.Dst, q.qpn) & psnMask
 	q.data = int32(packets)
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
-	q.nudges, q.unacked, q.nextOut, q.sent = 0, 0, 0, 0
+	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
 	q.rate = newRate(e)
 	q.more = e.more(q)

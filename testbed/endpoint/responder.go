@@ -228,9 +228,9 @@ func (c *context) takeSend(payload int64, first, last bool) bool {
 
 // reply queues an ACK for all packets before the expected one, or a NAK for it.
 func (e *Endpoint) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
-	psn, becn := c.next, false
+	psn, becn := c.next, c.ce
 	if syndrome == rocev2.ACK {
-		psn, becn, c.ce = psn-1, c.ce, false
+		psn, c.ce = psn-1, false
 	}
 	e.queue.push(control{
 		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: e.ackLabel(now, p), syndrome: syndrome, becn: becn,

@@ -81,7 +81,12 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
 	q.rate.acked(e, q, newly, max(upTo, own+1), p.becn, false)
-	s.lost = max(s.lost, own-s.threshold+1)
+	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 && e.cfg.Watcher != nil {
+		id := q.id
+		if e.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+			return // it was closed
+		}
+	}
 	e.activate(q)
 	switch {
 	case q.unacked == q.sent:
@@ -90,6 +95,16 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 		e.restart(now, q)
 	}
 	e.settle(now, q, bytes)
+}
+
+// lose takes the packets below to for lost, unless they are acknowledged, and
+// returns how many that are which were not before.
+func (s *selective) lose(to, unacked int32) (n int) {
+	for i := s.acked.next(max(s.lost, unacked)); i < to; i = s.acked.next(i + 1) {
+		n++
+	}
+	s.lost = max(s.lost, to)
+	return n
 }
 
 // repeated notes that a packet has been sent again.

@@ -1,0 +1,111 @@
+package endpoint
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// watched is a sender's watcher that writes down what it hears, and does what it is
+// told to when it hears of a loss.
+type watched struct {
+	heard []string
+	then  func(QP)
+}
+
+func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
+	w.heard = append(w.heard, fmt.Sprintf("%d of QP %d", packets, qp))
+	if w.then != nil {
+		w.then(qp)
+	}
+}
+
+func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label) {
+	if s := fmt.Sprintf("marked by %d to %d", l, peer); len(w.heard) == 0 || w.heard[len(w.heard)-1] != s {
+		w.heard = append(w.heard, s)
+	}
+}
+
+// A watcher hears once of each packet that a path loses and of each ACK, of marks
+// before a loss that they excuse, and of nothing where nothing is lost.
+func TestWatcher(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		data, acks []int // packets lost, of the data sent and of the ACKs, from 1
+		marked     int   // this one of the data comes with CE; 0: none does
+		receiver   Receiver
+		want       []string
+	}{
+		{name: "nothing", want: nil},
+		{name: "data", data: []int{4}, want: []string{"1 of QP 1"}},
+		{name: "data twice", data: []int{4, 60}, want: []string{"1 of QP 1", "1 of QP 1"}},
+		{name: "an ACK", acks: []int{7}, want: []string{"1 of QP 1"}},
+		{name: "two ACKs in a row", acks: []int{7, 8}, want: []string{"2 of QP 1"}},
+		{name: "data, the NAK for it marked", data: []int{4}, marked: 5, want: []string{"marked by 2 to 1", "1 of QP 1", "marked by 2 to 1"}},
+		{name: "data, selective repeat", data: []int{4, 5}, receiver: SelectiveRepeat, want: []string{"2 of QP 1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := &watched{}
+			w := newWorld(t, 2, func(cfg *Config) {
+				cfg.Receiver = c.receiver
+				if cfg.Host == 0 {
+					cfg.Watcher = seen
+				}
+			})
+			data, acks := 0, 0
+			w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
+				n, lost := &data, c.data
+				if control {
+					n, lost = &acks, c.acks
+				}
+				*n++
+				for _, i := range lost {
+					if *n == i {
+						return fate{}
+					}
+				}
+				return fate{copies: []fabric.Time{0}, mark: !control && *n == c.marked}
+			}
+			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 90 * 9000, Label: 2})
+			w.run(never)
+			if w.hosts[1].delivered[1] != 90*9000 {
+				t.Fatalf("%d bytes arrived", w.hosts[1].delivered[1])
+			}
+			if d := cmp.Diff(c.want, seen.heard); d != "" {
+				t.Errorf("heard (-want +got)\n%s", d)
+			}
+		})
+	}
+}
+
+// A watcher may close the QP that it hears of.
+func TestWatcherCloses(t *testing.T) {
+	seen := &watched{}
+	w := newWorld(t, 2, func(c *Config) {
+		if c.Host == 0 {
+			c.Watcher = seen
+		}
+	})
+	seen.then = func(qp QP) {
+		if err := w.hosts[0].e.Close(qp); err != nil {
+			t.Error(err)
+		}
+	}
+	data := 0
+	w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
+		if !control {
+			if data++; data == 3 {
+				return fate{}
+			}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 90_000})
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); s.ActiveQPs != 0 || s.QPsDone != 0 || len(seen.heard) != 1 {
+		t.Errorf("%+v, heard %v", s, seen.heard)
+	}
+}
