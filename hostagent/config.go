@@ -18,6 +18,8 @@ const (
 	DefaultQuenchBurst      = 128
 	DefaultQuenchInterval   = 100 * fabric.Microsecond
 	DefaultEpochWindow      = 1 << 16
+	DefaultCalm             = fabric.Millisecond
+	DefaultProbeEvery       = 250 * fabric.Microsecond
 )
 
 // Config says for which host a [Core] decides, and how. A zero duration or
@@ -45,6 +47,15 @@ type Config struct {
 	// believed of its port.
 	EpochWindow uint32
 
+	// Losses is the test by which a path is left for what it loses ([Core.Lost]).
+	Losses LossTest
+	// Calm is for how long after a switch's mark losses are laid to congestion: as
+	// long as a full buffer takes to drain.
+	Calm fabric.Time
+	// ProbeEvery is the time between two rounds of probes of a path that was left for
+	// what it loses. It doubles with every round that loses any.
+	ProbeEvery fabric.Time
+
 	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
 	// tests: all hosts then start on the same path.
 	Unshuffled bool
@@ -65,8 +76,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: QuenchInterval: %v is below zero", ErrConfig, c.QuenchInterval)
 	case c.EpochWindow > 1<<31-1:
 		return fmt.Errorf("%w: EpochWindow: %d is above 2^31-1", ErrConfig, c.EpochWindow)
+	case c.Calm < 0:
+		return fmt.Errorf("%w: Calm: %v is below zero", ErrConfig, c.Calm)
+	case c.ProbeEvery < 0 || c.ProbeEvery > 1000*fabric.Second:
+		return fmt.Errorf("%w: ProbeEvery: %v is not within 0 and 1000s", ErrConfig, c.ProbeEvery)
 	}
-	return nil
+	return c.Losses.validate()
 }
 
 func (c Config) withDefaults() Config {
@@ -76,6 +91,9 @@ func (c Config) withDefaults() Config {
 	setZero(&c.QuenchBurst, DefaultQuenchBurst)
 	setZero(&c.QuenchInterval, DefaultQuenchInterval)
 	setZero(&c.EpochWindow, DefaultEpochWindow)
+	setZero(&c.Calm, DefaultCalm)
+	setZero(&c.ProbeEvery, DefaultProbeEvery)
+	c.Losses = c.Losses.withDefaults()
 	return c
 }
 

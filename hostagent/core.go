@@ -21,6 +21,9 @@ type Flow struct {
 }
 
 // Piece is a part of a flow, or all of it, on a queue pair of its own.
+//
+// One of no bytes is a probe: a zero-length write, of which the core wants to know
+// what it wants of all others.
 type Piece struct {
 	QP       QP
 	Flow     uint64 // the flow's ID
@@ -35,15 +38,18 @@ type Piece struct {
 // Reason says why a piece changes its path.
 type Reason uint8
 
-// Reasons. The first three are the word that killed the old path.
+// Reasons. All but Return are the word that killed the old path.
 const (
 	ByTimeout Reason = iota
 	ByQuench
 	ByPush // a controller's update
+	ByLoss // the path loses packets, though not all
 	Return // the piece's home path is good again, or any path when all were dead
 )
 
-func (r Reason) String() string { return [...]string{"timeout", "quench", "push", "return"}[r] }
+func (r Reason) String() string {
+	return [...]string{"timeout", "quench", "push", "loss", "return"}[r]
+}
 
 // Flip moves a queue pair to another path. Bytes in flight on the old one may
 // be lost.
@@ -51,7 +57,7 @@ type Flip struct {
 	QP       QP
 	From, To fabric.Label
 	Reason   Reason
-	Dead     bool // From is taken for dead
+	Dead     bool // From is taken for dead: what is on its way there is lost
 }
 
 // Ready is what is to be done, in this order: open queue pairs for Open, then
@@ -65,7 +71,8 @@ type Ready struct {
 	Failed []Failed
 }
 
-// Failed is a path that timed out though nothing on it was known to be dead.
+// Failed is a path that timed out, or was left for what it loses, though nothing on
+// it was known to be dead.
 type Failed struct {
 	Dst, DstToR fabric.NodeID // the host that was sent to, and its ToR
 	Label       fabric.Label
@@ -75,6 +82,9 @@ type Failed struct {
 type Stats struct {
 	Flows, Pieces, Flips, Returns uint64
 	Timeouts, TimeoutsIgnored     uint64
+	Losses                        uint64                  // packets and ACKs that [Core.Lost] was told of
+	LossesIgnored, LossesExcused  uint64                  // of those: of paths already left; where switches marked
+	Left, CameBack                uint64                  // sets of paths, for what they lose
 	Quenches                      [RateLimited + 1]uint64 // by [Verdict]
 	UpdatesIgnored                uint64                  // of a superseded controller instance
 	LinksIgnored                  uint64                  // link states that are not newer, or name no such link
@@ -109,6 +119,12 @@ type Core struct {
 	quenchTAT fabric.Time // theoretical arrival time of the quench rate limit
 	stats     Stats
 
+	lossy    []*lossy
+	probing  map[QP]lossyProbe
+	carried  []record      // by uplink: all packets, over all destinations
+	marked   []fabric.Time // by uplink: when a packet of ours was last marked
+	markedIn fabric.Time   // when a packet to us was
+
 	open, openBefore []Piece
 	flip, flipBefore []Flip
 	failed, lastFail []Failed
@@ -135,6 +151,13 @@ func New(cfg Config) (*Core, error) {
 		destinations: make([]*destination, f.ToRs()),
 		links:        make(map[fabric.LinkID]*linkState),
 		now:          math.MinInt64,
+		probing:      make(map[QP]lossyProbe),
+		carried:      make([]record, f.Node(tor).Uplinks()),
+		marked:       make([]fabric.Time, f.Node(tor).Uplinks()),
+		markedIn:     longAgo,
+	}
+	for u := range c.marked {
+		c.marked[u] = longAgo
 	}
 	if f.ThreeTier() {
 		c.aggs = f.Spec().AggsPerPod
@@ -245,6 +268,8 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 		p.left -= n
 		if p.dst != nil {
 			c.load(p.dst, p.path, -n)
+			p.dst.records[p.path].fine++ // one packet or more
+			c.carried[p.path/p.dst.vs].fine++
 		}
 	}
 }
@@ -254,6 +279,7 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
 	p := c.pieces.get(qp)
 	if p == nil {
+		c.probeDone(qp)
 		return
 	}
 	if p.dst != nil {

@@ -22,6 +22,10 @@ func TestConfigErrors(t *testing.T) {
 		"burst":         {Fabric: f, QuenchBurst: -1},
 		"interval":      {Fabric: f, QuenchInterval: -1},
 		"window":        {Fabric: f, EpochWindow: 1 << 31},
+		"calm":          {Fabric: f, Calm: -1},
+		"probes":        {Fabric: f, ProbeEvery: -1},
+		"loss ratios":   {Fabric: f, Losses: LossTest{Healthy: 1e-2, Lossy: 1e-3}},
+		"alpha":         {Fabric: f, Losses: LossTest{Alpha: 2}},
 	} {
 		if _, err := New(cfg); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: error %v, want ErrConfig", name, err)
@@ -130,7 +134,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 	}
 	qp := QP(rapid.Uint32Range(0, 60).Draw(t, "qp"))
 	switch kind := rapid.SampledFrom([]string{
-		"post", "acked", "done", "timeout", "quench", "quench", "quench", "update", "update", "tick", "respond",
+		"post", "acked", "done", "timeout", "quench", "quench", "quench", "update", "update", "tick", "respond", "lost", "lost", "congested",
 	}).Draw(t, "event"); kind {
 	case "post":
 		var batch []Flow
@@ -168,6 +172,12 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 			})
 		}
 		return event{kind, func(c *Core) any { c.Update(now, u); return nil }}
+	case "lost":
+		n := rapid.IntRange(0, 3).Draw(t, "packets")
+		return event{kind, func(c *Core) any { c.Lost(now, qp, n); return nil }}
+	case "congested":
+		peer, l, inbound := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label")), rapid.Bool().Draw(t, "inbound")
+		return event{kind, func(c *Core) any { c.Congested(now, peer, l, inbound); return nil }}
 	case "respond":
 		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
 		return event{kind, func(c *Core) any { return c.ResponderLabel(now, peer, l, false) }}
@@ -189,6 +199,7 @@ func TestInvariants(t *testing.T) {
 		c, twin := mustCore(t, cfg), mustCore(t, cfg)
 		path := make(map[QP]fabric.Label) // as the caller knows it
 		home := make(map[QP]fabric.Label)
+		var probes []QP
 		now := fabric.Time(0)
 		for range rapid.IntRange(1, 60).Draw(rt, "events") {
 			now += fabric.Time(rapid.Int64Range(0, int64(300*fabric.Microsecond)).Draw(rt, "step"))
@@ -203,15 +214,17 @@ func TestInvariants(t *testing.T) {
 				rt.Fatalf("%s: the twin decides otherwise (-twin +core):\n%s", e.name, d)
 			}
 			for _, p := range r.Open {
-				path[p.QP], home[p.QP] = p.Label, p.Label
+				if path[p.QP], home[p.QP] = p.Label, p.Label; p.Bytes == 0 {
+					probes = append(probes, p.QP)
+				}
 			}
 			for _, fl := range r.Flip {
 				switch {
 				case path[fl.QP] != fl.From || fl.From == fl.To:
 					rt.Fatalf("%+v, but the queue pair is on %d", fl, path[fl.QP])
-				case !fl.Dead && fl.To != home[fl.QP]:
+				case !fl.Dead && fl.Reason != ByLoss && fl.To != home[fl.QP]:
 					rt.Fatalf("%+v: from a good path to one that is not its home, %d", fl, home[fl.QP])
-				case !fl.Dead && fl.Reason != Return:
+				case !fl.Dead && fl.Reason != ByLoss && fl.Reason != Return:
 					rt.Fatalf("%+v: from a good path, yet not to return", fl)
 				}
 				path[fl.QP] = fl.To
@@ -234,9 +247,31 @@ func TestInvariants(t *testing.T) {
 		c.Tick(now)
 		c.Update(now, &statepb.Update{Snapshot: true, Instance: "last"})
 		checkInvariants(rt, c)
-		for _, fl := range c.Ready().Flip {
-			path[fl.QP] = fl.To
+		// When probes have told of every path left for its losses that it is healthy, too.
+		for rounds := 0; ; rounds++ {
+			r := c.Ready()
+			for _, fl := range r.Flip {
+				path[fl.QP] = fl.To
+			}
+			for _, p := range r.Open {
+				probes = append(probes, p.QP)
+			}
+			for _, qp := range probes {
+				c.Done(now, qp)
+			}
+			if probes = probes[:0]; len(c.lossy) == 0 {
+				for _, fl := range c.Ready().Flip {
+					path[fl.QP] = fl.To
+				}
+				break
+			}
+			at, ok := c.Deadline()
+			if now = at; !ok || rounds > 5000 {
+				rt.Fatalf("paths are left for their losses after %d clean rounds of probes", rounds)
+			}
+			c.Tick(now)
 		}
+		checkInvariants(rt, c)
 		for p := range c.pieces.all() {
 			if p.path != p.home || p.dst != nil && path[p.qp] != home[p.qp] {
 				rt.Fatalf("qp %d ends on path %d, home is %d", p.qp, p.path, p.home)

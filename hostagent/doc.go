@@ -30,16 +30,22 @@
 //
 // # Failures
 //
-// Word of a dead path comes in three independent ways, and the first counts:
+// Word of a dead path comes in four independent ways, and the first counts:
 //
 //   - [Core.Timeout]: a queue pair's retransmission timer expired. The path to
 //     that ToR is taken for dead for [Config.FailedPathMemory]. Since nobody
 //     knows where it broke, the new label differs in both tiers if it can.
+//
 //   - [Core.Quench]: a switch says that a packet of ours met a dead port. The
 //     port names a link, and all paths over it die, to every ToR, for as long.
 //     A quench is not authenticated; see Trust.
+//
 //   - [Core.Update]: a controller says that a link is down. Its paths are dead
 //     until a controller says that it is up.
+//
+//   - [Core.Lost]: a receiver asked for a packet, or an acknowledgement did not come.
+//     The path, and then the least set of paths with the others by the same uplink that
+//     lose, is left by a sequential test; see below.
 //
 // What no switch notices, hosts find out by time-outs. A path that timed out is in
 // [Ready.Failed], for a controller that joins all agents' words. When it finds the
@@ -57,6 +63,25 @@
 //
 // Words are idempotent. A controller's are ordered by each link's epoch, a
 // quench's by the epoch of (switch, port); what is not newer changes nothing.
+//
+// # Loss
+//
+// A queue pair has one path, so what it loses is lost there. [LossTest] weighs the
+// packets that a path has lost against those that arrived: Wald's sequential test of
+// the loss ratio of a healthy link, 1e-7, against the least that is worth leaving,
+// 1e-3. A healthy path is left for at most one in a thousand of its tests (Alpha), a
+// lossy one kept for one in a hundred (Beta). With these defaults the first loss among
+// some two thousand packets decides. Three things keep that from being wrong:
+//
+//   - Congestion: within [Config.Calm] of a mark, of a packet to that ToR, by that
+//     uplink, or to this host, no loss counts.
+//   - The others: where most other uplinks of this host lose packets too, their median
+//     takes the place of the healthy ratio. What the whole fabric loses is no reason.
+//   - The last good path is kept.
+//
+// A path that was left is probed: rounds of zero-length writes, down its label, which
+// are pieces of no bytes in [Ready.Open]. It comes back when the same test, of the
+// probes, finds it healthy. Whoever cannot tell [Core.Lost] needs none of this.
 //
 // # Trust
 //

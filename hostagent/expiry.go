@@ -77,18 +77,23 @@ func (c *Core) advance(now fabric.Time) {
 	if due {
 		c.settle(Return)
 	}
+	c.probeLossy()
 }
 
 // Deadline returns when [Core.Tick] is next to be called. ok is false when
 // nothing will become due by itself.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
+	at = never
+	for _, l := range c.lossy {
+		at = min(at, l.next)
+	}
 	for {
 		e, ok := c.expiries.front()
 		if !ok {
-			return 0, false
+			return at, at != never
 		}
 		if c.current(e) {
-			return e.at, true
+			return min(at, e.at), true
 		}
 		c.expiries.pop()
 	}

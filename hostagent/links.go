@@ -60,6 +60,9 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.advance(now)
 	c.stats.Timeouts++
 	p := c.pieces.get(qp)
+	if p == nil && c.probeLost(qp) {
+		return
+	}
 	if p == nil || p.dst == nil || p.flipped != neverFlipped && c.now-p.flipped < c.cfg.TimeoutGrace {
 		c.stats.TimeoutsIgnored++
 		return
@@ -246,6 +249,7 @@ func (c *Core) replace(u *statepb.Update) {
 // quenches, and time-outs on the paths over it.
 func (c *Core) revive(id fabric.LinkID, l *linkState) {
 	l.down, l.quench = false, false
+	c.forgetLosses(id)
 	for i := range l.ends {
 		if l.ends[i].epoch != 0 {
 			l.ends[i].undone = true

@@ -22,6 +22,9 @@ type destination struct {
 	until []fabric.Time // by path: a time-out is remembered till then, 0 none; nil if there was never one
 	bytes []int64       // outstanding, by path
 
+	records []record    // by path
+	marked  fabric.Time // when a packet to this ToR was last marked
+
 	first, last *piece
 	batch       []Flow // scratch of Post
 	dirty       bool   // scratch of settle
@@ -41,6 +44,7 @@ func (c *Core) destination(tor fabric.NodeID) *destination {
 	d.paths = c.uplinks * d.vs
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
+	d.records, d.marked = make([]record, d.paths), longAgo
 	c.destinations[n.Index] = d
 	c.recompute(d)
 	return d
@@ -176,6 +180,7 @@ func (c *Core) recompute(d *destination) {
 			d.each(s, d.dead.set)
 		}
 	}
+	c.setLossy(d)
 	for p, until := range d.until {
 		if until != 0 && until > c.now {
 			d.dead.set(p)
@@ -220,7 +225,8 @@ func (c *Core) settle(why Reason) {
 func (c *Core) move(p *piece, to int, why Reason) {
 	d := p.dst
 	c.flip = append(c.flip, Flip{
-		QP: p.qp, From: c.label(d, p.path), To: c.label(d, to), Reason: why, Dead: d.dead.get(p.path),
+		QP: p.qp, From: c.label(d, p.path), To: c.label(d, to), Reason: why,
+		Dead: d.dead.get(p.path) && why != ByLoss,
 	})
 	c.stats.Flips++
 	if why == Return {
@@ -237,7 +243,7 @@ func (c *Core) leastLoaded(p *piece, why Reason) int {
 	d := p.dst
 	best := -1
 	better := func(a, b int) bool {
-		if why == ByTimeout {
+		if why == ByTimeout || why == ByLoss {
 			if x, y := d.shared(p.path, a), d.shared(p.path, b); x != y {
 				return x < y
 			}

@@ -2,6 +2,7 @@ package hostagent
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -23,6 +24,8 @@ import (
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear EPOCH
+//	lost at= qp= packets= / congested at= peer=h8 label=3 [inbound]
+//	round at= [lost=1]    a round of probes, of which so many are lost and sent again; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -54,6 +57,12 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		s.c.Done(at, QP(s.number(t, d, "qp")))
 	case "timeout":
 		s.c.Timeout(at, QP(s.number(t, d, "qp")))
+	case "lost":
+		s.c.Lost(at, QP(s.number(t, d, "qp")), int(s.number(t, d, "packets")))
+	case "congested":
+		s.c.Congested(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")), d.HasArg("inbound"))
+	case "round": // of probes: all arrive but those lost, at a time
+		return s.round(t, d, at)
 	case "quench":
 		return fmt.Sprintln(s.c.Quench(at, s.quench(t, d))) + s.ready()
 	case "update":
@@ -73,6 +82,31 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	checkInvariants(t, s.c)
 	return s.ready()
+}
+
+func (s *scenario) round(t *testing.T, d *datadriven.TestData, at fabric.Time) string {
+	s.c.Tick(at)
+	lost := 0
+	if d.HasArg("lost") {
+		d.ScanArgs(t, "lost", &lost)
+	}
+	to := map[string]int{}
+	for i, p := range slices.Clone(s.c.Ready().Open) {
+		if p.Bytes != 0 {
+			t.Fatalf("%s: queue pair %d is no probe", d.Pos, p.QP)
+		}
+		to[fmt.Sprintf("%s label %d", s.f.Name(p.Dst), p.Label)]++
+		if i < lost {
+			s.c.Lost(at, p.QP, 1)
+		}
+		s.c.Done(at, p.QP)
+	}
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(to)) {
+		fmt.Fprintf(&b, "%d probes to %s\n", to[k], k)
+	}
+	checkInvariants(t, s.c)
+	return b.String() + s.ready()
 }
 
 func (s *scenario) create(t *testing.T, d *datadriven.TestData) string {

@@ -9,15 +9,15 @@ type PathWatcher interface {
 	// be lost: a receiver asked for one, or an ACK came without those before it. What
 	// a time-out says is told to the Handler alone.
 	Lost(now fabric.Time, qp QP, packets int)
-	// Congested reports that a switch has marked a packet to a peer, or one from it.
-	// It precedes Lost where both are told by the same packet.
-	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label)
+	// Congested reports that a switch has marked a packet to a peer or, inbound, one
+	// from it. It precedes Lost where both are told by the same packet.
+	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 
 // watchMarks tells the watcher of a packet that says congestion, or came with CE.
 func (e *Endpoint) watchMarks(now fabric.Time, p *packet) {
 	if e.cfg.Watcher != nil && (p.becn || p.ce) {
-		e.cfg.Watcher.Congested(now, p.src, p.label)
+		e.cfg.Watcher.Congested(now, p.src, p.label, p.ce)
 	}
 }
 

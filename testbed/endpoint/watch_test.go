@@ -23,7 +23,7 @@ func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
 	}
 }
 
-func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label) {
+func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {
 	if s := fmt.Sprintf("marked by %d to %d", l, peer); len(w.heard) == 0 || w.heard[len(w.heard)-1] != s {
 		w.heard = append(w.heard, s)
 	}

@@ -33,6 +33,14 @@ type Host interface {
 	Ready() hostagent.Ready
 }
 
+// LossHost is a [Host] that leaves paths for what they lose. The two methods are its
+// queue pairs' [endpoint.PathWatcher], and can ask for things by Ready.
+type LossHost interface {
+	Host
+	Lost(now fabric.Time, qp hostagent.QP, packets int)
+	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
+}
+
 // PacketHost is a [Host] that chooses a label for every data packet: all its
 // queue pairs are balanced ones, as package endpoint calls them, and these two
 // methods are their [endpoint.Balancer]. Echo can ask for things by Ready.

@@ -27,7 +27,8 @@ type host struct {
 	scheme balance.Host
 	// perPacket is the scheme if it labels every packet, else nil.
 	perPacket balance.PacketHost
-	holder    balance.Holder // the scheme if it holds queue pairs back, else nil
+	holder    balance.Holder   // the scheme if it holds queue pairs back, else nil
+	losses    balance.LossHost // the scheme if it hears of losses, else nil
 
 	batch    []hostagent.Flow // posted in the open batching window
 	open     bool             // the window's end is scheduled
@@ -74,6 +75,7 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	}
 	h.perPacket, _ = h.scheme.(balance.PacketHost)
 	h.holder, _ = h.scheme.(balance.Holder)
+	h.losses, _ = h.scheme.(balance.LossHost)
 	c := endpoint.Config{
 		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
 		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, AckWhenAsked: s.Host.AckWhenAsked,
@@ -85,6 +87,9 @@ func (w *world) newHost(id fabric.NodeID) (*host, error) {
 	}
 	if h.perPacket != nil {
 		c.Balancer = h
+	}
+	if h.losses != nil && (s.Switch.ECN.KMax > 0 || s.FlowControl() != (sim.PFC{})) {
+		c.Watcher = h // without marks a loss by congestion looks like any other
 	}
 	if h.nic, err = endpoint.New(c, h); err != nil {
 		return nil, err
@@ -315,6 +320,22 @@ func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes
 		h.w.fail(err)
 	}
 	h.checkFinished()
+}
+
+// Lost implements [endpoint.PathWatcher].
+func (h *host) Lost(now fabric.Time, qp endpoint.QP, packets int) {
+	if h.away || qp >= firstProbe {
+		return
+	}
+	h.losses.Lost(now, hostagent.QP(qp), packets)
+	h.act(now)
+}
+
+// Congested implements [endpoint.PathWatcher].
+func (h *host) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+	if !h.away {
+		h.losses.Congested(now, peer, l, inbound)
+	}
 }
 
 // Quench implements [endpoint.Handler].

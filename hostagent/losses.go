@@ -1,0 +1,278 @@
+package hostagent
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// lossy is a set of paths that are left for what they lose: those that begin with one
+// uplink of this host's ToR, and are said of one destination ToR or all, and of one
+// uplink of the aggregation switch or all. It begins as the one path that lost, and
+// grows to the least such set with the next one by the same uplink.
+type lossy struct {
+	span
+	to      *destination // nil: all
+	samples []sample     // paths of it that lost: those are probed
+	record  record       // of the probes, after the losses
+	next    fabric.Time  // round of probes
+	open    int          // probes that have not arrived
+	lost    bool         // one of this round
+	rounds  uint         // with losses, in a row
+}
+
+// sample is a path, and a host that it leads to.
+type sample struct {
+	d    *destination
+	path int
+	host fabric.NodeID
+}
+
+const (
+	lossProbes     = 16 // of a round
+	maxLossySample = 8
+	maxLossyRounds = 10 // the interval doubles that often
+	maxLossCounted = 2  // of losses: more would only delay the return
+)
+
+// covers reports whether a path to d belongs to l.
+func (l *lossy) covers(d *destination, path int) bool {
+	return (l.to == nil || l.to == d) && path/d.vs == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
+}
+
+// grow makes l the least set with another path by the same uplink.
+func (l *lossy) grow(s sample) {
+	if l.to != s.d {
+		l.to = nil
+	}
+	if s.d.vs == 1 || l.v != s.path%s.d.vs {
+		l.v = -1
+	}
+	if len(l.samples) < maxLossySample {
+		l.samples = append(l.samples, s)
+	}
+}
+
+// Lost says that packets of a queue pair, or acknowledgements of them, are known to be
+// lost, without a time-out. See the package comment on when its path is left for it.
+func (c *Core) Lost(now fabric.Time, qp QP, packets int) {
+	c.advance(now)
+	if packets < 1 || c.cfg.Losses.Off {
+		return
+	}
+	if c.probeLost(qp) {
+		return
+	}
+	p := c.pieces.get(qp)
+	if p == nil || p.dst == nil {
+		return
+	}
+	c.stats.Losses += uint64(packets)
+	d, u := p.dst, p.path/p.dst.vs
+	switch {
+	case d.dead.get(p.path), p.flipped != neverFlipped && c.now-p.flipped < c.cfg.TimeoutGrace:
+		c.stats.LossesIgnored += uint64(packets) // of the path before, or no news
+		return
+	case c.congested(d, u):
+		c.stats.LossesExcused += uint64(packets)
+		return
+	}
+	w := c.cfg.Losses.against(c.othersLose(u))
+	c.carried[u].lost += uint32(packets)
+	r := w.restart(d.records[p.path])
+	r.lost += uint32(packets)
+	d.records[p.path] = r
+	if w.sum(r) < w.lossy {
+		return
+	}
+	c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, p.path)})
+	c.leave(sample{d, p.path, p.host})
+}
+
+// Congested says that a switch has marked a packet to a peer, or one from it, on a
+// path: what is lost there within [Config.Calm] is no reason to leave a path.
+func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+	c.advance(now)
+	if inbound {
+		c.markedIn = c.now // acknowledgements of all peers come by the same link
+		return
+	}
+	if peer < 0 || int(peer) >= c.fabric.Hosts() || c.fabric.ToROf(peer) == c.tor {
+		return
+	}
+	d := c.destination(c.fabric.ToROf(peer))
+	d.marked = c.now
+	if path, ok := c.pathOf(d, l); ok {
+		c.marked[path/d.vs] = c.now
+	}
+}
+
+// congested reports whether packets to d by an uplink met congestion lately.
+func (c *Core) congested(d *destination, uplink int) bool {
+	return c.now-max(c.markedIn, d.marked, c.marked[uplink]) < c.cfg.Calm
+}
+
+// othersLose returns the median of what this host's packets by the other uplinks of
+// its ToR lose, by uplink.
+func (c *Core) othersLose(uplink int) float64 {
+	var shares []float64
+	for u, r := range c.carried {
+		if n := float64(r.fine) + float64(r.lost); u != uplink && n > 0 {
+			shares = append(shares, float64(r.lost)/n)
+		}
+	}
+	for i := range c.carried { // what is long past counts less
+		if r := &c.carried[i]; r.fine > carriedMost {
+			r.fine, r.lost = r.fine/2, r.lost/2
+		}
+	}
+	if len(shares) == 0 {
+		return 0
+	}
+	slices.Sort(shares)
+	return shares[(len(shares)-1)/2]
+}
+
+const carriedMost = 1 << 20
+
+// leave has a path left for what it loses.
+func (c *Core) leave(s sample) {
+	d, u := s.d, s.path/s.d.vs
+	d.records[s.path] = record{}
+	i := slices.IndexFunc(c.lossy, func(l *lossy) bool { return l.u == u })
+	if i < 0 {
+		l := &lossy{span: span{u, -1}, to: d, samples: []sample{s}}
+		if d.vs > 1 {
+			l.v = s.path % d.vs
+		}
+		c.lossy = append(c.lossy, l)
+		i = len(c.lossy) - 1
+		c.stats.Left++
+	} else {
+		c.lossy[i].grow(s)
+	}
+	l := c.lossy[i]
+	l.record = record{lost: min(l.record.lost+1, maxLossCounted)}
+	if l.open == 0 {
+		l.next = c.now + c.cfg.ProbeEvery
+	}
+	c.lossyChanged(l)
+	c.settle(ByLoss)
+}
+
+// lossyChanged has the destinations worked out anew that l can concern.
+func (c *Core) lossyChanged(l *lossy) {
+	for _, d := range c.destinations {
+		if d != nil && (l.to == nil || l.to == d) {
+			d.dirty = true
+		}
+	}
+}
+
+// setLossy marks the paths to d that are left for what they lose.
+func (c *Core) setLossy(d *destination) {
+	for _, l := range c.lossy {
+		for p := l.u * d.vs; p < (l.u+1)*d.vs; p++ {
+			if l.covers(d, p) {
+				d.dead.set(p)
+			}
+		}
+	}
+}
+
+// probeLossy sends the rounds of probes that are due.
+func (c *Core) probeLossy() {
+	for _, l := range c.lossy {
+		if l.next > c.now {
+			continue
+		}
+		l.lost = false
+		for i := range lossProbes {
+			s := l.samples[i%len(l.samples)]
+			c.nextQP++
+			c.probing[c.nextQP] = lossyProbe{of: l}
+			l.open++
+			c.open = append(c.open, Piece{QP: c.nextQP, Dst: s.host, Label: c.label(s.d, s.path), Labelled: true, Start: c.now})
+		}
+		l.next = never
+	}
+}
+
+const (
+	never   fabric.Time = math.MaxInt64
+	longAgo fabric.Time = math.MinInt64 / 4 // far enough from the ends to subtract
+)
+
+// lossyProbe is a probe under way.
+type lossyProbe struct {
+	of   *lossy
+	lost bool // the first time, that is: its queue pair sends it again
+}
+
+// probeLost takes the word that a probe was lost. ok is false if it is none.
+func (c *Core) probeLost(qp QP) (ok bool) {
+	p, ok := c.probing[qp]
+	if !ok || p.lost {
+		return ok
+	}
+	l := p.of
+	l.record.lost = min(l.record.lost+1, maxLossCounted)
+	l.record.fine = 0
+	l.lost = true
+	c.probing[qp] = lossyProbe{l, true}
+	return true
+}
+
+// probeDone takes the word that a probe has arrived. ok is false if it is none.
+func (c *Core) probeDone(qp QP) (ok bool) {
+	p, ok := c.probing[qp]
+	if !ok {
+		return false
+	}
+	delete(c.probing, qp)
+	l := p.of
+	if !p.lost {
+		l.record.fine++
+	}
+	if l.open--; l.open > 0 {
+		return true
+	}
+	if w := c.cfg.Losses.against(0); w.sum(l.record) <= w.healthy {
+		c.comeBack(l)
+		return true
+	}
+	if l.lost {
+		l.rounds = min(l.rounds+1, maxLossyRounds)
+	} else {
+		l.rounds = 0
+	}
+	l.next = c.now + c.cfg.ProbeEvery<<l.rounds
+	return true
+}
+
+// comeBack uses the paths of l again.
+func (c *Core) comeBack(l *lossy) {
+	i := slices.Index(c.lossy, l)
+	if i < 0 {
+		return // forgotten meanwhile
+	}
+	c.lossy = slices.Delete(c.lossy, i, i+1)
+	c.stats.CameBack++
+	c.lossyChanged(l)
+	c.settle(Return)
+}
+
+// forgetLosses forgets what paths over a link have lost: it was repaired.
+func (c *Core) forgetLosses(id fabric.LinkID) {
+	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
+		over := slices.ContainsFunc(l.samples, func(s sample) bool {
+			at, ok := c.over(s.d, id)
+			return ok && at.u == s.path/s.d.vs && (at.v < 0 || at.v == s.path%s.d.vs)
+		})
+		if over {
+			c.lossyChanged(l)
+		}
+		return over
+	})
+}

@@ -1,0 +1,90 @@
+package hostagent
+
+import (
+	"fmt"
+	"math"
+)
+
+// Defaults of a [LossTest].
+const (
+	// A frame of 9 KB on a link within IEEE 802.3's bit error ratio of 1e-12 is lost
+	// once in 1.4e7.
+	DefaultHealthyLoss = 1e-7
+	DefaultLossyLoss   = 1e-3
+	DefaultLossAlpha   = 1e-3
+	DefaultLossBeta    = 1e-2
+)
+
+// lossRatio is how many times what the others lose a path must lose to be lossy.
+const lossRatio = 10
+
+// LossTest is Wald's sequential probability ratio test between two loss ratios of a
+// path, begun anew whenever it finds for the healthy one. Zeros mean the defaults.
+type LossTest struct {
+	// Healthy is the share of packets that a path may lose, Lossy the least that is
+	// worth leaving it. Where most other paths of a host lose more than Healthy, their
+	// median counts for it, and Lossy is at least ten times that: what all lose is no
+	// reason to leave one.
+	Healthy, Lossy float64
+	// Alpha is the most by which a healthy path is found lossy before it is found
+	// healthy, Beta the other way round.
+	Alpha, Beta float64
+	Off         bool
+}
+
+func (t LossTest) withDefaults() LossTest {
+	setZero(&t.Healthy, DefaultHealthyLoss)
+	setZero(&t.Lossy, DefaultLossyLoss)
+	setZero(&t.Alpha, DefaultLossAlpha)
+	setZero(&t.Beta, DefaultLossBeta)
+	return t
+}
+
+func (t LossTest) validate() error {
+	for _, p := range []struct {
+		name string
+		v    float64
+	}{{"Healthy", t.Healthy}, {"Lossy", t.Lossy}, {"Alpha", t.Alpha}, {"Beta", t.Beta}} {
+		if !(p.v >= 0 && p.v <= 0.5) {
+			return fmt.Errorf("%w: Losses.%s: %g is no share of 0 to 0.5", ErrConfig, p.name, p.v)
+		}
+	}
+	if t = t.withDefaults(); t.Healthy >= t.Lossy {
+		return fmt.Errorf("%w: Losses: Healthy is %g, Lossy %g; use a greater one", ErrConfig, t.Healthy, t.Lossy)
+	}
+	return nil
+}
+
+// record is what became of a path's packets since the test last began anew.
+type record struct{ fine, lost uint32 }
+
+// weights are what a test adds for a packet lost, takes off for one that was not, and
+// the sums at which it ends.
+type weights struct{ loss, fine, lossy, healthy float64 }
+
+// against returns the weights where most others lose a share of what they send.
+func (t LossTest) against(others float64) weights {
+	p := max(t.Healthy, min(others, 0.1))
+	q := max(t.Lossy, min(lossRatio*p, 0.9))
+	if p == t.Healthy {
+		q = t.Lossy
+	}
+	return weights{
+		loss: math.Log(q / p), fine: math.Log((1 - p) / (1 - q)),
+		lossy: math.Log((1 - t.Beta) / t.Alpha), healthy: math.Log(t.Beta / (1 - t.Alpha)),
+	}
+}
+
+func (w weights) sum(r record) float64 { return w.loss*float64(r.lost) - w.fine*float64(r.fine) }
+
+// restart begins the test anew as often as the record's packets, of which the losses
+// came first, have ended it with the finding that the path is healthy.
+func (w weights) restart(r record) record {
+	if first := (w.loss*float64(r.lost) - w.healthy) / w.fine; r.lost > 0 && float64(r.fine) > first {
+		r = record{fine: r.fine - uint32(first)}
+	}
+	if r.lost == 0 {
+		r.fine %= uint32(-w.healthy/w.fine) + 1
+	}
+	return r
+}
