@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -79,6 +80,9 @@ type Config struct {
 	// itself. It bounds what a packet's latency suffers by that. 0:
 	// DefaultCoalesce; negative: every packet wakes the switch.
 	Coalesce time.Duration
+
+	// Budget bounds what controllers may ask for and leave here.
+	Budget server.Budget
 
 	Seed       uint64 // of the program's random numbers
 	PortEvents PortEvents

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
@@ -41,12 +39,18 @@ type Device struct {
 	start  int64     // the same, in ns since the Unix epoch
 	poller *port.Poller
 
+	// control guards the control side: what serves P4Runtime and gNMI. It is taken
+	// before mu, and never by forwarding.
+	control sync.Mutex
+	core    *server.Core
+	gnmi    *server.GNMI
+	states  *server.Ports
+	server  *server.Server
+
+	// mu guards the rest, which is forwarding's.
 	mu     lock
 	sw     *interp.Switch // in the data path; nil: none
-	core   *server.Core
-	gnmi   *server.GNMI
-	states *server.Ports
-	server *server.Server
+	toTell tellings
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -65,6 +69,7 @@ type Device struct {
 	batch    interp.Batch
 	now      int64 // ns on the data plane's clock
 	eventsOn bool  // the program wants port events
+	linksDue bool  // Links have news
 	stats    Stats
 }
 
@@ -85,9 +90,11 @@ type Stats struct {
 	PortDown      uint64 // their port was down
 	NoProgram     uint64 // arrived before there was a program
 	Recirculated  uint64
-	RecircDrops   uint64 // too many waited for another pass
-	InjectDrops   uint64 // too many control packets waited
-	PortEvents    uint64 // port-event packets injected
+	RecircDrops   uint64        // too many waited for another pass
+	InjectDrops   uint64        // too many control packets waited
+	ToldDrops     uint64        // packets and digests for controllers while too many waited
+	LongestHold   time.Duration // that packets waited for the control side at most
+	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
 }
 
@@ -103,6 +110,7 @@ func New(cfg Config) (*Device, error) {
 		d.base = cfg.Now()
 	}
 	d.start = d.base.UnixNano()
+	d.toTell.ready = make(chan struct{}, 1)
 	poller, err := port.NewPoller()
 	if err != nil {
 		return nil, err
@@ -174,6 +182,7 @@ func (d *Device) addServices() (err error) {
 	}
 	d.core, err = server.New(server.Config{
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
+		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
 		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, OnPortEvent: d.onPortEvent,
 		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
@@ -181,37 +190,11 @@ func (d *Device) addServices() (err error) {
 	if err != nil {
 		return err
 	}
-	if d.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: d.states, Now: d.unix}); err != nil {
+	if d.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: d.states, Now: d.unix, Budget: d.cfg.Budget}); err != nil {
 		return err
 	}
-	d.server = server.NewServer(&d.mu, d.core, d.gnmi)
+	d.server = server.NewServer(&d.control, d.core, d.gnmi)
 	return nil
-}
-
-// lock is a mutex that knows whether somebody waits for it.
-type lock struct {
-	sync.Mutex
-	waiting atomic.Int32
-}
-
-// Lock implements sync.Locker.
-func (l *lock) Lock() {
-	if l.TryLock() {
-		return
-	}
-	l.waiting.Add(1)
-	l.Mutex.Lock()
-	l.waiting.Add(-1)
-}
-
-// yield lets whoever waits for the lock have it.
-func (l *lock) yield() {
-	for range 100 {
-		if l.waiting.Load() == 0 {
-			return
-		}
-		runtime.Gosched()
-	}
 }
 
 // Run forwards packets and does what time brings until ctx ends or the
@@ -219,6 +202,7 @@ func (l *lock) yield() {
 func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.server.Run(ctx) })
+	g.Go(func() error { return d.tell(ctx) })
 	g.Go(func() error {
 		defer whenDone(ctx, d.poller.Wake)()
 		return d.forward(ctx)
@@ -244,22 +228,30 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 // Serve answers P4Runtime and gNMI requests that reach the listener, which it
 // closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	s := grpc.NewServer(append(append(server.ServerOptions(), grpc.WaitForHandlers(true)), opts...)...)
+	s := grpc.NewServer(append(append(server.ServerOptions(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
 	d.server.Register(s)
 	defer whenDone(ctx, s.Stop)()
-	if err := s.Serve(l); err != nil && ctx.Err() == nil {
+	if err := s.Serve(server.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("device: serve: %w", err)
 	}
 	s.Stop() // waits for the handlers
 	return ctx.Err()
 }
 
-// Do calls f with the switch's P4Runtime side, under the device's lock: f must
-// neither wait nor call the device.
+// Do calls f with the switch's P4Runtime side, under the control side's lock: f
+// must neither wait nor call the device, nor touch the switch in the data path.
 func (d *Device) Do(f func(*server.Core)) {
+	d.control.Lock()
+	defer d.control.Unlock()
+	f(d.core)
+}
+
+// Inspect calls f with the switch in the data path, nil if there is none, while no
+// packet passes: f must neither wait nor call the device.
+func (d *Device) Inspect(f func(*interp.Switch)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f(d.core)
+	f(d.sw)
 }
 
 // Install puts a program into the data path without a controller. info may be
@@ -269,8 +261,8 @@ func (d *Device) Install(json []byte, info *p4config.P4Info) error {
 	if info == nil {
 		info = &p4config.P4Info{}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.control.Lock()
+	defer d.control.Unlock()
 	return d.core.Install(&p4.ForwardingPipelineConfig{P4DeviceConfig: json, P4Info: info})
 }
 
@@ -279,6 +271,7 @@ func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.stats
+	s.LongestHold = d.mu.longest
 	if d.sw != nil {
 		s.PipelineDrops = d.sw.Drops()
 	}
@@ -302,6 +295,8 @@ func (d *Device) Close() error {
 // useSwitch is told of a new switch in the data path. Packets of the old one
 // finish their way in it.
 func (d *Device) useSwitch(sw *interp.Switch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.sw = sw
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
@@ -312,7 +307,11 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 }
 
 // packetOut injects a controller's packet.
-func (d *Device) packetOut(data []byte) { d.inject(frame{d.cfg.CPUPort, data}) }
+func (d *Device) packetOut(data []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inject(frame{d.cfg.CPUPort, data})
+}
 
 func (d *Device) inject(f frame) {
 	if len(d.pending) >= maxPending {
@@ -325,20 +324,29 @@ func (d *Device) inject(f frame) {
 
 // onPortEvent makes the packet by which the program learns of a port.
 func (d *Device) onPortEvent(number uint32, up bool) {
-	e := d.egress(number)
-	if !d.eventsOn || e == nil || e.told == up || number >= p4src.MaxPorts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.egress(number); e != nil {
+		d.portEvent(e, up)
+	}
+}
+
+func (d *Device) portEvent(e *egress, up bool) {
+	if !d.eventsOn || e.told == up || e.number >= p4src.MaxPorts {
 		return
 	}
 	e.told = up
 	e.epoch++
 	d.stats.PortEvents++
-	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(number), up, e.epoch)})
+	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
 }
 
 // repeatPortEvents tells the program again what it was told of the ports: it
 // knows now which of them are uplinks. Ports that are up come first, for an
 // uplink's place may have gone from a dead port to a live one.
 func (d *Device) repeatPortEvents() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if !d.eventsOn || !slices.ContainsFunc(d.ports, func(e *egress) bool { return e.epoch > 0 }) {
 		return
 	}
@@ -354,6 +362,8 @@ func (d *Device) repeatPortEvents() {
 
 // portChanged follows the state that gNMI shows.
 func (d *Device) portChanged(ev server.PortEvent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	e := d.egress(ev.State.Number)
 	if e == nil || !ev.OperChanged {
 		return
@@ -378,16 +388,33 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 	}
 	// The kernel's news of it are there already. Read now, they are not taken for
 	// somebody else's doing after the next Set.
-	return d.cfg.Links.Read(d.linkChanged)
+	d.mu.Lock()
+	err := d.cfg.Links.Read(d.linkChanged)
+	d.mu.Unlock()
+	d.tellNow()
+	return err
 }
 
-// linkChanged takes the news of an interface. Who else takes it up or down changes
-// the port's configuration, so that gNMI can undo it.
+// linkChanged takes the news of an interface. Forwarding knows at once that a link
+// is down; all else is the control side's.
 func (d *Device) linkChanged(l port.Link) {
 	e := d.byIndex[l.Index]
 	if e == nil {
 		return
 	}
+	if !l.Up && e.up {
+		e.up = false
+		e.flush()
+		d.portEvent(e, false)
+	}
+	d.toTell.links = append(d.toTell.links, l)
+	d.toTell.signal()
+}
+
+// noteLink takes the news of an interface to the control side. Who else takes it
+// up or down changes the port's configuration, so that gNMI can undo it.
+func (d *Device) noteLink(l port.Link) {
+	e := d.byIndex[l.Index]
 	if err := d.states.SetOper(e.number, l.Up, d.unix()); err != nil {
 		d.log.Error("link state", "err", err)
 	}
@@ -415,9 +442,12 @@ func (d *Device) portCounters(number uint32) server.Counters {
 		return server.Counters{}
 	}
 	c := e.port.Counters()
+	d.mu.Lock()
+	drops := e.drops
+	d.mu.Unlock()
 	return server.Counters{
 		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
-		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + e.drops,
+		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + drops,
 		InErrors: c.InTooLong, OutErrors: c.OutTooLong,
 	}
 }

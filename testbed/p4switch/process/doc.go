@@ -14,8 +14,18 @@
 // One goroutine does all forwarding. It waits for all ports at once, takes a
 // burst of frames from each that is ready, and runs every packet to the end:
 // ingress, egress, the port's batch, which goes out when it is full or the
-// burst is over. Everything happens under one lock, which is released between
-// bursts, so a controller's batch of writes is seen by a packet as a whole.
+// burst is over. It does so under a lock that is released between bursts.
+//
+// # The control side
+//
+// P4Runtime and gNMI have a lock of their own, which forwarding never takes. What
+// forwarding has to say to them (packets for controllers, digests, news of links)
+// waits, in order and bounded, for a goroutine that says it. What they change in
+// the data path they change under forwarding's lock, some updates at a time
+// (server.Config.DataPath), so a packet waits for a few updates and not for a
+// request; but a DATAPLANE_ATOMIC Write is seen by packets as a whole. Nothing is
+// decoded, encoded or sent under forwarding's lock. [Stats].LongestHold is the
+// longest that packets were kept waiting.
 //
 // # Queues
 //
@@ -41,6 +51,6 @@
 // # Goroutines
 //
 // All methods of a Device are safe for concurrent use, unless they say
-// otherwise. Run starts one goroutine for forwarding and one for what time
-// brings, and waits for both. The device's lock is [Device.Do]'s.
+// otherwise. Run starts one goroutine for forwarding, one for what time brings and
+// one for what forwarding tells the control side, and waits for all.
 package process

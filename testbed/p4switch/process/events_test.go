@@ -6,6 +6,7 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
@@ -27,12 +28,12 @@ func TestUplinksNamedAfterPortEvents(t *testing.T) {
 		return p.entry(t, typ, "uplink_of_port", exact(port), "set_uplink_index", []byte{index})
 	}
 	register := func(name string, index int) (value byte) {
-		l.d.Do(func(c *server.Core) {
-			id, ok := c.Switch().Program().RegisterByName(name)
+		l.d.Inspect(func(sw *interp.Switch) {
+			id, ok := sw.Program().RegisterByName(name)
 			if !ok {
 				t.Fatalf("no register %s", name)
 			}
-			v, err := c.Switch().Register(id, index)
+			v, err := sw.Register(id, index)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
@@ -21,7 +22,7 @@ func (d *Device) forward(ctx context.Context) error {
 		if events, err = d.poller.Wait(timeout, events[:0]); err != nil {
 			return err
 		}
-		d.mu.Lock()
+		d.mu.enter()
 		for {
 			d.now = d.clock()
 			d.take(events)
@@ -33,7 +34,7 @@ func (d *Device) forward(ctx context.Context) error {
 					break
 				}
 			}
-			d.mu.Unlock()
+			d.mu.leave()
 			if pause > 0 {
 				d.poller.Pause(pause)
 			} else {
@@ -48,7 +49,7 @@ func (d *Device) forward(ctx context.Context) error {
 					return err
 				}
 			}
-			d.mu.Lock()
+			d.mu.enter()
 			if pause > 0 {
 				for _, e := range d.ports {
 					d.markReady(e)
@@ -56,7 +57,7 @@ func (d *Device) forward(ctx context.Context) error {
 			}
 		}
 		timeout = d.untilRelease()
-		d.mu.Unlock()
+		d.mu.leave()
 	}
 	return ctx.Err()
 }
@@ -99,9 +100,7 @@ func (d *Device) unix() int64 { return d.start + d.clock() }
 func (d *Device) take(events []port.Event) {
 	for _, ev := range events {
 		if ev.ID == linksID {
-			if err := d.cfg.Links.Read(d.linkChanged); err != nil {
-				d.log.Error("link state", "err", err) // packets go on
-			}
+			d.linksDue = true
 			continue
 		}
 		e := d.ports[ev.ID]
@@ -112,6 +111,12 @@ func (d *Device) take(events []port.Event) {
 			e.unblock()
 			e.send()
 			e.drain()
+		}
+	}
+	if d.linksDue && len(d.toTell.links) < maxLinks {
+		d.linksDue = false
+		if err := d.cfg.Links.Read(d.linkChanged); err != nil {
+			d.log.Error("link state", "err", err) // packets go on
 		}
 	}
 }
@@ -222,7 +227,8 @@ func (d *Device) route(sw *interp.Switch, at int) {
 		o, ok := sw.Egress(p, interp.QueueState{EnqTime: d.now, DeqTime: d.now}, &d.batch)
 		if ok {
 			d.stats.PacketIn++
-			d.core.PacketIn(o.Data)
+			data := slices.Clone(o.Data)
+			d.later(func() { d.core.PacketIn(data) })
 		}
 	}
 	d.batch.Packets = d.batch.Packets[:at]

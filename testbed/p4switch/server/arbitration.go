@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -57,6 +58,7 @@ type role struct {
 	highest electionID // that a primary ever had
 	config  *anypb.Any // of the latest primary
 	policy  RolePolicy
+	emptied uint64 // the closing, by number, that left it without streams
 }
 
 // may reports whether the role's controllers may touch a P4Info object.
@@ -78,7 +80,7 @@ func (c *Core) writer(device uint64, key roleKey, id *p4.Uint128) (*role, error)
 	r := c.roles[key]
 	if r == nil {
 		if key != (roleKey{}) {
-			return nil, notFoundf("no controller ever took the role %q", key.name)
+			return nil, notFoundf("no controller has the role %q", cutText(key.name))
 		}
 		return nil, errorf(codes.PermissionDenied, "there is no primary controller; open a stream and send an arbitration update first")
 	}
@@ -97,6 +99,9 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		return errorf(codes.FailedPrecondition, "the switch has no device id yet")
 	}
 	key := roleKey{name: m.GetRole().GetName(), id: m.GetRole().GetId()}
+	if n, most := len(key.name), c.budget.RoleName; n > most {
+		return within("role name", over("role-name", n, most, "choose a shorter one"))
+	}
 	if s.role == nil {
 		if err := c.checkDevice(m.GetDeviceId()); err != nil {
 			return err
@@ -129,10 +134,13 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		}
 	}
 	if s.role == nil {
-		if r != nil && len(r.streams) >= c.cfg.MaxStreams {
-			return errorf(codes.ResourceExhausted, "role %q has %d open streams, the most this switch serves", key.name, len(r.streams))
+		if r != nil && len(r.streams) >= c.budget.RoleStreams {
+			return within(fmt.Sprintf("streams of role %q", key.name), over("role-streams", len(r.streams)+1, c.budget.RoleStreams, "close one first"))
 		}
 		if r == nil {
+			if err := c.roomForRole(); err != nil {
+				return err
+			}
 			r = &role{key: key}
 			if m.GetRole() != nil {
 				r.msg = &p4.Role{Name: key.name, Id: key.id} //nolint:staticcheck // old controllers use the id
@@ -144,6 +152,27 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		s.role = r
 	}
 	r.elect(c, s, id, m.GetRole().GetConfig(), policy)
+	return nil
+}
+
+// roomForRole forgets the role whose last stream closed first, if the budget asks
+// for it. Until then a role's highest election id is remembered, as the
+// specification has it; the default role's always is.
+func (c *Core) roomForRole() error {
+	if len(c.roleList) < c.budget.Roles {
+		return nil
+	}
+	oldest := -1
+	for i, r := range c.roleList {
+		if len(r.streams) == 0 && r.key != (roleKey{}) && (oldest < 0 || r.emptied < c.roleList[oldest].emptied) {
+			oldest = i
+		}
+	}
+	if oldest < 0 {
+		return over("roles", len(c.roleList)+1, c.budget.Roles, "close the streams of one")
+	}
+	delete(c.roles, c.roleList[oldest].key)
+	c.roleList = slices.Delete(c.roleList, oldest, oldest+1)
 	return nil
 }
 
@@ -182,6 +211,10 @@ func (r *role) leave(c *Core, s *Stream) {
 	if r.primary == s {
 		r.primary = nil
 		r.notifyAll(c)
+	}
+	if len(r.streams) == 0 {
+		c.closings++
+		r.emptied, r.config, r.policy = c.closings, nil, RolePolicy{}
 	}
 }
 

@@ -43,6 +43,7 @@ func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry
 		return within("counter "+c.name, err)
 	}
 	for i := from; i < to; i++ {
+		p.core.plane.did(1)
 		if err := p.sw.SetCounter(c.cid, i, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
 			return fromSwitch(err)
 		}
@@ -69,15 +70,15 @@ func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error
 		if err != nil {
 			return within("counter "+c.name, err)
 		}
-		for i := from; i < to; i++ {
+		err = readCells(p, from, to, func(i int) (*p4.CounterData, error) {
 			packets, bytes, err := p.sw.Counter(c.cid, i)
-			if err != nil {
-				return fromSwitch(err)
-			}
-			out := &p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: counterData(packets, bytes)}
-			if err := emit(&p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: out}}); err != nil {
-				return err
-			}
+			return counterData(packets, bytes), err
+		}, func(i int, d *p4.CounterData) error {
+			out := &p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: d}
+			return emit(&p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: out}})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -113,6 +114,7 @@ func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) er
 		}
 	}
 	for i := from; i < to; i++ {
+		p.core.plane.did(1)
 		if c == nil {
 			err = p.sw.ClearMeter(m.mid, i)
 		} else {
@@ -147,18 +149,18 @@ func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
 		if err != nil {
 			return within("meter "+m.name, err)
 		}
-		for i := from; i < to; i++ {
+		err = readCells(p, from, to, func(i int) (*p4.MeterConfig, error) {
 			c, set, err := p.sw.Meter(m.mid, i)
-			if err != nil {
-				return fromSwitch(err)
+			if !set {
+				return nil, err
 			}
-			out := &p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}}
-			if set {
-				out.Config = &p4.MeterConfig{Cir: c.CIR, Cburst: c.CBurst, Pir: c.PIR, Pburst: c.PBurst}
-			}
-			if err := emit(&p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: out}}); err != nil {
-				return err
-			}
+			return &p4.MeterConfig{Cir: c.CIR, Cburst: c.CBurst, Pir: c.PIR, Pburst: c.PBurst}, err
+		}, func(i int, c *p4.MeterConfig) error {
+			out := &p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}, Config: c}
+			return emit(&p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: out}})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -194,6 +196,7 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 		return within("register "+g.name, err)
 	}
 	for i := from; i < to; i++ {
+		p.core.plane.did(1)
 		if err := p.sw.SetRegister(g.rid, i, w.b); err != nil {
 			return fromSwitch(err)
 		}
@@ -225,21 +228,43 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) err
 			return within("register "+g.name, err)
 		}
 		width := p.prog.Registers()[g.rid].Width
-		for i := from; i < to; i++ {
-			b, err := p.sw.Register(g.rid, i)
-			if err != nil {
-				return fromSwitch(err)
-			}
+		err = readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
 			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
 			data, err := p.compose(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
 			if err != nil {
 				return within("register "+g.name, err)
 			}
 			out := &p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data}
-			if err := emit(&p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: out}}); err != nil {
+			return emit(&p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: out}})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readCells reads cells from the switch, a block at a time, and hands them on
+// while packets may pass.
+func readCells[T any](p *pipeline, from, to int, read func(int) (T, error), put func(int, T) error) error {
+	var block [readBlock]T
+	for from < to {
+		n := min(to-from, readBlock)
+		p.core.plane.lock()
+		for i := range n {
+			var err error
+			if block[i], err = read(from + i); err != nil {
+				p.core.plane.unlock()
+				return fromSwitch(err)
+			}
+		}
+		p.core.plane.unlock()
+		for i := range n {
+			if err := put(from+i, block[i]); err != nil {
 				return err
 			}
 		}
+		from += n
 	}
 	return nil
 }

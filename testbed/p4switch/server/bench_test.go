@@ -16,7 +16,7 @@ import (
 )
 
 // routes is a program with one LPM table that holds a million entries.
-func routes(b *testing.B) *p4.ForwardingPipelineConfig {
+func routes(b testing.TB) *p4.ForwardingPipelineConfig {
 	b.Helper()
 	json, err := os.ReadFile("testdata/routes.json")
 	if err != nil {
@@ -64,7 +64,7 @@ func benchmarkInsert(b *testing.B, size int, tcp bool) {
 			b.Skip(err)
 		}
 		d := &device{core: core}
-		srv := grpc.NewServer(ServerOptions()...)
+		srv := grpc.NewServer(ServerOptions(Budget{})...)
 		NewServer(&d.mu, core, nil).Register(srv)
 		go srv.Serve(lis) //nolint:errcheck // ends with Stop
 		defer srv.Stop()

@@ -1,17 +1,25 @@
 package server
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // P4Runtime carries integers as big-endian byte strings of any length whose
 // value fits the bit width. The canonical form is the shortest: no leading
 // zero byte, and "\x00" for zero. Reads return the canonical form.
 
-// canonical returns b in canonical form. The result aliases b.
+// canonical returns b in canonical form: b itself if it is, else a copy, so that
+// no long request stays in memory for a short value.
 func canonical(b []byte) []byte {
-	for len(b) > 1 && b[0] == 0 {
-		b = b[1:]
+	n := 0
+	for n < len(b)-1 && b[n] == 0 {
+		n++
 	}
-	return b
+	if n == 0 {
+		return b
+	}
+	return slices.Clone(b[n:])
 }
 
 func isCanonical(b []byte) bool {
@@ -35,7 +43,7 @@ func checkWidth(b []byte, width int, what string) error {
 		return invalidf("%s: empty byte string; zero is written as \"\\x00\"", what)
 	}
 	if n := bitLen(b); n > width {
-		return invalidf("%s: value %#x needs %d bits, the field has %d", what, b, n, width)
+		return invalidf("%s: value %s needs %d bits, the field has %d", what, cutBytes(b), n, width)
 	}
 	return nil
 }

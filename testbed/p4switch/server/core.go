@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
@@ -38,11 +40,22 @@ type Config struct {
 	// Load compiles BMv2 JSON. Nil: interp.Load. Whoever runs many switches
 	// with one program passes a function that remembers it.
 	Load func(json []byte) (*interp.Program, error)
-	// MaxStreams bounds the streams per role. 0: 64.
-	MaxStreams int
+	// Budget bounds what clients may ask for and leave here.
+	Budget Budget
+	// DataPath is the lock that the owner of the data plane holds while packets
+	// pass. The core takes it, inside its own lock, while it works on the switch
+	// in the data path, for a bounded time: see plane. No hook is called under
+	// it. Nil: packets and requests come one after the other.
+	DataPath sync.Locker
 	// Role says what the configuration of a role, sent with an arbitration
 	// message, means. Nil: any set configuration is refused.
 	Role func(name string, config *anypb.Any) (RolePolicy, error)
+
+	// Later runs a call into the core once the core may be called: a packet that
+	// makes a digest does not wait for that. It keeps the order of the calls, and
+	// false says that too many wait. Nil: the owner of the data plane holds the
+	// core's lock while packets pass.
+	Later func(call func()) bool
 
 	// OnSwitch is told of the switch that is in the data path from now on,
 	// with the hooks' caller still inside the core. Packets of the old
@@ -87,14 +100,18 @@ type Stats struct {
 // [Server] is a shell that serialises calls.
 type Core struct {
 	cfg      Config
+	budget   Budget
+	plane    plane
 	deviceID uint64
 	roles    map[roleKey]*role
 	roleList []*role // in order of appearance
+	closings uint64  // of streams that were the last of their role
 
-	live    *pipeline // in the data path; nil: none yet
-	saved   *pipeline // saved and not committed; nil: none
-	stats   Stats
-	earlier func() // tells the shell that NextDeadline came nearer
+	live        *pipeline // in the data path; nil: none yet
+	saved       *pipeline // saved and not committed; nil: none
+	stats       Stats
+	digestsLost atomic.Uint64 // before they came here
+	earlier     func()        // tells the shell that NextDeadline came nearer
 
 	scratch scratch
 }
@@ -104,13 +121,10 @@ func New(cfg Config) (*Core, error) {
 	if cfg.Now == nil {
 		return nil, fmt.Errorf("switchd: config: Now is required")
 	}
-	if cfg.MaxStreams == 0 {
-		cfg.MaxStreams = 64
-	}
 	if cfg.Ports == nil {
 		cfg.Ports = &Ports{}
 	}
-	c := &Core{cfg: cfg, deviceID: cfg.DeviceID, roles: map[roleKey]*role{}}
+	c := &Core{cfg: cfg, budget: cfg.Budget.withDefaults(), plane: plane{mu: cfg.DataPath}, deviceID: cfg.DeviceID, roles: map[roleKey]*role{}}
 	c.cfg.Ports.Watch(c.portChanged)
 	return c, nil
 }
@@ -138,7 +152,11 @@ func (c *Core) deadline() {
 func (c *Core) Ports() *Ports { return c.cfg.Ports }
 
 // Stats returns the counts so far.
-func (c *Core) Stats() Stats { return c.stats }
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.DigestLost += c.digestsLost.Load()
+	return s
+}
 
 // DeviceID returns the device id.
 func (c *Core) DeviceID() uint64 { return c.deviceID }

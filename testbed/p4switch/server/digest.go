@@ -95,6 +95,23 @@ func (p *pipeline) readDigest(r *role, q *p4.DigestEntry, emit emitter) error {
 	return nil
 }
 
+// digests is what a pipeline's switch hands digest messages to.
+func (c *Core) digests(p *pipeline) func(interp.DigestRecord) {
+	if c.cfg.Later == nil {
+		return p.digest
+	}
+	return func(rec interp.DigestRecord) {
+		fields := make([][]byte, len(rec.Fields))
+		for i, f := range rec.Fields {
+			fields[i] = slices.Clone(f)
+		}
+		rec.Fields = fields
+		if !c.cfg.Later(func() { p.digest(rec) }) {
+			c.digestsLost.Add(1)
+		}
+	}
+}
+
 // digest takes a digest message from the data plane.
 func (p *pipeline) digest(rec interp.DigestRecord) {
 	st := p.byDigest[rec.Digest]

@@ -46,8 +46,11 @@
 //
 //   - Values that do not fit (match fields, parameters, packet metadata, data)
 //     are INVALID_ARGUMENT, as in PI; an index beyond an array is OUT_OF_RANGE.
-//   - ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC are both atomic towards packets.
-//     After an error the other updates of the batch are ABORTED.
+//   - DATAPLANE_ATOMIC is atomic towards packets; ROLLBACK_ON_ERROR towards
+//     controllers, and packets may pass in the middle of a batch.
+//     After an error the other updates of either are ABORTED.
+//   - A batch whose answer would be too large is described in part: one p4.Error
+//     for each of the first [Budget].Details updates, words for the first failures.
 //   - Reading one member, group, multicast group or clone session that is not
 //     there is NOT_FOUND; reading one table entry gives nothing.
 //   - VERIFY_AND_SAVE starts an empty pipeline beside the one in the data path;

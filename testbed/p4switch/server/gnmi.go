@@ -20,6 +20,8 @@ type GNMIConfig struct {
 	// DefaultInterval is the sample interval, in ns, of counters under
 	// TARGET_DEFINED. 0: 10 s.
 	DefaultInterval int64
+	// Budget bounds what clients may ask for.
+	Budget Budget
 }
 
 // GNMI is the gNMI side of one switch: openconfig-interfaces over its
@@ -27,6 +29,7 @@ type GNMIConfig struct {
 // for concurrent use.
 type GNMI struct {
 	cfg    GNMIConfig
+	budget Budget
 	values [][]value // what ON_CHANGE compares with: by port, by leaf
 	subs   []*Subscription
 }
@@ -48,7 +51,8 @@ func NewGNMI(cfg GNMIConfig) (*GNMI, error) {
 	if cfg.DefaultInterval <= 0 {
 		cfg.DefaultInterval = 10e9
 	}
-	g := &GNMI{cfg: cfg}
+	g := &GNMI{cfg: cfg, budget: cfg.Budget.withDefaults()}
+	g.budget.PathElems = min(g.budget.PathElems, 63) // see matchLeaf
 	for _, s := range cfg.Ports.ports {
 		g.values = append(g.values, snapshot(s, nil))
 	}
@@ -85,7 +89,7 @@ func checkModels(use []*gnmi.ModelData) error {
 			known = known || m.name == u.GetName()
 		}
 		if !known {
-			return errorf(codes.Unimplemented, "model %q is not served; see Capabilities", u.GetName())
+			return errorf(codes.Unimplemented, "model %q is not served; see Capabilities", cutText(u.GetName()))
 		}
 	}
 	return nil
@@ -108,9 +112,12 @@ func (g *GNMI) get(req *gnmi.GetRequest) (*gnmi.GetResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n, most := len(req.GetPath()), g.budget.Paths; n > most {
+		return nil, over("paths", n, most, "split the request")
+	}
 	resp := &gnmi.GetResponse{}
 	for _, path := range req.GetPath() {
-		pat, err := compile(req.GetPrefix(), path)
+		pat, err := g.budget.compile(req.GetPrefix(), path)
 		if err != nil {
 			return nil, err
 		}

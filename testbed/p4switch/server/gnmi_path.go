@@ -19,10 +19,10 @@ type patternElem struct {
 }
 
 // compile checks a path and joins it to its prefix.
-func compile(prefix, path *gnmi.Path) (*pattern, error) {
+func (b *Budget) compile(prefix, path *gnmi.Path) (*pattern, error) {
 	for _, o := range []string{prefix.GetOrigin(), path.GetOrigin()} {
 		if o != "" && o != "openconfig" {
-			return nil, errorf(codes.Unimplemented, "origin %q is not served; use openconfig", o)
+			return nil, errorf(codes.Unimplemented, "origin %q is not served; use openconfig", cutText(o))
 		}
 	}
 	if path.GetTarget() != "" {
@@ -32,6 +32,9 @@ func compile(prefix, path *gnmi.Path) (*pattern, error) {
 		return nil, invalidf("the path uses the deprecated field element; use elem")
 	}
 	p := &pattern{}
+	if n, most := len(prefix.GetElem())+len(path.GetElem()), b.PathElems; n > most {
+		return nil, over("path-elements", n, most, "interfaces need fewer")
+	}
 	for _, list := range [][]*gnmi.PathElem{prefix.GetElem(), path.GetElem()} {
 		for _, e := range list {
 			name := e.GetName()
@@ -44,10 +47,10 @@ func compile(prefix, path *gnmi.Path) (*pattern, error) {
 			pe := patternElem{name: name}
 			for k, v := range e.GetKey() {
 				if name != "interface" && name != "*" {
-					return nil, invalidf("%s/%s has no keys", p, name)
+					return nil, invalidf("%s/%s has no keys", p, cutText(name))
 				}
 				if k != "name" {
-					return nil, invalidf("%s/%s has the key name, not %q", p, name, k)
+					return nil, invalidf("%s/%s has the key name, not %q", p, name, cutText(k))
 				}
 				pe.key = v
 			}
@@ -69,7 +72,7 @@ func (p *pattern) String() string {
 	if b.Len() == 0 {
 		return "/"
 	}
-	return b.String()
+	return cutText(b.String())
 }
 
 // depth is the number of elements of a path of length full that the pattern's
@@ -84,28 +87,42 @@ func (p *pattern) depth(full int) int {
 }
 
 // matchLeaf reports whether a leaf lies at or below a node that the pattern
-// names. A nil key stands for any interface: then only the schema counts.
+// names. A nil key stands for any interface: then only the schema counts. It
+// follows all ways to read "..." at once, so its work is the product of the two
+// lengths; a pattern has at most 63 elements.
 func matchLeaf(elems []patternElem, path []string, key *string) bool {
-	if len(elems) == 0 {
-		return true
-	}
-	if elems[0].name == "..." {
-		for i := 0; i <= len(path); i++ {
-			if matchLeaf(elems[1:], path[i:], key) {
-				return true
+	skip := func(at uint64) uint64 { // over "...", which may stand for nothing
+		for i, e := range elems {
+			if e.name == "..." && at&(1<<i) != 0 {
+				at |= 1 << (i + 1)
 			}
 		}
-		return false
+		return at
 	}
-	if len(path) == 0 || elems[0].name != "*" && elems[0].name != path[0] {
-		return false
-	}
-	if k := elems[0].key; k != "" && k != "*" {
-		if path[0] != "interface" || key != nil && *key != k {
-			return false
+	end := uint64(1) << len(elems)
+	at := skip(1) // bit i: the first i elements have been matched
+	for _, name := range path {
+		if at&end != 0 {
+			return true
 		}
+		next := uint64(0)
+		for i, e := range elems {
+			switch {
+			case at&(1<<i) == 0:
+			case e.name == "...":
+				next |= 1 << i
+			case (e.name == "*" || e.name == name) && e.hasKey(name, key):
+				next |= 1 << (i + 1)
+			}
+		}
+		at = skip(next)
 	}
-	return matchLeaf(elems[1:], path[1:], key)
+	return at&end != 0
+}
+
+// hasKey reports whether an element's key fits the node with a name.
+func (e patternElem) hasKey(name string, key *string) bool {
+	return e.key == "" || e.key == "*" || name == "interface" && (key == nil || *key == e.key)
 }
 
 // resolve lists the leaves that a pattern names. The error is UNIMPLEMENTED

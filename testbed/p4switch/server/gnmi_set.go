@@ -2,12 +2,14 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 )
 
 // changes are the admin states that a Set asks for, by index of the port.
@@ -22,6 +24,10 @@ func (g *GNMI) Set(req *gnmi.SetRequest) (*gnmi.SetResponse, error) {
 }
 
 func (g *GNMI) set(req *gnmi.SetRequest) (*gnmi.SetResponse, error) {
+	n := len(req.GetDelete()) + len(req.GetUnionReplace()) + len(req.GetReplace()) + len(req.GetUpdate())
+	if most := g.budget.Paths; n > most {
+		return nil, over("paths", n, most, "split the request")
+	}
 	resp := &gnmi.SetResponse{Prefix: req.GetPrefix(), Timestamp: g.cfg.Now()}
 	want := changes{}
 	done := func(path *gnmi.Path, op gnmi.UpdateResult_Operation) {
@@ -80,7 +86,7 @@ var enabledLeaf = slices.IndexFunc(leaves, func(l leafSpec) bool { return slices
 
 // delete reverts config/enabled to its default, true, wherever path covers it.
 func (g *GNMI) delete(want changes, prefix, path *gnmi.Path) error {
-	pat, err := compile(prefix, path)
+	pat, err := g.budget.compile(prefix, path)
 	if err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func (g *GNMI) delete(want changes, prefix, path *gnmi.Path) error {
 
 // assign carries out one update or replace.
 func (g *GNMI) assign(want changes, prefix *gnmi.Path, u *gnmi.Update, replace bool) error {
-	pat, err := compile(prefix, u.GetPath())
+	pat, err := g.budget.compile(prefix, u.GetPath())
 	if err != nil {
 		return err
 	}
@@ -130,6 +136,9 @@ func (g *GNMI) assign(want changes, prefix *gnmi.Path, u *gnmi.Update, replace b
 	}
 	if _, err := g.resolve(pat); err != nil {
 		return notFoundf("%s is not in the schema served", pat)
+	}
+	if n, most := proto.Size(u.GetVal()), g.budget.Value; n > most {
+		return within(pat.String(), over("value", n, most, "set fewer leaves at a time"))
 	}
 	data, err := plain(u.GetVal())
 	if err != nil {
@@ -176,7 +185,7 @@ func plain(v *gnmi.TypedValue) (any, error) {
 	}
 	var out any
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return nil, invalidf("the value is no JSON: %v", err)
+		return nil, invalidf("the value is no JSON: %s", cutText(err.Error()))
 	}
 	return out, nil
 }
@@ -207,7 +216,7 @@ func (g *GNMI) walk(want changes, path []string, port int, data any, depth int) 
 		return nil
 	case []any:
 		if len(path) != 2 {
-			return invalidf("%s is no list", strings.Join(path, "/"))
+			return invalidf("%s is no list", cutText(strings.Join(path, "/")))
 		}
 		for _, item := range x {
 			m, ok := item.(map[string]any)
@@ -234,23 +243,23 @@ func (g *GNMI) walkItem(want changes, path []string, item map[string]any, depth 
 	}
 	port := g.portIndex(name)
 	if port < 0 {
-		return notFoundf("there is no interface %q", name)
+		return notFoundf("there is no interface %q", cutText(name))
 	}
 	return g.walk(want, path, port, item, depth+1)
 }
 
 func (g *GNMI) assignLeaf(want changes, path []string, port int, data any) error {
 	if len(path) < 3 || path[0] != "interfaces" || path[1] != "interface" || port < 0 {
-		return invalidf("%s is no leaf", "/"+strings.Join(path, "/"))
+		return invalidf("/%s is no leaf", cutText(strings.Join(path, "/")))
 	}
 	l := slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, path[2:]) })
 	switch {
 	case l < 0:
-		return notFoundf("%s is not in the schema served, or no leaf", strings.Join(path[2:], "/"))
+		return notFoundf("%s is not in the schema served, or no leaf", cutText(strings.Join(path[2:], "/")))
 	case l == enabledLeaf:
 		b, ok := data.(bool)
 		if !ok {
-			return invalidf("config/enabled is a boolean, the value is %v", data)
+			return invalidf("config/enabled is a boolean, the value is %s", cutText(fmt.Sprint(data)))
 		}
 		want[port] = b
 		return nil

@@ -24,6 +24,7 @@ type Subscription struct {
 	sync    bool        // a sync_response follows what is pending
 	synced  bool
 	closed  bool
+	rate    float64 // leaves a second that it samples
 }
 
 type pendingUpdate struct {
@@ -62,6 +63,9 @@ func (g *GNMI) subscribe(req *gnmi.SubscribeRequest, send func(*gnmi.SubscribeRe
 	if len(list.GetSubscription()) == 0 {
 		return nil, invalidf("the subscription list is empty")
 	}
+	if n, most := len(list.GetSubscription()), g.budget.Paths; n > most {
+		return nil, over("paths", n, most, "open more subscriptions")
+	}
 	if err := checkEncoding(list.GetEncoding()); err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ func (g *GNMI) subscribe(req *gnmi.SubscribeRequest, send func(*gnmi.SubscribeRe
 	s.prefix = answerPrefix(list.GetPrefix(), list.GetSubscription()[0].GetPath())
 	seen := map[ref]bool{}
 	for _, sub := range list.GetSubscription() {
-		pat, err := compile(list.GetPrefix(), sub.GetPath())
+		pat, err := g.budget.compile(list.GetPrefix(), sub.GetPath())
 		if err != nil {
 			return nil, err
 		}
@@ -98,6 +102,13 @@ func (g *GNMI) subscribe(req *gnmi.SubscribeRequest, send func(*gnmi.SubscribeRe
 		if err := s.addStream(sub, pat, refs, now); err != nil {
 			return nil, err
 		}
+	}
+	rate := s.rate
+	for _, other := range g.subs {
+		rate += other.rate
+	}
+	if most := g.budget.SampleRate; rate > float64(most) {
+		return nil, over("sample-rate", int(rate), most, "sample fewer leaves, or less often")
 	}
 	g.subs = append(g.subs, s)
 	s.snapshot(now)
@@ -155,6 +166,7 @@ func (s *Subscription) addStream(sub *gnmi.Subscription, pat *pattern, refs []re
 	default:
 		return invalidf("%s: mode %v", pat, sub.GetMode())
 	}
+	s.rate += perSecond(len(st.sampled), st.interval) + perSecond(len(st.beating), st.heartbeat)
 	st.sampleAt, st.beatAt = add(now, st.interval), add(now, st.heartbeat)
 	rd := &reader{g: g}
 	for _, r := range st.sampled {
@@ -162,6 +174,14 @@ func (s *Subscription) addStream(sub *gnmi.Subscription, pat *pattern, refs []re
 	}
 	s.streams = append(s.streams, st)
 	return nil
+}
+
+// perSecond is how often n leaves are sent in a second; an interval of 0 is never.
+func perSecond(n int, interval int64) float64 {
+	if interval <= 0 {
+		return 0
+	}
+	return float64(n) * 1e9 / float64(interval)
 }
 
 // interval checks an interval that the client chose; 0 stays 0.

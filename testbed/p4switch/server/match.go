@@ -102,7 +102,7 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *interp.FieldMatch) (bool, erro
 		case n < 0 || n > f.width:
 			return false, invalidf("match field %s: prefix length %d; it must be 1 to %d", f.name, n, f.width)
 		case !trailingZeros(fm.Value, f.width-n):
-			return false, invalidf("match field %s: value %#x has bits beyond its prefix length %d", f.name, fm.Value, n)
+			return false, invalidf("match field %s: value %s has bits beyond its prefix length %d", f.name, cutBytes(fm.Value), n)
 		}
 	case p4config.MatchField_TERNARY:
 		x, ok := m.GetFieldMatchType().(*p4.FieldMatch_Ternary_)
@@ -120,7 +120,7 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *interp.FieldMatch) (bool, erro
 			return false, invalidf("match field %s: the mask is zero; leave the field out to match everything", f.name)
 		}
 		if outside(fm.Value, fm.Mask) {
-			return false, invalidf("match field %s: value %#x has bits outside its mask %#x", f.name, fm.Value, fm.Mask)
+			return false, invalidf("match field %s: value %s has bits outside its mask %s", f.name, cutBytes(fm.Value), cutBytes(fm.Mask))
 		}
 		return isCanonical(fm.Value) && isCanonical(fm.Mask), nil
 	case p4config.MatchField_RANGE:
@@ -136,7 +136,7 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *interp.FieldMatch) (bool, erro
 			return false, err
 		}
 		if compare(fm.Value, fm.High) > 0 {
-			return false, invalidf("match field %s: low %#x is above high %#x", f.name, fm.Value, fm.High)
+			return false, invalidf("match field %s: low %s is above high %s", f.name, cutBytes(fm.Value), cutBytes(fm.High))
 		}
 		if isZero(fm.Value) && compare(fm.High, allOnes(f.width)) == 0 {
 			return false, invalidf("match field %s: the range holds every value; leave the field out to match everything", f.name)

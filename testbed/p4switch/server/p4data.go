@@ -220,7 +220,7 @@ func unsignedOf(b []byte, width int) ([]byte, error) {
 	}
 	for i := width - 1; i < len(b)*8; i++ {
 		if bit(i) != fill&1 {
-			return nil, invalidf("bitstring: value %#x does not fit int<%d>", b, width)
+			return nil, invalidf("bitstring: value %s does not fit int<%d>", cutBytes(b), width)
 		}
 	}
 	out := make([]byte, (width+7)/8)

@@ -25,6 +25,7 @@ type pipeline struct {
 	byDigest        map[interp.DigestID]*digestState
 	idle            idleQueue
 
+	metadata   int  // bytes that entries keep
 	portTables bool // one of the core's PortTables changed
 
 	inTx bool
@@ -56,13 +57,14 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 		byDigest: map[interp.DigestID]*digestState{}, pre: newReplication(),
 	}
 	cfg := c.cfg.Switch
-	cfg.Digest = p.digest
+	cfg.Digest = c.digests(p)
 	p.sw = interp.NewSwitch(prog, cfg)
 	for _, ps := range sch.profileList {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}
 	for _, ts := range sch.tableList {
 		state := newTableState(ts)
+		state.metadata = &p.metadata
 		state.ofPorts = slices.Contains(c.cfg.PortTables, ts.name)
 		p.tableStates = append(p.tableStates, state)
 	}
@@ -127,7 +129,10 @@ func (c *Core) setPipeline(req *p4.SetForwardingPipelineConfigRequest) error {
 			return err
 		}
 		if c.live != nil {
-			if err := p.inherit(c.live); err != nil {
+			c.plane.lock()
+			err := p.inherit(c.live)
+			c.plane.unlock()
+			if err != nil {
 				return invalidf("the forwarding state cannot be kept: %v; the old pipeline goes on", err)
 			}
 		}

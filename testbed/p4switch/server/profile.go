@@ -254,8 +254,11 @@ func (p *pipeline) dropMember(ps *profileState, mid interp.MemberID, w watch) er
 
 // portChanged moves traffic off a port that went down, and back.
 func (p *pipeline) portChanged(port uint32, up bool) {
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
 	for _, ps := range p.profileStates {
 		for mid := range ps.watched[port] {
+			p.core.plane.did(updateUnits)
 			p.sw.SetMemberLive(ps.pid, mid, up) //nolint:errcheck // the member is there: watched follows the switch
 		}
 	}

@@ -6,18 +6,24 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of one ReadResponse; gRPC clients refuse messages above 4 MiB.
+// Bounds of one ReadResponse, which is what a reader that does not read keeps in
+// memory. gRPC clients refuse messages above 4 MiB.
 const (
 	maxReadEntities = 512
-	maxReadBytes    = 1 << 20
+	maxReadBytes    = 256 << 10
 )
+
+// readBlock is how many entries or cells are read from the switch in one go.
+const readBlock = 128
 
 // emitter takes one entity of a read's answer.
 type emitter func(*p4.Entity) error
 
 // Read answers the RPC of that name. It calls send with one or more
 // responses; an error of send ends the read and is returned. The messages
-// share parts with the core and must not be changed.
+// share parts with the core and must not be changed. send may let other calls
+// into the core before it returns: what was there all the time is read once, with
+// values that it had meanwhile.
 func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) error {
 	if err := c.checkDevice(req.GetDeviceId()); err != nil {
 		return rpcError(err)
@@ -31,6 +37,9 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	p := c.current()
 	if p == nil {
 		return rpcError(errNoPipeline())
+	}
+	if n, most := len(req.GetEntities()), c.budget.Entities; n > most {
+		return rpcError(over("entities", n, most, "split the request"))
 	}
 	resp := &p4.ReadResponse{}
 	size := 0
@@ -72,7 +81,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	if err := flush(); err != nil {
 		return err
 	}
-	return batchError("reads", errs)
+	return c.batchError("reads", errs)
 }
 
 func (p *pipeline) read(r *role, e *p4.Entity, emit emitter) error {
@@ -139,7 +148,11 @@ func (p *pipeline) readMember(r *role, q *p4.ActionProfileMember, emit emitter) 
 			return within("action profile "+ps.name, err)
 		}
 		for _, id := range ids {
-			out := &p4.ActionProfileMember{ActionProfileId: ps.id, MemberId: id, Action: ps.members[id].action}
+			m := ps.members[id]
+			if m == nil {
+				continue // deleted meanwhile
+			}
+			out := &p4.ActionProfileMember{ActionProfileId: ps.id, MemberId: id, Action: m.action}
 			if err := emit(&p4.Entity{Entity: &p4.Entity_ActionProfileMember{ActionProfileMember: out}}); err != nil {
 				return err
 			}
@@ -162,7 +175,11 @@ func (p *pipeline) readGroup(r *role, q *p4.ActionProfileGroup, emit emitter) er
 			return within("action profile "+ps.name, err)
 		}
 		for _, id := range ids {
-			if err := emit(&p4.Entity{Entity: &p4.Entity_ActionProfileGroup{ActionProfileGroup: ps.groups[id].msg}}); err != nil {
+			g := ps.groups[id]
+			if g == nil {
+				continue // deleted meanwhile
+			}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_ActionProfileGroup{ActionProfileGroup: g.msg}}); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
@@ -9,18 +10,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 )
 
-// selectEntries calls f for every entry that a request names: all of all
-// tables, those of one table that pass its filters, or one.
-func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, *entry) error) error {
+// selectEntries calls f with the entries that a request names, a block of a table
+// at a time: all of all tables, those of one table that pass its filters, or one.
+func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, []*entry) error) error {
 	if q.GetTableId() == 0 {
 		for _, t := range p.tableStates {
 			if !r.may(t.object) {
 				continue
 			}
-			for _, e := range t.list {
-				if err := f(t, e); err != nil {
-					return err
-				}
+			if err := t.blocks(func(*entry) bool { return true }, f); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -32,47 +31,50 @@ func (p *pipeline) selectEntries(r *role, q *p4.TableEntry, f func(*tableState, 
 	if err := r.checkOwner("table", t.object); err != nil {
 		return err
 	}
+	pass := func(e *entry) bool { return e.passes(q) }
 	if len(q.GetMatch()) > 0 {
 		if len(t.fields) == 0 {
 			return invalidf("table %s has no key", t.name)
 		}
-		if t.needsPriority && q.GetPriority() == 0 {
-			return p.selectByMatch(t, q, f)
-		}
-		if _, err := p.parseKey(t, q); err != nil {
-			return within("table "+t.name, err)
-		}
-		if e := t.byKey[string(p.core.scratch.key)]; e != nil && e.passes(q) {
-			return f(t, e)
-		}
-		return nil
-	}
-	for _, e := range t.list {
-		if e.passes(q) {
-			if err := f(t, e); err != nil {
-				return err
+		sc := &p.core.scratch
+		if t.needsPriority && q.GetPriority() == 0 { // which does not filter
+			if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, q.GetMatch()); err != nil {
+				return within("table "+t.name, err)
 			}
+			prefix := string(sc.key)
+			pass = func(e *entry) bool { return e.key[:len(e.key)-4] == prefix && e.passes(q) }
+		} else {
+			if _, err := p.parseKey(t, q); err != nil {
+				return within("table "+t.name, err)
+			}
+			if e := t.byKey[string(sc.key)]; e != nil && e.passes(q) {
+				return f(t, []*entry{e})
+			}
+			return nil
 		}
 	}
-	return nil
+	return t.blocks(pass, f)
 }
 
-// selectByMatch finds the entries with a match, whatever their priority: 0
-// does not filter.
-func (p *pipeline) selectByMatch(t *tableState, q *p4.TableEntry, f func(*tableState, *entry) error) error {
-	sc := &p.core.scratch
-	if _, err := sc.parseMatch(t.fields, t.fieldByID, t.keyLen, q.GetMatch()); err != nil {
-		return within("table "+t.name, err)
-	}
-	prefix := string(sc.key)
-	for _, e := range t.list {
-		if e.key[:len(e.key)-4] == prefix && e.passes(q) {
-			if err := f(t, e); err != nil {
+// blocks calls f with the entries that pass, some at a time. f may let others
+// change the table before it returns.
+func (t *tableState) blocks(pass func(*entry) bool, f func(*tableState, []*entry) error) error {
+	var block []*entry
+	for _, e := range slices.Clone(t.list) {
+		if e.gone || !pass(e) {
+			continue
+		}
+		if block = append(block, e); len(block) == readBlock {
+			if err := f(t, block); err != nil {
 				return err
 			}
+			block = block[:0]
 		}
 	}
-	return nil
+	if len(block) == 0 {
+		return nil
+	}
+	return f(t, slices.DeleteFunc(block, func(e *entry) bool { return e.gone }))
 }
 
 // passes applies the filters of a wildcard read.
@@ -101,30 +103,57 @@ func (p *pipeline) readTable(r *role, q *p4.TableEntry, emit emitter) error {
 	if q.GetMeterCounterData() != nil {
 		return errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
 	}
-	return p.selectEntries(r, q, func(t *tableState, e *entry) error {
-		out := &p4.TableEntry{
-			TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
-			ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, IsConst: e.isConst,
+	return p.selectEntries(r, q, func(t *tableState, block []*entry) error {
+		out := make([]*p4.TableEntry, len(block))
+		for i, e := range block {
+			out[i] = &p4.TableEntry{
+				TableId: t.id, Match: e.match, Action: e.action, Priority: e.priority,
+				ControllerMetadata: e.cookie, Metadata: e.metadata, IdleTimeoutNs: e.idleNs, IsConst: e.isConst,
+			}
+			if q.GetMeterConfig() != nil {
+				out[i].MeterConfig = e.meter
+			}
 		}
 		if q.GetCounterData() != nil && t.directCounter != 0 {
-			packets, octets, err := p.sw.DirectCounter(t.tid, e.handle)
-			if err != nil {
-				return fromSwitch(err)
-			}
-			out.CounterData = counterData(packets, octets)
-		}
-		if q.GetMeterConfig() != nil {
-			out.MeterConfig = e.meter
-		}
-		if q.GetTimeSinceLastHit() != nil && t.idleTimeout {
-			since, err := p.sinceHit(t, e)
+			counts, err := p.directCounts(t, block)
 			if err != nil {
 				return err
 			}
-			out.TimeSinceLastHit = &p4.TableEntry_IdleTimeout{ElapsedNs: since}
+			for i := range out {
+				out[i].CounterData = counts[i]
+			}
 		}
-		return emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out}})
+		if q.GetTimeSinceLastHit() != nil && t.idleTimeout {
+			since, err := p.sinceHits(t, block)
+			if err != nil {
+				return err
+			}
+			for i := range out {
+				out[i].TimeSinceLastHit = &p4.TableEntry_IdleTimeout{ElapsedNs: since[i]}
+			}
+		}
+		for i := range out {
+			if err := emit(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: out[i]}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// directCounts reads the direct counters of a block of entries.
+func (p *pipeline) directCounts(t *tableState, block []*entry) ([]*p4.CounterData, error) {
+	out := make([]*p4.CounterData, len(block))
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	for i, e := range block {
+		packets, octets, err := p.sw.DirectCounter(t.tid, e.handle)
+		if err != nil {
+			return nil, fromSwitch(err)
+		}
+		out[i] = counterData(packets, octets)
+	}
+	return out, nil
 }
 
 // readDefaults reads the default entry of one table, or of all.
@@ -152,7 +181,7 @@ func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit emitter) error {
 			ControllerMetadata: t.dflt.cookie, Metadata: t.dflt.metadata,
 		}
 		if out.Action == nil {
-			if target, ok := p.sw.Default(t.tid); ok && target.Kind == interp.ByAction {
+			if target, ok := p.programDefault(t); ok && target.Kind == interp.ByAction {
 				if a := t.actionFromProgram(target.Call); a != nil {
 					out.Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
 				}
@@ -165,6 +194,12 @@ func (p *pipeline) readDefaults(r *role, q *p4.TableEntry, emit emitter) error {
 	return nil
 }
 
+func (p *pipeline) programDefault(t *tableState) (interp.Target, bool) {
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	return p.sw.Default(t.tid)
+}
+
 // keyOf names an entry in answers about its counter or meter.
 func (t *tableState) keyOf(e *entry) *p4.TableEntry {
 	return &p4.TableEntry{TableId: t.id, Match: e.match, Priority: e.priority}
@@ -172,17 +207,17 @@ func (t *tableState) keyOf(e *entry) *p4.TableEntry {
 
 // selectDirect is selectEntries for direct counters and meters, where a key
 // that names nothing is an error.
-func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, *entry) error) error {
+func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState) bool, what string, f func(*tableState, []*entry) error) error {
 	if q.GetIsDefaultAction() {
 		return errorf(codes.Unimplemented, "the default entry has no direct counter or meter in this data plane")
 	}
 	found := false
-	err := p.selectEntries(r, q, func(t *tableState, e *entry) error {
-		found = true
+	err := p.selectEntries(r, q, func(t *tableState, block []*entry) error {
+		found = found || len(block) > 0
 		if !has(t) {
 			return nil
 		}
-		return f(t, e)
+		return f(t, block)
 	})
 	if err != nil {
 		return err
@@ -200,13 +235,21 @@ func (p *pipeline) selectDirect(r *role, q *p4.TableEntry, has func(*tableState)
 
 func (p *pipeline) readDirectCounter(r *role, q *p4.DirectCounterEntry, emit emitter) error {
 	has := func(t *tableState) bool { return t.directCounter != 0 }
-	return p.selectDirect(r, q.GetTableEntry(), has, "counter", func(t *tableState, e *entry) error {
-		packets, octets, err := p.sw.DirectCounter(t.tid, e.handle)
+	return p.selectDirect(r, q.GetTableEntry(), has, "counter", func(t *tableState, block []*entry) error {
+		counts, err := p.directCounts(t, block)
 		if err != nil {
-			return fromSwitch(err)
+			return err
 		}
-		out := &p4.DirectCounterEntry{TableEntry: t.keyOf(e), Data: counterData(packets, octets)}
-		return emit(&p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: out}})
+		out := make([]*p4.DirectCounterEntry, len(block))
+		for i, e := range block {
+			out[i] = &p4.DirectCounterEntry{TableEntry: t.keyOf(e), Data: counts[i]}
+		}
+		for _, x := range out {
+			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: x}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -215,8 +258,13 @@ func (p *pipeline) readDirectMeter(r *role, q *p4.DirectMeterEntry, emit emitter
 		return errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
 	}
 	has := func(t *tableState) bool { return t.directMeter != nil }
-	return p.selectDirect(r, q.GetTableEntry(), has, "meter", func(t *tableState, e *entry) error {
-		out := &p4.DirectMeterEntry{TableEntry: t.keyOf(e), Config: e.meter}
-		return emit(&p4.Entity{Entity: &p4.Entity_DirectMeterEntry{DirectMeterEntry: out}})
+	return p.selectDirect(r, q.GetTableEntry(), has, "meter", func(t *tableState, block []*entry) error {
+		for _, e := range block {
+			out := &p4.DirectMeterEntry{TableEntry: t.keyOf(e), Config: e.meter}
+			if err := emit(&p4.Entity{Entity: &p4.Entity_DirectMeterEntry{DirectMeterEntry: out}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

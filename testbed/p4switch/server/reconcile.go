@@ -41,12 +41,14 @@ func (p *pipeline) inheritReplication(old *pipeline) error {
 func (p *pipeline) inheritProfiles(old *pipeline) error {
 	for _, ps := range old.profileStates {
 		for _, id := range slices.Sorted(maps.Keys(ps.members)) {
+			p.core.plane.did(updateUnits)
 			m := &p4.ActionProfileMember{ActionProfileId: ps.id, MemberId: id, Action: ps.members[id].action}
 			if err := p.writeMember(nil, p4.Update_INSERT, m); err != nil {
 				return err
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(ps.groups)) {
+			p.core.plane.did(updateUnits)
 			if err := p.writeGroup(nil, p4.Update_INSERT, ps.groups[id].msg); err != nil {
 				return err
 			}
@@ -65,6 +67,7 @@ func (p *pipeline) inheritTables(old *pipeline) error {
 			}
 		}
 		for _, e := range t.list {
+			p.core.plane.did(updateUnits)
 			if e.isConst || t.constTable {
 				continue // the new program brings its own
 			}
@@ -116,6 +119,7 @@ func (p *pipeline) inheritArrays(old *pipeline) error {
 			continue
 		}
 		for i := range min(oc.size, nc.size) {
+			p.core.plane.did(1)
 			packets, octets, err := old.sw.Counter(oc.cid, i)
 			if err == nil {
 				err = p.sw.SetCounter(nc.cid, i, packets, octets)
@@ -131,6 +135,7 @@ func (p *pipeline) inheritArrays(old *pipeline) error {
 			continue
 		}
 		for i := range min(om.size, nm.size) {
+			p.core.plane.did(1)
 			c, set, err := old.sw.Meter(om.mid, i)
 			if err == nil && set {
 				err = p.sw.SetMeter(nm.mid, i, c)
@@ -146,6 +151,7 @@ func (p *pipeline) inheritArrays(old *pipeline) error {
 			continue
 		}
 		for i := range min(or.size, nr.size) {
+			p.core.plane.did(1)
 			v, err := old.sw.Register(or.rid, i)
 			if err == nil {
 				err = p.sw.SetRegister(nr.rid, i, v)

@@ -54,6 +54,21 @@ func exists(typ p4.Update_Type, there bool, id uint32) error {
 	return nil
 }
 
+// roomFor holds a new group or session, the n-th, against the budget.
+func (p *pipeline) roomFor(n int, there bool, replicas []*p4.Replica) error {
+	if b := &p.core.budget; !there && n >= b.Groups {
+		return over("groups", n+1, b.Groups, "delete one first")
+	}
+	size := len(replicas)
+	for _, r := range replicas {
+		size += len(r.GetBackupReplicas())
+	}
+	if most := p.core.budget.Replicas; size > most {
+		return over("replicas", size, most, "use more groups")
+	}
+	return nil
+}
+
 func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry) error {
 	id := e.GetMulticastGroupId()
 	if id == 0 {
@@ -77,6 +92,12 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 		p.onUndo(restore)
 		delete(p.pre.groups, id)
 		return nil
+	}
+	if err := p.roomFor(len(p.pre.groups), there, e.GetReplicas()); err != nil {
+		return err
+	}
+	if err := p.checkMetadata(e.GetMetadata()); err != nil {
+		return err
 	}
 	m := &multicast{msg: &p4.MulticastGroupEntry{MulticastGroupId: id, Metadata: e.GetMetadata()}}
 	seen := map[interp.Replica]bool{}
@@ -218,6 +239,9 @@ func (p *pipeline) writeClone(typ p4.Update_Type, e *p4.CloneSessionEntry) error
 	case e.GetClassOfService() > math.MaxUint8:
 		return invalidf("class_of_service is %d; the most is %d", e.GetClassOfService(), math.MaxUint8)
 	}
+	if err := p.roomFor(len(p.pre.sessions), there, e.GetReplicas()); err != nil {
+		return err
+	}
 	cs := interp.CloneSession{Truncate: int(e.GetPacketLengthBytes()), Class: uint8(e.GetClassOfService())}
 	canon := &p4.CloneSessionEntry{SessionId: id, ClassOfService: e.GetClassOfService(), PacketLengthBytes: e.GetPacketLengthBytes()}
 	seen := map[interp.Replica]bool{}
@@ -251,8 +275,12 @@ func (p *pipeline) readReplication(e *p4.PacketReplicationEngineEntry, emit emit
 			return err
 		}
 		for _, id := range ids {
+			g := p.pre.groups[id]
+			if g == nil {
+				continue // deleted meanwhile
+			}
 			if err := out(&p4.PacketReplicationEngineEntry{Type: &p4.PacketReplicationEngineEntry_MulticastGroupEntry{
-				MulticastGroupEntry: p.pre.groups[id].msg}}); err != nil {
+				MulticastGroupEntry: g.msg}}); err != nil {
 				return err
 			}
 		}
@@ -262,8 +290,12 @@ func (p *pipeline) readReplication(e *p4.PacketReplicationEngineEntry, emit emit
 			return err
 		}
 		for _, id := range ids {
+			c := p.pre.sessions[id]
+			if c == nil {
+				continue // deleted meanwhile
+			}
 			if err := out(&p4.PacketReplicationEngineEntry{Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{
-				CloneSessionEntry: p.pre.sessions[id]}}); err != nil {
+				CloneSessionEntry: c}}); err != nil {
 				return err
 			}
 		}

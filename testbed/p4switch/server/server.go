@@ -10,17 +10,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// MaxMessage is the largest request, in bytes, that servers made with
-// [ServerOptions] accept: a pipeline push carries a whole program.
-const MaxMessage = 64 << 20
-
-// ServerOptions are the gRPC options that a server of these services needs.
-func ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.MaxRecvMsgSize(MaxMessage)}
-}
-
 // Server serves a core and its gNMI side over gRPC. It is safe for concurrent
-// use: every call into them is made under one lock.
+// use: every call into them is made under one lock, which is not the one that
+// packets take: see [Config.DataPath].
 type Server struct {
 	p4.UnimplementedP4RuntimeServer
 
@@ -30,8 +22,7 @@ type Server struct {
 	wake chan struct{}
 }
 
-// NewServer makes a server. mu guards core and gn; the owner of the data
-// plane takes it for every burst of packets. Either may be nil, and its service
+// NewServer makes a server. mu guards core and gn. Either may be nil, and its service
 // is then not there: a sidecar serves gNMI beside a switch that has P4Runtime.
 func NewServer(mu sync.Locker, core *Core, gn *GNMI) *Server {
 	s := &Server{mu: mu, core: core, gn: gn, wake: make(chan struct{}, 1)}
@@ -105,22 +96,31 @@ func (s *Server) kick() {
 type outbox[T any] struct {
 	mu     sync.Mutex
 	msgs   []T
+	bytes  int // of msgs
 	closed bool
 	full   bool // an offer was refused since the last take
 	ready  chan struct{}
+
+	size func(T) int
+	most int // bytes
 }
 
-func newOutbox[T any]() *outbox[T] { return &outbox[T]{ready: make(chan struct{}, 1)} }
+func newOutbox[T any](size func(T) int, most int) *outbox[T] {
+	return &outbox[T]{ready: make(chan struct{}, 1), size: size, most: most}
+}
 
-// offer takes m unless limit messages wait already.
+// offer takes m unless limit messages, or too many bytes, wait already. The bytes
+// of a message that is alone do not count.
 func (o *outbox[T]) offer(m T, limit int) bool {
+	n := o.size(m)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || len(o.msgs) >= limit {
+	if o.closed || len(o.msgs) >= limit || len(o.msgs) > 0 && o.bytes+n > o.most {
 		o.full = true
 		return false
 	}
 	o.msgs = append(o.msgs, m)
+	o.bytes += n
 	o.signal()
 	return true
 }
@@ -146,7 +146,7 @@ func (o *outbox[T]) run(ctx context.Context, send func(T) error, room func()) er
 	for {
 		o.mu.Lock()
 		msgs, closed, full := o.msgs, o.closed, o.full
-		o.msgs, o.full = nil, false
+		o.msgs, o.bytes, o.full = nil, 0, false
 		o.mu.Unlock()
 		for _, m := range msgs {
 			if err := send(m); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxSubscriberQueue bounds the notifications that wait for one subscriber;
@@ -49,7 +50,7 @@ func (s gnmiServer) Subscribe(stream gnmi.GNMI_SubscribeServer) error {
 	if err != nil {
 		return err
 	}
-	box := newOutbox[*gnmi.SubscribeResponse]()
+	box := newOutbox(func(m *gnmi.SubscribeResponse) int { return proto.Size(m) }, s.gn.budget.Queued)
 	s.mu.Lock()
 	sub, err := s.gn.Subscribe(req, func(m *gnmi.SubscribeResponse) bool { return box.offer(m, maxSubscriberQueue) })
 	if err == nil && sub.Done() {

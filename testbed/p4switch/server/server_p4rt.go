@@ -7,6 +7,7 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 )
 
 // Bounds of what waits for one controller. Packets and digests beyond the
@@ -51,27 +52,22 @@ func (s *Server) Write(_ context.Context, req *p4.WriteRequest) (*p4.WriteRespon
 	return &p4.WriteResponse{}, nil
 }
 
-// Read implements p4.P4RuntimeServer. The answer is collected under the lock
-// and sent without it, so that a slow reader holds up nobody.
+// Read implements p4.P4RuntimeServer. The answer is made page by page, and a page
+// is encoded and sent without the lock, so that a slow reader holds up nobody and
+// keeps one page in memory.
 func (s *Server) Read(req *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
-	var answer []*p4.ReadResponse
 	s.mu.Lock()
-	err := s.core.Read(req, func(r *p4.ReadResponse) error {
-		answer = append(answer, r)
-		return nil
+	defer s.mu.Unlock()
+	return s.core.Read(req, func(r *p4.ReadResponse) error {
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		return stream.Send(r)
 	})
-	s.mu.Unlock()
-	for _, r := range answer {
-		if err := stream.Send(r); err != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // StreamChannel implements p4.P4RuntimeServer.
 func (s *Server) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
-	box := newOutbox[*p4.StreamMessageResponse]()
+	box := newOutbox(func(m *p4.StreamMessageResponse) int { return proto.Size(m) }, s.core.budget.Queued)
 	overrun := false // guarded by s.mu
 	s.mu.Lock()
 	st := s.core.OpenStream(func(m *p4.StreamMessageResponse) error {

@@ -200,7 +200,7 @@ func TestServerConcurrency(t *testing.T) {
 
 // A box refuses beyond its limit, empties in order, and ends when closed.
 func TestOutbox(t *testing.T) {
-	box := newOutbox[int]()
+	box := newOutbox(func(int) int { return 1 }, 1<<20)
 	for i := range 5 {
 		if got := box.offer(i, 3); got != (i < 3) {
 			t.Errorf("offer %d: %v", i, got)

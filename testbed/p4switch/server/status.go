@@ -75,23 +75,32 @@ func rpcError(err error) error {
 	return status.Error(codes.Internal, "switchd: "+err.Error())
 }
 
+// maxMessage bounds the words about one element, in bytes.
+const maxMessage = 512
+
 // toP4Error is the p4.Error of one element of a batch; nil means OK.
 func toP4Error(err error) *p4.Error {
 	if err == nil {
 		return &p4.Error{CanonicalCode: int32(codes.OK)}
 	}
 	st, _ := status.FromError(rpcError(err))
-	return &p4.Error{CanonicalCode: int32(st.Code()), Message: st.Message()}
+	return &p4.Error{CanonicalCode: int32(st.Code()), Message: st.Message()[:min(len(st.Message()), maxMessage)]}
 }
 
+// maxMessages is how many failed elements of a batch are described in words. The
+// others have their code alone: what describes them travels in the trailer of the
+// answer, which clients bound.
+const maxMessages = 64
+
 // batchError packs one p4.Error per element into the status of the batch, or
-// returns nil if no element failed.
-func batchError(what string, errs []error) error {
-	failed := 0
+// returns nil if no element failed. Elements beyond the budget are not described.
+func (c *Core) batchError(what string, errs []error) error {
+	failed, n := 0, len(errs)
 	var first error
 	for _, err := range errs {
 		if err != nil {
-			if failed++; first == nil {
+			failed++
+			if first == nil || status.Code(rpcError(first)) == codes.Aborted { // because of another
 				first = err
 			}
 		}
@@ -99,10 +108,22 @@ func batchError(what string, errs []error) error {
 	if failed == 0 {
 		return nil
 	}
-	st := status.Newf(codes.Unknown, "switchd: %d of %d %s failed, the first: %v", failed, len(errs), what, first)
+	note := ""
+	if len(errs) > c.budget.Details {
+		note = fmt.Sprintf(" (the first %d are described, the budget details)", c.budget.Details)
+		errs = errs[:c.budget.Details]
+	}
+	st := status.Newf(codes.Unknown, "switchd: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
 	details := make([]protoadapt.MessageV1, len(errs))
+	told := 0
 	for i, err := range errs {
-		details[i] = protoadapt.MessageV1Of(toP4Error(err))
+		e := toP4Error(err)
+		if err != nil {
+			if told++; told > maxMessages {
+				e.Message = ""
+			}
+		}
+		details[i] = protoadapt.MessageV1Of(e)
 	}
 	withDetails, err := st.WithDetails(details...)
 	if err != nil {

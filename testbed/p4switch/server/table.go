@@ -15,9 +15,10 @@ import (
 // shared with requests and responses and never changed in place.
 type tableState struct {
 	*tableSchema
-	byKey map[string]*entry
-	list  []*entry // in a deterministic order
-	dflt  defaultEntry
+	byKey    map[string]*entry
+	list     []*entry // in a deterministic order
+	dflt     defaultEntry
+	metadata *int // bytes, the pipeline's
 	// ofPorts: port events mean something else when it changes.
 	ofPorts bool
 }
@@ -149,6 +150,7 @@ func (t *tableState) add(p *pipeline, e *entry) {
 	e.index, e.gone = len(t.list), false
 	t.list = append(t.list, e)
 	t.byKey[e.key] = e
+	*t.metadata += len(e.metadata)
 	p.onUndo(func() { t.remove(e) })
 }
 
@@ -160,6 +162,7 @@ func (t *tableState) remove(e *entry) {
 	t.list[len(t.list)-1] = nil
 	t.list = t.list[:len(t.list)-1]
 	delete(t.byKey, e.key)
+	*t.metadata -= len(e.metadata)
 	e.gone = true
 }
 
@@ -174,6 +177,7 @@ func (t *tableState) restore(e *entry) {
 		t.list = append(t.list, e)
 	}
 	t.byKey[e.key] = e
+	*t.metadata += len(e.metadata)
 	e.gone = false
 }
 
@@ -207,7 +211,10 @@ func (p *pipeline) writeTable(r *role, typ p4.Update_Type, te *p4.TableEntry) er
 }
 
 // checkEntry refuses what no INSERT or MODIFY of an entry may carry.
-func (t *tableState) checkEntry(te *p4.TableEntry) error {
+func (p *pipeline) checkEntry(t *tableState, te *p4.TableEntry) error {
+	if err := p.checkMetadata(te.GetMetadata()); err != nil {
+		return err
+	}
 	switch {
 	case te.GetTimeSinceLastHit() != nil:
 		return invalidf("time_since_last_hit is for reads only")
@@ -219,6 +226,17 @@ func (t *tableState) checkEntry(te *p4.TableEntry) error {
 	return t.checkDirect(te)
 }
 
+// checkMetadata holds metadata to be kept against the budget.
+func (p *pipeline) checkMetadata(b []byte) error {
+	if n, most := len(b), p.core.budget.Metadata; n > most {
+		return over("metadata", n, most, "keep it elsewhere")
+	}
+	if n, most := p.metadata+len(b), p.core.budget.AllMetadata; n > most && len(b) > 0 {
+		return over("all-metadata", n, most, "delete entries with metadata first")
+	}
+	return nil
+}
+
 func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 	if t.constTable {
 		return errorf(codes.PermissionDenied, "the entries are constant in the P4 program")
@@ -226,7 +244,7 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 	if len(t.fields) == 0 {
 		return invalidf("the table has no key; modify its default entry")
 	}
-	if err := t.checkEntry(te); err != nil {
+	if err := p.checkEntry(t, te); err != nil {
 		return err
 	}
 	if te.GetAction() == nil {
@@ -267,7 +285,7 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 	if err != nil {
 		return err
 	}
-	if err := t.checkEntry(te); err != nil {
+	if err := p.checkEntry(t, te); err != nil {
 		return err
 	}
 	if e.isConst || t.constTable {
@@ -298,9 +316,11 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 	}
 	old := *e
 	p.onUndo(func() {
+		*t.metadata += len(old.metadata) - len(e.metadata)
 		e.cookie, e.metadata, e.idleNs, e.idleFrom = old.cookie, old.metadata, old.idleNs, old.idleFrom
 		p.armIdle(t, e)
 	})
+	*t.metadata += len(te.GetMetadata()) - len(e.metadata)
 	e.cookie, e.metadata = te.GetControllerMetadata(), te.GetMetadata()
 	e.idleNs, e.idleFrom = te.GetIdleTimeoutNs(), p.core.dataplaneNow()
 	p.armIdle(t, e)
@@ -338,6 +358,8 @@ func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableE
 		return invalidf("the default entry has no priority; leave it 0")
 	case te.GetIdleTimeoutNs() != 0 || te.GetTimeSinceLastHit() != nil:
 		return invalidf("the default entry has no idle timeout")
+	case len(te.GetMetadata()) > p.core.budget.Metadata:
+		return p.checkMetadata(te.GetMetadata())
 	case t.constDefault:
 		return errorf(codes.PermissionDenied, "the default action is constant in the P4 program")
 	case te.GetCounterData() != nil || te.GetMeterConfig() != nil || te.GetMeterCounterData() != nil:

@@ -21,6 +21,7 @@ type idleTimer struct {
 type idleQueue struct {
 	timers []idleTimer
 	order  uint64 // makes the order of equal times that of setting
+	full   int    // so many timers are to be looked through for stale ones
 }
 
 func (q *idleQueue) Len() int { return len(q.timers) }
@@ -47,6 +48,21 @@ func (q *idleQueue) stale(i int) bool {
 	return x.e.gone || x.seq != x.e.idleSeq
 }
 
+// sweep takes out what is stale: an entry that is modified often leaves a timer
+// each time.
+func (q *idleQueue) sweep() {
+	live := q.timers[:0]
+	for i := range q.timers {
+		if !q.stale(i) {
+			live = append(live, q.timers[i])
+		}
+	}
+	clear(q.timers[len(live):])
+	q.timers = live
+	heap.Init(q)
+	q.full = max(1024, 2*len(live))
+}
+
 // armIdle sets the timer of an entry, or takes it away if it has no timeout.
 func (p *pipeline) armIdle(t *tableState, e *entry) {
 	e.idleSeq++
@@ -56,6 +72,9 @@ func (p *pipeline) armIdle(t *tableState, e *entry) {
 }
 
 func (p *pipeline) setTimer(t *tableState, e *entry, at int64) {
+	if len(p.idle.timers) >= p.idle.full {
+		p.idle.sweep()
+	}
 	p.idle.order++
 	heap.Push(&p.idle, idleTimer{at: at, seq: e.idleSeq, order: p.idle.order, t: t, e: e})
 	p.core.deadline()
@@ -69,13 +88,25 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
-// sinceHit is the time since an entry was last hit or, at the earliest, made.
-func (p *pipeline) sinceHit(t *tableState, e *entry) (int64, error) {
-	hit, err := p.sw.LastHit(t.tid, e.handle)
-	if err != nil {
-		return 0, fromSwitch(err)
+func (p *pipeline) lastHit(t *tableState, e *entry) (int64, error) {
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	return p.sw.LastHit(t.tid, e.handle)
+}
+
+// sinceHits is the time since entries were last hit or, at the earliest, made.
+func (p *pipeline) sinceHits(t *tableState, block []*entry) ([]int64, error) {
+	out := make([]int64, len(block))
+	p.core.plane.lock()
+	defer p.core.plane.unlock()
+	for i, e := range block {
+		hit, err := p.sw.LastHit(t.tid, e.handle)
+		if err != nil {
+			return nil, fromSwitch(err)
+		}
+		out[i] = max(p.core.dataplaneNow()-max(hit, e.idleFrom), 0)
 	}
-	return max(p.core.dataplaneNow()-max(hit, e.idleFrom), 0), nil
+	return out, nil
 }
 
 // expireIdle notifies of entries that were not hit for their timeout.
@@ -87,7 +118,7 @@ func (p *pipeline) expireIdle(now int64) {
 		if x.e.gone || x.seq != x.e.idleSeq {
 			continue
 		}
-		hit, err := p.sw.LastHit(x.t.tid, x.e.handle)
+		hit, err := p.lastHit(x.t, x.e)
 		if err != nil {
 			continue
 		}

@@ -21,13 +21,33 @@ func (c *Core) Write(req *p4.WriteRequest) error {
 	if p == nil {
 		return rpcError(errNoPipeline())
 	}
+	if err := c.checkUpdates(req); err != nil {
+		return rpcError(err)
+	}
+	c.plane.lock()
 	p.sw.SetTime(c.dataplaneNow())
 	err = p.write(r, req)
+	c.plane.unlock()
 	if p.portTables && p == c.live && c.cfg.OnPortTables != nil {
 		p.portTables = false
 		c.cfg.OnPortTables()
 	}
 	return err
+}
+
+// checkUpdates holds a request against the budget.
+func (c *Core) checkUpdates(req *p4.WriteRequest) error {
+	name, most := "updates", c.budget.Updates
+	switch req.GetAtomicity() {
+	case p4.WriteRequest_ROLLBACK_ON_ERROR:
+		name, most = "rollback-updates", c.budget.RollbackUpdates
+	case p4.WriteRequest_DATAPLANE_ATOMIC:
+		name, most = "atomic-updates", c.budget.AtomicUpdates
+	}
+	if n := len(req.GetUpdates()); n > most {
+		return over(name, n, most, "split the request")
+	}
+	return nil
 }
 
 // write carries out the updates as the request's atomicity says.
@@ -42,10 +62,11 @@ func (p *pipeline) write(r *role, req *p4.WriteRequest) error {
 				}
 				errs[i] = err
 			}
+			p.core.plane.did(updateUnits)
 		}
-		return batchError("updates", errs)
+		return p.core.batchError("updates", errs)
 	case p4.WriteRequest_ROLLBACK_ON_ERROR, p4.WriteRequest_DATAPLANE_ATOMIC:
-		// No packet passes while a batch is carried out, so both are atomic.
+		p.core.plane.whole = a == p4.WriteRequest_DATAPLANE_ATOMIC
 		return p.applyAll(r, req.GetUpdates())
 	default:
 		return rpcError(invalidf("atomicity %v", a))
@@ -58,6 +79,7 @@ func (p *pipeline) applyAll(r *role, updates []*p4.Update) error {
 	for i, u := range updates {
 		err := p.apply(r, u)
 		if err == nil {
+			p.core.plane.did(updateUnits)
 			continue
 		}
 		p.end(false)
@@ -66,7 +88,7 @@ func (p *pipeline) applyAll(r *role, updates []*p4.Update) error {
 			errs[j] = errorf(codes.Aborted, "rolled back, because update %d of the batch failed", i)
 		}
 		errs[i] = err
-		return batchError("updates", errs)
+		return p.core.batchError("updates", errs)
 	}
 	p.end(true)
 	return nil

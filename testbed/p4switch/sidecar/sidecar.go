@@ -339,14 +339,14 @@ func (s *Sidecar) counters(number uint32) server.Counters {
 // Serve answers gNMI requests that reach the listener, which it closes, until
 // ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	srv := grpc.NewServer(append([]grpc.ServerOption{grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(1 << 20)}, opts...)...)
+	srv := grpc.NewServer(append(append(server.ServerOptions(server.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
 	done := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(done)
 		srv.Stop()
 	})
-	err := srv.Serve(l)
+	err := srv.Serve(server.Limit(l, server.Budget{}))
 	if cancel() {
 		srv.Stop() // waits for the handlers
 	} else {

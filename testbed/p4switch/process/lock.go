@@ -1,0 +1,77 @@
+package process
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lock is what packets pass under, and what the control side takes to work on the
+// switch in the data path, for a bounded time. Forwarding comes first: it takes
+// the lock by spinning, since a goroutine that sleeps waits for its processor
+// behind all that the control side has to do.
+type lock struct {
+	mu      sync.Mutex
+	wanted  atomic.Bool  // forwarding waits
+	waiting atomic.Int32 // others wait
+	held    time.Time    // since when the control side has it
+	longest time.Duration
+}
+
+// How long to spin for the lock before sleeping for it, and how long forwarding
+// lets others have it.
+const (
+	spinFor  = 5 * time.Millisecond
+	leaveFor = 20 * time.Microsecond
+)
+
+// enter takes the lock for forwarding.
+func (l *lock) enter() {
+	if l.mu.TryLock() {
+		return
+	}
+	l.wanted.Store(true)
+	defer l.wanted.Store(false)
+	if runtime.GOMAXPROCS(0) > 1 {
+		for start := time.Now(); time.Since(start) < spinFor; {
+			if l.mu.TryLock() {
+				return
+			}
+		}
+	}
+	l.mu.Lock()
+}
+
+// leave gives the lock back after forwarding.
+func (l *lock) leave() { l.mu.Unlock() }
+
+// yield lets somebody who waits for the lock have it; forwarding has left it.
+func (l *lock) yield() {
+	n := l.waiting.Load()
+	if n == 0 {
+		return
+	}
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.Gosched()
+		return
+	}
+	for start := time.Now(); time.Since(start) < leaveFor && l.waiting.Load() >= n; {
+	}
+}
+
+// Lock implements sync.Locker, for the control side.
+func (l *lock) Lock() {
+	l.waiting.Add(1)
+	for l.wanted.Load() || !l.mu.TryLock() {
+		runtime.Gosched()
+	}
+	l.waiting.Add(-1)
+	l.held = time.Now()
+}
+
+// Unlock implements sync.Locker.
+func (l *lock) Unlock() {
+	l.longest = max(l.longest, time.Since(l.held))
+	l.mu.Unlock()
+}
