@@ -141,7 +141,7 @@ func (k *keys) what(n *yaml.Node, name string) string {
 		return strings.Join(names, ", ")
 	}
 	switch typ := text(at(n, "type")); {
-	case name == "time", name == "rate", name == "size", name == "share":
+	case name == "time", name == "moment", name == "rate", name == "size", name == "share":
 		return name
 	case typ == "array":
 		items, of := k.follow(at(n, "items"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 )
@@ -118,7 +119,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if len(todo) == 0 {
 		return nil
 	}
-	b := &bench{app: a, version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
+	b := &bench{app: a, run: runner.Timed(runner.Run(a.run)), version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
 	return b.execute(ctx)
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -20,6 +21,7 @@ import (
 // bench executes cases in parallel and writes each result when its run ends.
 type bench struct {
 	app     *app
+	run     runner.Run
 	version string // goes into every result
 	sweep   string
 	cases   []sweep.Case
@@ -73,7 +75,7 @@ func (b *bench) execute(ctx context.Context) error {
 func (b *bench) one(ctx context.Context, i int) {
 	c := b.cases[i]
 	start := time.Now()
-	result, err := b.app.run(ctx, c.Run, scenario.Observer{Log: b.app.log.With("run", i+1)})
+	result, err := b.run(ctx, c.Run, scenario.Observer{Log: b.app.log.With("run", i+1)})
 	took := time.Since(start)
 	if err != nil && ctx.Err() != nil {
 		return // it will run again

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/replay"
 )
@@ -140,7 +141,7 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 	}
 
 	b := &batch{
-		run: run, runs: runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
+		run: Runner(runner.Timed(runner.Run(run))), runs: runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
 		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
 		done: func(run scenario.Run, r *report.Result) (err error) {
 			r.Version = a.version

@@ -30,6 +30,9 @@ func Charts(rs []*Result) []Chart {
 			c.distribution(op, "longest queue", "most bytes waiting at a switch port", func(r *Result) []float64 { return r.QueueMax })
 		}
 	}
+	for _, g := range failureTimes(rs) {
+		c.overTime(g)
+	}
 	for _, key := range axes(rs) {
 		for _, g := range groups(rs, func(r *Result) string {
 			return r.Scenario + "\x00" + r.Failure + "\x00" + r.Notifier + "\x00" + r.operation() + "\x00" + r.variantText(key)

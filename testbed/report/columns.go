@@ -58,6 +58,9 @@ func ofPackets(cell func(r *Result) string) func(r *Result) string {
 const (
 	unfinished  = "DNF" // did not finish
 	interrupted = "INT" // was interrupted before it could
+
+	// late marks a completion time that the failure came after.
+	late = "LATE"
 )
 
 // lostMeans is the one definition of [Result.LostToFailure], in result.schema.json as well.
@@ -72,8 +75,15 @@ func completion(r *Result) string {
 	case r.CCT == nil:
 		return unfinished
 	}
-	return strconv.FormatFloat(*r.CCT, 'f', 1, 64)
+	text := strconv.FormatFloat(*r.CCT, 'f', 1, 64)
+	if r.late() {
+		text += " " + late
+	}
+	return text
 }
+
+// late reports whether the collective was complete before anything failed.
+func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.AfterEnd }
 
 // columns returns the table's columns.
 func columns() []column {
@@ -82,7 +92,7 @@ func columns() []column {
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
 		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},
-		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish by the deadline, or stalled. INT: the user interrupted the run before either was known.", false, completion},
+		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish by the deadline, or stalled. INT: the user interrupted the run before either was known. LATE: the collective was complete before anything failed.", false, completion},
 		{"CCT/bound", "x", "CCT over a lower bound that no load balancer can beat on this fabric, with this failure.", false,
 			func(r *Result) string {
 				if s, ok := r.Slowdown(); ok {
@@ -103,8 +113,11 @@ func columns() []column {
 	}
 }
 
-// outcome says how a run that did not finish ended.
+// outcome says how a run that did not finish ended, or that its failure came too late.
 func outcome(r *Result) string {
+	if r.late() {
+		return fmt.Sprintf("the failure came at %s us, after the run's end: it says nothing about the failure", number(r.FirstFailure.Time))
+	}
 	at := fmt.Sprintf("at %s us", number(r.EndTime))
 	switch r.End {
 	case Deadline:

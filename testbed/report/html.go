@@ -181,8 +181,8 @@ func newView(rs []*Result, charts []Chart, p Page) view {
 				row.Cells = append(row.Cells, cell)
 			}
 			t.Rows = append(t.Rows, row)
-			if r.CCT == nil {
-				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", completion(r), r.Scheme, r.Notifier, r.Seed,
+			if r.CCT == nil || r.late() {
+				t.Notes = append(t.Notes, fmt.Sprintf("%s: %s, %s, seed %d: %s.", remark(r), r.Scheme, r.Notifier, r.Seed,
 					strings.ReplaceAll(outcome(r), " us", " µs")))
 			}
 		}

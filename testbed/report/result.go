@@ -50,9 +50,11 @@ type Result struct {
 	// hashes.
 	EventsSHA256 string `json:"events_sha256"`
 
-	Failure  string `json:"failure"`  // the failure case's name
-	Bytes    int64  `json:"bytes"`    // of the collective: a rank's vector, or a sender's message
-	Finished bool   `json:"finished"` // every message completed, once
+	Failure string `json:"failure"` // the failure case's name
+	// FirstFailure is when something first happened to a link; nil when nothing did.
+	FirstFailure *FirstFailure `json:"first_failure"`
+	Bytes        int64         `json:"bytes"`    // of the collective: a rank's vector, or a sender's message
+	Finished     bool          `json:"finished"` // every message completed, once
 	// End says why the run ended: finished, deadline (simulated time ran out),
 	// stalled (nothing was left to happen) or interrupted (by the user).
 	End     End     `json:"end"`
@@ -93,6 +95,17 @@ type Result struct {
 	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
 	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
 	Timeline    []Event     `json:"timeline"`     // in order of time; flips are not repeated in it
+}
+
+// FirstFailure is the first thing that happened to a link in a run.
+type FirstFailure struct {
+	Case string  `json:"case"` // the failure case's name, without which of its times it was
+	Time float64 `json:"t_us"`
+	// Healthy is what the same run takes without it, where that was asked.
+	Healthy *float64 `json:"healthy_us"`
+	// AfterEnd: the collective was complete by then. The run says nothing about the
+	// failure.
+	AfterEnd bool `json:"after_end"`
 }
 
 // End is why a run ended.

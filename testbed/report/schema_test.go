@@ -83,6 +83,9 @@ func walk(t *testing.T, s *schema, typ reflect.Type, path string) {
 		if got, want := fmt.Sprint(p.Type), jsonType(f.Type); got != want {
 			t.Errorf("%s.%s: type %s in the schema, %s in the package", path, key, got, want)
 		}
+		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
+			walk(t, p, f.Type.Elem(), path+"."+key)
+		}
 		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
 			walk(t, p.Items, f.Type.Elem(), path+"."+key+"[]")
 		}

@@ -55,6 +55,7 @@ func Summary(w io.Writer, rs []*Result) error {
 			return fmt.Errorf("report: %w", err)
 		}
 	}
+	overTime(&out, rs)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -72,17 +73,26 @@ func fixed(v float64, n int) string {
 func CSV(w io.Writer, rs []*Result) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"scenario", "fabric", "failure", "notifier", "collective", "bytes", "variant", "scheme", "seed", "cct_us", "bound_us",
-		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256"}}
+		"qps_per_host_max", "timeouts", "retransmissions", "lost_to_failure", "drops", "ecn_marked", "end", "version", "run_sha256", "failure_us", "healthy_us", "failure_after_end"}}
 	for _, r := range Distinct(rs) {
-		rows = append(rows, []string{r.Scenario, r.fabricName(), r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
+		rows = append(rows, append([]string{r.Scenario, r.fabricName(), r.Failure, r.Notifier, r.Collective, strconv.FormatInt(r.Bytes, 10), r.variantText(""), r.Scheme,
 			strconv.FormatUint(r.Seed, 10), csvNumber(r.CCT), csvNumber(r.Bound), strconv.Itoa(r.QPsPerHostMax),
 			strconv.FormatInt(r.Timeouts, 10), strconv.FormatInt(r.Retransmissions, 10), strconv.FormatInt(r.LostToFailure, 10),
-			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256})
+			strconv.FormatInt(r.Drops, 10), strconv.FormatInt(r.Marked, 10), string(r.End), r.Version, r.RunSHA256}, r.csvFailure()...))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+// csvFailure returns the cells about when the first failure came.
+func (r *Result) csvFailure() []string {
+	f := r.FirstFailure
+	if f == nil {
+		return []string{"", "", ""}
+	}
+	return []string{csvNumber(&f.Time), csvNumber(f.Healthy), strconv.FormatBool(f.AfterEnd)}
 }
 
 func csvNumber(v *float64) string {

@@ -59,15 +59,24 @@ func Table(w io.Writer, rs []*Result) error {
 			}
 		}
 		for _, r := range s.results() {
-			if r.CCT == nil {
-				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", completion(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
+			if r.CCT == nil || r.late() {
+				fmt.Fprintf(&out, "  %s: %s, %s, seed %d: %s\n", remark(r), r.Scheme, r.Notifier, r.Seed, outcome(r))
 			}
 		}
 	}
+	overTime(&out, rs)
 	if _, err := w.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+// remark is the word that stands in the table for what [outcome] says.
+func remark(r *Result) string {
+	if r.late() {
+		return late
+	}
+	return completion(r)
 }
 
 // results returns the section's results in the order of its rows.

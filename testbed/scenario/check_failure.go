@@ -31,16 +31,22 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 	if len(c.Notifiers) == 0 {
 		bad(path+".notifiers", "is missing", "list who may tell the hosts, as in [timeout, quench, gnmi]; each is a run")
 	}
+	if _, err := c.moments(); err != nil {
+		bad(path+".events", err.Error(), "give them as many, or one of them one")
+	}
 	states := map[fabric.LinkID]linkState{}
 	var last fabric.Time
 	for i, e := range c.Events {
 		p := fmt.Sprintf("%s.events[%d]", path, i)
-		if e.At < last {
+		if len(e.When) == 0 && e.At < last {
 			bad(p+".at", fmt.Sprintf("%v is before the event above it (%v)", e.At, last), "list events in order of time")
 		}
 		last = max(last, e.At)
-		if e.At >= s.Deadline {
-			bad(p+".at", fmt.Sprintf("%v is not before the deadline (%v)", e.At, s.Deadline), "move the event or the deadline")
+		for _, m := range append(e.When, Moment{Plus: e.At}) {
+			if m.Plus >= s.Deadline {
+				bad(p+".at", fmt.Sprintf("%v is not before the deadline (%v)", m, s.Deadline), "move the event or the deadline")
+				break
+			}
 		}
 		if e.Detection > 1000*fabric.Second {
 			bad(p+".detection", fmt.Sprintf("%v is more than 1000s", e.Detection), "write for example 10us")

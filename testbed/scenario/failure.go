@@ -18,9 +18,12 @@ import (
 // Event is one thing that happens to a link, to all links of a node, or to a
 // share of the links between switches.
 type Event struct {
-	At   fabric.Time `yaml:"at" required:"for example 20us after the start of the collective"` // from the start of the collective
-	Link string      `yaml:"link"`                                                             // "tor0-agg0"
-	Node string      `yaml:"node"`                                                             // "agg1": all its links
+	// When are the times at which it happens, from the start of the collective, a run
+	// each. Where it is empty, At is the one time.
+	When Moments     `yaml:"at" required:"for example 20us after the start of the collective, or 30% of the healthy run"`
+	At   fabric.Time `yaml:"-"`
+	Link string      `yaml:"link"` // "tor0-agg0"
+	Node string      `yaml:"node"` // "agg1": all its links
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.
@@ -46,6 +49,9 @@ type Event struct {
 // it means something: an instant one is said, not left out.
 func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
 	meant := d.Fields(n, e, path)
+	if len(e.When) == 1 && e.When[0].Share == 0 {
+		e.At, e.When = e.When[0].Plus, nil
+	}
 	if n.Kind != yaml.MappingNode || !slices.Contains([]Action{Cut, Restore, Flap}, e.Action) {
 		return
 	}
@@ -121,8 +127,12 @@ func (e LinkEvent) Cuts() bool { return !e.Up && e.Loss == 0 && e.Rate == 0 }
 
 // LinkEvents returns what happens to the links of f in a run of that seed, in
 // order of time. An event of a node or of a share of links concerns those that
-// are not in that state already.
+// are not in that state already. Nothing is returned of a case whose times are not
+// known yet.
 func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) {
+	if !c.timed() {
+		return nil, nil // it is not known when
+	}
 	events := slices.Clone(c.Events)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	var out []LinkEvent

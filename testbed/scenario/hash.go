@@ -20,7 +20,7 @@ func (r Run) Hash() (string, error) {
 	s.Name, s.Description, s.Preset = "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	failure := r.Failure
-	failure.Name, failure.Notifiers = "", nil
+	failure.Name, failure.Case, failure.Notifiers = "", "", nil
 	op := r.Collective
 	op.File = "" // what it holds counts, not where it is
 	what := map[string]any{}

@@ -64,8 +64,8 @@ func (r Run) CollectiveSpec() collective.Spec {
 // maxRuns bounds what a scenario multiplies out to.
 const maxRuns = 100_000
 
-// Expand returns the scenario's runs: for each failure case, each collective,
-// each of the case's notifiers, each scheme, each seed. A case without events
+// Expand returns the scenario's runs: for each failure case, each of its times, each
+// collective, each of the case's notifiers, each scheme, each seed. A case without events
 // has the one notifier [NotifyNone]. The error is that of [Scenario.Validate].
 func (s *Scenario) Expand() ([]Run, error) {
 	if err := s.Validate(); err != nil {
@@ -77,32 +77,46 @@ func (s *Scenario) Expand() ([]Run, error) {
 	}
 	var runs []Run
 	for _, c := range s.Failures {
-		events, err := c.eventsBySeed(f, s.Seeds)
+		times, err := c.moments()
 		if err != nil {
 			return nil, err
 		}
-		notifiers := c.Notifiers
-		if len(c.Events) == 0 {
-			notifiers = []Notifier{NotifyNone}
-		}
-		for _, op := range s.Collectives {
-			var program *workload.Program
-			if op.Kind == Workload {
-				if program, err = workload.Load(op.File, f.Hosts()); err != nil {
-					return nil, err
-				}
+		for i := range times {
+			if runs, err = s.expandCase(runs, f, c.moment(i)); err != nil {
+				return nil, err
 			}
-			for _, n := range notifiers {
-				for _, scheme := range s.Schemes {
-					for _, seed := range s.Seeds {
-						if len(runs) == maxRuns {
-							return nil, strictyaml.Errors{refusal("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}
-						}
-						runs = append(runs, Run{
-							Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
-							Failure: c, Events: events[seed], Notifier: n, Seed: seed, Program: program,
-						})
+		}
+	}
+	return runs, nil
+}
+
+// expandCase adds the runs of a failure case.
+func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, error) {
+	events, err := c.eventsBySeed(f, s.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	notifiers := c.Notifiers
+	if len(c.Events) == 0 {
+		notifiers = []Notifier{NotifyNone}
+	}
+	for _, op := range s.Collectives {
+		var program *workload.Program
+		if op.Kind == Workload {
+			if program, err = workload.Load(op.File, f.Hosts()); err != nil {
+				return nil, err
+			}
+		}
+		for _, n := range notifiers {
+			for _, scheme := range s.Schemes {
+				for _, seed := range s.Seeds {
+					if len(runs) == maxRuns {
+						return nil, strictyaml.Errors{refusal("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}
 					}
+					runs = append(runs, Run{
+						Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
+						Failure: c, Events: events[seed], Notifier: n, Seed: seed, Program: program,
+					})
 				}
 			}
 		}

@@ -235,6 +235,9 @@ type Failure struct {
 	Name      string     `yaml:"name" required:"the case's name goes into every result"`
 	Events    []Event    `yaml:"events"` // none: a healthy fabric
 	Notifiers []Notifier `yaml:"notifiers"`
+
+	// Case is the name without the time that was picked of several; "": Name.
+	Case string `yaml:"-"`
 }
 
 // Notifier is a way in which hosts learn of a dead link. The retransmission

@@ -99,6 +99,9 @@ func walkSchema(t *testing.T, root, s *schema, v reflect.Value, path string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "-" {
+			continue
+		}
 		keys = append(keys, key)
 		_, must := f.Tag.Lookup("required")
 		if must || f.Type == reflect.TypeFor[string]() && key == "kind" {
@@ -117,7 +120,7 @@ func walkSchema(t *testing.T, root, s *schema, v reflect.Value, path string) {
 		switch ft := f.Type; {
 		case ft.Kind() == reflect.Struct:
 			walkSchema(t, root, prop, v.Field(i), p)
-		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
+		case ft != reflect.TypeFor[Moments]() && ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
 			walkSchema(t, root, prop.find(root, "array").Items, reflect.Zero(ft.Elem()), p+"[]")
 		}
 	}

@@ -75,6 +75,9 @@ type Options struct {
 
 // Settings returns what a run asks of its hosts.
 func Settings(run scenario.Run) (hostproto.Settings, error) {
+	if err := run.Ready(); err != nil {
+		return hostproto.Settings{}, err
+	}
 	s := run.Scenario
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != endpoint.GoBackN {
 		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",

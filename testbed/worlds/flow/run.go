@@ -21,6 +21,9 @@ import (
 // gives none.
 func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
 	began := time.Now() // of the machine, for the report only
+	if err := run.Ready(); err != nil {
+		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+	}
 	w, err := newWorld(run)
 	if err != nil {
 		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)

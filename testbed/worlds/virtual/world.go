@@ -64,6 +64,9 @@ type world struct {
 
 // newWorld builds a run. tracer, if not nil, sees what the event log would.
 func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Tracer) (*world, error) {
+	if err := run.Ready(); err != nil {
+		return nil, err
+	}
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
