@@ -23,17 +23,17 @@ func TestSchemes(t *testing.T) {
 			rows[name] = rest
 		}
 	}
-	for _, name := range balance.Names() {
+	for _, spec := range balance.Specs() {
+		name := spec.Name
 		row, ok := rows[name]
 		if !ok {
 			t.Errorf("scenario.md: no row for scheme %s", name)
 			continue
 		}
-		if want := balance.Receiver(name).String() + " | "; !strings.HasPrefix(row, want) {
+		if want := spec.Receiver.String() + " | "; !strings.HasPrefix(row, want) {
 			t.Errorf("scenario.md: %s: the receiver should be %s", name, want)
 		}
-		params, _ := balance.Params(name)
-		for _, p := range params {
+		for _, p := range spec.Params {
 			if !strings.Contains(row, "`"+p+"`") {
 				t.Errorf("scenario.md: %s: nothing of parameter %s", name, p)
 			}

@@ -5,11 +5,12 @@ import (
 	"net/netip"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
 // QP is the caller's name of a queue pair at its sender.
-type QP uint32
+type QP = hostagent.QP
 
 // Handler takes an endpoint's events. See the package comment for what it may
 // do.

@@ -232,22 +232,22 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 }
 
 func (s Scheme) check(path string, bad complain) {
-	params, ok := balance.Params(s.Name)
-	if !ok {
+	spec, err := s.Spec()
+	if err != nil {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), strictyaml.Choose(s.Name, SchemeNames()))
 		return
 	}
 	for key := range s.Params {
-		if !slices.Contains(params, key) {
+		if !slices.Contains(spec.Params, key) {
 			remedy := s.Name + " takes none; remove it"
-			if len(params) > 0 {
-				remedy = strictyaml.Choose(key, params)
+			if len(spec.Params) > 0 {
+				remedy = strictyaml.Choose(key, spec.Params)
 			}
 			bad(path+".params."+key, fmt.Sprintf("unknown parameter %q of %s", key, s.Name), remedy)
 			return
 		}
 	}
-	if err := balance.Check(s.Name, s.Params); err != nil {
+	if err := spec.Check(s.Params); err != nil {
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), balance.ErrScheme.Error()+": "), "; ")
 		bad(path+".params", problem, remedy)
 	}

@@ -118,7 +118,8 @@ func (r Receiver) For(schemeName string) endpoint.Receiver {
 	if i := slices.Index(endpoint.ReceiverNames(), string(r)); i >= 0 {
 		return endpoint.Receiver(i)
 	}
-	return balance.Receiver(schemeName)
+	spec, _ := balance.Find(schemeName) // go-back-N for an unknown scheme
+	return spec.Receiver
 }
 
 // Carrier names the packet field that carries a path label.
@@ -211,6 +212,10 @@ const (
 	Ethereal = balance.Ethereal
 	ECMP     = balance.ECMP
 )
+
+// Spec returns what there is to know about the scheme. The error says that it is
+// unknown, as [Scenario.Expand] would have.
+func (s Scheme) Spec() (balance.Spec, error) { return balance.Find(s.Name) }
 
 // SchemeNames returns the schemes a scenario may name.
 func SchemeNames() []string { return balance.Names() }

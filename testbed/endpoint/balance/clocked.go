@@ -33,7 +33,16 @@ type clock struct {
 	halves int // marked ACKs, modulo 2
 }
 
-func settleClocked(a *args) maker {
+// MPRDMAClocked is MP-RDMA as published.
+const MPRDMAClocked = "mp-rdma-clocked"
+
+func clockedSpec() Spec {
+	return Spec{
+		Name: MPRDMAClocked, Params: []string{"entropy"}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
+	}
+}
+
+func readClocked(a *args) factory {
 	entropy := a.choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)

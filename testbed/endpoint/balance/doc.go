@@ -10,7 +10,7 @@
 // # Schemes
 //
 //   - ethereal: the host agent's core, [hostagent.Core], as it ships. Parameter
-//     suspicion: on shares what agents time out on ([SharesSuspicion]); off,
+//     suspicion: on shares what agents time out on ([Spec.SharesSuspicion]); off,
 //     the paper's.
 //   - ecmp: one queue pair per flow, its source port drawn at random; the
 //     switches hash. Nothing moves, whatever fails.
@@ -32,7 +32,7 @@
 //     on, or off, which moves at once and reorders.
 //
 // The switches of these hash what no label guides. The others are the switches'
-// ([Switches] says what they do), and their hosts do as those of ecmp; see
+// ([Spec.Switches] says what they do), and their hosts do as those of ecmp; see
 // docs/balancers.md:
 //
 //   - switch-spray: packets in turn. Parameter reshuffle: after how many rounds
@@ -49,7 +49,7 @@
 //
 // mp-rdma-clocked, spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not
-// part of any of them; reps and the switches' own repair react. [Receiver] says
+// part of any of them; reps and the switches' own repair react. [Spec] says
 // which receiver a scheme's authors assume: one that takes packets in any order
 // where packets are sprayed, selective repeat for mp-rdma-clocked, hopper and flowlet, go-back-N
 // elsewhere.

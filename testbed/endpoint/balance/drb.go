@@ -20,6 +20,13 @@ type drb struct {
 	to  map[fabric.NodeID]*rotation // by destination host
 }
 
+// DRB is the name of digit-reversed bouncing.
+const DRB = "drb"
+
+func drbSpec() Spec {
+	return Spec{Name: DRB, Receiver: endpoint.Ideal, Flows: Spread, host: func(*args) factory { return newDRB }}
+}
+
 func newDRB(c Config) (Host, error) {
 	p, err := newPieces(c)
 	if err != nil {

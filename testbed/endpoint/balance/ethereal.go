@@ -3,20 +3,23 @@ package balance
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
 // ethereal is the agent core under the interface's names.
 type ethereal struct{ *hostagent.Core }
 
-// SharesSuspicion reports whether a scheme's agents report the paths they time out
-// on, for a controller to find the link and to tell all of them.
-func SharesSuspicion(name string, params map[string]string) bool {
-	return name == Ethereal && params["suspicion"] == "on"
-}
+// Ethereal is the name of the scheme that hosts have unless they are told another.
+const Ethereal = "ethereal"
 
-func settleEthereal(a *args) maker {
-	a.choice("suspicion", "off", "on")
-	return newEthereal
+func etherealSpec() Spec {
+	return Spec{
+		Name: Ethereal, Params: []string{"suspicion"}, Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
+		host: func(a *args) factory {
+			a.choice("suspicion", "off", "on")
+			return newEthereal
+		},
+	}
 }
 
 func newEthereal(c Config) (Host, error) {

@@ -3,6 +3,7 @@ package balance
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
 const (
@@ -10,13 +11,28 @@ const (
 	maxWays     = 256
 )
 
+// Names of the schemes whose hosts draw source ports.
+const (
+	ECMP   = "ecmp"
+	MPRDMA = "mp-rdma" // static
+)
+
+func ecmpSpec() Spec { return Spec{Name: ECMP, Receiver: endpoint.GoBackN, Flows: Hashed} }
+
+func mprdmaSpec() Spec {
+	return Spec{
+		Name: MPRDMA, Params: []string{"ways"}, Receiver: endpoint.GoBackN, Flows: Hashed,
+		host: func(a *args) factory { return hashedBy(a.integer("ways", defaultWays, 1, maxWays)) },
+	}
+}
+
 // hashed leaves the paths to the switches' hash: ecmp and mp-rdma.
 type hashed struct {
 	pieces
 	ways int
 }
 
-func hashedBy(ways int) maker {
+func hashedBy(ways int) factory {
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

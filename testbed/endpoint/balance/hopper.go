@@ -46,7 +46,17 @@ type hopping struct {
 	of hostagent.QP // the queue pair that a probe is for; 0: this is none
 }
 
-func settleHopper(a *args) maker {
+// Hopper is the name of the scheme that moves with round trips.
+const Hopper = "hopper"
+
+func hopperSpec() Spec {
+	return Spec{
+		Name: Hopper, Params: []string{"entropy", "wait"}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, Holds: true,
+		host: readHopper,
+	}
+}
+
+func readHopper(a *args) factory {
 	entropy, wait := a.choice("entropy", byPort, byPath), a.choice("wait", "on", "off")
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)

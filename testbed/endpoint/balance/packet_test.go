@@ -19,7 +19,7 @@ func begin(t *testing.T, name string, params map[string]string, dst ...fabric.No
 
 func beginAs(t *testing.T, c Config, name string, params map[string]string, dst ...fabric.NodeID) (PacketHost, []hostagent.QP) {
 	t.Helper()
-	h, err := New(name, params, c)
+	h, err := newHost(name, params, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,8 +344,8 @@ func TestHopper(t *testing.T) {
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
 	for _, name := range []string{Spray, DRB, REPS, Hopper, MPRDMAClocked} {
-		if Receiver(name) == endpoint.GoBackN {
-			t.Errorf("%s with go-back-N", name)
+		if spec, err := Find(name); err != nil || spec.Receiver == endpoint.GoBackN {
+			t.Errorf("%s with go-back-N, %v", name, err)
 		}
 		run := func() []fabric.Label {
 			h, qp := begin(t, name, nil, otherPod, samePod)
@@ -361,9 +361,9 @@ func TestPacketHosts(t *testing.T) {
 			t.Errorf("%s: %v allocations per packet", name, n)
 		}
 	}
-	for _, name := range []string{Ethereal, ECMP, MPRDMA, "nothing"} {
-		if Receiver(name) != endpoint.GoBackN {
-			t.Errorf("%s with %v", name, Receiver(name))
+	for _, name := range []string{Ethereal, ECMP, MPRDMA} {
+		if spec, err := Find(name); err != nil || spec.Receiver != endpoint.GoBackN {
+			t.Errorf("%s with %v, %v", name, spec.Receiver, err)
 		}
 	}
 }

@@ -54,7 +54,16 @@ type repsEntry struct {
 	valid bool
 }
 
-func settleREPS(a *args) maker {
+// REPS is the name of recycled entropies.
+const REPS = "reps"
+
+func repsSpec() Spec {
+	return Spec{
+		Name: REPS, Params: []string{"entropies", "explore", "freeze", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
+	}
+}
+
+func readREPS(a *args) factory {
 	n := a.integer("entropies", defaultEntropies, 1, maxEntropies)
 	explore := a.integer("explore", 0, 0, maxExplore)
 	freeze := a.time("freeze", defaultFreeze)

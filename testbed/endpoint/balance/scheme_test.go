@@ -24,6 +24,14 @@ func config(t interface {
 	return Config{Config: hostagent.Config{Fabric: f, Host: 3, Seed: 1}}
 }
 
+func newHost(name string, params map[string]string, c Config) (Host, error) {
+	spec, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return spec.New(params, c)
+}
+
 // Whatever the scheme, every flow's bytes are covered once, in new queue pairs.
 func TestCoverage(t *testing.T) {
 	type sut struct {
@@ -37,7 +45,7 @@ func TestCoverage(t *testing.T) {
 			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
 			{MPRDMAClocked, nil}, {DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
 		}).Draw(t, "scheme")
-		h, err := New(s.name, s.params, c)
+		h, err := newHost(s.name, s.params, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +97,7 @@ func TestHashed(t *testing.T) {
 	ports := func(seed uint64, host fabric.NodeID) []fabric.Label {
 		c := config(t)
 		c.Seed, c.Host = seed, host
-		h, err := New(ECMP, nil, c)
+		h, err := newHost(ECMP, nil, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +132,7 @@ func TestHashed(t *testing.T) {
 	if len(distinct) < 45 {
 		t.Errorf("%d different ports of 50", len(distinct))
 	}
-	h, err := New(ECMP, nil, config(t))
+	h, err := newHost(ECMP, nil, config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +149,7 @@ func TestHashed(t *testing.T) {
 // The wrapped core is wired up: a time-out moves the piece, and ACKs keep off
 // the path it left.
 func TestEthereal(t *testing.T) {
-	h, err := New(Ethereal, nil, config(t))
+	h, err := newHost(Ethereal, nil, config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,19 +196,30 @@ func TestNew(t *testing.T) {
 		{MPRDMA, map[string]string{"ways": "0"}, `ways of mp-rdma is "0"; use 1 to 256`},
 		{MPRDMA, map[string]string{"ways": "two"}, `is "two"`},
 	} {
-		if err := Check(c.name, c.params); !errors.Is(err, ErrScheme) {
+		spec, err := Find(c.name)
+		if err == nil {
+			err = spec.Check(c.params)
+		}
+		if !errors.Is(err, ErrScheme) {
 			t.Errorf("checked: %v", err)
 		}
-		if _, err := New(c.name, c.params, config(t)); !errors.Is(err, ErrScheme) || !strings.Contains(err.Error(), c.want) {
+		if _, err := newHost(c.name, c.params, config(t)); !errors.Is(err, ErrScheme) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}
-	for _, name := range Names() {
-		if _, err := New(name, nil, Config{}); !errors.Is(err, hostagent.ErrConfig) {
-			t.Errorf("%s without a fabric: error %v", name, err)
+	for _, spec := range Specs() {
+		if _, err := spec.New(nil, Config{}); !errors.Is(err, hostagent.ErrConfig) {
+			t.Errorf("%s without a fabric: error %v", spec.Name, err)
 		}
-		if _, ok := Params(name); !ok {
-			t.Errorf("%s has no parameters", name)
+		h, err := spec.New(nil, config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, holds := h.(Holder); holds != spec.Holds {
+			t.Errorf("%s: a Holder %v, its Spec says %v", spec.Name, holds, spec.Holds)
+		}
+		if err := spec.Check(map[string]string{"suspicion": "on"}); (err == nil) != spec.Suspicion {
+			t.Errorf("%s: suspicion: %v, its Spec says %v", spec.Name, err, spec.Suspicion)
 		}
 	}
 }
@@ -225,15 +244,16 @@ func TestSwitches(t *testing.T) {
 		{Flowlet, map[string]string{"mode": "per-packet", "gap": "1us"}, controller.Balancing{Way: controller.BestUplinkByPacket, GapUs: 1, Unit: 256}},
 		{Ofan, nil, controller.Balancing{Way: controller.DestinationRotor, Unit: 256}},
 	} {
-		got, err := Switches(x.name, x.params, c)
+		spec, err := Find(x.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := spec.Switches(x.params, c)
 		if err != nil {
 			t.Errorf("%s: %v", x.name, err)
 		}
 		if diff := cmp.Diff(x.want, got); diff != "" {
 			t.Errorf("%s %v: %s", x.name, x.params, diff)
 		}
-	}
-	if _, err := Switches("rps", nil, c); !errors.Is(err, ErrScheme) {
-		t.Errorf("error %v", err)
 	}
 }

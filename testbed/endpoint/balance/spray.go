@@ -37,7 +37,14 @@ type spray struct {
 	choices      map[int][]fabric.Label // by number of paths: within the pod, and beyond
 }
 
-func settleSpray(a *args) maker {
+// Spray is the name of the scheme whose hosts spray.
+const Spray = "spray"
+
+func spraySpec() Spec {
+	return Spec{Name: Spray, Params: []string{"mode", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readSpray}
+}
+
+func readSpray(a *args) factory {
 	mode, entropy := a.choice("mode", sprayRandom, sprayRoundRobin), a.choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)

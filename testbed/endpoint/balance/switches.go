@@ -1,12 +1,12 @@
 package balance
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
 // Defaults of the schemes that live in switches.
@@ -22,16 +22,33 @@ type SwitchConfig struct {
 	Unit   fabric.Bytes // of the queue depth that the P4 program sees
 }
 
-// Switches returns what a scheme asks of the switches: for those of hosts, to
-// hash what no label guides. Errors wrap [ErrScheme].
-func Switches(name string, params map[string]string, c SwitchConfig) (controller.Balancing, error) {
-	e, a, err := settled(name, params)
-	if err != nil || e.switches == nil {
-		return controller.Balancing{}, err
-	}
-	b := e.switches(a, c)
-	b.Unit = c.Unit
-	return b, a.err
+// Names of the schemes that live in switches.
+const (
+	SwitchSpray       = "switch-spray"
+	SwitchSprayRandom = "switch-spray-random"
+	JSQ               = "jsq"
+	Flowlet           = "flowlet"
+	Ofan              = "ofan"
+)
+
+func switchSpraySpec() Spec {
+	return Spec{Name: SwitchSpray, Params: []string{"acks", "reshuffle"}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSpray}
+}
+
+func switchSprayRandomSpec() Spec {
+	return Spec{Name: SwitchSprayRandom, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSprayRandom}
+}
+
+func jsqSpec() Spec {
+	return Spec{Name: JSQ, Params: []string{"bins"}, Receiver: endpoint.Ideal, Flows: Spread, switches: jsq}
+}
+
+func flowletSpec() Spec {
+	return Spec{Name: Flowlet, Params: []string{"mode", "gap"}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, switches: flowlet}
+}
+
+func ofanSpec() Spec {
+	return Spec{Name: Ofan, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan}
 }
 
 func switchSpray(a *args, _ SwitchConfig) controller.Balancing {
@@ -87,15 +104,4 @@ func flowlet(a *args, _ SwitchConfig) controller.Balancing {
 		b.Way = controller.BestUplinkByPacket
 	}
 	return b
-}
-
-// settled is a scheme's entry with the parameters read, unknown ones refused.
-func settled(name string, params map[string]string) (entry, *args, error) {
-	e, ok := find(name)
-	if !ok {
-		return e, nil, fmt.Errorf("%w: %q is unknown; use one of %s", ErrScheme, name, strings.Join(Names(), ", "))
-	}
-	a := &args{scheme: name, given: params}
-	a.known(e.params)
-	return e, a, a.err
 }

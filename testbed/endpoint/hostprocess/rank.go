@@ -109,7 +109,11 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	orDefault(&s.Control, endpoint.NoControl.String())
 	f := r.cfg.Fabric
 	ns := func(n int64) fabric.Time { return fabric.Time(n) * fabric.Nanosecond }
-	balancer, err := balance.New(s.Scheme, s.Params, balance.Config{
+	spec, err := balance.Find(s.Scheme)
+	if err != nil {
+		return err
+	}
+	balancer, err := spec.New(s.Params, balance.Config{
 		Config: hostagent.Config{
 			Fabric: f, Host: r.cfg.Host, Seed: s.Seed, FailedPathMemory: ns(s.FailedMemory), StartJitter: ns(s.StartJitter),
 			TimeoutGrace: ns(s.TimeoutGrace), QuenchBurst: s.QuenchBurst, QuenchInterval: ns(s.QuenchSpacing),

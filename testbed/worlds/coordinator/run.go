@@ -9,10 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -83,11 +81,11 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",
 			ErrUnsupported, run.Scheme, r)
 	}
-	b, err := balance.Switches(run.Scheme.Name, run.Scheme.Params, balance.SwitchConfig{Ports: 1, Unit: 1})
+	spec, err := run.Scheme.Spec()
 	switch {
 	case err != nil:
 		return hostproto.Settings{}, err
-	case b.Way != controller.HashFlows:
+	case spec.InSwitches():
 		return hostproto.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
 	}
 	ns := func(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
@@ -98,7 +96,7 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 		RateBits:    int64(run.Fabric.Spec().HostLink.Rate),
 		BatchWindow: ns(s.Agent.BatchWindow), StartJitter: ns(s.Agent.StartJitter), FailedMemory: ns(s.Agent.FailedPathMemory),
 		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),
-		NoReports: !balance.SharesSuspicion(run.Scheme.Name, run.Scheme.Params),
+		NoReports: !spec.SharesSuspicion(run.Scheme.Params),
 	}
 	if s.Agent.StartJitter == 0 {
 		set.StartJitter = -1

@@ -3,6 +3,7 @@ package flow
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -10,16 +11,16 @@ import (
 // data plane, by the controller.
 func (w *world) schedule(i int, e scenario.LinkEvent) {
 	c, n := w.run.Scenario.Control, w.run.Notifier
-	if n.Quench() && (!e.Up || w.model != agent) {
+	if n.Quench() && (!e.Up || w.model != balance.Labelled) {
 		at := e.At + e.Detection
-		if w.model == agent {
+		if w.model == balance.Labelled {
 			at += w.roundTrip() / 2
 		}
 		w.at(at, onTold, int32(i), 0)
 	}
 	if n.GNMI() {
 		at := e.At + e.Detection + c.GNMIDelay + c.ComputeDelay
-		if w.model == agent {
+		if w.model == balance.Labelled {
 			at += c.PushDelay
 		} else {
 			at += c.WriteDelay
@@ -44,7 +45,7 @@ func (w *world) told(e scenario.LinkEvent, controller bool) {
 	if w.down[e.Link] == e.Up {
 		return // it has changed again
 	}
-	if w.model != agent {
+	if w.model != balance.Labelled {
 		if e.Up {
 			delete(w.known, e.Link)
 		} else {

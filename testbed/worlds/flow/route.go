@@ -3,6 +3,7 @@ package flow
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -15,9 +16,9 @@ func (w *world) start(k int32) {
 	switch {
 	case src == dst:
 		w.begin(k, wire, 0)
-	case w.model == agent:
+	case w.model == balance.Labelled:
 		w.begin(k, wire, p.label)
-	case w.model == hashed:
+	case w.model == balance.Hashed:
 		w.begin(k, wire, w.drawn(src, dst))
 	default:
 		labels := w.usable(src, dst)
@@ -87,7 +88,7 @@ func (w *world) stall(f *flow) {
 		rate = w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.open[p.src], 1))
 	}
 	f.sent = w.clock + fabric.Time(f.left/rate)
-	if w.model == agent {
+	if w.model == balance.Labelled {
 		w.at(f.sent+w.run.Scenario.Host.RTO, onTimer, int32(p.src), uint32(p.qp))
 	}
 }

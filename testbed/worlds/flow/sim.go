@@ -50,7 +50,7 @@ type piece struct {
 type world struct {
 	run    scenario.Run
 	f      *fabric.Fabric
-	model  model
+	model  balance.FlowModel
 	hosts  []host
 	job    *collective.Job
 	now    fabric.Time
@@ -106,27 +106,6 @@ type host struct {
 	open   bool
 }
 
-// model is how a scheme's queue pairs use paths.
-type model uint8
-
-const (
-	agent  model = iota // one labelled path, moved by the agent
-	hashed              // one path, drawn
-	spread              // all paths evenly
-)
-
-func modelOf(name string) (model, error) {
-	switch name {
-	case balance.Ethereal:
-		return agent, nil
-	case balance.ECMP, balance.MPRDMA:
-		return hashed, nil
-	case balance.Hopper, balance.Flowlet:
-		return 0, fmt.Errorf("%w for %s, which moves with queues; use the virtual world", ErrScheme, name)
-	}
-	return spread, nil
-}
-
 func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
@@ -136,12 +115,15 @@ func newWorld(run scenario.Run) (*world, error) {
 		down: map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
 		arriving: map[collective.ID]int64{}, sending: map[collective.ID]int32{},
 	}
-	var err error
 	if s.Servers.On() {
 		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
 	}
-	if w.model, err = modelOf(run.Scheme.Name); err != nil {
+	spec, err := run.Scheme.Spec()
+	if err != nil {
 		return nil, err
+	}
+	if w.model = spec.Flows; w.model == balance.NoFlowModel {
+		return nil, fmt.Errorf("%w of %s: what it does depends on queues; use --world virtual", ErrScheme, spec.Name)
 	}
 	ip := int64(20)
 	if s.Host.IPv6 {
@@ -173,11 +155,14 @@ func (w *world) host(id fabric.NodeID) (*host, error) {
 	}
 	s, r := w.run.Scenario, w.run
 	name, params := r.Scheme.Name, r.Scheme.Params
-	if w.model == spread { // one queue pair a flow; which paths its bytes take is decided here
+	if w.model == balance.Spread { // one queue pair a flow; which paths its bytes take is decided here
 		name, params = balance.ECMP, nil
 	}
-	var err error
-	h.scheme, err = balance.New(name, params, balance.Config{
+	spec, err := balance.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	h.scheme, err = spec.New(params, balance.Config{
 		Config: hostagent.Config{
 			Fabric: w.f, Host: id, Seed: r.Seed,
 			FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,

@@ -14,7 +14,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
@@ -79,7 +78,7 @@ func newControl(w *world) (*control, error) {
 
 // doubt begins an account of suspicions, where the run has agents share them.
 func (c *control) doubt() (err error) {
-	if balance.SharesSuspicion(c.w.run.Scheme.Name, c.w.run.Scheme.Params) {
+	if c.w.spec.SharesSuspicion(c.w.run.Scheme.Params) {
 		c.doubts, err = newDoubts(c)
 	}
 	return err
@@ -263,7 +262,7 @@ func (c *control) write(now fabric.Time, next change) {
 func (c *control) push(now fabric.Time, u *statepb.Update) {
 	c.w.note(now, report.KindPush, "agents", "link states pushed")
 	for _, h := range c.w.hosts {
-		h.update(now, u)
+		h.core.Update(now, u)
 	}
 }
 

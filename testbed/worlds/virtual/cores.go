@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -13,7 +12,7 @@ func (w *world) regions() int {
 	case w.servers.On(): // their links are nobody's region's
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
-	case balance.SharesSuspicion(w.run.Scheme.Name, w.run.Scheme.Params) &&
+	case w.spec.SharesSuspicion(w.run.Scheme.Params) &&
 		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
 	case w.obs.Regions > 0:
 		return w.obs.Regions

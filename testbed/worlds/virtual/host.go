@@ -4,207 +4,148 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// host is one rank: its RoCEv2 interface, its load balancer and the messages it
-// sends and receives. It is the interface's event handler and the network's
-// endpoint.
-type host struct {
-	w      *world
-	id     fabric.NodeID
-	rank   int
-	nic    *endpoint.Endpoint
-	scheme balance.Host
-	// perPacket is the scheme if it labels every packet, else nil.
-	perPacket balance.PacketHost
-	holder    balance.Holder   // the scheme if it holds queue pairs back, else nil
-	losses    balance.LossHost // the scheme if it hears of losses, else nil
+// hostShell is one rank: a host's core on the simulator's RoCEv2 interface, and the
+// messages that are on their way to it.
+type hostShell struct {
+	w    *world
+	id   fabric.NodeID
+	rank int
+	nic  *endpoint.Endpoint
+	core *host.Core
 
-	batch    []hostagent.Flow // posted in the open batching window
-	open     bool             // the window's end is scheduled
-	tick     fabric.Time      // when the scheme's tick is scheduled for; 0: it is not
-	qps      map[endpoint.QP]collective.ID
-	probes   map[endpoint.QP]bool
-	sending  map[collective.ID]int64 // queue pairs not acknowledged to the end
-	arriving map[collective.ID]int64 // bytes that are still to come
-
-	away   bool // the agent is down
-	missed bool // a batching window ended meanwhile
-
-	asked     map[endpoint.QP]*asked // probes that the controller asked for
-	nextProbe endpoint.QP
+	tick      func(now fabric.Time)
+	perPacket bool                    // the scheme labels every packet
+	arriving  map[collective.ID]int64 // bytes that are still to come
 
 	// Firsts that are on the timeline already.
 	timedOut, quenched, resent bool
 }
 
 var (
-	_ endpoint.Handler  = (*host)(nil)
-	_ endpoint.Balancer = (*host)(nil)
-	_ sim.Endpoint      = (*host)(nil)
-	_ sim.Pausable      = (*host)(nil)
+	_ endpoint.Handler = (*hostShell)(nil)
+	_ host.Shell       = (*hostShell)(nil)
+	_ host.Endpoint    = (*endpoint.Endpoint)(nil)
+	_ sim.Endpoint     = (*hostShell)(nil)
+	_ sim.Pausable     = (*hostShell)(nil)
 )
 
-func (w *world) newHost(id fabric.NodeID) (*host, error) {
-	h := &host{
-		asked: map[endpoint.QP]*asked{},
-		w:     w, id: id, qps: map[endpoint.QP]collective.ID{}, probes: map[endpoint.QP]bool{},
-		sending: map[collective.ID]int64{}, arriving: map[collective.ID]int64{},
-	}
+func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
+	h := &hostShell{w: w, id: id, arriving: map[collective.ID]int64{}}
 	s := w.run.Scenario
 	var err error
-	h.scheme, err = balance.New(w.run.Scheme.Name, w.run.Scheme.Params, balance.Config{
-		Config: hostagent.Config{
-			Fabric: w.f, Host: id, Seed: w.run.Seed,
-			FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+	h.core, err = host.New(host.Config{
+		Config: balance.Config{
+			Config: hostagent.Config{
+				Fabric: w.f, Host: id, Seed: w.run.Seed,
+				FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
+			},
+			MTU: int(s.Host.Payload),
 		},
-		MTU: int(s.Host.Payload),
+		Scheme: w.run.Scheme.Name, Params: w.run.Scheme.Params,
+		BatchWindow: s.Agent.BatchWindow, ResendOnFlip: s.Host.ResendOnFlip,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.perPacket, _ = h.scheme.(balance.PacketHost)
-	h.holder, _ = h.scheme.(balance.Holder)
-	h.losses, _ = h.scheme.(balance.LossHost)
+	h.tick, h.perPacket = h.core.Tick, h.core.PerPacket()
 	c := endpoint.Config{
 		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
 		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, AckWhenAsked: s.Host.AckWhenAsked,
 		NoNudge:  !s.Host.NudgeOnFlip,
-		AckLabel: h.scheme.AckLabel,
+		AckLabel: h.core.Scheme().AckLabel,
 		Control:  s.Host.CongestionControl.Control(),
 		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
-		Reordered: balance.Reorders(w.run.Scheme.Name),
+		Reordered: w.spec.InSwitches(),
 	}
-	if h.perPacket != nil {
-		c.Balancer = h
+	if h.perPacket {
+		c.Balancer = h.core
 	}
-	if h.losses != nil && (s.Switch.ECN.KMax > 0 || s.FlowControl() != (sim.PFC{})) {
-		c.Watcher = h // without marks a loss by congestion looks like any other
+	if h.core.HearsLosses() && (s.Switch.ECN.KMax > 0 || s.FlowControl() != (sim.PFC{})) {
+		c.Watcher = h.core // without marks a loss by congestion looks like any other
 	}
 	if h.nic, err = endpoint.New(c, h); err != nil {
 		return nil, err
 	}
+	h.core.Attach(h.nic, h)
 	w.net.SetHost(id, h)
 	return h, nil
 }
 
-// postTo takes a send of the collective into a host's batching window.
-func (w *world) postTo(now fabric.Time, h *host, s collective.Send) {
+// postTo has a host send a message of the collective.
+func (w *world) postTo(now fabric.Time, h *hostShell, s collective.Send) {
 	to := w.host(s.Dst)
-	h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
 	if w.net.Cores() == 1 || w.net.Region(h.id) == w.net.Region(to.id) {
 		to.arriving[s.ID] = s.Bytes
 	} else { // it knows in time: the first packet will take longer
 		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = s.Bytes })
 	}
-	if !h.open {
-		h.open = true
-		w.net.AtNode(h.id, now+w.run.Scenario.Agent.BatchWindow, h.closeWindow)
-	}
+	h.core.Post(now, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
 }
 
-// closeWindow balances what was posted in the window.
-func (h *host) closeWindow(now fabric.Time) {
-	if h.away {
-		h.missed = true // the agent will find the batch when it is back
-		return
-	}
-	h.open = false
-	err := h.scheme.Post(now, h.batch)
-	h.batch = h.batch[:0]
-	if err != nil {
-		h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
-		return
-	}
-	h.act(now)
+// Alarm implements [host.Shell].
+func (h *hostShell) Alarm(at fabric.Time) { h.w.net.AtNode(h.id, at, h.tick) }
+
+// Wake implements [host.Shell].
+func (h *hostShell) Wake(fabric.Time) { h.w.net.Wake(h.id) }
+
+// Flipped implements [host.Shell].
+func (h *hostShell) Flipped(_ fabric.Time, f hostagent.Flip) {
+	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
 }
 
-// act carries out what the scheme asks for.
-func (h *host) act(now fabric.Time) {
-	if h.away {
-		return
-	}
-	ready := h.scheme.Ready()
-	for _, p := range ready.Open {
-		id := collective.ID(p.Flow)
-		err := h.nic.Open(now, endpoint.Message{
-			QP: endpoint.QP(p.QP), ID: p.Flow, Dst: p.Dst, Bytes: p.Bytes, Label: p.Label, Start: p.Start,
-			Balanced: h.perPacket != nil,
-		})
-		if err != nil {
-			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
-			return
-		}
-		if p.Bytes == 0 {
-			h.probes[endpoint.QP(p.QP)] = true
-			continue
-		}
-		h.qps[endpoint.QP(p.QP)] = id
-		h.sending[id]++
-	}
-	for _, f := range ready.Flip {
-		err := error(nil)
-		if f.Dead && h.w.run.Scenario.Host.ResendOnFlip {
-			err = h.nic.Resend(endpoint.QP(f.QP))
-		}
-		if err == nil {
-			err = h.nic.Relabel(endpoint.QP(f.QP), f.To)
-		}
-		if err != nil {
-			h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
-			return
-		}
-		h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
-	}
-	if h.holder != nil {
-		for _, hold := range h.holder.Holds() {
-			_ = h.nic.Hold(endpoint.QP(hold.QP), hold.Until) // it may have finished meanwhile
-		}
-	}
+// PathsFailed implements [host.Shell].
+func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
 	if d := h.w.control.doubts; d != nil {
-		for _, failed := range ready.Failed {
-			h.w.net.Serially(h.id, func(now fabric.Time) { d.report(now, h.id, failed) })
+		for _, f := range failed {
+			h.w.net.Serially(h.id, func(now fabric.Time) { d.report(now, h.id, f) })
 		}
-	}
-	if len(ready.Open)+len(ready.Flip) > 0 {
-		h.w.net.Wake(h.id)
-	}
-	if at, ok := h.scheme.Deadline(); ok && (h.tick == 0 || at < h.tick) {
-		h.tick = at
-		h.w.net.AtNode(h.id, at, func(now fabric.Time) {
-			if h.tick == at {
-				h.tick = 0
-				if h.away {
-					return // the agent's clock runs again when it is back
-				}
-				h.scheme.Tick(now)
-				h.act(now)
-			}
-		})
 	}
 }
 
-// update is the controller's word.
-func (h *host) update(now fabric.Time, u *statepb.Update) {
-	if h.away {
-		return
+// probe carries out what the controller asks for.
+func (h *hostShell) probe(now fabric.Time, d *doubts, p suspicion.Probe) {
+	h.core.Probe(now, host.ProbeRequest{
+		ID: uint64(d.life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
+	})
+}
+
+// Probed implements [host.Shell].
+func (h *hostShell) Probed(_ fabric.Time, r host.ProbeResult) {
+	if d := h.w.control.doubts; d != nil {
+		h.w.net.Serially(h.id, func(now fabric.Time) { d.probed(now, h.id, r) })
 	}
-	h.scheme.Update(now, u)
-	h.act(now)
+}
+
+// Fault implements [host.Shell].
+func (h *hostShell) Fault(_ fabric.Time, err error) {
+	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
+}
+
+// back lets an agent go on: it hears of all links, as one that connects does.
+func (h *hostShell) back(now fabric.Time) {
+	var snapshot *statepb.Update
+	if c := h.w.control; !c.down && h.w.run.Notifier.GNMI() {
+		snapshot = c.core.Snapshot()
+	}
+	h.core.Return(now, snapshot)
 }
 
 // Next implements [sim.Endpoint].
-func (h *host) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
+func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
 	f, ok := h.nic.Next(now, buf)
 	if ok {
 		h.noteResending()
@@ -220,11 +161,11 @@ func (h *host) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) 
 }
 
 // Pause implements [sim.Pausable].
-func (h *host) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
+func (h *hostShell) Pause(_ fabric.Time, paused bool) { h.nic.Pause(paused) }
 
 // noteResending puts a host's first retransmission after a failure on the
 // timeline.
-func (h *host) noteResending() {
+func (h *hostShell) noteResending() {
 	if h.resent || h.w.firstCut < 0 || h.nic.Stats().Retransmissions == 0 {
 		return
 	}
@@ -233,49 +174,22 @@ func (h *host) noteResending() {
 }
 
 // Receive implements [sim.Endpoint].
-func (h *host) Receive(now fabric.Time, header []byte, tail int) {
+func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 	h.nic.Receive(now, header, tail)
-	if h.perPacket != nil {
-		h.act(now) // an echo can ask for probes
+	if h.perPacket {
+		h.core.Received(now) // an echo can ask for probes
 	}
-}
-
-// Label implements [endpoint.Balancer].
-func (h *host) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
-	return h.perPacket.Label(now, hostagent.QP(qp))
-}
-
-// Echo implements [endpoint.Balancer].
-func (h *host) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
-	h.perPacket.Echo(now, hostagent.QP(qp), e)
 }
 
 // Acked implements [endpoint.Handler].
-func (h *host) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
-	h.scheme.Acked(now, hostagent.QP(qp), bytes)
-}
+func (h *hostShell) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { h.core.Acked(now, qp, bytes) }
 
 // Done implements [endpoint.Handler].
-func (h *host) Done(now fabric.Time, qp endpoint.QP) {
-	if qp >= firstProbe {
-		delete(h.asked, qp)
-		return
-	}
-	h.scheme.Done(now, hostagent.QP(qp))
-	if h.probes[qp] {
-		delete(h.probes, qp)
-		return
-	}
-	id, ok := h.qps[qp]
-	if !ok {
-		h.w.fail(fmt.Errorf("%s: queue pair %d completed twice", h.w.f.Name(h.id), qp))
-		return
-	}
-	delete(h.qps, qp)
-	if h.sending[id]--; h.sending[id] > 0 {
-		return
-	}
-	delete(h.sending, id)
+func (h *hostShell) Done(now fabric.Time, qp endpoint.QP) { h.core.Done(now, qp) }
+
+// Sent implements [host.Shell].
+func (h *hostShell) Sent(now fabric.Time, message uint64) {
+	id := collective.ID(message)
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
@@ -283,29 +197,17 @@ func (h *host) Done(now fabric.Time, qp endpoint.QP) {
 }
 
 // Timeout implements [endpoint.Handler].
-func (h *host) Timeout(now fabric.Time, qp endpoint.QP) {
-	if a := h.asked[qp]; a != nil {
-		a.lost++ // it will be sent again, and that one does not count
-		delete(h.asked, qp)
-		return
-	}
-	if qp >= firstProbe {
-		return
-	}
-	if !h.timedOut {
+func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
+	if !h.timedOut && !host.Asked(qp) {
 		h.timedOut = true
 		h.note(report.KindTimeout, "first retransmission time-out of this host")
 	}
-	if h.away {
-		return // nobody is there to choose another path
-	}
-	h.scheme.Timeout(now, hostagent.QP(qp))
-	h.act(now)
+	h.core.Timeout(now, qp)
 }
 
 // Delivered implements [endpoint.Handler]. A message has arrived when all its pieces
 // have.
-func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
+func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes int64) {
 	id := collective.ID(message)
 	left, ok := h.arriving[id]
 	if left -= bytes; !ok || left < 0 {
@@ -322,24 +224,8 @@ func (h *host) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, bytes
 	h.checkFinished()
 }
 
-// Lost implements [endpoint.PathWatcher].
-func (h *host) Lost(now fabric.Time, qp endpoint.QP, packets int) {
-	if h.away || qp >= firstProbe {
-		return
-	}
-	h.losses.Lost(now, hostagent.QP(qp), packets)
-	h.act(now)
-}
-
-// Congested implements [endpoint.PathWatcher].
-func (h *host) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
-	if !h.away {
-		h.losses.Congested(now, peer, l, inbound)
-	}
-}
-
 // Quench implements [endpoint.Handler].
-func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
+func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 	q, err := hostagent.ParseQuench(payload, src)
 	if err != nil {
 		h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
@@ -349,15 +235,11 @@ func (h *host) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 		h.quenched = true
 		h.note(report.KindQuench, "first source quench of this host")
 	}
-	if h.away {
-		return
-	}
-	h.scheme.Quench(now, q)
-	h.act(now)
+	h.core.Quench(now, q)
 }
 
 // checkFinished notes when the rank, and when the collective, is done.
-func (h *host) checkFinished() {
+func (h *hostShell) checkFinished() {
 	if !h.w.job.done(h.rank) {
 		return
 	}
@@ -368,6 +250,6 @@ func (h *host) checkFinished() {
 }
 
 // note puts an event of the host's on the timeline.
-func (h *host) note(kind report.Kind, text string) {
+func (h *hostShell) note(kind report.Kind, text string) {
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.note(now, kind, h.w.f.Name(h.id), text) })
 }

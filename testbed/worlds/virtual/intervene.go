@@ -31,7 +31,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 		}
 	case scenario.AgentDown:
 		w.told(now, string(i.Do), w.f.Name(i.Node), "the agent ends")
-		w.hosts[i.Node].away = true
+		w.hosts[i.Node].core.Leave(now)
 	case scenario.AgentUp:
 		w.told(now, string(i.Do), w.f.Name(i.Node), "the agent is back")
 		w.hosts[i.Node].back(now)
@@ -43,24 +43,6 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	default:
 		w.fail(fmt.Errorf("intervention %q is unknown", i.Do))
 	}
-}
-
-// back lets an agent go on: it hears of all links, as one that connects does, and
-// finds what was posted meanwhile.
-func (h *host) back(now fabric.Time) {
-	if !h.away {
-		return
-	}
-	h.away = false
-	if c := h.w.control; !c.down && h.w.run.Notifier.GNMI() {
-		h.scheme.Update(now, c.core.Snapshot())
-	}
-	if h.missed {
-		h.missed = false
-		h.closeWindow(now)
-	}
-	h.scheme.Tick(now)
-	h.act(now)
 }
 
 // die ends the controller. Its sessions end with it.

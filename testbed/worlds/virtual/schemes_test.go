@@ -99,7 +99,7 @@ func TestSchemesDeliver(t *testing.T) {
 			s.Failures = []scenario.Failure{{Name: "cut", Events: []scenario.Event{link}, Notifiers: []scenario.Notifier{scenario.NotifyGNMI}}}
 		})
 		for _, run := range runs {
-			if receiver == scenario.GoBackN && balance.Receiver(run.Scheme.Name) == endpoint.Ideal {
+			if receiver == scenario.GoBackN && scenario.SchemeReceiver.For(run.Scheme.Name) == endpoint.Ideal {
 				continue
 			}
 			t.Run(string(receiver)+"/"+run.Scheme.String(), func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestSchemesDeliver(t *testing.T) {
 				cnps := uint64(0)
 				for _, h := range w.hosts {
 					cnps += h.nic.Stats().CNPsTaken
-					if len(h.probes) != 0 {
-						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), len(h.probes))
+					if h.core.Probes() != 0 {
+						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.Probes())
 					}
 				}
 				if (cnps > 0) != (control == scenario.DCQCN) {

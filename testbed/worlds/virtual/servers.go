@@ -21,7 +21,7 @@ func newServers(s scenario.Servers, ranks int) servers {
 }
 
 // host returns the host of a rank.
-func (w *world) host(rank int) *host { return w.hosts[w.servers.Host(w.f, rank)] }
+func (w *world) host(rank int) *hostShell { return w.hosts[w.servers.Host(w.f, rank)] }
 
 // post carries a send of the collective: into its rank's batching window, over
 // the links of its server, or over both.

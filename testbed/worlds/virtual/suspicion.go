@@ -1,12 +1,10 @@
 package virtual
 
 import (
-	"fmt"
-
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
@@ -99,42 +97,17 @@ func (d *doubts) settle(now fabric.Time) {
 	}
 }
 
-// firstProbe is the first queue pair number of probes that the controller asks
-// for; those of the scheme are below.
-const firstProbe endpoint.QP = 1 << 31
+// A probe's ID at its host has the controller's life above it: a result is for who
+// asked.
+const lifeShift = 48
 
-// asked is a probe under way: zero-length writes, each on a queue pair of its own.
-type asked struct{ lost int }
-
-// probe carries out what the controller asks for.
-func (h *host) probe(now fabric.Time, d *doubts, p suspicion.Probe) {
-	if h.away {
+// probed sends what became of a probe.
+func (d *doubts) probed(now fabric.Time, from fabric.NodeID, r host.ProbeResult) {
+	if r.ID>>lifeShift != uint64(d.life) {
 		return
 	}
-	a := &asked{}
-	var qps []endpoint.QP
-	for range p.Packets {
-		qp := firstProbe + h.nextProbe
-		h.nextProbe++
-		if err := h.nic.Open(now, endpoint.Message{QP: qp, Dst: p.Dst, Label: p.Label, Start: now}); err != nil {
-			h.w.fail(fmt.Errorf("%s: probe: %w", h.w.f.Name(h.id), err))
-			return
-		}
-		h.asked[qp] = a
-		qps = append(qps, qp)
-	}
-	h.w.net.Wake(h.id)
-	h.w.net.At(now+p.Timeout, func(now fabric.Time) {
-		for _, qp := range qps {
-			if h.asked[qp] != nil {
-				a.lost++
-				delete(h.asked, qp)
-			}
-			_ = h.nic.Close(qp) // unknown when it was answered
-		}
-		d.later(now, func(now fabric.Time) error {
-			d.core.ProbeResult(now, h.id, p.ID, len(qps), a.lost)
-			return nil
-		})
+	d.later(now, func(now fabric.Time) error {
+		d.core.ProbeResult(now, from, r.ID&(1<<lifeShift-1), r.Sent, r.Lost)
+		return nil
 	})
 }

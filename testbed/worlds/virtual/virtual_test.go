@@ -307,8 +307,8 @@ func checkDelivery(t *testing.T, w *world, r *report.Result) {
 		s := h.nic.Stats()
 		delivered += s.BytesDelivered
 		messages += s.Delivered
-		if len(h.qps) != 0 || len(h.sending) != 0 || len(h.arriving) != 0 {
-			t.Errorf("%s: %d queue pairs, %d messages out and %d in are left over", w.f.Name(h.id), len(h.qps), len(h.sending), len(h.arriving))
+		if h.core.Open() != 0 || h.core.Sending() != 0 || len(h.arriving) != 0 {
+			t.Errorf("%s: %d queue pairs, %d messages out and %d in are left over", w.f.Name(h.id), h.core.Open(), h.core.Sending(), len(h.arriving))
 		}
 	}
 	if delivered != uint64(w.job.(single).TotalBytes()) {

@@ -34,15 +34,16 @@ const controlPriority = 1
 
 // world is one run. It belongs to the goroutine that simulates.
 type world struct {
-	lab *Lab
-	run scenario.Run
-	obs scenario.Observer
-	f   *fabric.Fabric
-	net *sim.Network
+	lab  *Lab
+	run  scenario.Run
+	obs  scenario.Observer
+	f    *fabric.Fabric
+	spec balance.Spec
+	net  *sim.Network
 
 	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
 	switches []*node          // by NodeID - Hosts
-	hosts    []*host          // by NodeID
+	hosts    []*hostShell     // by NodeID
 	control  *control
 	servers  servers
 	job      job
@@ -72,6 +73,10 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
 		servers: newServers(s.Servers, run.Fabric.Hosts()),
 	}
+	var err error
+	if w.spec, err = run.Scheme.Spec(); err != nil {
+		return nil, err
+	}
 	if s.FlowControl().On() {
 		if c := w.f.PauseCycle(); c != nil {
 			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
@@ -86,7 +91,6 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		w.log = sim.NewJSONL(obs.Events, w.f)
 		config.Tracer = w.log
 	}
-	var err error
 	if w.net, err = sim.New(config); err != nil {
 		return nil, err
 	}
@@ -174,7 +178,7 @@ func upDown(up bool) string {
 // controllerConfig is what the scenario asks the tables to be.
 func (w *world) controllerConfig() (controller.Config, error) {
 	s := w.run.Scenario
-	balancer, err := balance.Switches(w.run.Scheme.Name, w.run.Scheme.Params, balance.SwitchConfig{
+	balancer, err := w.spec.Switches(w.run.Scheme.Params, balance.SwitchConfig{
 		Buffer: s.Switch.Buffer, Ports: w.f.Node(w.f.ToRID(0)).Ports(), Unit: s.Switch.Cell,
 	})
 	c := controller.Config{

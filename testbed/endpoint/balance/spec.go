@@ -1,0 +1,133 @@
+package balance
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// ErrScheme is wrapped by every error about a scheme's name or parameters.
+var ErrScheme = errors.New("scheme: bad scheme")
+
+// FlowModel is how a scheme's queue pairs use paths, in a world without packets.
+type FlowModel uint8
+
+// Flow models.
+const (
+	NoFlowModel FlowModel = iota // what it does depends on queues: there is none
+	Labelled                     // one path a queue pair, by its label, which the host moves
+	Hashed                       // one path a queue pair, which the switches draw
+	Spread                       // all paths evenly
+)
+
+// Spec is all that there is to know about a scheme. Who asks about schemes asks
+// their Spec, so that a scheme is its own file and a line of [Specs].
+type Spec struct {
+	Name   string
+	Params []string // that it takes
+	// Receiver is what its authors assume of receivers.
+	Receiver endpoint.Receiver
+	// Flows is its model without packets.
+	Flows FlowModel
+	// Holds says that its hosts are [Holder]s.
+	Holds bool
+	// Suspicion says that it takes the parameter suspicion; see
+	// [Spec.SharesSuspicion].
+	Suspicion bool
+
+	// host makes balancers of hosts; nil: they do as those of ecmp.
+	host func(a *args) factory
+	// switches is the scheme in switches; nil: they hash what no label guides.
+	switches func(a *args, c SwitchConfig) controller.Balancing
+}
+
+// factory makes the balancer of a host, its parameters having been read.
+type factory func(c Config) (Host, error)
+
+// Specs returns all schemes.
+func Specs() []Spec {
+	return []Spec{
+		etherealSpec(), ecmpSpec(), mprdmaSpec(), clockedSpec(), spraySpec(), repsSpec(), drbSpec(), hopperSpec(),
+		switchSpraySpec(), switchSprayRandomSpec(), jsqSpec(), flowletSpec(), ofanSpec(),
+	}
+}
+
+// Names returns the names of all schemes.
+func Names() []string {
+	var names []string
+	for _, s := range Specs() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Find returns a scheme by its name. The error wraps [ErrScheme].
+func Find(name string) (Spec, error) {
+	all := Specs()
+	i := slices.IndexFunc(all, func(s Spec) bool { return s.Name == name })
+	if i < 0 {
+		return Spec{}, fmt.Errorf("%w: %q is unknown; use one of %s", ErrScheme, name, strings.Join(Names(), ", "))
+	}
+	return all[i], nil
+}
+
+// InSwitches reports whether switches balance: they may then send the packets of
+// any queue pair by several paths.
+func (s Spec) InSwitches() bool { return s.switches != nil }
+
+// SharesSuspicion reports whether agents report the paths they time out on, for a
+// controller to find the link and to tell all of them.
+func (s Spec) SharesSuspicion(params map[string]string) bool {
+	return s.Suspicion && params["suspicion"] == "on"
+}
+
+// Check reports what is wrong with parameters. The error wraps [ErrScheme].
+func (s Spec) Check(params map[string]string) error {
+	_, err := s.read(params)
+	return err
+}
+
+// New returns a host's balancer. Errors about params wrap [ErrScheme], others come
+// from the configuration.
+func (s Spec) New(params map[string]string, c Config) (Host, error) {
+	build, err := s.read(params)
+	if err != nil {
+		return nil, err
+	}
+	return build(c)
+}
+
+// read reads parameters for a host.
+func (s Spec) read(params map[string]string) (factory, error) {
+	a := s.args(params)
+	build := hashedBy(1)
+	if s.host != nil {
+		build = s.host(a)
+	}
+	if s.switches != nil { // for its errors
+		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
+	}
+	return build, a.err
+}
+
+// Switches returns what the scheme asks of switches with such parameters. Errors
+// wrap [ErrScheme].
+func (s Spec) Switches(params map[string]string, c SwitchConfig) (controller.Balancing, error) {
+	a := s.args(params)
+	if s.switches == nil || a.err != nil {
+		return controller.Balancing{}, a.err
+	}
+	b := s.switches(a, c)
+	b.Unit = c.Unit
+	return b, a.err
+}
+
+func (s Spec) args(params map[string]string) *args {
+	a := &args{scheme: s.Name, given: params}
+	a.known(s.Params)
+	return a
+}

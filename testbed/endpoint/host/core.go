@@ -1,0 +1,435 @@
+package host
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+)
+
+const never = fabric.Time(math.MaxInt64)
+
+// Endpoint is where a core has its queue pairs. [endpoint.Endpoint] is one.
+type Endpoint interface {
+	// Open begins a queue pair. A message's Address is the place of the queue pair's
+	// bytes in it. One without bytes is a probe.
+	Open(now fabric.Time, m endpoint.Message) error
+	// Resend and then Relabel move a queue pair off a dead path; Relabel alone moves
+	// one off a path that works.
+	Resend(qp endpoint.QP) error
+	Relabel(qp endpoint.QP, l fabric.Label) error
+	// Hold has a queue pair send nothing before a time.
+	Hold(qp endpoint.QP, until fabric.Time) error
+	// Close ends a queue pair; one that has ended already is no matter.
+	Close(qp endpoint.QP) error
+}
+
+// Shell is the world around a core. Its methods may call [Core.Post], and nothing else
+// of the core.
+type Shell interface {
+	// Alarm asks for a call of [Core.Tick] at a time. A shell that asks
+	// [Core.Deadline] before it sleeps needs no alarms.
+	Alarm(at fabric.Time)
+	// Wake says that the endpoint may have something to send.
+	Wake(now fabric.Time)
+	// Flipped says that a queue pair was moved.
+	Flipped(now fabric.Time, f hostagent.Flip)
+	// Sent says that all of a message is acknowledged.
+	Sent(now fabric.Time, message uint64)
+	// PathsFailed hands over paths that timed out though nothing on them was known to
+	// be dead. The slice is valid during the call.
+	PathsFailed(now fabric.Time, failed []hostagent.Failed)
+	// Probed says what became of a controller's probe.
+	Probed(now fabric.Time, r ProbeResult)
+	// Fault says that a part broke its contract.
+	Fault(now fabric.Time, err error)
+}
+
+// Config is what a [Core] needs to know.
+type Config struct {
+	balance.Config
+	Scheme string
+	Params map[string]string
+	// BatchWindow is for how long messages are gathered into a batch.
+	BatchWindow fabric.Time
+	// ResendOnFlip has a queue pair that leaves a dead path resend at once what it has
+	// on the way.
+	ResendOnFlip bool
+	Log          *Log // nil: nothing is written
+}
+
+// Core is a host at run time; see the package comment.
+type Core struct {
+	cfg      Config
+	scheme   balance.Host
+	packets  balance.PacketHost // the scheme if it labels every packet, else nil
+	holder   balance.Holder     // the scheme if it holds queue pairs, else nil
+	losses   balance.LossHost   // the scheme if it hears of losses, else nil
+	endpoint Endpoint
+	shell    Shell
+	log      *Log
+
+	batch     []hostagent.Flow // posted in the open batching window
+	gathering bool             // a window is open
+	windowEnd fabric.Time
+	tickAt    fabric.Time // when the scheme's tick is due
+
+	qps     map[endpoint.QP]queuePair
+	sending map[uint64]int32 // by message: queue pairs that are open
+	probes  int              // queue pairs that are the scheme's probes
+	peak    int              // most queue pairs at once, probes apart
+	asked   asked
+
+	away bool // the agent is
+}
+
+// queuePair is an open queue pair of the scheme's.
+type queuePair struct {
+	message uint64
+	probe   bool
+}
+
+// New returns a core without an endpoint, see [Core.Attach], or what is wrong with c.
+func New(c Config) (*Core, error) {
+	spec, err := balance.Find(c.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	h := &Core{
+		cfg: c, tickAt: never, log: c.Log,
+		qps: map[endpoint.QP]queuePair{}, sending: map[uint64]int32{}, asked: asked{open: map[endpoint.QP]*probe{}},
+	}
+	if h.scheme, err = spec.New(c.Params, c.Config); err != nil {
+		return nil, err
+	}
+	h.packets, _ = h.scheme.(balance.PacketHost)
+	h.losses, _ = h.scheme.(balance.LossHost)
+	if spec.Holds {
+		h.holder = h.scheme.(balance.Holder)
+	}
+	return h, nil
+}
+
+// Attach gives the core its endpoint and the shell around it, before anything else.
+func (c *Core) Attach(e Endpoint, s Shell) {
+	c.endpoint, c.shell = e, s
+	if c.log != nil {
+		c.log.begin(&c.cfg)
+		c.endpoint, c.shell = &loggedEndpoint{e, c.log}, &loggedShell{s, c.log}
+	}
+}
+
+// Scheme returns the balancer, for what a core has no part in: labels of ACKs, and
+// counts.
+func (c *Core) Scheme() balance.Host { return c.scheme }
+
+// PerPacket reports whether the scheme labels every packet: the core is then to be
+// the endpoint's balancer.
+func (c *Core) PerPacket() bool { return c.packets != nil }
+
+// HearsLosses reports whether the scheme leaves paths for what they lose: the core
+// may then be the endpoint's watcher.
+func (c *Core) HearsLosses() bool { return c.losses != nil }
+
+// Post takes a message into the batching window.
+func (c *Core) Post(now fabric.Time, m hostagent.Flow) {
+	if c.log != nil {
+		c.log.post(now, m)
+	}
+	c.batch = append(c.batch, m)
+	if !c.gathering {
+		c.gathering, c.windowEnd = true, now+c.cfg.BatchWindow
+		c.shell.Alarm(c.windowEnd)
+	}
+}
+
+// closeWindow has the scheme deal out what was posted.
+func (c *Core) closeWindow(now fabric.Time) {
+	c.gathering = false
+	err := c.scheme.Post(now, c.batch)
+	c.batch = c.batch[:0]
+	if err != nil {
+		c.shell.Fault(now, err)
+	}
+	c.act(now)
+}
+
+// act does what the scheme asks for.
+func (c *Core) act(now fabric.Time) {
+	if c.away {
+		return
+	}
+	ready := c.scheme.Ready()
+	for _, p := range ready.Open {
+		c.open(now, p)
+	}
+	for _, f := range ready.Flip {
+		c.flip(now, f)
+	}
+	if c.holder != nil {
+		for _, h := range c.holder.Holds() {
+			if _, open := c.qps[h.QP]; open {
+				c.check(now, c.endpoint.Hold(h.QP, h.Until))
+			}
+		}
+	}
+	if len(ready.Failed) > 0 {
+		c.shell.PathsFailed(now, ready.Failed)
+	}
+	if len(ready.Open)+len(ready.Flip) > 0 {
+		c.shell.Wake(now)
+	}
+	if at, ok := c.scheme.Deadline(); ok && at < c.tickAt {
+		c.tickAt = at
+		c.shell.Alarm(at)
+	}
+}
+
+func (c *Core) check(now fabric.Time, err error) bool {
+	if err != nil {
+		c.shell.Fault(now, err)
+	}
+	return err == nil
+}
+
+// open opens the queue pair of a piece, or a probe.
+func (c *Core) open(now fabric.Time, p hostagent.Piece) {
+	if !c.check(now, c.endpoint.Open(now, endpoint.Message{
+		QP: p.QP, ID: p.Flow, Dst: p.Dst, Address: uint64(p.Offset), Bytes: p.Bytes, Label: p.Label, Start: p.Start,
+		Balanced: c.packets != nil,
+	})) {
+		return
+	}
+	if p.Bytes == 0 {
+		c.qps[p.QP] = queuePair{probe: true}
+		c.probes++
+		return
+	}
+	c.qps[p.QP] = queuePair{message: p.Flow}
+	c.sending[p.Flow]++
+	c.peak = max(c.peak, c.Open())
+}
+
+// flip moves a queue pair.
+func (c *Core) flip(now fabric.Time, f hostagent.Flip) {
+	if _, open := c.qps[f.QP]; !open {
+		return
+	}
+	if f.Dead && c.cfg.ResendOnFlip && !c.check(now, c.endpoint.Resend(f.QP)) {
+		return
+	}
+	if c.check(now, c.endpoint.Relabel(f.QP, f.To)) {
+		c.shell.Flipped(now, f)
+	}
+}
+
+// Tick does what is due.
+func (c *Core) Tick(now fabric.Time) {
+	if c.log != nil {
+		c.log.line(now, "tick")
+	}
+	if c.gathering && now >= c.windowEnd && !c.away {
+		c.closeWindow(now)
+	}
+	if now >= c.tickAt {
+		c.tickAt = never
+		if !c.away {
+			c.scheme.Tick(now)
+			c.act(now)
+		}
+	}
+	c.endProbes(now)
+}
+
+// Deadline returns when Tick is to be called next; ok is false if not at all.
+func (c *Core) Deadline() (at fabric.Time, ok bool) {
+	at = c.asked.next()
+	if !c.away {
+		at = min(at, c.tickAt)
+		if c.gathering {
+			at = min(at, c.windowEnd)
+		}
+	}
+	return at, at != never
+}
+
+// Received does what the packet that the endpoint has just taken asks for.
+func (c *Core) Received(now fabric.Time) {
+	if c.packets != nil {
+		if c.log != nil {
+			c.log.line(now, "received")
+		}
+		c.act(now)
+	}
+}
+
+// Label implements [endpoint.Balancer].
+func (c *Core) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
+	l := c.packets.Label(now, qp)
+	if c.log != nil {
+		c.log.label(now, qp, l)
+	}
+	return l
+}
+
+// Echo implements [endpoint.Balancer].
+func (c *Core) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
+	if c.log != nil {
+		c.log.echo(now, qp, e)
+	}
+	c.packets.Echo(now, qp, e)
+}
+
+// Acked takes an endpoint's word that payload bytes are newly acknowledged.
+func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
+	if c.log != nil {
+		c.log.line(now, "acked qp=%d bytes=%d", qp, bytes)
+	}
+	c.scheme.Acked(now, qp, bytes)
+}
+
+// Done takes an endpoint's word that all of a queue pair is acknowledged.
+func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
+	if c.log != nil {
+		c.log.line(now, "done qp=%d", qp)
+	}
+	if Asked(qp) {
+		delete(c.asked.open, qp)
+		return
+	}
+	q, ok := c.end(now, qp)
+	switch {
+	case !ok:
+		c.shell.Fault(now, fmt.Errorf("queue pair %d completed twice", qp))
+	case q.probe:
+	case c.sending[q.message] > 1:
+		c.sending[q.message]--
+	default:
+		delete(c.sending, q.message)
+		c.shell.Sent(now, q.message)
+	}
+}
+
+// Refuse takes an endpoint's word that a queue pair's message was refused for good,
+// and returns which message that was.
+func (c *Core) Refuse(now fabric.Time, qp endpoint.QP) (message uint64, ok bool) {
+	if c.log != nil {
+		c.log.line(now, "refuse qp=%d", qp)
+	}
+	q, ok := c.end(now, qp)
+	return q.message, ok && !q.probe
+}
+
+// end forgets a queue pair.
+func (c *Core) end(now fabric.Time, qp endpoint.QP) (queuePair, bool) {
+	c.scheme.Done(now, qp)
+	q, ok := c.qps[qp]
+	delete(c.qps, qp)
+	if q.probe {
+		c.probes--
+	}
+	return q, ok
+}
+
+// Timeout takes an endpoint's word that a retransmission timer expired.
+func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
+	if c.log != nil {
+		c.log.line(now, "timeout qp=%d", qp)
+	}
+	switch {
+	case Asked(qp):
+		c.asked.lose(qp)
+	case !c.away:
+		c.scheme.Timeout(now, qp)
+		c.act(now)
+	}
+}
+
+// Lost implements [endpoint.PathWatcher].
+func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
+	if c.log != nil {
+		c.log.line(now, "lost qp=%d packets=%d", qp, packets)
+	}
+	if !c.away && !Asked(qp) {
+		c.losses.Lost(now, qp, packets)
+		c.act(now)
+	}
+}
+
+// Congested implements [endpoint.PathWatcher].
+func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+	if c.log != nil {
+		c.log.line(now, "congested peer=%s label=%d%s", c.log.name(peer), l, flag(" inbound", inbound))
+	}
+	if !c.away {
+		c.losses.Congested(now, peer, l, inbound)
+	}
+}
+
+// Quench takes a source quench. The verdict is for the record.
+func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
+	if c.log != nil {
+		c.log.quench(now, q)
+	}
+	if c.away {
+		return hostagent.NotOurs
+	}
+	v := c.scheme.Quench(now, q)
+	c.act(now)
+	return v
+}
+
+// Update takes a controller's word.
+func (c *Core) Update(now fabric.Time, u *statepb.Update) {
+	if c.log != nil {
+		c.log.update(now, "update", u)
+	}
+	if !c.away {
+		c.scheme.Update(now, u)
+		c.act(now)
+	}
+}
+
+// Leave says that the agent has ended.
+func (c *Core) Leave(now fabric.Time) {
+	if c.log != nil {
+		c.log.line(now, "leave")
+	}
+	c.away = true
+}
+
+// Return says that the agent is back. It hears of all links from u, a snapshot, if
+// there is one, and finds what was posted meanwhile.
+func (c *Core) Return(now fabric.Time, u *statepb.Update) {
+	if !c.away {
+		return
+	}
+	if c.log != nil {
+		c.log.update(now, "return", u)
+	}
+	c.away = false
+	if u.GetSnapshot() {
+		c.scheme.Update(now, u)
+	}
+	if c.gathering && now >= c.windowEnd {
+		c.closeWindow(now)
+	}
+	c.scheme.Tick(now)
+	c.act(now)
+}
+
+// Open returns how many queue pairs are open, probes apart.
+func (c *Core) Open() int { return len(c.qps) - c.probes }
+
+// Sending returns how many messages have open queue pairs.
+func (c *Core) Sending() int { return len(c.sending) }
+
+// Peak returns the most queue pairs that were open at once, probes apart.
+func (c *Core) Peak() int { return c.peak }
+
+// Probes returns how many probes of the scheme and of controllers are under way.
+func (c *Core) Probes() int { return c.probes + len(c.asked.open) }
