@@ -223,12 +223,10 @@ func listen(flag, addr string, files *certs.Files) (net.Listener, error) {
 	if strings.HasPrefix(addr, "unix:") {
 		return listenUnix(flag, addr)
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	ip := net.ParseIP(host)
-	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !files.Mutual() {
+	if !isLoopback(addr) && !files.Mutual() {
 		return nil, fmt.Errorf("%s: %s is not on the loopback; that needs --tls-ca, --tls-cert and --tls-key", flag, addr)
 	}
 	lis, err := net.Listen("tcp", addr)
@@ -236,6 +234,13 @@ func listen(flag, addr string, files *certs.Files) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return lis, nil
+}
+
+// isLoopback reports whether HOST:PORT is reached from this machine alone.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func closeListener(l net.Listener) error {

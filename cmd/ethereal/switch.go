@@ -27,6 +27,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
+// bmv2Name is the option that stands for having been started under BMv2's name.
+const bmv2Name = "as-simple-switch"
+
 // bmv2JSONVersion is the newest BMv2 JSON that testbed/p4switch/interp reads.
 const bmv2JSONVersion = "2.23"
 
@@ -39,7 +42,7 @@ func switchInvocation(argv []string) (args []string, ok bool) {
 	}
 	switch filepath.Base(argv[0]) {
 	case "simple_switch_grpc", "simple_switch":
-		return append([]string{"switch"}, argv[1:]...), true
+		return append([]string{"switch", "--" + bmv2Name}, argv[1:]...), true
 	}
 	return nil, false
 }
@@ -292,13 +295,13 @@ func (o *switchOptions) credentials() (credentials.TransportCredentials, error) 
 
 // listenSwitch listens on a gRPC address: HOST:PORT or unix:PATH.
 func listenSwitch(ctx context.Context, addr string) (net.Listener, error) {
-	network := "tcp"
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, addr = "unix", strings.TrimPrefix(path, "//")
+	const flag = "switch: --grpc-server-addr"
+	if strings.HasPrefix(addr, "unix:") {
+		return listenUnix(flag, addr)
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, network, addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("switch: --grpc-server-addr: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return l, nil
 }

@@ -51,6 +51,8 @@ type switchOptions struct {
 	coalesce     int
 	portEvents   string
 	ethernetName bool
+	insecure     bool // serve without authentication beyond this machine
+	asBMv2       bool // started under BMv2's name
 
 	notes []string // what was accepted without effect, in order
 }
@@ -131,6 +133,8 @@ func switchOptionTable() []switchOption {
 		{name: "send-buffer", kind: oneValue, value: "BYTES", help: "most that waits below the switch's queue, in an interface's own (default 65536)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
 		{name: "coalesce", kind: oneValue, value: "US", help: "microseconds that packets may gather before they are handled, when many come;\n0 handles each at once (default 50)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
 		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
+		{name: "insecure", help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates", set: func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
+		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}
 }
@@ -216,6 +220,9 @@ func (o *switchOptions) check(given map[string]bool) error {
 	case o.pcap != "" && !isDirectory(o.pcap):
 		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
 	}
+	if err := o.checkTrust(); err != nil {
+		return err
+	}
 	ports := map[uint32]string{}
 	for _, i := range o.interfaces {
 		if other, dup := ports[i.port]; dup {
@@ -235,6 +242,23 @@ func (o *switchOptions) check(given map[string]bool) error {
 	}
 	if given["p4info"] && o.json == "" {
 		return fmt.Errorf("switch: --p4info needs the program's JSON")
+	}
+	return nil
+}
+
+// checkTrust refuses to serve anybody beyond this machine by accident.
+func (o *switchOptions) checkTrust() error {
+	if o.grpcMutual || strings.HasPrefix(o.grpcAddr, "unix:") || isLoopback(o.grpcAddr) {
+		return nil
+	}
+	switch {
+	case o.insecure:
+		o.notes = append(o.notes, o.grpcAddr+" is served without clients' certificates: anybody who reaches it may write")
+	case o.asBMv2:
+		o.notes = append(o.notes, o.grpcAddr+" is served as simple_switch_grpc serves it: anybody who reaches it may write")
+	default:
+		return fmt.Errorf("switch: --grpc-server-addr %s is beyond this machine; serve it with TLS and clients' certificates "+
+			"(--grpc-server-ssl, --grpc-server-with-client-auth), or say --insecure", o.grpcAddr)
 	}
 	return nil
 }

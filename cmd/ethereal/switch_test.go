@@ -50,11 +50,11 @@ func TestSwitchOptions(t *testing.T) {
 				o.thriftPort, o.json, o.logConsole = 9090, "p.json", true
 				o.notes = []string{"--nanolog", "--debugger", "--thrift-port"}
 			})},
-		{"-i1@s1-eth1 --pcap " + dir + " --device-id 3 p.json --log-file x.log --log-flush -L debug -- --grpc-server-addr 0.0.0.0:50051",
+		{"-i1@s1-eth1 --pcap " + dir + " --device-id 3 p.json --log-file x.log --log-flush -L debug -- --insecure --grpc-server-addr 0.0.0.0:50051",
 			with(func(o *switchOptions) {
 				o.interfaces = []switchInterface{{1, "s1-eth1"}}
 				o.pcap, o.deviceID, o.json, o.logFile, o.logLevel = dir, 3, "p.json", "x.log", "debug"
-				o.grpcAddr, o.notes = "0.0.0.0:50051", []string{"--log-flush"}
+				o.grpcAddr, o.insecure, o.notes = "0.0.0.0:50051", true, []string{"--log-flush", "0.0.0.0:50051 is served"}
 			})},
 		{"--no-p4 --pcap p.json -- --cpu-port 255 --drop-port=510 --priority-queues 8 --disable-swap",
 			with(func(o *switchOptions) {
@@ -130,7 +130,7 @@ func FuzzSwitchOptions(f *testing.F) {
 
 func TestSwitchInvocation(t *testing.T) {
 	got, ok := switchInvocation([]string{"/usr/bin/simple_switch_grpc", "--no-p4"})
-	if diff := cmp.Diff([]string{"switch", "--no-p4"}, got); !ok || diff != "" {
+	if diff := cmp.Diff([]string{"switch", "--as-simple-switch", "--no-p4"}, got); !ok || diff != "" {
 		t.Error(ok, diff)
 	}
 	if _, ok := switchInvocation([]string{"ethereal", "switch"}); ok {
@@ -138,6 +138,50 @@ func TestSwitchInvocation(t *testing.T) {
 	}
 	if _, ok := switchInvocation(nil); ok {
 		t.Error("nothing is taken for simple_switch_grpc")
+	}
+}
+
+// Nobody beyond this machine is served by accident.
+func TestSwitchTrust(t *testing.T) {
+	tls := " --grpc-server-ssl --grpc-server-cert c --grpc-server-key k"
+	for args, want := range map[string]string{
+		"":                                    "",
+		"--grpc-server-addr localhost:1":      "",
+		"--grpc-server-addr [::1]:1":          "",
+		"--grpc-server-addr unix:/x":          "",
+		"--grpc-server-addr 0.0.0.0:1":        "refused",
+		"--grpc-server-addr :1":               "refused",
+		"--grpc-server-addr 10.0.0.1:1" + tls: "refused",
+		"--grpc-server-addr 10.0.0.1:1 --grpc-server-cacert a --grpc-server-with-client-auth" + tls: "",
+		"--grpc-server-addr 0.0.0.0:1 --insecure":                                                   "said",
+		"--as-simple-switch --grpc-server-addr 0.0.0.0:1":                                           "said",
+	} {
+		o, err := parseSwitchOptions(strings.Fields("--no-p4 " + args))
+		got := ""
+		switch {
+		case err != nil && strings.Contains(err.Error(), "--insecure"):
+			got = "refused"
+		case err != nil:
+			got = err.Error()
+		case len(o.notes) > 0 && strings.Contains(o.notes[0], "anybody who reaches it may write"):
+			got = "said"
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", args, got, want)
+		}
+	}
+}
+
+// A UNIX socket is its owner's alone, whatever the umask.
+func TestSwitchSocketMode(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "unix:"+socket)
+	info, err := os.Stat(socket)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v; want mode 0600", info.Mode(), err)
+	}
+	if _, err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 

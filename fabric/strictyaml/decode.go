@@ -93,6 +93,12 @@ func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 	if root := in.Document(data, what); root != nil {
 		in.Value(root, into, "")
 	}
+	if len(in.errs) > 0 && len(in.at) == 1 {
+		// None of its keys is one of ours: it is another kind of file, whose lines are
+		// not ours to print.
+		d.ComplainAt(n, path, fmt.Sprintf("%s is not %s (see its line %d)", name, what, in.errs[0].Line), remedy)
+		return
+	}
 	d.errs = append(d.errs, in.errs...)
 	for key, pos := range in.at {
 		if key != "" {
