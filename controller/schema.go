@@ -6,16 +6,18 @@ import "fmt"
 // in which an empty switch is programmed.
 type Table uint8
 
-// The tables. CloneSession is not a P4 table but the clone sessions of the
-// packet replication engine, which are desired, compared and written likewise:
-// the key is the session's number.
+// The tables. CloneSession and MulticastGroup are no P4 tables but the packet
+// replication engine's, which are desired, compared and written likewise: the key
+// is the number of the session or group.
 const (
 	CloneSession Table = iota
+	MulticastGroup
 	Device
 	Balancer
 	LabelCarrier
 	UplinkOfPort
 	PortOfUplink
+	Notice
 	ECNProfile
 	RotationV4
 	RotationV6
@@ -27,6 +29,9 @@ const (
 	SourceRoute
 	tableCount
 )
+
+// Replicated reports whether the table is the packet replication engine's, and in no P4Info.
+func (t Table) Replicated() bool { return t <= MulticastGroup }
 
 // Tables returns all tables in order.
 func Tables() []Table {
@@ -40,11 +45,12 @@ func Tables() []Table {
 // Action is an action of the P4 program.
 type Action uint8
 
-// The actions. CloneTo belongs to [CloneSession] and NoAction stands in entries
+// The actions. CloneTo belongs to [CloneSession], ReplicateTo to [MulticastGroup], and NoAction stands in entries
 // that are only to be deleted.
 const (
 	NoAction Action = iota
 	CloneTo
+	ReplicateTo
 	SetDevice
 	CarrierUDPSport
 	CarrierFlowLabel
@@ -55,6 +61,7 @@ const (
 	ForwardDown
 	ForwardUp
 	Discard
+	Tell
 	SprayRoundRobin
 	SprayRandom
 	RotateDestinations
@@ -106,13 +113,15 @@ type ActionLayout struct {
 const maxArgs = 6
 
 var tableLayouts = [tableCount]TableLayout{
-	CloneSession: {Name: "clone_session", Match: Exact, Key: Param{"session", 32}, Actions: []Action{CloneTo}},
-	Device:       {Name: "device", Match: Keyless, Actions: []Action{SetDevice}},
+	CloneSession:   {Name: "clone_session", Match: Exact, Key: Param{"session", 32}, Actions: []Action{CloneTo}},
+	MulticastGroup: {Name: "multicast_group", Match: Exact, Key: Param{"group", 32}, Actions: []Action{ReplicateTo}},
+	Device:         {Name: "device", Match: Keyless, Actions: []Action{SetDevice}},
 	Balancer: {Name: "balancer", Match: Exact, Key: Param{"is_data", 1}, Actions: []Action{
 		SprayRoundRobin, SprayRandom, RotateDestinations, ShortestQueue, Flowlets}, Optional: true},
 	LabelCarrier: {Name: "label_carrier", Match: Exact, Key: Param{"is_ipv6", 1}, Actions: []Action{CarrierUDPSport, CarrierFlowLabel}},
 	UplinkOfPort: {Name: "uplink_of_port", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SetUplinkIndex}},
 	PortOfUplink: {Name: "port_of_uplink", Match: Exact, Key: Param{"index", 8}, Actions: []Action{TakeUplink}},
+	Notice:       {Name: "notice", Match: Exact, Key: Param{"port", 9}, Actions: []Action{Tell}},
 	ECNProfile:   {Name: "ecn_profile", Match: Exact, Key: Param{"port", 9}, Actions: []Action{MarkBetween}},
 	RotationV4:   {Name: "rotation_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{SetRotation}, Optional: true},
 	RotationV6:   {Name: "rotation_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{SetRotation}, Optional: true},
@@ -127,6 +136,7 @@ var tableLayouts = [tableCount]TableLayout{
 var actionLayouts = [actionCount]ActionLayout{
 	NoAction:         {Name: "NoAction"},
 	CloneTo:          {Name: "clone_to", Params: []Param{{"port", 9}, {"truncate", 32}, {"class", 8}}},
+	ReplicateTo:      {Name: "replicate_to", Params: []Param{{"first", 9}, {"count", 9}}}, // ports in a row
 	SetDevice:        {Name: "set_device", Params: []Param{{"switch_id", 32}, {"hash_seed", 32}, {"hash_offset", 8}, {"uplinks", 8}, {"control_priority", 3}, {"quench_interval_us", 32}}},
 	CarrierUDPSport:  {Name: "carrier_udp_sport"},
 	CarrierFlowLabel: {Name: "carrier_flow_label"},
@@ -137,6 +147,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	ForwardDown:      {Name: "forward_down", Params: []Param{{"port", 9}}},
 	ForwardUp:        {Name: "forward_up", Params: []Param{{"group", 16}}},
 	Discard:          {Name: "discard"},
+	Tell:             {Name: "tell", Params: []Param{{"own", 16}, {"passed", 16}}},
 
 	SprayRoundRobin:    {Name: "spray_round_robin", Params: []Param{{"wraps", 8}}},
 	SprayRandom:        {Name: "spray_random"},

@@ -118,6 +118,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	for p := range n.Ports() {
 		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), uint64(c.cfg.CloneBytes), uint64(c.cfg.CloneClass))
 	}
+	c.appendGroups(&w, n)
 	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],
 		uint64(n.Uplinks()), uint64(c.cfg.ControlPriority), uint64(c.cfg.QuenchIntervalUs))
 	c.appendBalancer(&w, n)
@@ -136,6 +137,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	for u := range uint64(n.Uplinks()) {
 		w.add(exact(PortOfUplink, u), TakeUplink, first+u)
 	}
+	c.appendNotices(&w, n)
 	if e := c.cfg.ECN; e.Kmax > 0 {
 		for p := range n.Ports() {
 			w.add(exact(ECNProfile, uint64(p+1)), MarkBetween, uint64(e.Kmin/e.Unit), uint64(e.Kmax/e.Unit),

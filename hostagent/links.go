@@ -90,7 +90,30 @@ func (c *Core) Quench(now fabric.Time, q Quench) Verdict {
 	return v
 }
 
+// noticed takes a notice. It is good for destinations that this agent has yet to send to.
+func (c *Core) noticed(q Quench) Verdict {
+	id, ok := c.fabric.LinkAt(q.Switch, q.Port)
+	if !ok {
+		return NotOurs
+	}
+	low := c.fabric.Link(id).A.Node
+	near := low == c.tor
+	switch n := c.fabric.Node(low); n.Tier {
+	case fabric.Host:
+		return NotOurs
+	case fabric.Aggregation:
+		near = n.Pod == c.pod
+	}
+	if near != (q.Switch == low) { // what comes towards this host leaves by the port
+		return NotOurs
+	}
+	return c.believe(q, id)
+}
+
 func (c *Core) quench(q Quench) Verdict {
+	if q.Notice {
+		return c.noticed(q)
+	}
 	host, ok := c.fabric.HostByAddr(q.Dst)
 	if !ok || host == c.cfg.Host {
 		return NotOurs
@@ -119,7 +142,13 @@ func (c *Core) quench(q Quench) Verdict {
 	if !used {
 		return NotOurs
 	}
+	return c.believe(q, id)
+}
 
+// believe takes a link for dead of which a quench speaks that can be true, within the limits
+// that keep a forged one from doing harm.
+func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
+	link := c.fabric.Link(id)
 	var l linkState // as known; entered only when believed
 	if have := c.links[id]; have != nil {
 		l = *have

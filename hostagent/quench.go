@@ -21,13 +21,18 @@ const quenchVersion = 1
 const (
 	quenchRerouted = 1 << 0
 	quenchLabelled = 1 << 1
+	quenchNotice   = 1 << 2
 )
 
 // ErrQuench is wrapped by every error of [ParseQuench].
 var ErrQuench = errors.New("hostagent: bad quench")
 
-// Quench is a switch's word that a packet of ours met a dead port.
+// Quench is a switch's word that a packet of ours met a dead port. A notice is the
+// word that a port died: it goes to all who could have sent by it, since who lost
+// its last packets there has none left to be answered. Of a notice only Switch, Port
+// and Epoch count.
 type Quench struct {
+	Notice   bool
 	Dst      netip.Addr   // where the packet was going: the quench's IP source
 	Rerouted bool         // the switch sent it on by another uplink; else it is lost
 	Labelled bool         // Label is valid
@@ -51,6 +56,7 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	}
 	flags := payload[1]
 	q := Quench{
+		Notice:   flags&quenchNotice != 0,
 		Dst:      src.Unmap(),
 		Rerouted: flags&quenchRerouted != 0,
 		Labelled: flags&quenchLabelled != 0,
@@ -70,9 +76,28 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	return q, nil
 }
 
+// NoticeAddr is what notices are sent to, by IPv4 whatever hosts speak: all systems
+// of a link, which no host joins and no router passes on.
+var NoticeAddr = netip.AddrFrom4([4]byte{224, 0, 0, 1})
+
+// NoticePayload finds the UDP payload of a notice in an Ethernet frame.
+func NoticePayload(frame []byte) ([]byte, bool) {
+	const ether, udp = 14, 14 + 20
+	if len(frame) < udp+8+QuenchSize || frame[12] != 0x08 || frame[13] != 0 {
+		return nil, false
+	}
+	ip := frame[ether:]
+	ok := ip[0] == 0x45 && binary.BigEndian.Uint16(ip[6:])&0x3fff == 0 && ip[9] == 17 && [4]byte(ip[16:]) == NoticeAddr.As4() &&
+		binary.BigEndian.Uint16(frame[udp+2:]) == QuenchPort && binary.BigEndian.Uint16(frame[udp+4:]) == 8+QuenchSize
+	return frame[udp+8 : udp+8+QuenchSize], ok
+}
+
 // Append writes the quench's UDP payload behind b: what [ParseQuench] reads.
 func (q *Quench) Append(b []byte) []byte {
 	var flags byte
+	if q.Notice {
+		flags |= quenchNotice
+	}
 	if q.Rerouted {
 		flags |= quenchRerouted
 	}
@@ -97,7 +122,7 @@ const (
 	Believed    Verdict = iota
 	Known               // the port's link is dead already
 	Stale               // an older event than one this agent has heard of, or one undone since
-	NotOurs             // no such host, or the port is not on a path this agent has used towards it
+	NotOurs             // no such host, or the port is not on a path this agent has used towards it; of a notice, on any of its paths
 	NoChoice            // the port leads to a host: there is no other path
 	BadEpoch            // too far ahead of what was heard before
 	RateLimited         // too many believed in a short time

@@ -232,8 +232,11 @@ func (l *labellingFlags) hear(s *agentSetup) (conns []*net.UDPConn, err error) {
 			addrs = append(addrs, addr)
 		}
 	}
-	for _, addr := range addrs {
-		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, hostagent.QuenchPort)))
+	for _, addr := range append(addrs, hostagent.NoticeAddr) {
+		if addr == hostagent.NoticeAddr && len(conns) == 0 {
+			break // it is not this machine that the switches speak to
+		}
+		conn, err := listenQuenches(addr)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) && len(l.quenchAddresses) == 0 || errors.Is(err, syscall.EAFNOSUPPORT) {
 			continue
 		}
@@ -249,6 +252,27 @@ func (l *labellingFlags) hear(s *agentSetup) (conns []*net.UDPConn, err error) {
 		s.log.Warn("source quenches are not heard: this machine has none of the host's addresses; see --quench-address", "addresses", addrs)
 	}
 	return conns, nil
+}
+
+// listenQuenches opens a socket. All agents of a machine may hear the same notices.
+func listenQuenches(addr netip.Addr) (*net.UDPConn, error) {
+	var c net.ListenConfig
+	if addr.IsMulticast() {
+		c.Control = func(_, _ string, raw syscall.RawConn) error {
+			var err error
+			if e := raw.Control(func(fd uintptr) {
+				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+			}); e != nil {
+				return e
+			}
+			return err
+		}
+	}
+	conn, err := c.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(addr, hostagent.QuenchPort).String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UDPConn), nil
 }
 
 // hearQuenches takes source quenches until the socket is closed. What they

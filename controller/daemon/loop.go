@@ -227,7 +227,7 @@ func (d *Daemon) repair(dev *device, h p4rt.Held) {
 		dev.unfit = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}
-	us := controller.Diff(h.Entries, want)
+	us := controller.Diff(h.Entries, d.cfg.PipelineOf(dev.id).Schema().Kept(want))
 	dev.synced = true
 	for i := range h.Stray {
 		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", h.Why[i])

@@ -141,7 +141,7 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 		if err := cfg.Pipeline.Schema().Fits(want); err != nil {
 			fmt.Fprintf(w, "%s: %v\n", name, err)
 		}
-		us := controller.Diff(x.Held.Entries, want)
+		us := controller.Diff(x.Held.Entries, cfg.PipelineOf(x.Node).Schema().Kept(want))
 		updates += len(us) + len(x.Held.Stray)
 		for _, u := range us {
 			fmt.Fprintf(w, "%s: %v\n", name, u)

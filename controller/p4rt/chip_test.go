@@ -70,7 +70,7 @@ func TestChipPrograms(t *testing.T) {
 				known[table.Name] = true
 			}
 			for _, table := range controller.Tables() {
-				if table == controller.CloneSession || table.Layout().Optional || profile.LacksTable(table) {
+				if table.Replicated() || table.Layout().Optional || profile.LacksTable(table) {
 					continue
 				}
 				if full := "pipe." + table.String(); !known[full] {

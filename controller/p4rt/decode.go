@@ -21,6 +21,9 @@ var ErrForeign = errors.New("p4rt: not the controller's")
 // it cannot have written: such an entry is in its table, but none of the
 // controller's updates leads to it.
 func (s *Schema) Decode(e *p4.Entity) (controller.Entry, error) {
+	if g := e.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
+		return s.dialect.decodeGroup(g)
+	}
 	d, err := s.decode(e)
 	if err != nil {
 		return d, err
@@ -33,7 +36,7 @@ func (s *Schema) decode(e *p4.Entity) (controller.Entry, error) {
 		if cs := pre.GetCloneSessionEntry(); cs != nil {
 			return decodeClone(cs)
 		}
-		return controller.Entry{}, fmt.Errorf("%w: a multicast group", ErrForeign)
+		return controller.Entry{}, fmt.Errorf("%w: a packet replication entry of type %T", ErrForeign, pre.GetType())
 	}
 	te := e.GetTableEntry()
 	if te == nil {

@@ -14,8 +14,8 @@ import (
 type Dialect struct {
 	Ports *targets.PortMap // the switch's port numbers; nil: the fabric's
 	// Lacks lists tables that the switch's program has not. Writes to them are
-	// dropped. Only [controller.PortOfUplink] may be lacking: it is
-	// [controller.UplinkOfPort] the other way round, and is read back so.
+	// dropped. [controller.PortOfUplink] is [controller.UplinkOfPort] the other way
+	// round, and is read back so; of others [Schema.Kept] tells.
 	Lacks []controller.Table
 	// CloneBytes and CloneClass stand where the core sets none.
 	CloneBytes, CloneClass int
@@ -161,6 +161,17 @@ func (s *Schema) complete(entries []controller.Entry) []controller.Entry {
 		}
 	}
 	return entries
+}
+
+// Kept returns what of the entries, which are all of a switch, is read back from one
+// of the schema's dialect: to be compared with what was.
+func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
+	if len(s.dialect.Lacks) == 0 {
+		return entries
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e controller.Entry) bool {
+		return e.Table != controller.PortOfUplink && s.lacks(e.Table)
+	})
 }
 
 // known returns the updates of the tables and clone sessions that the switch has.

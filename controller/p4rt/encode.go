@@ -41,6 +41,9 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %v: %s", ErrEntry, e, fmt.Sprintf(format, args...))
 	}
+	if e.Table == controller.MulticastGroup {
+		return s.dialect.encodeGroup(e, keyOnly)
+	}
 	e, err := s.dialect.outward(e)
 	if err != nil {
 		return nil, err

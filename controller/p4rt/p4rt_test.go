@@ -307,7 +307,11 @@ func TestDecodeOddities(t *testing.T) {
 		{"group by number", `table_entry { table_id: 33574928 match { field_id: 1 exact { value: "\007" } } action { action_profile_group_id: 1 } }`, "", ErrEntry},
 		{"other table", `table_entry { table_id: 33587225 }`, "", ErrForeign},
 		{"unknown table", `table_entry { table_id: 1 }`, "", ErrForeign},
-		{"multicast", `packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 } }`, "", ErrForeign},
+		{"group of ports in a row", `packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 replicas { port: "\003" instance: 1 } replicas { egress_port: 2 instance: 1 } } }`,
+			"multicast_group 1 -> replicate_to(first=2 count=2)", nil},
+		{"group of scattered ports", `packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 replicas { egress_port: 3 instance: 1 } replicas { egress_port: 1 instance: 1 } } }`, "", ErrEntry},
+		{"group with a port twice", `packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 replicas { egress_port: 3 instance: 1 } replicas { egress_port: 3 instance: 1 } } }`, "", ErrEntry},
+		{"group of another instance", `packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1 replicas { egress_port: 3 instance: 2 } } }`, "", ErrEntry},
 		{"counter", `counter_entry { counter_id: 1 }`, "", ErrForeign},
 		{"default of a table with key", `table_entry { table_id: 33574928 is_default_action: true }`, "", ErrForeign},
 	} {

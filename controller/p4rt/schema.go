@@ -76,7 +76,7 @@ func NewSchema(info *p4config.P4Info, mayLack ...controller.Table) (*Schema, err
 	}
 	s.bindPackets(info)
 	for _, t := range controller.Tables() {
-		if t == controller.CloneSession || slices.Contains(mayLack, t) {
+		if t.Replicated() || slices.Contains(mayLack, t) {
 			continue // the packet replication engine's, in no P4Info; not there
 		}
 		if err := s.bindTable(info, t); err != nil {

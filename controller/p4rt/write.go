@@ -63,6 +63,12 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 func (s *Schema) ReadAll(deviceID uint64, role string) *p4.ReadRequest {
 	req := &p4.ReadRequest{DeviceId: deviceID, Role: role}
 	for _, t := range controller.Tables() {
+		if t == controller.MulticastGroup {
+			if !s.lacks(t) { // as below
+				req.Entities = append(req.Entities, groupEntity(&p4.MulticastGroupEntry{}))
+			}
+			continue
+		}
 		if t == controller.CloneSession {
 			// Session 0 does not exist: it stands for all of them.
 			req.Entities = append(req.Entities, &p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{

@@ -76,7 +76,8 @@ const t2naSession = 1
 
 // profiles are made anew for every caller: nothing here is shared.
 func profiles() []Profile {
-	chipLacks := []controller.Table{controller.PortOfUplink}
+	// The chips' program makes no notices yet.
+	chipLacks := []controller.Table{controller.PortOfUplink, controller.MulticastGroup, controller.Notice}
 	return []Profile{
 		{
 			// PI refuses clone sessions with a class or a length.

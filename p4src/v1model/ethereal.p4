@@ -4,7 +4,8 @@
 // one port. Where it leads up, the label the sending host chose names the
 // uplink; a packet without a known label falls back to ECMP. If the chosen port
 // is dead, the packet goes round it (upward) or is dropped (downward), and its
-// source is told by a source quench made from a clone.
+// source is told by a source quench made from a clone. Who has no packet left to be
+// answered is told by the notice that the port's event becomes: see notices.p4.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -12,10 +13,13 @@
 #include "../shared/headers.p4"
 #include "../shared/parser.p4"
 
+const bit<32> INSTANCE_NORMAL        = 0;
 const bit<32> INSTANCE_INGRESS_CLONE = 1;
 
 // The controller's port: packet-out comes from it, packet-in goes to it.
 const port_t CPU_PORT = 510;
+
+#include "notices.p4"
 
 // Bit i is set while uplink i is dead.
 @name(".dead_uplinks")
@@ -275,38 +279,42 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     Balancer() balance;
+    Notices() notices;
 
     apply {
         device.apply();
 
+        bit<1> notice = 0;
         if (hdr.port_event.isValid()) {
-            // The switch learns that a port of its own changed, and nothing goes on.
+            // The switch learns that a port of its own changed. If it died, the packet goes on as a notice.
             if (standard_metadata.ingress_port != PORT_EVENT_PORT || hdr.port_event.version != 1 ||
                 hdr.port_event.port >= 512) {
                 refuse(DROP_BAD_PORT_EVENT);
-            } else {
-                bit<64> dead;
-                meta.port = (port_t)hdr.port_event.port;
-                meta.uplink_index = NO_UPLINK;
-                uplink_of_port.apply();
-                dead_uplinks.read(dead, 0);
-                if (hdr.port_event.up == 0) {
-                    port_down.write((bit<32>)hdr.port_event.port, hdr.port_event.epoch);
-                    if (meta.uplink_index < 64) {
-                        dead_uplinks.write(0, dead | (64w1 << meta.uplink_index));
-                    }
-                } else {
-                    port_down.write((bit<32>)hdr.port_event.port, 0);
-                    if (meta.uplink_index < 64) {
-                        dead_uplinks.write(0, dead & ~(64w1 << meta.uplink_index));
-                    }
+                exit;
+            }
+            bit<64> dead;
+            meta.port = (port_t)hdr.port_event.port;
+            meta.uplink_index = NO_UPLINK;
+            uplink_of_port.apply();
+            dead_uplinks.read(dead, 0);
+            if (hdr.port_event.up != 0) {
+                port_down.write((bit<32>)hdr.port_event.port, 0);
+                if (meta.uplink_index < 64) {
+                    dead_uplinks.write(0, dead & ~(64w1 << meta.uplink_index));
                 }
                 mark_to_drop(standard_metadata);
+                exit;
             }
-            exit;
-        }
-
-        if (hdr.ipv4.isValid()) {
+            port_down.write((bit<32>)hdr.port_event.port, hdr.port_event.epoch);
+            if (meta.uplink_index < 64) {
+                dead_uplinks.write(0, dead | (64w1 << meta.uplink_index));
+            }
+            meta.quench_port = hdr.port_event.port;
+            meta.quench_epoch = hdr.port_event.epoch;
+            meta.quench_switch = meta.switch_id;
+            standard_metadata.priority = meta.control_priority;
+            notice = 1;
+        } else if (hdr.ipv4.isValid()) {
             if (hdr.ipv4.ttl <= 1) {
                 refuse(DROP_TTL);
                 exit;
@@ -347,8 +355,20 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             } else {
                 meta.is_data = 1;
             }
-        } else if (meta.l4_dst == UDP_QUENCH) {
-            standard_metadata.priority = meta.control_priority;
+        } else {
+            if (meta.l4_dst == UDP_QUENCH) {
+                standard_metadata.priority = meta.control_priority;
+                if (hdr.ipv4.isValid() && hdr.ipv4.dst == ALL_SYSTEMS) {
+                    meta.port = standard_metadata.ingress_port;
+                    notice = 1;
+                }
+            }
+            if (notice == 1) {
+                bit<1> forged;
+                notices.apply(hdr, meta, standard_metadata, forged);
+                if (forged == 1) { refuse(DROP_BAD_PORT_EVENT); }
+                exit;
+            }
         }
 
         if (meta.upward == 1) {
@@ -539,21 +559,26 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     BalancerFeedback() feedback;
+    NoticeCopies() copies;
 
     apply {
-        if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
-            bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
-            become_quench();
-            if (hdr.vlan.isValid()) { size = size + 4; }
-            if (hdr.ipv4.isValid()) {
-                quench_v4();
-                size = size + 20;
+        if (standard_metadata.instance_type != INSTANCE_NORMAL) {
+            if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
+                bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
+                become_quench();
+                if (hdr.vlan.isValid()) { size = size + 4; }
+                if (hdr.ipv4.isValid()) {
+                    quench_v4();
+                    size = size + 20;
+                } else {
+                    quench_v6();
+                    if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xFFFF; } // 0 would mean none
+                    size = size + 40;
+                }
+                truncate(size);
             } else {
-                quench_v6();
-                if (hdr.udp.checksum == 0) { hdr.udp.checksum = 0xFFFF; } // 0 would mean none
-                size = size + 40;
+                copies.apply(hdr, meta, standard_metadata); // nothing but notices is replicated
             }
-            truncate(size);
         }
 
         if (meta.is_data == 0) {
@@ -586,7 +611,7 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
 
 control EtherealCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        // Only a quench has a header of the switch's own; see count_down_ttl.
+        // Only a quench or a notice has a header of the switch's own; see count_down_ttl.
         update_checksum(hdr.quench.isValid() && hdr.ipv4.isValid(),
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length,
               hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol,

@@ -34,6 +34,11 @@ type packet struct {
 // are counted and ignored.
 func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	st := &e.stack
+	if payload, ok := hostagent.NoticePayload(hdr); ok { // IPv4 in any case
+		e.stats.Quenches++
+		e.handler.Quench(now, payload, netip.IPv4Unspecified())
+		return
+	}
 	if len(hdr) < st.udp+udpLen || tail < 0 {
 		e.stats.Foreign++
 		return
@@ -81,26 +86,34 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		e.stats.Foreign++
 		return
 	}
-	p := &e.incoming // set field by field: no copy
-	p.src, p.opcode, p.qpn, p.psn = src, bth.Opcode(), bth.DestQP(), bth.PSN()
-	p.label = fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask
+	p := packet{
+		src:      src,
+		opcode:   bth.Opcode(),
+		label:    fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask,
+		ce:       class&ecnMask == ecnCE,
+		rerouted: class>>2&dscpRerouted == dscpRerouted,
+		becn:     bth.BECN(),
+		ackReq:   bth.AckRequest(),
+		pad:      bth.Pad(),
+		qpn:      bth.DestQP(),
+		psn:      bth.PSN(),
+		rest:     hdr[st.len:],
+		tail:     tail,
+	}
 	if st.flowLabel {
 		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask
 	}
-	p.ce, p.rerouted = class&ecnMask == ecnCE, class>>2&dscpRerouted == dscpRerouted
-	p.becn, p.ackReq, p.pad = bth.BECN(), bth.AckRequest(), bth.Pad()
-	p.rest, p.tail = hdr[st.len:], tail
-	e.watchMarks(now, p)
+	e.watchMarks(now, &p)
 	switch p.opcode {
 	case rocev2.Acknowledge:
-		e.receiveAck(now, p)
+		e.receiveAck(now, &p)
 	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly,
 		rocev2.SendFirst, rocev2.SendMiddle, rocev2.SendLast, rocev2.SendOnly:
-		e.receiveData(now, p)
+		e.receiveData(now, &p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
-		if q := e.lookup(p.src, p.qpn); q != nil {
-			e.rates.notified(now, q)
+		if q := e.lookup(p.src, p.qpn); q != nil && q.more != nil && q.more.dcqcn != nil {
+			q.more.dcqcn.cnp(e, &q.rate, now)
 		}
 	default:
 		e.stats.Malformed++
@@ -131,5 +144,21 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.StaleAcks++
 		return
 	}
-	e.transport.answered(now, q, p, syndrome)
+	if refused {
+		if q.selective() != nil {
+			e.stats.Malformed++
+			return
+		}
+		e.onRefusal(now, q, p, syndrome)
+		return
+	}
+	if q.selective() == nil {
+		e.onAck(now, q, p, nak)
+		return
+	}
+	if nak { // whoever sends it is no receiver of this kind
+		e.stats.Malformed++
+		return
+	}
+	e.onSelectiveAck(now, q, p)
 }

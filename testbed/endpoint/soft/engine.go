@@ -290,6 +290,9 @@ func (e *Engine) Receive(now fabric.Time, frame []byte) {
 // receiveOther takes a frame that is not RoCEv2: a quench, or nothing of ours.
 func (e *Engine) receiveOther(now fabric.Time, frame []byte) {
 	payload, src, dst, ok := quenchPayload(frame, e.ipv6)
+	if notice, all := hostagent.NoticePayload(frame); all {
+		payload, src, dst, ok = notice, netip.IPv4Unspecified(), e.addr, true
+	}
 	switch {
 	case !ok:
 		e.ep.Receive(now, nil, 0) // counts it as foreign

@@ -1,0 +1,41 @@
+package controller
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// The multicast groups of notices: see p4src/v1model/notices.p4. They follow from
+// the switch's place in the fabric, never from what is up.
+const (
+	noGroupOfPorts = 0
+	portsBelow     = 1 // towards hosts
+	portsAll       = 2
+)
+
+// below returns how many ports lead down; they come first.
+func below(n *fabric.Node) int { return int(n.FirstUplink()) - 1 }
+
+func (c *Core) appendGroups(w *tableWriter, n *fabric.Node) {
+	w.add(exact(MulticastGroup, portsBelow), ReplicateTo, 1, uint64(below(n)))
+	if n.Tier == fabric.Aggregation {
+		w.add(exact(MulticastGroup, portsAll), ReplicateTo, 1, uint64(n.Ports()))
+	}
+}
+
+// appendNotices says who is told of a port that died: all that could have sent by
+// it. By a port that leads up those are the hosts below. By one that leads down they are
+// all others: below the switch's other ports, and above, from where the switches of the
+// top tier pass it down. A port to a host has no other way round, so nobody is told, and no
+// notice is taken from it.
+func (c *Core) appendNotices(w *tableWriter, n *fabric.Node) {
+	for p := range n.Ports() {
+		own, passed := uint64(portsBelow), uint64(portsBelow)
+		if p < below(n) {
+			switch n.Tier {
+			case fabric.ToR:
+				continue
+			case fabric.Aggregation:
+				own, passed = portsAll, noGroupOfPorts
+			}
+		}
+		w.add(exact(Notice, uint64(p+1)), Tell, own, passed)
+	}
+}

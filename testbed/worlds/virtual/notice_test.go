@@ -1,0 +1,135 @@
+package virtual
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/p4src"
+)
+
+// notices sends a packet through and returns the ports by which notices leave.
+func (s *programmed) notices(port uint32, data []byte, want hostagent.Quench) []uint32 {
+	s.t.Helper()
+	var ports []uint32
+	for _, o := range s.send(port, data) {
+		ports = append(ports, o.port)
+		decoded := gopacket.NewPacket(o.data, layers.LayerTypeEthernet, gopacket.Default)
+		udp, ok := decoded.Layer(layers.LayerTypeUDP).(*layers.UDP)
+		if !ok || decoded.ErrorLayer() != nil {
+			s.t.Fatalf("not a UDP packet: %v", decoded)
+		}
+		payload, ok := hostagent.NoticePayload(o.data)
+		if !ok || len(o.data) != 66 || o.priority != 1 || sum(o.data[14:34]) != 0xffff || string(payload) != string(udp.Payload) {
+			s.t.Errorf("port %d, queue %d: %d bytes, IP header sums to %#x, a notice: %v", o.port, o.priority, len(o.data), sum(o.data[14:34]), ok)
+		}
+		got, err := hostagent.ParseQuench(udp.Payload, netip.IPv4Unspecified())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if want.Notice, want.Dst = true, netip.IPv4Unspecified(); got != want {
+			s.t.Errorf("notice %+v, want %+v", got, want)
+		}
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+// TestProgramNotices: the event of a port tells all who could have sent by it, and
+// switches pass the notice down.
+func TestProgramNotices(t *testing.T) {
+	oneGoroutine(t)
+	// k = 4: ports 1 and 2 lead down, 3 and 4 up; a core's four ports down.
+	for _, tt := range []struct {
+		node string
+		port uint16
+		want []uint32
+	}{
+		{"tor0", 3, []uint32{1, 2}},
+		{"tor0", 1, nil}, // to a host, which has no other way
+		{"agg0", 4, []uint32{1, 2}},
+		{"agg0", 1, []uint32{2, 3, 4}},
+		{"core0", 2, []uint32{1, 3, 4}},
+	} {
+		s := newProgrammed(t, tt.node)
+		q := hostagent.Quench{Switch: s.node, Port: fabric.PortNo(tt.port), Epoch: 5}
+		if got := s.notices(p4src.PortEventPort, p4src.AppendPortEvent(nil, tt.port, false, 5), q); !cmp.Equal(got, tt.want) {
+			t.Errorf("%s, port %d: notices leave by %v, want %v", tt.node, tt.port, got, tt.want)
+		}
+		if got := s.notices(p4src.PortEventPort, p4src.AppendPortEvent(nil, tt.port, true, 6), q); got != nil {
+			t.Errorf("%s, port %d up: notices leave by %v", tt.node, tt.port, got)
+		}
+	}
+
+	agg1 := newProgrammed(t, "agg1")
+	made := agg1.send(p4src.PortEventPort, p4src.AppendPortEvent(nil, 1, false, 9))
+	if len(made) != 3 {
+		t.Fatalf("%d notices", len(made))
+	}
+	q := hostagent.Quench{Switch: agg1.node, Port: 1, Epoch: 9}
+	for _, tt := range []struct {
+		node string
+		in   uint32
+		want []uint32
+	}{
+		{"core0", 1, []uint32{2, 3, 4}}, // from below, down to the other pods
+		{"agg2", 3, []uint32{1, 2}},     // from above
+		{"tor0", 4, []uint32{1, 2}},
+		{"tor0", 1, nil}, // forged: from a host
+		{"agg0", 2, nil}, // forged: ToRs have nothing to tell upward
+	} {
+		s := newProgrammed(t, tt.node)
+		if got := s.notices(tt.in, made[0].data, q); !cmp.Equal(got, tt.want) {
+			t.Errorf("%s, in by port %d: passed on by %v, want %v", tt.node, tt.in, got, tt.want)
+		}
+		refused := uint64(0)
+		if tt.want == nil {
+			refused = 1
+		}
+		if got := s.counter("drops", 4); got != refused {
+			t.Errorf("%s, in by port %d: %d refused, want %d", tt.node, tt.in, got, refused)
+		}
+		if got := s.notices(4, made[0].data, q); tt.want != nil && got != nil {
+			t.Errorf("%s: the same notice by another way is passed on by %v", tt.node, got)
+		}
+	}
+}
+
+// TestProgramNoticeRate: a port that flaps every microsecond makes one notice a
+// quench interval at its own switch, and notices that a neighbour repeats every
+// microsecond are passed on at that rate.
+func TestProgramNoticeRate(t *testing.T) {
+	oneGoroutine(t)
+	s := newProgrammed(t, "tor0")
+	told := 0
+	var last []byte
+	for epoch := range uint32(1000) { // 2 us each
+		for _, o := range s.send(p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(up0), false, 2*epoch+1)) {
+			if o.port == 1 {
+				told++
+				last = o.data
+			}
+		}
+		s.portEvent(uint16(up0), true, 2*epoch+2)
+	}
+	if want := 2000 / quenchInterval; told != want {
+		t.Errorf("1,000 flaps in 2 ms: %d notices a host, want %d", told, want)
+	}
+	told = 0
+	for range 1000 {
+		for _, o := range s.send(up1, last) {
+			if o.port == 1 {
+				told++
+			}
+		}
+	}
+	if want := 1000 / quenchInterval; told != want {
+		t.Errorf("1,000 notices of a port in 1 ms: %d passed on to a host, want %d", told, want)
+	}
+}
