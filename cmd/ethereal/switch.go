@@ -157,6 +157,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	fmt.Fprintf(stdout, "Server listening on %s\n", listener.Addr())
 	g.Go(func() error { return d.Serve(ctx, listener, grpc.Creds(creds)) })
 	g.Go(func() error { return d.Run(ctx) })
+	g.Go(func() error { return tellDrops(ctx, d, log, stderr) })
 	if len(files) > 0 {
 		timer := time.AfterFunc(time.Duration(o.useFiles)*time.Second, func() {
 			for _, f := range files {
@@ -169,7 +170,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		return err
 	}
 	s := d.Stats()
-	log.Info("switch stops", "received", s.Ingress, "sent", s.Sent, "tail_drops", s.TailDrops, "no_port", s.NoPort, "port_down", s.PortDown)
+	log.Info("switch stops", "received", s.Ingress, "sent", s.Sent, "drops", s.Drops())
 	return nil
 }
 

@@ -118,7 +118,7 @@ func switchOptionTable() []switchOption {
 		{name: "grpc-server-with-client-auth", help: "require clients' certificates", set: func(o *switchOptions, _ string) error { o.grpcMutual = true; return nil }},
 		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without it there is none", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.cpuPort) }},
 		{name: "drop-port", kind: oneValue, value: "PORT", help: "egress port that means drop (default 511)", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.dropPort) }},
-		{name: "priority-queues", kind: oneValue, value: "N", help: "priority queues per port, 1 to 8 (default 1)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
+		{name: "priority-queues", kind: oneValue, value: "N", help: "priority queues per port, 1 to 8 (default 8; under the name simple_switch_grpc 1, as BMv2);\npackets of a higher priority than there are queues are dropped", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
 		{name: "disable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "enable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT", ignored: "packets come from interfaces only"},
@@ -145,7 +145,7 @@ func switchOptionTable() []switchOption {
 // JSON as the only other word. All options are taken on both sides of "--".
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
-		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
+		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511,
 		queueDepth: 64, portEvents: "auto", coalesce: int(process.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
@@ -201,6 +201,13 @@ func parseSwitchOptions(args []string) (*switchOptions, error) {
 func (o *switchOptions) check(given map[string]bool) error {
 	if o.help || o.version || o.jsonVersion {
 		return nil
+	}
+	switch {
+	case o.queues > 0:
+	case o.asBMv2:
+		o.queues = 1
+	default:
+		o.queues = 8 // v1model's priority has three bits: none is out of range
 	}
 	switch {
 	case o.json == "" && !o.noP4:

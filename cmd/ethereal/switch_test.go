@@ -32,7 +32,7 @@ import (
 func TestSwitchOptions(t *testing.T) {
 	dir := t.TempDir()
 	base := switchOptions{
-		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 1,
+		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 8,
 		queueDepth: 64, portEvents: "auto", coalesce: 50,
 	}
 	with := func(f func(*switchOptions)) *switchOptions {
@@ -56,9 +56,9 @@ func TestSwitchOptions(t *testing.T) {
 				o.pcap, o.deviceID, o.json, o.logFile, o.logLevel = dir, 3, "p.json", "x.log", "debug"
 				o.grpcAddr, o.insecure, o.notes = "0.0.0.0:50051", true, []string{"--log-flush", "0.0.0.0:50051 is served"}
 			})},
-		{"--no-p4 --pcap p.json -- --cpu-port 255 --drop-port=510 --priority-queues 8 --disable-swap",
+		{"--no-p4 --pcap p.json -- --cpu-port 255 --drop-port=510 --priority-queues 4 --disable-swap",
 			with(func(o *switchOptions) {
-				o.noP4, o.pcap, o.cpuPort, o.dropPort, o.queues = true, ".", 255, 510, 8
+				o.noP4, o.pcap, o.cpuPort, o.dropPort, o.queues = true, ".", 255, 510, 4
 				o.notes = []string{"--disable-swap", "p.json"}
 			})},
 		{"--no-p --device 0x10 --grpc-server-ssl --grpc-server-cert=c --grpc-server-key k",
@@ -424,5 +424,17 @@ func TestSwitchSTF(t *testing.T) {
 	}
 	if out, err := run(good, bad); !errors.Is(err, errRun) || !strings.Contains(out, "FAIL ") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestPriorityQueues: v1model's eight priorities all have a queue, unless the switch stands in for BMv2, which has one.
+func TestPriorityQueues(t *testing.T) {
+	for line, want := range map[string]int{
+		"--no-p4": 8, "--no-p4 --priority-queues 2": 2, "--" + bmv2Name + " --no-p4": 1, "--" + bmv2Name + " --no-p4 --priority-queues 8": 8,
+	} {
+		o, err := parseSwitchOptions(strings.Fields(line))
+		if err != nil || o.queues != want {
+			t.Errorf("%s: %v queues, %v; want %d", line, o.queues, err, want)
+		}
 	}
 }

@@ -98,6 +98,26 @@ type Stats struct {
 	PipelineDrops interp.DropCounts
 }
 
+// Drop is how many packets went nowhere for one reason.
+type Drop struct {
+	Reason  string
+	Packets uint64
+}
+
+// Drops returns the reasons for which packets were dropped, those that there were.
+func (s Stats) Drops() []Drop {
+	all := []Drop{
+		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
+		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.ToldDrops},
+	}
+	for i, n := range s.PipelineDrops {
+		if reason := interp.DropReason(i); reason != interp.DropTrafficManager { // counted above, by cause
+			all = append(all, Drop{reason.String(), n})
+		}
+	}
+	return slices.DeleteFunc(all, func(x Drop) bool { return x.Packets == 0 })
+}
+
 // New makes a switch of opened ports. On an error the ports stay the
 // caller's.
 func New(cfg Config) (*Device, error) {
