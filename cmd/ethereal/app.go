@@ -28,7 +28,8 @@ type app struct {
 	stdout, stderr io.Writer
 	run            Runner
 	version        string
-	live           bool // stderr is a terminal: redraw a progress line
+	command        string // line that was given
+	live           bool   // stderr is a terminal: redraw a progress line
 	log            *slog.Logger
 }
 
@@ -48,6 +49,7 @@ const (
 // execute runs the command line and returns the exit code.
 func (a *app) execute(ctx context.Context, args []string) int {
 	a.log = slog.New(slog.DiscardHandler)
+	a.command = "ethereal " + strings.Join(args, " ")
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -108,4 +109,15 @@ func create(flag, path string) (*os.File, error) {
 
 func openError(flag string, err error) error {
 	return fmt.Errorf("%s: %w; name a file in a folder that exists and can be written", flag, err)
+}
+
+// page is what a report of results says besides them: the build, the command and the files that it read.
+func (a *app) page(files ...string) report.Page {
+	p := report.Page{Version: a.version, Command: a.command}
+	for _, name := range files {
+		if text, err := os.ReadFile(name); err == nil { // it was read before; if it is gone, the page does without
+			p.Sources = append(p.Sources, report.Source{Name: name, Text: string(text)})
+		}
+	}
+	return p
 }

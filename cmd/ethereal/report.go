@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +27,10 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Show results as tables and pictures",
 		Long: `Reads results, as "ethereal bench" and "ethereal run" write them, from any number of files, and shows them
 together: a table on standard output, and, where asked for, one self-contained HTML page, or a picture per file. Of a run
-that is there more than once, the last result counts.`,
+that is there more than once, the last result counts. Two files that have runs in common are compared: what changed from
+the first to the second.`,
 		Example: `  ethereal report demo.jsonl
+  ethereal report before.jsonl after.jsonl
   ethereal report a.jsonl b.jsonl --html report.html
   ethereal report a.jsonl --only 'halving.*healthy' --svg pictures`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -54,6 +57,7 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 		return fmt.Errorf("--only: %w; write a regular expression, as in 'ecmp.*seed 1'", err)
 	}
 	var rs []*report.Result
+	var files [][]*report.Result
 	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
@@ -66,11 +70,8 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 		if err != nil {
 			return err
 		}
-		for _, r := range some {
-			if only.MatchString(r.String()) {
-				rs = append(rs, r)
-			}
-		}
+		some = slices.DeleteFunc(some, func(r *report.Result) bool { return !only.MatchString(r.String()) })
+		files, rs = append(files, some), append(rs, some...)
 	}
 	rs = report.Distinct(rs)
 	if len(rs) == 0 {
@@ -91,7 +92,13 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 		err = write("--csv", flags.csv, func(w io.Writer) error { return report.CSV(w, rs) })
 	}
 	if err == nil && !flags.quiet && flags.csv != "-" {
-		err = report.Summary(a.stdout, rs)
+		compared := false
+		if len(files) == 2 {
+			compared, err = report.Compare(a.stdout, files[0], files[1], [2]string(paths))
+		}
+		if err == nil && !compared {
+			err = report.Summary(a.stdout, rs)
+		}
 	}
 	if err == nil && flags.html != "" {
 		err = write("--html", flags.html, func(w io.Writer) error {

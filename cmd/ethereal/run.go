@@ -161,7 +161,7 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 		fmt.Fprintf(a.stderr, "check: %d runs came out the same once more, through the P4 interpreter and in one region\n", len(results))
 	}
 	if page != nil {
-		if err := report.HTML(page, results, report.Page{Version: a.version}); err != nil {
+		if err := report.HTML(page, results, a.page(path)); err != nil {
 			failed = errors.Join(failed, err)
 		} else if !flags.quiet {
 			fmt.Fprintf(a.stderr, "report: %s\n", flags.report)

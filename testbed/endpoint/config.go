@@ -8,29 +8,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// Control is what a QP does when it hears of congestion.
-type Control uint8
-
-// The congestion controls.
-const (
-	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
-	NoControl                // line rate, always
-	DCQCN                    // CNPs; see dcqcn.go for its constants
-)
-
-var controlNames = [...]string{"dctcp", "none", "dcqcn"}
-
-func (c Control) String() string {
-	if int(c) < len(controlNames) {
-		return controlNames[c]
-	}
-	return "unknown"
-}
-
-// ControlNames returns the congestion controls' names, in the order of their
-// values.
-func ControlNames() []string { return controlNames[:] }
-
 // Defaults of a [Config]: the reference evaluation's.
 const (
 	DefaultMTU          = 9000               // [ref] bytes of payload
@@ -202,18 +179,6 @@ func (c Config) Validate() error {
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil
-}
-
-// threshold returns how much later a packet must have been sent that is
-// acknowledged, for one before it to be taken for lost.
-func (e *Endpoint) threshold(q *qp) int32 {
-	switch {
-	case !q.balanced && !e.cfg.Reordered:
-		return 1
-	case e.cfg.Receiver == Ideal:
-		return unlimited
-	}
-	return int32(e.cfg.ReorderWindow) / 2
 }
 
 // hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.

@@ -19,10 +19,13 @@ const (
 	dcqcnHyperFactor = 10
 )
 
-// dcqcn is what the reaction point of DCQCN keeps of a QP besides rate and
-// alpha. Its timers are looked at when the QP sends or takes a CNP, not before:
-// nobody needs the rate in between.
-type dcqcn struct {
+// dcqcn is DCQCN. A responder sends CNPs; the timers of the reaction point are looked
+// at when the QP sends or takes a CNP, not before: nobody needs the rate in between.
+type dcqcn struct{ *Endpoint }
+
+// reaction is what the reaction point keeps of a QP beside its rate.
+type reaction struct {
+	alpha      uint32      // of alphaOne
 	slowed     bool        // by a CNP, and not back at line rate
 	target     fabric.Rate // R_T
 	alphaAt    fabric.Time // alpha decays
@@ -32,64 +35,82 @@ type dcqcn struct {
 	byBytes    int32
 }
 
-// cnp takes a congestion notification packet.
-func (d *dcqcn) cnp(e *Endpoint, r *rate, now fabric.Time) {
-	d.elapse(e, r, now)
-	d.target = r.now
-	r.set(e, r.less(e))
-	r.alpha += (alphaOne - r.alpha) >> dcqcnGainShift
-	*d = dcqcn{
-		slowed: true, target: d.target, alphaAt: now + dcqcnAlphaTimer,
-		increaseAt: now + dcqcnIncreaseTimer, bytesLeft: dcqcnByteCounter,
-	}
-	e.stats.RateCuts++
-}
+func (c dcqcn) open(q *qp) { q.keep().reaction = reaction{alpha: alphaOne} }
 
-// sent takes the word that the QP sends a packet of that many bytes.
-func (d *dcqcn) sent(e *Endpoint, r *rate, now fabric.Time, bytes int64) {
+func (c dcqcn) sent(now fabric.Time, q *qp, _ int32, bytes int64) {
+	d := &q.state.reaction
 	if !d.slowed {
 		return
 	}
-	d.elapse(e, r, now)
+	c.elapse(now, q)
 	if d.bytesLeft -= bytes; d.bytesLeft <= 0 && d.slowed {
 		d.bytesLeft += dcqcnByteCounter
 		d.byBytes++
-		d.increase(e, r)
+		c.increase(q)
 	}
 }
 
+func (c dcqcn) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
+
+func (c dcqcn) wentBack(*qp) {}
+
+func (c dcqcn) notified(now fabric.Time, q *qp) {
+	c.elapse(now, q)
+	d := &q.state.reaction
+	target, alpha := q.rate.now, d.alpha
+	c.setRate(q, c.less(q, alpha))
+	*d = reaction{
+		alpha:  alpha + (alphaOne-alpha)>>dcqcnGainShift,
+		slowed: true, target: target, alphaAt: now + dcqcnAlphaTimer,
+		increaseAt: now + dcqcnIncreaseTimer, bytesLeft: dcqcnByteCounter,
+	}
+	c.stats.RateCuts++
+}
+
+// received sends a CNP for a mark, unless the QP was sent one a short while ago.
+func (c dcqcn) received(now fabric.Time, x *context, p *packet) {
+	if !p.ce || now < x.cnpAt {
+		return
+	}
+	x.cnpAt = now + c.cfg.CNPInterval
+	c.stats.CNPsSent++
+	c.queue.push(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
+}
+
 // elapse does what the timers ask for until now.
-func (d *dcqcn) elapse(e *Endpoint, r *rate, now fabric.Time) {
+func (c dcqcn) elapse(now fabric.Time, q *qp) {
+	d := &q.state.reaction
 	for d.slowed && d.increaseAt <= now {
 		d.increaseAt += dcqcnIncreaseTimer
 		d.byTime++
-		d.increase(e, r)
+		c.increase(q)
 	}
 	if d.alphaAt == 0 { // no CNP yet
 		return
 	}
-	for d.alphaAt <= now && r.alpha > 0 {
+	for d.alphaAt <= now && d.alpha > 0 {
 		d.alphaAt += dcqcnAlphaTimer
-		r.alpha -= max(1, r.alpha>>dcqcnGainShift)
+		d.alpha -= max(1, d.alpha>>dcqcnGainShift)
 	}
 }
 
 // increase is one step up: fast recovery towards the rate before the cut, after
 // F steps by either count additive increase of that rate, after F steps by both
 // hyper increase.
-func (d *dcqcn) increase(e *Endpoint, r *rate) {
+func (c dcqcn) increase(q *qp) {
+	d := &q.state.reaction
 	switch {
 	case max(d.byTime, d.byBytes) < dcqcnFastRecovery:
 	case min(d.byTime, d.byBytes) > dcqcnFastRecovery:
 		steps := fabric.Rate(min(d.byTime, d.byBytes) - dcqcnFastRecovery)
-		d.target += min(steps*dcqcnHyperFactor*e.cfg.AdditiveRate, e.cfg.LineRate)
+		d.target += min(steps*dcqcnHyperFactor*c.cfg.AdditiveRate, c.cfg.LineRate)
 	default:
-		d.target += e.cfg.AdditiveRate
+		d.target += c.cfg.AdditiveRate
 	}
-	d.target = min(d.target, e.cfg.LineRate)
-	to := r.now + (d.target-r.now)/2
-	if e.cfg.LineRate-to < e.cfg.LineRate>>10 { // as good as there
-		to, d.slowed = e.cfg.LineRate, false
+	d.target = min(d.target, c.cfg.LineRate)
+	to := q.rate.now + (d.target-q.rate.now)/2
+	if c.cfg.LineRate-to < c.cfg.LineRate>>10 { // as good as there
+		to, d.slowed = c.cfg.LineRate, false
 	}
-	r.set(e, to)
+	c.setRate(q, to)
 }

@@ -13,19 +13,21 @@ import (
 func TestDCQCN(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
 	e := w.hosts[0].e
-	r, d := newRate(e), &dcqcn{}
+	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
+	e.rates.open(q)
+	d := &q.state.reaction
 	at := func(us, want int64) {
 		t.Helper()
-		d.sent(e, &r, fabric.Time(us)*fabric.Microsecond, 0)
-		if got := int64(r.now / fabric.Mbps); got < want-1 || got > want+1 {
+		e.meter.sent(fabric.Time(us)*fabric.Microsecond, q, 0, 0)
+		if got := int64(q.rate.now / fabric.Mbps); got < want-1 || got > want+1 {
 			t.Fatalf("at %d us: %d Mb/s, want %d", us, got, want)
 		}
-		if r.gap != r.now.TimeFor(int64(e.full)) {
-			t.Fatalf("at %d us: gap %v", us, r.gap)
+		if q.rate.gap != q.rate.now.TimeFor(int64(e.full)) {
+			t.Fatalf("at %d us: gap %v", us, q.rate.gap)
 		}
 	}
 	at(100, 400_000)
-	d.cnp(e, &r, 100*fabric.Microsecond) // alpha is 1
+	e.rates.notified(100*fabric.Microsecond, q) // alpha is 1
 	at(101, 200_000)
 	at(154, 200_000)
 	at(155, 300_000) // half of the way back, each 55 us
@@ -33,12 +35,12 @@ func TestDCQCN(t *testing.T) {
 	at(265, 375_000)
 	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
 	// half of that, and goes back to 375.
-	d.cnp(e, &r, 266*fabric.Microsecond)
+	e.rates.notified(266*fabric.Microsecond, q)
 	at(266, 189_688)
 	at(321, 282_344)
 	// A second CNP before the rate is back lowers the target.
-	d.cnp(e, &r, 322*fabric.Microsecond)
-	cut := int64(r.now / fabric.Mbps)
+	e.rates.notified(322*fabric.Microsecond, q)
+	cut := int64(q.rate.now / fabric.Mbps)
 	at(377, (cut+282_344)/2)
 	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.
 	at(377+3*55, 282_344-(282_344-cut)/16)
@@ -49,16 +51,16 @@ func TestDCQCN(t *testing.T) {
 	}
 	// The byte counter counts as well; with both above F the steps grow.
 	for range 6 {
-		d.sent(e, &r, 600*fabric.Microsecond, dcqcnByteCounter)
+		e.meter.sent(600*fabric.Microsecond, q, 0, dcqcnByteCounter)
 	}
 	before = d.target
-	d.sent(e, &r, (377+6*55)*fabric.Microsecond, 0) // 7 by time, 6 by bytes
+	e.meter.sent((377+6*55)*fabric.Microsecond, q, 0, 0) // 7 by time, 6 by bytes
 	if got := d.target - before; got != 2*400*fabric.Mbps {
 		t.Errorf("two steps of hyper increase add %v", got)
 	}
-	d.sent(e, &r, 200*fabric.Millisecond, 0)
-	if r.now != e.cfg.LineRate || d.slowed {
-		t.Errorf("%v in the end", r.now)
+	e.meter.sent(200*fabric.Millisecond, q, 0, 0)
+	if q.rate.now != e.cfg.LineRate || d.slowed {
+		t.Errorf("%v in the end", q.rate.now)
 	}
 	if e.Stats().RateCuts != 3 {
 		t.Errorf("%d cuts", e.Stats().RateCuts)

@@ -63,6 +63,27 @@
 // generation is a late duplicate that nobody waits for. State is bounded by the
 // largest number of QPs that were ever open at once between two hosts.
 //
+// # Transports and rate controls
+//
+// What RoCEv2 leaves to choice is behind two interfaces. [Config].Receiver chooses a
+// transport: how a requester sends, repeats and ends, how a responder accepts, answers
+// and reorders (goback.go, selective.go with reorder.go). [Config].Control chooses a
+// rate control: how fast a queue pair sends, and how much it may have on the way
+// (dctcp.go, dcqcn.go).
+//
+// A new transport touches five files at most: one of its own; transport.go for its
+// constant, its name and its state of a queue pair; config.go for its parameters;
+// receive.go where its packets say more than RC's (an opcode, a trimmed packet's DSCP,
+// a path's own sequence numbers); responder.go where its answers do (a bitmap, a
+// credit). Scenarios take its name; their schema and docs list it. A new rate control: one of its own;
+// ratecontrol.go; config.go; transport.go if its state is large; responder.go if
+// answers are to carry what it measures by, as the telemetry of HPCC. A path for each
+// packet is a [Balancer]'s, which hears of each ACK, with any transport that reorders.
+//
+// A probe of what the last packets of a message met is a transport's: it is a deadline
+// that its sent sets and its expired answers. What must be known of paths whatever the
+// transport is a [PathWatcher]'s.
+//
 // # Congestion
 //
 // Data is sent as ECT(0). A data packet that arrives with CE has its ACK carry

@@ -76,6 +76,12 @@ type Stats struct {
 type Endpoint struct {
 	cfg     Config
 	handler Handler
+
+	transport transport
+	rates     rateControl
+	meter     meter // rates, if it is one
+	echo      echo  // rates, if it is one
+
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
 	fullGap fabric.Time // their transmission time at line rate
@@ -83,6 +89,8 @@ type Endpoint struct {
 	ask     int         // every so many packets ask for an ACK
 	stats   Stats
 	paused  bool // no data may be sent
+
+	incoming packet // scratch of Receive
 	requester
 	responder
 }
@@ -94,6 +102,9 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{cfg: c.withDefaults(), handler: h}
+	e.transport, e.rates = e.cfg.Receiver.transport(e), e.cfg.Control.rateControl(e)
+	e.meter, _ = e.rates.(meter)
+	e.echo, _ = e.rates.(echo)
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
 	if e.cfg.Receiver == SelectiveRepeat {

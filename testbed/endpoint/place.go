@@ -52,38 +52,6 @@ func (e *Endpoint) place(now fabric.Time, c *context, p *packet, payload int) Pl
 	return e.cfg.Place(now, &e.placement)
 }
 
-// onRefusal takes a NAK of a responder that has no place for a packet. One that
-// is not ready gets it again when the time it asked for is over. One that
-// refuses gets nothing more: the QP stays until its owner closes it, and times
-// out no more.
-func (e *Endpoint) onRefusal(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
-	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
-	if upTo < q.unacked || upTo >= q.sent {
-		e.stats.StaleAcks++
-		return
-	}
-	bytes := q.payload(q.unacked, upTo, int64(e.cfg.MTU))
-	q.unacked = upTo
-	q.goBack()
-	if s.IsRNR() {
-		e.stats.NotReady++
-		q.sendAt = max(q.sendAt, now+rnrDelay)
-		e.activate(q)
-		e.restart(now, q)
-	} else {
-		q.failed = true
-		e.leave(q)
-		q.expireAt = never
-	}
-	e.stats.BytesAcked += uint64(bytes)
-	if bytes > 0 {
-		e.handler.Acked(now, q.id, bytes)
-	}
-	if f, ok := e.handler.(FailureHandler); ok && q.failed {
-		f.Failed(now, q.id, s)
-	}
-}
-
 // FailureHandler is a [Handler] that wants to hear of queue pairs that failed.
 type FailureHandler interface {
 	// Failed reports that the responder refused the queue pair's message for

@@ -19,14 +19,15 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &qp{rate: newRate(e)}
+	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
+	e.rates.open(q)
 	q.nextOut = int32(packets)
 	var rates []int64
 	for r := range rounds {
 		for i := range packets {
 			q.unacked++
 			q.nextOut = q.unacked + int32(packets) - 1 // a round trip is this many packets
-			q.rate.acked(e, q, 1, q.unacked, marked(r, i), false)
+			e.rates.acked(0, q, &packet{becn: marked(r, i)}, 1, q.unacked, false)
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}
@@ -67,16 +68,17 @@ func TestRateAfterGoingBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &qp{rate: newRate(e), nextOut: 100, sent: 100, data: 100}
+		q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}, nextOut: 100, sent: 100, data: 100}
+		e.rates.open(q)
 		q.unacked = 10
-		q.rate.acked(e, q, 10, q.unacked, false, false)
-		q.rate.set(e, 100*fabric.Gbps)
-		q.goBack()
+		e.rates.acked(0, q, &packet{}, 10, q.unacked, false)
+		e.setRate(q, 100*fabric.Gbps)
+		e.transport.lost(q)
 		ack := func(n int32, late bool) {
 			for range n {
 				q.unacked++
 				q.nextOut = max(q.nextOut, q.unacked)
-				q.rate.acked(e, q, 1, q.unacked, marked, late)
+				e.rates.acked(0, q, &packet{becn: marked}, 1, q.unacked, late)
 			}
 		}
 		ack(60, true)
@@ -87,7 +89,7 @@ func TestRateAfterGoingBack(t *testing.T) {
 		if q.rate.now != want {
 			t.Errorf("marked %v: %v after late ACKs, want %v", marked, q.rate.now, want)
 		}
-		q.goBack()
+		e.transport.lost(q)
 		q.nextOut = 100
 		ack(30, false)
 		if marked && q.rate.now >= want {

@@ -86,34 +86,26 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		e.stats.Foreign++
 		return
 	}
-	p := packet{
-		src:      src,
-		opcode:   bth.Opcode(),
-		label:    fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask,
-		ce:       class&ecnMask == ecnCE,
-		rerouted: class>>2&dscpRerouted == dscpRerouted,
-		becn:     bth.BECN(),
-		ackReq:   bth.AckRequest(),
-		pad:      bth.Pad(),
-		qpn:      bth.DestQP(),
-		psn:      bth.PSN(),
-		rest:     hdr[st.len:],
-		tail:     tail,
-	}
+	p := &e.incoming // set field by field: no copy
+	p.src, p.opcode, p.qpn, p.psn = src, bth.Opcode(), bth.DestQP(), bth.PSN()
+	p.label = fabric.Label(binary.BigEndian.Uint16(hdr[st.udp:])) & labelMask
 	if st.flowLabel {
 		p.label = fabric.Label(binary.BigEndian.Uint16(hdr[etherLen+2:])) & labelMask
 	}
-	e.watchMarks(now, &p)
+	p.ce, p.rerouted = class&ecnMask == ecnCE, class>>2&dscpRerouted == dscpRerouted
+	p.becn, p.ackReq, p.pad = bth.BECN(), bth.AckRequest(), bth.Pad()
+	p.rest, p.tail = hdr[st.len:], tail
+	e.watchMarks(now, p)
 	switch p.opcode {
 	case rocev2.Acknowledge:
-		e.receiveAck(now, &p)
+		e.receiveAck(now, p)
 	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly,
 		rocev2.SendFirst, rocev2.SendMiddle, rocev2.SendLast, rocev2.SendOnly:
-		e.receiveData(now, &p)
+		e.receiveData(now, p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
-		if q := e.lookup(p.src, p.qpn); q != nil && q.more != nil && q.more.dcqcn != nil {
-			q.more.dcqcn.cnp(e, &q.rate, now)
+		if q := e.lookup(p.src, p.qpn); q != nil {
+			e.rates.notified(now, q)
 		}
 	default:
 		e.stats.Malformed++
@@ -144,21 +136,5 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		e.stats.StaleAcks++
 		return
 	}
-	if refused {
-		if q.selective() != nil {
-			e.stats.Malformed++
-			return
-		}
-		e.onRefusal(now, q, p, syndrome)
-		return
-	}
-	if q.selective() == nil {
-		e.onAck(now, q, p, nak)
-		return
-	}
-	if nak { // whoever sends it is no receiver of this kind
-		e.stats.Malformed++
-		return
-	}
-	e.onSelectiveAck(now, q, p)
+	e.transport.answered(now, q, p, syndrome)
 }

@@ -5,32 +5,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// Receiver is what a responder does with a packet that comes before its turn.
-type Receiver uint8
-
-// The receivers.
-const (
-	// GoBackN drops it and says so, once: RC as RNICs have had it from the start.
-	GoBackN Receiver = iota
-	// SelectiveRepeat keeps it if it is within the reorder window, which the
-	// sender respects. Each packet is acknowledged.
-	SelectiveRepeat
-	// Ideal keeps it. Each packet is acknowledged.
-	Ideal
-)
-
-func (r Receiver) String() string {
-	if int(r) < len(receiverNames) {
-		return receiverNames[r]
-	}
-	return "unknown"
-}
-
-var receiverNames = [...]string{"go-back-n", "selective-repeat", "ideal"}
-
-// ReceiverNames returns the receivers' names, in the order of their values.
-func ReceiverNames() []string { return receiverNames[:] }
-
 // reorder is the part of a context that takes packets in any order. Packets are
 // counted from the QP's first.
 type reorder struct {
@@ -42,43 +16,46 @@ type reorder struct {
 	bytes   int64 // payload that has come
 }
 
-func (r *reorder) begin() {
+func (t selectiveRepeat) begin(c *context) {
+	if c.reorder == nil {
+		c.reorder = new(reorder)
+	}
+	r := c.reorder
 	r.got.reset()
 	r.next, r.last, r.begun, r.invalid, r.bytes = 0, -1, false, false, 0
 }
 
-// receiveReordered handles a data packet of a QP whose packets may come in any
-// order.
-func (e *Endpoint) receiveReordered(now fabric.Time, c *context, p *packet) {
+// receive takes packets in any order.
+func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	r := c.reorder
 	ahead := psnDiff(p.psn, c.next)
 	i := r.next + ahead
 	if i < 0 {
-		e.stats.Malformed++
+		t.stats.Malformed++
 		return
 	}
 	if r.got.has(i) {
-		e.stats.Duplicates++
+		t.stats.Duplicates++
 		ce := c.ce // a mark is for an ACK that is news
-		e.replySelective(now, c, p)
+		t.reply(now, c, p)
 		c.ce = ce
 		return
 	}
-	if ahead >= e.span {
-		e.stats.BeyondWindow++
+	if ahead >= t.span {
+		t.stats.BeyondWindow++
 		return
 	}
 	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
 	if !r.take(c, p, i, payload) {
-		e.stats.Malformed++
+		t.stats.Malformed++
 		return
 	}
 	if ahead > 0 {
-		e.stats.OutOfOrder++
+		t.stats.OutOfOrder++
 	}
 	r.got.add(i)
 	r.bytes += payload
-	e.stats.BytesDelivered += uint64(payload)
+	t.stats.BytesDelivered += uint64(payload)
 	whole := r.last >= 0 && r.next > r.last
 	before := r.next
 	r.next = r.got.next(before)
@@ -87,19 +64,19 @@ func (e *Endpoint) receiveReordered(now fabric.Time, c *context, p *packet) {
 	whole = !whole && r.last >= 0 && r.next > r.last
 	// A packet that fills a gap is good news for more than itself, and one that
 	// comes before its turn tells of the gap.
-	if p.ackReq || whole || !e.cfg.AckWhenAsked && r.next != before+1 {
-		e.replySelective(now, c, p)
+	if p.ackReq || whole || !t.cfg.AckWhenAsked && r.next != before+1 {
+		t.reply(now, c, p)
 	}
 	if !whole {
 		return
 	}
 	if r.bytes != c.length || r.invalid {
-		e.stats.Malformed++
+		t.stats.Malformed++
 		return
 	}
 	if c.length > 0 {
-		e.stats.Delivered++
-		e.handler.Delivered(now, p.src, c.message, c.length)
+		t.stats.Delivered++
+		t.handler.Delivered(now, p.src, c.message, c.length)
 	}
 }
 
@@ -127,14 +104,14 @@ func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 	return true
 }
 
-// replySelective queues an ACK for the packet and for all before the expected
+// reply queues an ACK for the packet and for all before the expected
 // one. RoCEv2's ACK has no field for the former; it takes MSN's place, which
 // requesters with one message per QP have no use for.
-func (e *Endpoint) replySelective(now fabric.Time, c *context, p *packet) {
+func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet) {
 	becn := c.ce
 	c.ce = false
-	e.queue.push(control{
-		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: e.ackLabel(now, p),
+	t.queue.push(control{
+		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: t.ackLabel(now, p),
 		syndrome: rocev2.ACK, becn: becn,
 	})
 }

@@ -94,22 +94,13 @@ type qp struct {
 
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
+	window   int32       // packets from the first unacknowledged one on that may be sent
 	rate     rate
-	more     *more // nil unless the QP needs it, so that most stay small
+	rounds   rounds // of DCTCP
+	state    *state // nil unless the QP needs it, so that most stay small
 }
 
 func (q *qp) total() int32 { return q.data + q.nudges }
-
-// goBack makes the first unacknowledged packet the next to send. The message's
-// packets will show a gap by themselves, so nudges are not repeated.
-func (q *qp) goBack() {
-	q.nextOut, q.once = q.unacked, q.sent
-	q.rate.wentBack(q.nextOut)
-	q.nudges = 0
-	if q.more != nil {
-		q.more.timing.packet = 0 // its ACK could be for either copy
-	}
-}
 
 // payload returns the bytes of data in packets from up to below to.
 func (q *qp) payload(from, to int32, mtu int64) int64 {
@@ -162,8 +153,12 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
-	q.rate = newRate(e)
-	q.more = e.more(q)
+	q.rate = rate{e.cfg.LineRate, e.fullGap}
+	if q.balanced {
+		q.keep().timing = timing{}
+	}
+	e.transport.open(q)
+	e.rates.open(q)
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
@@ -194,7 +189,7 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	}
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
-	if _, more := e.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
+	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)
@@ -210,12 +205,7 @@ func (e *Endpoint) Resend(id QP) error {
 		return fmt.Errorf("%w: %d", ErrUnknown, id)
 	}
 	q := e.qps[pos]
-	if s := q.selective(); s != nil {
-		s.again, s.lost = q.unacked, q.sent
-		q.more.timing.packet = 0
-	} else {
-		q.goBack()
-	}
+	e.transport.lost(q)
 	e.activate(q)
 	return nil
 }

@@ -64,68 +64,11 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	if p.ce {
 		e.stats.CongestionMarks++
 		c.ce = true
-		if e.cfg.Control == DCQCN && now >= c.cnpAt {
-			c.cnpAt = now + e.cfg.CNPInterval
-			e.stats.CNPsSent++
-			e.queue.push(control{dst: p.src, qpn: p.qpn, label: e.ackLabel(now, p), becn: true, cnp: true})
-		}
 	}
-	if c.reorder != nil {
-		e.receiveReordered(now, c, p)
-		return
+	if e.echo != nil {
+		e.echo.received(now, c, p)
 	}
-	switch ahead := psnDiff(p.psn, c.next); {
-	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
-		e.stats.Duplicates++
-		if p.ackReq {
-			// The sender has heard of all this: a mark is for an ACK that is news.
-			ce := c.ce
-			e.reply(now, c, p, rocev2.ACK)
-			c.ce = ce
-		}
-		return
-	case ahead > 0:
-		e.stats.OutOfOrder++
-		if !c.gap || e.cfg.NakPerPath && c.gapBy != p.label {
-			c.gap, c.gapBy = true, p.label
-			e.stats.NaksSent++
-			e.reply(now, c, p, rocev2.NAKSequenceError)
-		}
-		return
-	}
-	var was context
-	if e.cfg.Place != nil {
-		was = *c
-	}
-	if !c.take(p) {
-		e.stats.Malformed++
-		return
-	}
-	payload := p.tail - p.pad - rocev2.ICRCSize
-	if e.cfg.Place != nil && payload > 0 {
-		if as := e.place(now, c, p, payload); as != Placed {
-			*c = was
-			c.gap, c.gapBy = true, p.label // what comes behind it needs no NAK of its own
-			e.stats.Refused++
-			e.reply(now, c, p, as.syndrome())
-			return
-		}
-	}
-	c.gap = false
-	c.next = (c.next + 1) & psnMask
-	c.got += int64(payload)
-	e.stats.BytesDelivered += uint64(payload)
-	complete := !c.writing
-	if complete {
-		c.msn = (c.msn + 1) & psnMask
-	}
-	if p.ackReq {
-		e.reply(now, c, p, rocev2.ACK)
-	}
-	if complete && c.length > 0 {
-		e.stats.Delivered++
-		e.handler.Delivered(now, p.src, c.message, c.length)
-	}
+	e.transport.receive(now, c, p)
 }
 
 // contextOf returns the state of the packet's QP, fresh if the QP is new, or nil
@@ -146,12 +89,7 @@ func (e *Endpoint) contextOf(p *packet) *context {
 	}
 	c := e.contexts.at(at)
 	*c = context{qpn: p.qpn, next: e.cfg.InitialPSN(p.src, e.cfg.Host, p.qpn) & psnMask, reorder: c.reorder}
-	if e.cfg.Receiver != GoBackN {
-		if c.reorder == nil {
-			c.reorder = &reorder{}
-		}
-		c.reorder.begin()
-	}
+	e.transport.begin(c)
 	return c
 }
 
@@ -173,68 +111,6 @@ func (e *Endpoint) keepContext(src fabric.NodeID, slot uint32, at int32) {
 		return
 	}
 	e.known.put(uint64(src)<<slotBits|uint64(slot), at)
-}
-
-// take checks a packet in sequence against the state of its message, and begins
-// or ends the message. The packet's payload is not yet in c.got.
-func (c *context) take(p *packet) bool {
-	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
-	if payload < 0 {
-		return false
-	}
-	first, last := p.opcode.Starts(), p.opcode.Ends()
-	if first == c.writing {
-		return false
-	}
-	if p.opcode <= rocev2.SendOnly {
-		return c.takeSend(payload, first, last)
-	}
-	if !first && c.send {
-		return false
-	}
-	length, got := c.length, c.got
-	if first {
-		if len(p.rest) < rocev2.RETHSize {
-			return false
-		}
-		length, got = int64(rocev2.RETH(p.rest).Length()), 0
-	}
-	if sum := got + payload; last && sum != length || !last && sum >= length {
-		return false
-	}
-	if first {
-		c.message, c.length, c.got = rocev2.RETH(p.rest).VirtualAddress(), length, 0
-		c.rkey, c.send = rocev2.RETH(p.rest).RKey(), false
-	}
-	c.writing = !last
-	return true
-}
-
-// takeSend is take for a SEND, whose length its last packet tells. Only a message
-// of one packet may be empty.
-func (c *context) takeSend(payload int64, first, last bool) bool {
-	if !first && !c.send || payload == 0 && (!first || !last) {
-		return false
-	}
-	if first {
-		c.message, c.rkey, c.got, c.send = 0, 0, 0, true
-	}
-	if c.length = c.got + payload; c.length > MaxMessage {
-		return false
-	}
-	c.writing = !last
-	return true
-}
-
-// reply queues an ACK for all packets before the expected one, or a NAK for it.
-func (e *Endpoint) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
-	psn, becn := c.next, c.ce
-	if syndrome == rocev2.ACK {
-		psn, c.ce = psn-1, false
-	}
-	e.queue.push(control{
-		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: e.ackLabel(now, p), syndrome: syndrome, becn: becn,
-	})
 }
 
 // ackLabel returns the label of a control packet that a data packet causes.

@@ -25,44 +25,96 @@ type selective struct {
 // unlimited is a reorder window or threshold of no effect.
 const unlimited = math.MaxInt32 / 2
 
-func (s *selective) begin(threshold int32) {
+// selectiveRepeat is the transport of receivers that take packets in any order, up to
+// a window or without end.
+type selectiveRepeat struct{ *Endpoint }
+
+func (t selectiveRepeat) open(q *qp) {
+	q.window = t.span
+	s := &q.keep().selective
 	s.acked.reset()
-	s.again, s.lost, s.old, s.threshold = 0, 0, 0, threshold
+	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
 }
 
-// pick returns the packet that the QP has to send next. ok is false if there
-// is none for now.
-func (e *Endpoint) pick(q *qp) (i int32, ok bool) {
-	s := q.selective()
-	if s == nil {
-		return q.nextOut, q.nextOut < q.total() && !q.failed
+// threshold returns how much later a packet must have been sent that is
+// acknowledged, for one before it to be taken for lost.
+func (t selectiveRepeat) threshold(q *qp) int32 {
+	switch {
+	case !q.balanced && !t.cfg.Reordered:
+		return 1
+	case t.cfg.Receiver == Ideal:
+		return unlimited
 	}
+	return int32(t.cfg.ReorderWindow) / 2
+}
+
+func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
+	s := &q.state.selective
 	if s.again < s.lost {
 		s.again = s.acked.next(max(s.again, q.unacked))
 		if s.again < s.lost {
 			return s.again, true
 		}
 	}
-	return q.nextOut, q.nextOut < q.total() && q.nextOut-q.unacked < e.span
+	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window)
 }
 
-// onSelectiveAck handles an ACK of one packet, in MSN, and of all up to another.
-func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
-	s := q.selective()
+func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
+	if i == q.nextOut {
+		q.nextOut++
+	} else {
+		q.state.selective.again = i + 1
+		if q.state.timing.packet == i+1 {
+			q.state.timing.packet = 0
+		}
+	}
+	if q.expireAt == never {
+		t.restart(now, q)
+	}
+	_, more = t.pick(q)
+	return more
+}
+
+// restart starts the timer anew, for what has been sent until now.
+func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
+	t.Endpoint.restart(now, q)
+	q.state.selective.old = q.sent
+}
+
+func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
+	s := &q.state.selective
+	s.again, s.lost = q.unacked, max(s.lost, s.old)
+	q.state.timing.packet = 0
+	t.timedOut(now, q)
+}
+
+func (t selectiveRepeat) lost(q *qp) {
+	s := &q.state.selective
+	s.again, s.lost = q.unacked, q.sent
+	q.state.timing.packet = 0
+}
+
+// answered takes an ACK of one packet, in MSN, and of all up to another.
+func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome rocev2.Syndrome) {
+	if !syndrome.IsACK() { // whoever sends it is no receiver of this kind
+		t.stats.Malformed++
+		return
+	}
+	s := &q.state.selective
 	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked)) + 1
 	own := q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
 	if upTo > q.sent || own >= q.sent {
-		e.stats.Malformed++
+		t.stats.Malformed++
 		return
 	}
 	if q.balanced {
-		e.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.more.timing.acked(now, own, own+1)})
+		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, own, own+1)})
 	}
 	newly, bytes := int32(0), int64(0)
 	take := func(i int32) {
 		s.acked.add(i)
 		newly++
-		bytes += q.payload(i, i+1, int64(e.cfg.MTU))
+		bytes += q.payload(i, i+1, int64(t.cfg.MTU))
 	}
 	if own >= q.unacked && !s.acked.has(own) {
 		take(own)
@@ -71,30 +123,30 @@ func (e *Endpoint) onSelectiveAck(now fabric.Time, q *qp, p *packet) {
 		take(i)
 	}
 	if newly == 0 {
-		e.stats.StaleAcks++
+		t.stats.StaleAcks++
 		return
 	}
 	if p.becn {
-		e.stats.Marked++
+		t.stats.Marked++
 	}
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
-	q.rate.acked(e, q, newly, max(upTo, own+1), p.becn, false)
-	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 && e.cfg.Watcher != nil {
+	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
+	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 && t.cfg.Watcher != nil {
 		id := q.id
-		if e.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 			return // it was closed
 		}
 	}
-	e.activate(q)
+	t.activate(q)
 	switch {
 	case q.unacked == q.sent:
 		q.expireAt = never
 	case q.unacked > before:
-		e.restart(now, q)
+		t.restart(now, q)
 	}
-	e.settle(now, q, bytes)
+	t.taken(now, q, bytes)
 }
 
 // lose takes the packets below to for lost, unless they are acknowledged, and
@@ -105,17 +157,4 @@ func (s *selective) lose(to, unacked int32) (n int) {
 	}
 	s.lost = max(s.lost, to)
 	return n
-}
-
-// repeated notes that a packet has been sent again.
-func (m *more) repeated(i int32) {
-	m.selective.again = i + 1
-	if m.timing.packet == i+1 {
-		m.timing.packet = 0
-	}
-}
-
-// expired notes that the timer has run.
-func (s *selective) expired(q *qp) {
-	s.again, s.lost = q.unacked, max(s.lost, s.old)
 }

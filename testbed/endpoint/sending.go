@@ -7,10 +7,13 @@ import (
 
 // activate queues a QP that has something to send.
 func (e *Endpoint) activate(q *qp) {
-	if q.where != nowhere {
-		return
+	if q.where == nowhere {
+		e.enqueueIfReady(q)
 	}
-	if _, ok := e.pick(q); ok {
+}
+
+func (e *Endpoint) enqueueIfReady(q *qp) {
+	if _, ok := e.transport.pick(q); ok {
 		e.enqueue(q)
 	}
 }
@@ -36,7 +39,7 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 			e.free = append(e.free, q.pos)
 			continue
 		}
-		i, ok := e.pick(q)
+		i, ok := e.transport.pick(q)
 		switch {
 		case !ok:
 			continue
@@ -51,7 +54,7 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		}
 		if i == q.sent {
 			if q.balanced {
-				q.more.timing.sent(now, i)
+				q.state.timing.sent(now, i)
 			}
 			if q.sent++; q.sent == q.data {
 				e.leave(q)
@@ -59,20 +62,12 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		} else {
 			e.stats.Retransmissions++
 		}
-		if i == q.nextOut {
-			q.nextOut++
-		} else {
-			q.more.repeated(i)
-		}
 		e.stats.DataSent++
-		if q.more != nil && q.more.dcqcn != nil {
-			q.more.dcqcn.sent(e, &q.rate, now, int64(f.Len+f.Tail))
+		if e.meter != nil {
+			e.meter.sent(now, q, i, int64(f.Len+f.Tail))
 		}
 		q.sendAt = now + e.gap(q, f.Len+f.Tail)
-		if !e.cfg.RTOByAck && q.selective() == nil || q.expireAt == never {
-			e.restart(now, q)
-		}
-		if _, ok := e.pick(q); ok {
+		if e.transport.sent(now, q, i) {
 			e.enqueue(q)
 		}
 		return f, true

@@ -64,3 +64,44 @@ func (t timers) sink(x timer) {
 	}
 	t[i] = x
 }
+
+// expire handles what is due: pacing and retransmission timers.
+func (e *Endpoint) expire(now fabric.Time) {
+	for len(e.paced) > 0 && e.paced[0].at <= now {
+		q := e.paced.pop()
+		q.where = nowhere
+		if q.live {
+			e.activate(q)
+		} else {
+			e.free = append(e.free, q.pos)
+		}
+	}
+	for {
+		at, ok := e.nextTimeout()
+		if !ok || at > now {
+			return
+		}
+		q := e.expiring.pop()
+		q.timed = false
+		q.expireAt = never
+		e.transport.expired(now, q)
+	}
+}
+
+// nextTimeout returns the earliest deadline. The heap's times may be too early,
+// since restarting a timer does not touch it: those on top are put right.
+func (e *Endpoint) nextTimeout() (fabric.Time, bool) {
+	for len(e.expiring) > 0 {
+		t := e.expiring[0]
+		switch {
+		case t.qp.expireAt == never:
+			t.qp.timed = false
+			e.expiring.pop()
+		case t.qp.expireAt > t.at:
+			e.expiring.postpone(t.qp.expireAt)
+		default:
+			return t.at, true
+		}
+	}
+	return 0, false
+}

@@ -2,118 +2,116 @@ package report
 
 import (
 	"fmt"
+	"html/template"
+	"math"
 	"slices"
 )
 
-// barPanel is the picture of completion times of one collective: a group of
-// bars for each failure case and notifier, a bar for each scheme.
+// barPanel is the completion times of one collective: a group of bars for each failure case and notifier, a bar for each scheme.
+// Lengths and places are per cent of the widest.
 type barPanel struct {
 	Title  string
-	W, H   float64
-	Top    float64 // of the plot area
-	Bottom float64
-	Ticks  []tick
+	Ticks  []tick // empty: each group has a scale of its own
 	Groups []barGroup
 }
 
 type barGroup struct {
 	Label, Sub string
-	Y          float64 // of the label's base line
-	Line       float64 // of the rule above
+	Ticks      []tick
 	Bars       []bar
 	HasBound   bool
-	BoundX     float64
-	BoundY1    float64
-	BoundY2    float64
+	Bound      float64
 	BoundTitle string
 }
 
 type bar struct {
-	Class      string
-	Scheme     string
-	X, Y, W, H float64
-	Mid        float64 // base line of its texts
-	Value      string
-	ValueX     float64
-	Ratio      string
-	DNF        bool
-	Open       bool // interrupted: it is as long as the run was let
-	Whisker    bool
-	Low, High  float64
-	Title      string
+	Class, Scheme string
+	Mark          template.HTML
+	Width         float64
+	Value, Ratio  string
+	DNF           bool
+	Open          bool // interrupted: it is as long as the run was let
+	Whisker       bool
+	Low, Range    float64
+	Title         string
 }
 
-// Geometry of the bars, in SVG units.
-const (
-	barWidth    = 1000
-	barLeft     = 250
-	barRight    = 150 // room for the value
-	barHeight   = 17
-	barGap      = 4
-	barGroupGap = 16
-)
+// apart is how many times longer the bars of one group may be than those of another on one scale.
+const apart = 8
 
 // barPanels returns a panel per collective.
 func barPanels(rs []*Result) []barPanel {
-	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
+	order := distinct(rs, func(r *Result) string { return r.Scheme })
 	all := sections(rs)
 	var out []barPanel
 	for _, op := range distinct(rs, (*Result).operation) {
-		var secs []section
-		top := 0.0
+		var groups []barGroup
+		var rows [][]row
+		least, most := math.Inf(1), 0.0
 		for _, s := range all {
 			if s.operation != op {
 				continue
 			}
-			secs = append(secs, s)
-			for _, r := range s.results() {
-				for _, v := range []*float64{r.CCT, r.Bound} {
-					if v != nil {
-						top = max(top, *v)
-					}
-				}
-			}
-		}
-		scale := linear{max: top, from: barLeft, to: barWidth - barRight}
-		p := barPanel{Title: op, W: barWidth, Top: 26, Ticks: scale.ticks(6)}
-		y := p.Top + 8
-		for _, s := range secs {
 			for _, notifier := range s.notifiers() {
-				g := barGroup{Label: s.failure, Line: y - barGroupGap/2, BoundY1: y - 4}
+				g := barGroup{Label: s.failure}
 				if notifier != "none" {
 					g.Sub = notifier
 				}
-				for _, w := range s.rows {
-					if w.notifier != notifier {
-						continue
-					}
-					g.Bars = append(g.Bars, newBar(w, scale, y, slices.Index(schemes, w.scheme)))
-					y += barHeight + barGap
-					if b := spreadOf(w.results, bound); b.n > 0 {
-						g.HasBound, g.BoundX = true, scale.at(b.mean)
-						g.BoundTitle = fmt.Sprintf("lower bound %s µs", number(b.mean))
-					}
+				of := slices.DeleteFunc(slices.Clone(s.rows), func(w row) bool { return w.notifier != notifier })
+				slices.SortStableFunc(of, func(a, b row) int { return slices.Index(order, a.scheme) - slices.Index(order, b.scheme) })
+				groups, rows = append(groups, g), append(rows, of)
+				if top := longest(of); top > 0 {
+					least, most = min(least, top), max(most, top)
 				}
-				g.BoundY2 = y
-				g.Y = (g.BoundY1+y)/2 + 3
-				y += barGroupGap
-				p.Groups = append(p.Groups, g)
 			}
 		}
-		p.Bottom = y - barGroupGap/2
-		p.H = p.Bottom + 4
+		p := barPanel{Title: op}
+		shared := most <= apart*least
+		if shared {
+			p.Ticks = linear{max: most, to: 100}.ticks(5)
+		}
+		for i := range groups {
+			scale := linear{max: most, to: 100}
+			if !shared {
+				scale.max = longest(rows[i])
+				groups[i].Ticks = scale.ticks(5)
+			}
+			groups[i].fill(rows[i], scale)
+		}
+		p.Groups = groups
 		out = append(out, p)
 	}
 	return out
 }
 
-func newBar(w row, scale linear, y float64, scheme int) bar {
-	c := spreadOf(w.results, cct)
-	b := bar{
-		Class: schemeClass(scheme), Scheme: w.scheme,
-		X: barLeft, Y: y, H: barHeight, Mid: y + barHeight - 5,
-		DNF: w.failed(),
+// longest returns the longest time of rows, completion or bound, in microseconds.
+func longest(rows []row) (top float64) {
+	for _, w := range rows {
+		for _, r := range w.results {
+			for _, v := range []*float64{r.CCT, r.Bound} {
+				if v != nil {
+					top = max(top, *v)
+				}
+			}
+		}
 	}
+	return top
+}
+
+func (g *barGroup) fill(rows []row, scale linear) {
+	for _, w := range rows {
+		g.Bars = append(g.Bars, newBar(w, scale))
+		if b := spreadOf(w.results, bound); b.n > 0 {
+			g.HasBound, g.Bound = true, scale.at(b.mean)
+			g.BoundTitle = "lower bound " + duration(b.mean)
+		}
+	}
+}
+
+func newBar(w row, scale linear) bar {
+	c := spreadOf(w.results, cct)
+	l := lookOf(w.scheme)
+	b := bar{Class: l.class(), Mark: l.inline(), Scheme: w.scheme, DNF: w.failed()}
 	missing := w.incomplete()
 	b.Open = missing != "" && !b.DNF
 	what := w.scheme
@@ -121,29 +119,28 @@ func newBar(w row, scale linear, y float64, scheme int) bar {
 		what += ", " + w.notifier
 	}
 	if c.n == 0 {
-		b.W = scale.to - barLeft
+		b.Width = 100
 		if b.Open {
-			b.W = scale.at(w.results[0].EndTime) - barLeft
+			b.Width = scale.at(w.results[0].EndTime)
 		}
 		b.Value = missing
 		b.Title = fmt.Sprintf("%s: %s", what, outcome(w.results[0]))
-	} else {
-		b.W = scale.at(c.mean) - barLeft
-		b.Value = number(c.mean) + " µs"
-		b.Title = fmt.Sprintf("%s: %s µs", what, rangeText(c))
-		if missing != "" {
-			b.Value += " (" + missing + ")"
-		}
-		if x := spreadOf(w.results, (*Result).Slowdown); x.n > 0 {
-			b.Ratio = ratio(x.mean)
-			b.Title += ", " + b.Ratio + " the bound"
-		}
-		if c.n > 1 && c.max > c.min {
-			b.Whisker, b.Low, b.High = true, scale.at(c.min), scale.at(c.max)
-			b.Title += fmt.Sprintf(" (mean %s, %d seeds)", number(c.mean), c.n)
-		}
+		return b
 	}
-	b.ValueX = max(b.X+b.W, b.High) + 7
+	b.Width = scale.at(c.mean)
+	b.Value = duration(c.mean)
+	b.Title = fmt.Sprintf("%s: %s µs", what, rangeText(c))
+	if missing != "" {
+		b.Value += " (" + missing + ")"
+	}
+	if x := spreadOf(w.results, (*Result).Slowdown); x.n > 0 {
+		b.Ratio = ratio(x.mean)
+		b.Title += ", " + b.Ratio + " the bound"
+	}
+	if c.n > 1 && c.max > c.min {
+		b.Whisker, b.Low, b.Range = true, scale.at(c.min), scale.at(c.max)-scale.at(c.min)
+		b.Title += fmt.Sprintf(" (mean %s, %d seeds)", number(c.mean), c.n)
+	}
 	return b
 }
 
@@ -159,6 +156,3 @@ func ratio(v float64) string {
 	}
 	return fmt.Sprintf("%.2f×", v)
 }
-
-// schemeClass is the CSS class that gives a scheme its colour.
-func schemeClass(i int) string { return fmt.Sprintf("s%d", max(i, 0)%8) }

@@ -22,8 +22,7 @@ type Chart struct {
 
 // Series is the points of one name.
 type Series struct {
-	Name   string
-	Color  int // of the palette
+	Name   string // a scheme's: it says how the series is drawn
 	Points []Point
 }
 
@@ -34,13 +33,6 @@ type Point struct {
 	Low, High float64
 	Missing   bool // of a bar: none of the runs finished
 }
-
-// palette are the colours of series; they read on white and on dark grey.
-var palette = [...]string{
-	"#2f86c8", "#e8883a", "#3fa36c", "#b05cc0", "#c2a020", "#d04a6e", "#20a0a8", "#7d8794", "#8c6d4f", "#6a7fdb", "#9ab84a", "#e06fb0",
-}
-
-func seriesColor(i int) string { return palette[max(i, 0)%len(palette)] }
 
 // Geometry of charts, in SVG units.
 const (
@@ -164,7 +156,7 @@ func (c Chart) SVG() string {
 
 func (c Chart) lines(b *strings.Builder, x, y axis) {
 	for _, s := range c.Series {
-		color := seriesColor(s.Color)
+		l := lookOf(s.Name)
 		var path strings.Builder
 		for i, p := range s.Points {
 			op := "L"
@@ -173,14 +165,15 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 			}
 			fmt.Fprintf(&path, "%s%s %s", op, px(x.at(p.X)), px(y.at(p.Y)))
 		}
-		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" d="%s"/>`+"\n", color, path.String())
-		if len(s.Points) > 15 {
-			continue // a distribution: no marks
-		}
-		for _, p := range s.Points {
-			c.whisker(b, x.at(p.X), p, y)
-			fmt.Fprintf(b, `<circle cx="%s" cy="%s" r="3.2" fill="%s"><title>%s: %s</title></circle>`,
-				px(x.at(p.X)), px(y.at(p.Y)), color, html.EscapeString(s.Name), number(p.Y))
+		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" stroke-dasharray="%s" d="%s"/>`+"\n",
+			l.color(), dashes(s.Name, c.names()), path.String())
+		every := max(len(s.Points)/8, 1) // a distribution has marks enough to tell its line from others
+		for i := 0; i < len(s.Points); i += every {
+			p := s.Points[i]
+			if every == 1 {
+				c.whisker(b, x.at(p.X), p, y)
+			}
+			b.WriteString(l.mark(x.at(p.X), y.at(p.Y), 0.75, l.color(), s.Name+": "+number(p.Y)))
 		}
 		b.WriteString("\n")
 	}
@@ -196,10 +189,16 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 	group := (plotRight - plotLeft) / float64(len(c.Groups))
 	width := min(group*0.86/float64(max(len(c.Series), 1)), 34)
 	for g, name := range c.Groups {
-		text(plotLeft+group*(float64(g)+0.5), plotBottom+16, "c-t", "middle", name)
+		x := plotLeft + group*(float64(g)+0.5)
+		if at := strings.LastIndexByte(name, ' '); at > 0 { // the size below the collective
+			text(x, plotBottom+30, "c-t", "middle", name[at+1:])
+			name = name[:at]
+		}
+		text(x, plotBottom+16, "c-t", "middle", name)
 	}
 	for i, s := range c.Series {
-		color := seriesColor(s.Color)
+		l := lookOf(s.Name)
+		color := l.color()
 		for _, p := range s.Points {
 			left := plotLeft + group*(p.X+0.5) + width*(float64(i)-float64(len(c.Series))/2)
 			top, style, value := y.at(p.Y), `fill-opacity="1"`, number(p.Y)
@@ -212,6 +211,7 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 			if !p.Missing {
 				c.whisker(b, left+width*0.45, p, y)
 			}
+			b.WriteString(l.mark(left+width*0.45, plotBottom-7, min(width/16, 0.8), "#fff", ""))
 		}
 		b.WriteString("\n")
 	}
@@ -239,10 +239,23 @@ func (c Chart) legend(b *strings.Builder, text func(x, y float64, class, anchor,
 		if x+w > plotRight && x > plotLeft {
 			x, y = plotLeft, y+legendRow
 		}
-		fmt.Fprintf(b, `<rect x="%s" y="%s" width="11" height="11" rx="2" fill="%s"/>`, px(x), px(y-10), seriesColor(s.Color))
+		l := lookOf(s.Name)
+		b.WriteString(l.mark(x+6, y-4, 0.95, l.color(), ""))
+		if d := dashes(s.Name, c.names()); d != "" && c.Groups == nil {
+			fmt.Fprintf(b, `<path d="M%s %sh12" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, px(x), px(y-4), l.color(), d)
+		}
 		text(x+16, y, "c-t", "start", s.Name)
 		x += w
 	}
+}
+
+// names returns the names of the series.
+func (c Chart) names() []string {
+	var out []string
+	for _, s := range c.Series {
+		out = append(out, s.Name)
+	}
+	return out
 }
 
 // px prints a coordinate.

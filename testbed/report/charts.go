@@ -15,8 +15,8 @@ import (
 // the size, and the distributions of link loads and queues. Schemes keep their colour in all.
 func Charts(rs []*Result) []Chart {
 	rs = byFabric(Distinct(rs))
-	colors := distinct(rs, func(r *Result) string { return r.Scheme })
-	c := charter{colors: colors}
+	order := distinct(rs, func(r *Result) string { return r.Scheme })
+	c := charter{order: order}
 	for _, g := range groups(rs, func(r *Result) string {
 		return r.Scenario + "\x00" + r.Failure + "\x00" + r.Notifier + "\x00" + r.variantText("")
 	}) {
@@ -43,10 +43,10 @@ func Charts(rs []*Result) []Chart {
 	return c.out
 }
 
-// charter makes charts with the colours of the whole set.
+// charter makes charts with the schemes in the order of the whole set.
 type charter struct {
-	colors []string
-	out    []Chart
+	order []string // of the schemes
+	out   []Chart
 }
 
 // circumstances names what a group of results has in common.
@@ -121,13 +121,11 @@ func byScheme(rs []*Result, order []string) [][]*Result {
 // slowdown is a measure for spreadOf.
 func slowdown(r *Result) (float64, bool) { return r.Slowdown() }
 
-func (c *charter) color(scheme string) int { return slices.Index(c.colors, scheme) }
-
 // series makes a series per scheme, of the mean of a measure at each x.
 func (c *charter) series(rs []*Result, x, measure func(*Result) (float64, bool)) []Series {
 	var out []Series
-	for _, of := range byScheme(rs, c.colors) {
-		s := Series{Name: of[0].Scheme, Color: c.color(of[0].Scheme)}
+	for _, of := range byScheme(rs, c.order) {
+		s := Series{Name: of[0].Scheme}
 		for _, at := range groups(of, func(r *Result) string { v, _ := x(r); return fmt.Sprint(v) }) {
 			v, ok := x(at[0])
 			m := spreadOf(at, measure)
@@ -159,8 +157,8 @@ func (c *charter) bars(rs []*Result) {
 		for _, op := range part {
 			chart.Groups = append(chart.Groups, shortOperation(op))
 		}
-		for _, of := range byScheme(rs, c.colors) {
-			s := Series{Name: of[0].Scheme, Color: c.color(of[0].Scheme)}
+		for _, of := range byScheme(rs, c.order) {
+			s := Series{Name: of[0].Scheme}
 			for _, at := range groups(of, (*Result).operation) {
 				g := slices.Index(part, at[0].operation())
 				if g < 0 {
@@ -336,8 +334,8 @@ func (c *charter) distribution(rs []*Result, name, label string, get func(*Resul
 		Name:  strings.ReplaceAll(name, " ", "-") + "-" + slug(rs[0].operation()+" "+rs[0].circumstances()),
 		Title: strings.ToUpper(name[:1]) + name[1:] + ": " + rs[0].operation() + ", " + rs[0].circumstances(), XLabel: label, YLabel: "part of all",
 	}
-	for _, of := range byScheme(rs, c.colors) {
-		s := Series{Name: of[0].Scheme, Color: c.color(of[0].Scheme)}
+	for _, of := range byScheme(rs, c.order) {
+		s := Series{Name: of[0].Scheme}
 		n := len(get(of[0]))
 		if n < 2 {
 			continue

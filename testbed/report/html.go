@@ -2,7 +2,9 @@ package report
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -21,7 +23,12 @@ type Page struct {
 	Title   string // defaults to the scenarios' names
 	Version string // of the program that made the results
 	Charts  bool   // show what [Charts] returns as well
+	Command string // that made the results; "": not said
+	Sources []Source
 }
+
+// Source is a file that the results were made from: a scenario.
+type Source struct{ Name, Text string }
 
 // told returns results whose failure's name tells what else keeps them apart: the
 // scenario, where there are several, and what a sweep varied.
@@ -50,15 +57,30 @@ func told(rs []*Result) []*Result {
 
 // HTML writes a self-contained page: findings, pictures, table, definitions.
 func HTML(w io.Writer, rs []*Result, p Page) error {
+	script, err := pageFiles.ReadFile("page/page.js")
+	if err != nil {
+		return fmt.Errorf("report: page: %w", err)
+	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"px": func(v float64) string {
-			return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
-		},
+		"px":  px,
 		"add": func(a, b float64) float64 { return a + b },
 		"neg": func(v float64) float64 { return -v },
+		"pct": func(v float64) template.CSS { return template.CSS(px(v) + "%") },
 		"css": func(name string) (template.CSS, error) {
 			b, err := pageFiles.ReadFile("page/" + name)
 			return template.CSS(b), err
+		},
+		"palette": func() template.CSS {
+			var b strings.Builder
+			for i, c := range palette {
+				fmt.Fprintf(&b, ".s%d { --c: %s; }\n", i, c)
+			}
+			return template.CSS(b.String())
+		},
+		"script": func() template.JS { return template.JS(script) }, //nolint:gosec // it is embedded
+		"scriptHash": func() string {
+			h := sha256.Sum256([]byte(script))
+			return base64.StdEncoding.EncodeToString(h[:])
 		},
 	}).ParseFS(pageFiles, "page/*.html")
 	if err != nil {
@@ -68,12 +90,13 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 	if p.Charts {
 		charts = Charts(rs)
 	}
+	story := Story(rs)
 	rs = told(rs)
 	if p.Title == "" {
 		p.Title = strings.Join(distinct(rs, func(r *Result) string { return r.Scenario }), ", ")
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, newView(rs, charts, p)); err != nil {
+	if err := t.Execute(&out, newView(rs, charts, story, p)); err != nil {
 		return fmt.Errorf("report: page: %w", err)
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {
@@ -84,13 +107,12 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 
 // view is what the template shows.
 type view struct {
-	Title, Version string
+	Page
 
 	Facts     []string
-	Schemes   []legend
-	Cards     []card
+	Story     []string
 	Bars      []barPanel
-	Charts    []template.HTML
+	Pictures  []template.HTML
 	Heat      []heatPanel
 	Timelines []timelinePanel
 	Columns   []column
@@ -109,6 +131,7 @@ type viewTable struct {
 
 type viewRow struct {
 	Class string
+	Mark  template.HTML
 	Cells []viewCell
 }
 
@@ -132,18 +155,13 @@ func (c column) Help() string { return c.help }
 // Left reports whether the column is aligned left.
 func (c column) Left() bool { return c.left }
 
-func newView(rs []*Result, charts []Chart, p Page) view {
+func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	v := view{
-		Title: p.Title, Version: p.Version, Facts: facts(rs), Cards: cards(rs), Bars: barPanels(rs), Heat: heatPanels(rs),
-		Timelines: timelinePanels(rs), Columns: columns(),
+		Page: p, Facts: facts(rs), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(),
 		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
 	}
 	for _, c := range charts {
-		v.Charts = append(v.Charts, template.HTML(c.SVG())) // escaped there
-	}
-	schemes := distinct(rs, func(r *Result) string { return r.Scheme })
-	for i, s := range schemes {
-		v.Schemes = append(v.Schemes, legend{Class: schemeClass(i), Text: s})
+		v.Pictures = append(v.Pictures, template.HTML(c.SVG())) // escaped there
 	}
 	used := map[Kind]bool{}
 	for _, r := range rs {
@@ -168,7 +186,8 @@ func newView(rs []*Result, charts []Chart, p Page) view {
 			t.Sub += ", lower bound " + rangeText(b) + " µs"
 		}
 		for _, r := range s.results() {
-			row := viewRow{Class: schemeClass(slices.Index(schemes, r.Scheme))}
+			l := lookOf(r.Scheme)
+			row := viewRow{Class: l.class(), Mark: l.inline()}
 			for _, c := range v.Columns {
 				cell := viewCell{Text: c.cell(r), Left: c.left}
 				cell.DNF, cell.Open = cell.Text == unfinished, cell.Text == interrupted
@@ -218,7 +237,7 @@ func facts(rs []*Result) []string {
 		hops, events = hops+r.PacketHops, events+r.SimEvents
 	}
 	if len(rs) > 0 {
-		out = append(out, fmt.Sprintf("%d runs, %s packets across links, %s events", len(rs), big(hops), big(events)))
+		out = append(out, fmt.Sprintf("%s, %s packets across links, %s events", plural(len(rs), "run"), big(hops), big(events)))
 	}
 	return out
 }

@@ -103,7 +103,7 @@ func timelinePanels(rs []*Result) []timelinePanel {
 		slices.SortStableFunc(shown, func(a, b *Result) int {
 			return slices.Index(schemes, a.Scheme) - slices.Index(schemes, b.Scheme)
 		})
-		out = append(out, newTimeline(s, shown, schemes))
+		out = append(out, newTimeline(s, shown))
 	}
 	return out
 }
@@ -118,7 +118,7 @@ func firstCut(r *Result) (float64, bool) {
 	return 0, false
 }
 
-func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
+func newTimeline(s section, shown []*Result) timelinePanel {
 	scale := logarithmic{min: math.Inf(1), max: 1, from: laneLeft, to: laneWidth - laneRight}
 	for _, r := range shown {
 		cut, _ := firstCut(r)
@@ -152,7 +152,7 @@ func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
 	}
 	y := p.Top
 	for _, r := range shown {
-		p.Lanes = append(p.Lanes, newLane(r, scale, y, slices.Index(schemes, r.Scheme)))
+		p.Lanes = append(p.Lanes, newLane(r, scale, y))
 		y += laneHeight
 	}
 	p.Bottom, p.H = y, y+6
@@ -162,10 +162,10 @@ func newTimeline(s section, shown []*Result, schemes []string) timelinePanel {
 // reasonReturn is the reason of a flip back to a restored path.
 const reasonReturn = "return"
 
-func newLane(r *Result, scale logarithmic, y float64, scheme int) lane {
+func newLane(r *Result, scale logarithmic, y float64) lane {
 	cut, _ := firstCut(r)
 	l := lane{
-		Label: r.Notifier, Scheme: r.Scheme, Class: schemeClass(scheme),
+		Label: r.Notifier, Scheme: r.Scheme, Class: lookOf(r.Scheme).class(),
 		Y: y, Line: y, TextY: y + 24, NoteY: y + 40, BarY: y + 27, BarH: 10,
 	}
 	l.Note = fmt.Sprintf("%d lost, %d sent again", r.LostToFailure, r.Retransmissions)

@@ -1,0 +1,65 @@
+package endpoint
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// dctcp is DCTCP with a rate in place of a window: alpha follows the share of
+// marked packets per round trip; a round trip with marks cuts the rate by alpha/2,
+// once; one without adds a constant. A round trip ends when the packet that was next
+// to be sent at its beginning is acknowledged.
+type dctcp struct{ *Endpoint }
+
+// rounds is what DCTCP keeps of a QP.
+type rounds struct {
+	alpha         uint32 // of alphaOne
+	end           int32  // packet that ends the round trip
+	cutEnd        int32  // packet up to which a cut has been made
+	acks, markers int32  // packets acknowledged in the round trip, and of those marked
+}
+
+// open begins with alpha 1, so that the first mark halves the rate.
+func (c dctcp) open(q *qp) { q.rounds = rounds{alpha: alphaOne} }
+
+// acked counts; late packets end no round trip, and cut once at most.
+func (c dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late bool) {
+	r := &q.rounds
+	r.acks += packets
+	if p.becn {
+		r.markers += packets
+	}
+	if late {
+		if p.becn && at > r.cutEnd {
+			r.cutEnd = q.sent
+			c.setRate(q, c.less(q, r.alpha))
+			c.stats.RateCuts++
+		}
+		return
+	}
+	to := q.rate.now
+	if at > r.end {
+		if r.end > 0 { // else it is the first ACK, which ends no round trip
+			share := int64(r.markers) * alphaOne / int64(r.acks)
+			r.alpha = uint32(int64(r.alpha) + (share-int64(r.alpha))>>c.cfg.GainShift)
+			if r.markers == 0 {
+				to = min(to+c.cfg.AdditiveRate, c.cfg.LineRate)
+			}
+			r.acks, r.markers = 0, 0
+		}
+		r.end = q.nextOut
+	}
+	if p.becn && at > r.cutEnd {
+		to = c.less(q, r.alpha)
+		r.cutEnd = q.nextOut
+		c.stats.RateCuts++
+	}
+	c.setRate(q, to)
+}
+
+// wentBack forgets the round trip under way: marks of what is sent again tell of
+// another one than that whose packets were sent before. A QP that had sent its whole
+// message would otherwise never slow down again.
+func (c dctcp) wentBack(q *qp) {
+	q.rounds.end = min(q.rounds.end, q.nextOut)
+	q.rounds.cutEnd = min(q.rounds.cutEnd, q.nextOut)
+}
+
+func (c dctcp) notified(fabric.Time, *qp) {}

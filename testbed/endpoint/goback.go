@@ -1,0 +1,247 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// goBackN is the transport of RC: a responder takes packets in sequence alone and
+// answers the first one ahead with a NAK; the requester goes back to what is missing.
+type goBackN struct{ *Endpoint }
+
+func (t goBackN) open(q *qp) { q.window = unlimited }
+
+func (t goBackN) pick(q *qp) (packet int32, ok bool) {
+	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
+}
+
+func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
+	q.nextOut++
+	if !t.cfg.RTOByAck || q.expireAt == never {
+		t.restart(now, q)
+	}
+	_, more = t.pick(q)
+	return more
+}
+
+func (t goBackN) expired(now fabric.Time, q *qp) {
+	t.lost(q)
+	t.timedOut(now, q)
+}
+
+// lost makes the first unacknowledged packet the next to send. The message's
+// packets will show a gap by themselves, so nudges are not repeated.
+func (t goBackN) lost(q *qp) {
+	q.nextOut, q.once = q.unacked, q.sent
+	t.rates.wentBack(q)
+	q.nudges = 0
+	if q.state != nil {
+		q.state.timing.packet = 0 // its ACK could be for either copy
+	}
+}
+
+func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
+	nak := s == rocev2.NAKSequenceError
+	if !nak && !s.IsACK() {
+		t.refused(now, q, p, s)
+		return
+	}
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	if !nak {
+		upTo++
+	}
+	if upTo > q.sent {
+		t.stats.Malformed++
+		return
+	}
+	if q.balanced && !nak {
+		t.cfg.Balancer.Echo(now, q.id, Echo{p.label, p.becn, q.state.timing.acked(now, q.unacked, upTo)})
+	}
+	if upTo < q.unacked || !nak && upTo == q.unacked {
+		t.stats.StaleAcks++
+		return
+	}
+	newly := upTo - q.unacked
+	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
+	lost := 0
+	if t.cfg.Watcher != nil {
+		lost = t.lostBy(q, upTo, nak)
+	}
+	q.unacked = upTo
+	late := upTo > q.nextOut
+	q.nextOut = max(q.nextOut, upTo)
+	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is in the next ACK as well
+		t.stats.Marked++
+	}
+	if newly > 0 {
+		t.rates.acked(now, q, p, newly, upTo, late)
+	}
+	if nak {
+		t.stats.NaksTaken++
+		t.lost(q)
+	}
+	t.activate(q)
+	if q.unacked < q.nextOut {
+		t.restart(now, q)
+	} else {
+		q.expireAt = never
+	}
+	if lost > 0 {
+		id := q.id
+		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+			return // it was closed
+		}
+	}
+	t.taken(now, q, bytes)
+}
+
+// refused takes a NAK of a responder that has no place for a packet. One that
+// is not ready gets it again when the time it asked for is over. One that
+// refuses gets nothing more: the QP stays until its owner closes it, and times
+// out no more.
+func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
+	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
+	if upTo < q.unacked || upTo >= q.sent {
+		t.stats.StaleAcks++
+		return
+	}
+	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
+	q.unacked = upTo
+	t.lost(q)
+	if s.IsRNR() {
+		t.stats.NotReady++
+		q.sendAt = max(q.sendAt, now+rnrDelay)
+		t.activate(q)
+		t.restart(now, q)
+	} else {
+		q.failed = true
+		t.leave(q)
+		q.expireAt = never
+	}
+	t.stats.BytesAcked += uint64(bytes)
+	if bytes > 0 {
+		t.handler.Acked(now, q.id, bytes)
+	}
+	if f, ok := t.handler.(FailureHandler); ok && q.failed {
+		f.Failed(now, q.id, s)
+	}
+}
+
+func (t goBackN) begin(*context) {}
+
+func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
+	switch ahead := psnDiff(p.psn, c.next); {
+	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
+		t.stats.Duplicates++
+		if p.ackReq {
+			// The sender has heard of all this: a mark is for an ACK that is news.
+			ce := c.ce
+			t.reply(now, c, p, rocev2.ACK)
+			c.ce = ce
+		}
+		return
+	case ahead > 0:
+		t.stats.OutOfOrder++
+		if !c.gap || t.cfg.NakPerPath && c.gapBy != p.label {
+			c.gap, c.gapBy = true, p.label
+			t.stats.NaksSent++
+			t.reply(now, c, p, rocev2.NAKSequenceError)
+		}
+		return
+	}
+	var was context
+	if t.cfg.Place != nil {
+		was = *c
+	}
+	if !c.take(p) {
+		t.stats.Malformed++
+		return
+	}
+	payload := p.tail - p.pad - rocev2.ICRCSize
+	if t.cfg.Place != nil && payload > 0 {
+		if as := t.place(now, c, p, payload); as != Placed {
+			*c = was
+			c.gap, c.gapBy = true, p.label // what comes behind it needs no NAK of its own
+			t.stats.Refused++
+			t.reply(now, c, p, as.syndrome())
+			return
+		}
+	}
+	c.gap = false
+	c.next = (c.next + 1) & psnMask
+	c.got += int64(payload)
+	t.stats.BytesDelivered += uint64(payload)
+	complete := !c.writing
+	if complete {
+		c.msn = (c.msn + 1) & psnMask
+	}
+	if p.ackReq {
+		t.reply(now, c, p, rocev2.ACK)
+	}
+	if complete && c.length > 0 {
+		t.stats.Delivered++
+		t.handler.Delivered(now, p.src, c.message, c.length)
+	}
+}
+
+// take checks a packet in sequence against the state of its message, and begins
+// or ends the message. The packet's payload is not yet in c.got.
+func (c *context) take(p *packet) bool {
+	payload := int64(p.tail - p.pad - rocev2.ICRCSize)
+	if payload < 0 {
+		return false
+	}
+	first, last := p.opcode.Starts(), p.opcode.Ends()
+	if first == c.writing {
+		return false
+	}
+	if p.opcode <= rocev2.SendOnly {
+		return c.takeSend(payload, first, last)
+	}
+	if !first && c.send {
+		return false
+	}
+	length, got := c.length, c.got
+	if first {
+		if len(p.rest) < rocev2.RETHSize {
+			return false
+		}
+		length, got = int64(rocev2.RETH(p.rest).Length()), 0
+	}
+	if sum := got + payload; last && sum != length || !last && sum >= length {
+		return false
+	}
+	if first {
+		c.message, c.length, c.got = rocev2.RETH(p.rest).VirtualAddress(), length, 0
+		c.rkey, c.send = rocev2.RETH(p.rest).RKey(), false
+	}
+	c.writing = !last
+	return true
+}
+
+// takeSend is take for a SEND, whose length its last packet tells. Only a message
+// of one packet may be empty.
+func (c *context) takeSend(payload int64, first, last bool) bool {
+	if !first && !c.send || payload == 0 && (!first || !last) {
+		return false
+	}
+	if first {
+		c.message, c.rkey, c.got, c.send = 0, 0, 0, true
+	}
+	if c.length = c.got + payload; c.length > MaxMessage {
+		return false
+	}
+	c.writing = !last
+	return true
+}
+
+// reply queues an ACK for all packets before the expected one, or a NAK for it.
+func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
+	psn, becn := c.next, c.ce
+	if syndrome == rocev2.ACK {
+		psn, c.ce = psn-1, false
+	}
+	t.queue.push(control{
+		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: t.ackLabel(now, p), syndrome: syndrome, becn: becn,
+	})
+}

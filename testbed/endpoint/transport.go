@@ -1,0 +1,125 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// A transport is a way of reliable delivery: what a requester sends next, what an
+// answer or the timer tells it, and what a responder does with the packets that come.
+// The rest is the endpoint's: queue pairs and their numbers, turns and pace, headers,
+// what to do with a path that has died, the heap of timers, the queue of answers.
+//
+// An endpoint has one, for all its queue pairs. Its state of a queue pair is in
+// [state] and [reorder]. There is a call per packet sent, received and acknowledged,
+// so none may allocate once its queue pair is open.
+type transport interface {
+	// open makes the state of a QP new, and sets its window.
+	open(q *qp)
+	// pick returns the packet that the QP has to send next. ok is false if there
+	// is none for now: an answer, the timer or [Endpoint.activate] will have it asked
+	// again. No more than the window's packets may follow the first unacknowledged one.
+	pick(q *qp) (packet int32, ok bool)
+	// sent takes the word that the picked packet has been sent, starts the timer
+	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick. A probe of a message's tail belongs here: with
+	// nothing left to pick, a deadline before the time-out's.
+	sent(now fabric.Time, q *qp, packet int32) (more bool)
+	// answered takes an ACK, or a NAK, of the QP. It tells the rate control and the
+	// Balancer, and ends with [Endpoint.taken].
+	answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome)
+	// expired takes the word that the timer has run: what is on the way is lost, and
+	// [Endpoint.timedOut] is to be called. If the deadline was a probe's, the probe is due.
+	expired(now fabric.Time, q *qp)
+	// lost takes the word of the QP's owner that what is on the way is lost.
+	lost(q *qp)
+
+	// begin makes the state of a responder's QP new, before its first packet.
+	begin(c *context)
+	// receive handles a data packet: it takes it, or not, and pushes what answers
+	// it. What a switch did to the packet is in p; a trimmed one would be told here.
+	receive(now fabric.Time, c *context, p *packet)
+}
+
+// Receiver is a transport, named for what its responders do with a packet that comes
+// before its turn.
+type Receiver uint8
+
+// The receivers.
+const (
+	// GoBackN drops it and says so, once: RC as RNICs have had it from the start.
+	GoBackN Receiver = iota
+	// SelectiveRepeat keeps it if it is within the reorder window, which the
+	// sender respects. Each packet is acknowledged.
+	SelectiveRepeat
+	// Ideal keeps it. Each packet is acknowledged.
+	Ideal
+)
+
+var receiverNames = [...]string{"go-back-n", "selective-repeat", "ideal"}
+
+// transport returns a new endpoint's.
+func (r Receiver) transport(e *Endpoint) transport {
+	if r == GoBackN {
+		return goBackN{e}
+	}
+	return selectiveRepeat{e}
+}
+
+func (r Receiver) String() string {
+	if int(r) < len(receiverNames) {
+		return receiverNames[r]
+	}
+	return "unknown"
+}
+
+// ReceiverNames returns the receivers' names, in the order of their values.
+func ReceiverNames() []string { return receiverNames[:] }
+
+// state is what QPs have beyond a [qp] that need it: those that are balanced, and
+// those of transports and rate controls other than the default ones.
+type state struct {
+	timing    timing // of balanced QPs
+	selective selective
+	reaction  reaction // of DCQCN
+}
+
+// keep returns the QP's further state, which stays with it for QPs to come.
+func (q *qp) keep() *state {
+	if q.state == nil {
+		q.state = new(state)
+	}
+	return q.state
+}
+
+// restart starts the QP's retransmission timer anew.
+func (e *Endpoint) restart(now fabric.Time, q *qp) {
+	q.expireAt = now + e.cfg.RTO
+	if !q.timed {
+		q.timed = true
+		e.expiring.push(q.expireAt, q)
+	}
+}
+
+// timedOut is what follows a time-out for every transport.
+func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
+	e.stats.Timeouts++
+	e.activate(q)
+	e.handler.Timeout(now, q.id)
+}
+
+// taken reports newly acknowledged bytes, and the end of a QP that has come to
+// it.
+func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
+	id, done := q.id, q.unacked >= q.data
+	if done {
+		e.release(q)
+		e.stats.QPsDone++
+	}
+	e.stats.BytesAcked += uint64(bytes)
+	if bytes > 0 {
+		e.handler.Acked(now, id, bytes)
+	}
+	if done {
+		e.handler.Done(now, id)
+	}
+}

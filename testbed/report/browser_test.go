@@ -1,0 +1,92 @@
+package report
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// browser starts a headless Chromium, or skips. What the page complains of goes into the returned function's list.
+func browser(t *testing.T) (context.Context, func() []string) {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium: apt-get install chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // it complains of events that it does not know
+	t.Cleanup(cancel)
+	var mu sync.Mutex
+	var complaints []string
+	chromedp.ListenTarget(ctx, func(e any) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e := e.(type) {
+		case *runtime.EventExceptionThrown:
+			complaints = append(complaints, e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			complaints = append(complaints, e.Entry.Text)
+		}
+	})
+	return ctx, func() []string { mu.Lock(); defer mu.Unlock(); return complaints }
+}
+
+// TestBrowser uses the page as a reader does: wide and on a phone, sorting, filtering, and looking at a picture closely.
+func TestBrowser(t *testing.T) {
+	ctx, complaints := browser(t)
+	dir := t.ArtifactDir()
+	render(t, made(demoFabric, 1, 2), Page{Charts: true, Command: "ethereal run demo.yaml", Sources: []Source{{"demo.yaml", "schemes: [ecmp]"}}})
+	var first, last, shown, wider, pictures int
+	var text string
+	column := `[...document.querySelector("#table table").tBodies[0].rows].map(r => parseFloat(r.cells[2].textContent))`
+	err := chromedp.Run(ctx,
+		log.Enable(),
+		chromedp.Navigate("file://"+filepath.Join(dir, "report.html")),
+		chromedp.Text(".story", &text, chromedp.ByQuery),
+		chromedp.Click("#table th:nth-child(3)", chromedp.ByQuery),
+		chromedp.Evaluate(column+".at(0)", &first),
+		chromedp.Click("#table th:nth-child(3)", chromedp.ByQuery),
+		chromedp.Evaluate(column+".at(0)", &last),
+		chromedp.SendKeys("#filter", "ethereal gnmi", chromedp.ByQuery),
+		chromedp.Evaluate(`[...document.querySelectorAll("#table tbody tr")].filter(r => !r.hidden).length`, &shown),
+		chromedp.Click(".panel svg.zooms", chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelectorAll("dialog[open] svg").length`, &pictures),
+		chromedp.Click(`dialog button[aria-label=close]`, chromedp.ByQuery),
+		emulation.SetDeviceMetricsOverride(400, 800, 2, true),
+		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text == "" {
+		t.Error("the page does not begin with a sentence")
+	}
+	if first != 1 || last != 2 {
+		t.Errorf("sorted by seed, up and down, seed %d and %d come first, want 1 and 2", first, last)
+	}
+	if shown != 4 { // two collectives, two seeds
+		t.Errorf("%d rows have the words ethereal and gnmi, want 4", shown)
+	}
+	if pictures != 1 {
+		t.Errorf("%d pictures are shown large, want 1", pictures)
+	}
+	if wider > 0 {
+		t.Errorf("on a screen of 400 pixels the page is %d wider", wider)
+	}
+	for _, c := range complaints() {
+		t.Errorf("the browser says: %s", c)
+	}
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+)
+
+// Compare writes what changed between two sets of results, of runs that both have: how many came out the same to every event, and
+// the others with both completion times, the largest change first. It writes nothing and returns false if they have no run in
+// common. names are those of the sets.
+func Compare(w io.Writer, before, after []*Result, names [2]string) (bool, error) {
+	before, after = byFabric(Distinct(before)), byFabric(Distinct(after))
+	earlier := map[string]*Result{}
+	for _, r := range before {
+		earlier[r.runKey()] = r
+	}
+	var changed []change
+	var common, same int
+	for _, r := range after {
+		was, ok := earlier[r.runKey()]
+		if !ok {
+			continue
+		}
+		common++
+		delete(earlier, r.runKey())
+		if was.EventsSHA256 != "" && was.EventsSHA256 == r.EventsSHA256 {
+			same++
+			continue
+		}
+		changed = append(changed, change{was, r})
+	}
+	if common == 0 {
+		return false, nil
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s in both files; %d the same to every event, %d not; %d only in %s, %d only in %s\n", plural(common, "run"), same, len(changed),
+		len(earlier), names[0], len(after)-common, names[1])
+	slices.SortStableFunc(changed, func(a, b change) int { return -cmp.Compare(a.size(), b.size()) })
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	if len(changed) > 0 {
+		fmt.Fprintln(t, "CCT us before\tafter\tratio\ttime-outs\tlost\trun")
+	}
+	for _, c := range changed {
+		ratio := missing
+		if c.was.CCT != nil && c.is.CCT != nil {
+			ratio = strconv.FormatFloat(*c.is.CCT / *c.was.CCT, 'f', 3, 64)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", completion(c.was), completion(c.is), ratio, arrow(c.was.Timeouts, c.is.Timeouts),
+			arrow(c.was.LostToFailure, c.is.LostToFailure), c.is)
+	}
+	if err := t.Flush(); err != nil {
+		return true, fmt.Errorf("report: %w", err)
+	}
+	if before[0].Version != after[0].Version {
+		fmt.Fprintf(&out, "built from %s and %s\n", before[0].Version, after[0].Version)
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return true, fmt.Errorf("report: %w", err)
+	}
+	return true, nil
+}
+
+// change is a run that came out differently.
+type change struct{ was, is *Result }
+
+// size is by how much, as the logarithm of a ratio; infinite where one of the two did not finish.
+func (c change) size() float64 {
+	switch {
+	case (c.was.CCT == nil) != (c.is.CCT == nil):
+		return math.Inf(1)
+	case c.was.CCT == nil:
+		return 0
+	}
+	return math.Abs(math.Log(*c.is.CCT / *c.was.CCT))
+}
+
+// runKey tells the runs of a set apart by what was asked for, not by the text of the scenario that asked.
+func (r *Result) runKey() string {
+	return r.fabricName() + "\x00" + r.operation() + "\x00" + r.circumstances() + "\x00" + r.Notifier + "\x00" + r.Scheme + "\x00" + strconv.FormatUint(r.Seed, 10)
+}
+
+func arrow(from, to int64) string {
+	if from == to {
+		return strconv.FormatInt(to, 10)
+	}
+	return fmt.Sprintf("%d -> %d", from, to)
+}
