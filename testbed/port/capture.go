@@ -2,13 +2,16 @@ package port
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
 )
 
 // Captured is a port that writes what passes to pcap files.
@@ -66,52 +69,34 @@ func (c *Captured) Close() error {
 // pcapWriter writes a pcap file with nanosecond times.
 type pcapWriter struct {
 	f   *os.File
-	w   *bufio.Writer
+	buf *bufio.Writer
+	w   *pcapgo.Writer
 	err error
 }
 
-const (
-	pcapMagic     = 0xa1b2c3d4 // microseconds
-	pcapMagicNano = 0xa1b23c4d
-	pcapSnap      = 262144
-	linkEthernet  = 1
-)
+const pcapSnap = 262144 // bytes of a frame, at most
 
 func createPcap(name string) (*pcapWriter, error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("port: capture: %w", err)
 	}
-	w := &pcapWriter{f: f, w: bufio.NewWriterSize(f, 64<<10)}
-	b := binary.LittleEndian.AppendUint32(nil, pcapMagicNano)
-	b = binary.LittleEndian.AppendUint16(b, 2)
-	b = binary.LittleEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...)
-	b = binary.LittleEndian.AppendUint32(b, pcapSnap)
-	b = binary.LittleEndian.AppendUint32(b, linkEthernet)
-	_, w.err = w.w.Write(b)
+	w := &pcapWriter{f: f, buf: bufio.NewWriterSize(f, 64<<10)}
+	w.w = pcapgo.NewWriterNanos(w.buf)
+	w.err = w.w.WriteFileHeader(pcapSnap, layers.LinkTypeEthernet)
 	w.flush()
 	return w, nil
 }
 
 func (w *pcapWriter) write(frame []byte) {
-	if w.err != nil {
-		return
-	}
-	now := time.Now()
-	var h [16]byte
-	binary.LittleEndian.PutUint32(h[0:], uint32(now.Unix()))
-	binary.LittleEndian.PutUint32(h[4:], uint32(now.Nanosecond()))
-	binary.LittleEndian.PutUint32(h[8:], uint32(len(frame)))
-	binary.LittleEndian.PutUint32(h[12:], uint32(len(frame)))
-	if _, w.err = w.w.Write(h[:]); w.err == nil {
-		_, w.err = w.w.Write(frame)
+	if w.err == nil {
+		w.err = w.w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(frame), Length: len(frame)}, frame)
 	}
 }
 
 func (w *pcapWriter) flush() {
 	if w.err == nil {
-		w.err = w.w.Flush()
+		w.err = w.buf.Flush()
 	}
 }
 
@@ -130,37 +115,21 @@ func (w *pcapWriter) close() error {
 
 // readPcap reads the frames of a pcap file.
 func readPcap(r io.Reader) ([][]byte, error) {
-	in := bufio.NewReader(r)
-	var head [24]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil {
+	in, err := pcapgo.NewReader(r)
+	if err != nil {
 		return nil, fmt.Errorf("pcap header: %w", err)
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	switch m := order.Uint32(head[:]); m {
-	case pcapMagic, pcapMagicNano:
-	default:
-		order = binary.BigEndian
-		if m := order.Uint32(head[:]); m != pcapMagic && m != pcapMagicNano {
-			return nil, fmt.Errorf("magic number %#x is not pcap's", m)
-		}
-	}
-	if l := order.Uint32(head[20:]) & 0xffff; l != linkEthernet {
+	if l := in.LinkType(); l != layers.LinkTypeEthernet {
 		return nil, fmt.Errorf("link type %d is not Ethernet", l)
 	}
+	in.SetSnaplen(pcapSnap) // whatever the file says: it is what is allocated
 	var out [][]byte
 	for {
-		var h [16]byte
-		if _, err := io.ReadFull(in, h[:]); errors.Is(err, io.EOF) {
+		frame, ci, err := in.ReadPacketData()
+		switch {
+		case errors.Is(err, io.EOF) && ci.CaptureLength == 0:
 			return out, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("frame %d: %w", len(out)+1, err)
-		}
-		n := order.Uint32(h[8:])
-		if n > pcapSnap {
-			return nil, fmt.Errorf("frame %d has %d bytes; at most %d are read", len(out)+1, n, pcapSnap)
-		}
-		frame := make([]byte, n)
-		if _, err := io.ReadFull(in, frame); err != nil {
+		case err != nil:
 			return nil, fmt.Errorf("frame %d: %w", len(out)+1, err)
 		}
 		out = append(out, frame)

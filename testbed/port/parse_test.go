@@ -12,6 +12,9 @@ func FuzzReadPcap(f *testing.F) {
 	f.Add(append(bytes.Clone(head), 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 'h', 'i'))
 	f.Add(append(bytes.Clone(head), 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 'h', 'i'))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
+			return // compressed: its length says nothing
+		}
 		frames, err := readPcap(bytes.NewReader(b))
 		n := 24
 		for _, fr := range frames {

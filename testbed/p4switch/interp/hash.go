@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // hashAlgo is one of BMv2's hash algorithms, ready to run.
@@ -201,7 +203,7 @@ func (s *Switch) sum(h *hashAlgo, b []byte) uint64 {
 	case hashXor32:
 		return xorFold(b, 4)
 	case hashXXH64:
-		return xxh64(b)
+		return xxhash.Sum64(b)
 	case hashFNV:
 		return fnvMix(b)
 	case hashRoundRobin:
@@ -265,44 +267,4 @@ func fnvMix(b []byte) uint64 {
 	h ^= h >> 17
 	h += h << 5
 	return uint64(h)
-}
-
-// xxh64 is XXH64 with seed 0.
-func xxh64(b []byte) uint64 {
-	const p1, p2, p3, p4, p5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-	n := uint64(len(b))
-	round := func(acc, v uint64) uint64 { return bits.RotateLeft64(acc+v*p2, 31) * p1 }
-	var h uint64
-	if len(b) >= 32 {
-		one, two := uint64(p1), uint64(p2)
-		a := [4]uint64{one + two, two, 0, -one}
-		for len(b) >= 32 {
-			for i := range a {
-				a[i] = round(a[i], binary.LittleEndian.Uint64(b[8*i:]))
-			}
-			b = b[32:]
-		}
-		h = bits.RotateLeft64(a[0], 1) + bits.RotateLeft64(a[1], 7) + bits.RotateLeft64(a[2], 12) + bits.RotateLeft64(a[3], 18)
-		for _, x := range a {
-			h = (h^round(0, x))*p1 + p4
-		}
-	} else {
-		h = p5
-	}
-	h += n
-	for ; len(b) >= 8; b = b[8:] {
-		h = bits.RotateLeft64(h^round(0, binary.LittleEndian.Uint64(b)), 27)*p1 + p4
-	}
-	if len(b) >= 4 {
-		h = bits.RotateLeft64(h^uint64(binary.LittleEndian.Uint32(b))*p1, 23)*p2 + p3
-		b = b[4:]
-	}
-	for _, x := range b {
-		h = bits.RotateLeft64(h^uint64(x)*p5, 11) * p1
-	}
-	h ^= h >> 33
-	h *= p2
-	h ^= h >> 29
-	h *= p3
-	return h ^ h>>32
 }
