@@ -16,12 +16,13 @@ type Network struct {
 	cfg Config
 	fab *fabric.Fabric
 
-	dirs     []direction
-	arrivals []arrival // by direction
-	hosts    []host
-	switches []switchNode
-	flow     *flowControl // nil: no PFC
-	logs     []eventLog   // per node; the last is the control functions'
+	dirs      []direction
+	arrivals  []arrival // by direction
+	hosts     []host
+	switches  []switchNode
+	flow      *flowControl // nil: no PFC
+	admission admission
+	logs      []eventLog // per node; the last is the control functions'
 
 	// regions are simulated side by side if there are several. world has the
 	// control functions that belong to no node; it is the region if there is one.
@@ -65,7 +66,11 @@ func New(c Config) (*Network, error) {
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
-	n.flow = newFlowControl(c)
+	thresholds := thresholdsOf(&c)
+	n.admission = &thresholds
+	if n.flow = newFlowControl(c); n.flow != nil {
+		n.admission = n.flow
+	}
 	regions := c.Regions
 	if c.Tracer != nil || c.ToCPU != nil {
 		regions = 1 // both see events as they happen
@@ -120,8 +125,7 @@ func (n *Network) newRegion(index, count int) *region {
 		net: n, cfg: &n.cfg, fab: n.fab, flow: n.flow, index: index, sent: math.MaxInt64,
 		pool:      n.pool,
 		overhead:  int64(n.cfg.Overhead),
-		buffer:    int64(n.cfg.Buffer),
-		alpha:     int64(n.cfg.Alpha*alphaUnit + 0.5),
+		admission: n.admission,
 		topClass:  uint8(n.cfg.Classes - 1),
 		cellShift: -1,
 		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,

@@ -87,8 +87,9 @@ func (c PFC) validate(f *fabric.Fabric, buffer fabric.Bytes, classes int) (field
 
 // flowControl is the state of PFC in all switches.
 type flowControl struct {
-	xoff, gap int64 // bytes; gap: between the threshold and where a port is resumed
-	alpha     int64 // of alphaUnit; 0: xoff
+	xoff, gap int64             // bytes; gap: between the threshold and where a port is resumed
+	alpha     int64             // of alphaUnit; 0: xoff
+	others    dynamicThresholds // of the other classes
 	shared    []int64
 	senders   []sender // by the direction they send in
 }
@@ -109,7 +110,7 @@ func newFlowControl(c Config) *flowControl {
 	f := c.Fabric
 	fc := &flowControl{
 		xoff: int64(c.PFC.Xoff), alpha: int64(c.PFC.Alpha*alphaUnit + 0.5), gap: 2 * int64(c.PFC.Frame),
-		senders: make([]sender, 2*f.Links()),
+		senders: make([]sender, 2*f.Links()), others: thresholdsOf(&c),
 	}
 	if c.PFC.Xon > 0 {
 		fc.gap = int64(c.PFC.Xoff - c.PFC.Xon)

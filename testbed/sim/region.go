@@ -12,8 +12,7 @@ type region struct {
 	cfg       *Config
 	fab       *fabric.Fabric
 	overhead  int64
-	buffer    int64
-	alpha     int64 // of alphaUnit
+	admission admission
 	topClass  uint8
 	flow      *flowControl // of the whole network; nil: no PFC
 	cellShift int          // log2 of the cell, -1 if it is no power of two

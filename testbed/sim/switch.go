@@ -189,9 +189,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	d := &r.dirs[dir]
 	q := &d.queues
 	length := int64(p.length)
-	free := r.buffer - s.used
-	lossless := r.flow != nil && p.class == 0
-	if length > free || !lossless && int64(q.classes[p.class].bytes) >= free*r.alpha/alphaUnit {
+	if r.admission.admit(s, &q.classes[p.class], p) == refuse {
 		if p.inPlace {
 			s.inPlace.FreeInPlace()
 		} else {
@@ -226,7 +224,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 	q.classes[p.class].push(r.pool, id, p)
 	d.nonEmpty |= 1 << p.class
 	r.arm(r.now, dir, d)
-	if lossless {
+	if r.flow != nil && p.class == 0 {
 		r.hold(node, s, p.from, length)
 	}
 	return copies

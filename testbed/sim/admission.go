@@ -1,0 +1,51 @@
+package sim
+
+// An admission decides what becomes of a packet that is to join a queue, one that finds
+// its port idle included: it is asked once per packet and switch. Regions share it, so
+// what it keeps beside the switch and the queue must be a direction's or a switch's.
+//
+// A rule of a queue's own goes behind it: other thresholds, a mark as the packet joins
+// (those of the P4 program are set as it leaves), or trimming, which is a third verdict:
+// [region.enqueue] would cut the packet to its header and put it into the highest class.
+// A rule that holds senders back hears as well of packets that wait and go, as
+// [flowControl] does.
+type admission interface {
+	admit(s *switchNode, q *classQueue, p *packet) verdict
+}
+
+type verdict uint8
+
+const (
+	admit verdict = iota
+	refuse
+)
+
+// dynamicThresholds let a queue of a switch hold alpha times what is free of the buffer
+// that all share.
+type dynamicThresholds struct {
+	buffer int64 // bytes
+	alpha  int64 // of alphaUnit
+}
+
+func thresholdsOf(c *Config) dynamicThresholds {
+	return dynamicThresholds{buffer: int64(c.Buffer), alpha: int64(c.Alpha*alphaUnit + 0.5)}
+}
+
+func (t *dynamicThresholds) admit(s *switchNode, q *classQueue, p *packet) verdict {
+	free := t.buffer - s.used
+	if int64(p.length) > free || int64(q.bytes) >= free*t.alpha/alphaUnit {
+		return refuse
+	}
+	return admit
+}
+
+// admit gives the data class the whole buffer: who sends it is paused in time.
+func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) verdict {
+	if p.class != 0 {
+		return fc.others.admit(s, q, p)
+	}
+	if int64(p.length) > fc.others.buffer-s.used {
+		return refuse
+	}
+	return admit
+}
