@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type hostagentFlags struct {
 	control    string
 	rate       string
 	sendBuffer int
+	eventLog   string
 }
 
 // newHostagentCommand makes `ethereal hostagent`.
@@ -60,6 +62,7 @@ verbs   the queue pairs of an RNIC, whose owners join at --owners and label them
 	f.StringVar(&flags.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
 	f.StringVar(&flags.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the fabric's")
 	f.IntVar(&flags.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own queue; 0: 65536")
+	f.StringVar(&flags.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, line by line, to `FILE`")
 	return c
 }
 
@@ -94,9 +97,18 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen), closeListener(admin))
 	}
+	closeLog := func() error { return nil }
+	if f.eventLog != "" {
+		file, err := os.Create(f.eventLog)
+		if err != nil {
+			return errors.Join(fmt.Errorf("--event-log: %w", err), cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
+		}
+		w := bufio.NewWriterSize(file, 1<<16)
+		cfg.EventLog, closeLog = w, func() error { return errors.Join(w.Flush(), file.Close()) }
+	}
 	p, err := hostprocess.NewProcess(cfg)
 	if err != nil {
-		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
+		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin), closeLog())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
@@ -104,7 +116,11 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if admin != nil {
 		serveHTTP(ctx, g, adminServer(p.Handler(), s.files), admin)
 	}
-	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+	err = g.Wait()
+	if failed := closeLog(); failed != nil {
+		return fmt.Errorf("%w: --event-log: %w", errRun, failed)
+	}
+	if !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil

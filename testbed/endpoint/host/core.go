@@ -306,6 +306,7 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 	case !ok:
 		c.shell.Fault(now, fmt.Errorf("queue pair %d completed twice", qp))
 	case q.probe:
+		c.act(now) // its answer can ask for something
 	case c.sending[q.message] > 1:
 		c.sending[q.message]--
 	default:

@@ -9,42 +9,26 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Acked implements [soft.Handler].
-func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
-	if o := r.qps[qp]; o != nil && r.set.Send {
-		bytes = min(bytes, int64(len(o.data))) // the balancer knows nothing of headers
-	}
-	r.scheme.Acked(now, hostagent.QP(qp), bytes)
-}
+// Acked implements [soft.Handler]. By SEND the bytes count headers, too: the scheme
+// takes no more than there are.
+func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { r.core.Acked(now, qp, bytes) }
 
 // Done implements [soft.Handler].
 func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
-	if a := r.answers[qp]; a != nil {
-		delete(r.answers, qp)
-		a.lost--
-		return
-	}
-	r.scheme.Done(now, hostagent.QP(qp))
 	if ev, ok := r.flipped[qp]; ok { // what was on its way had arrived
 		delete(r.flipped, qp)
 		r.tell(ev)
 	}
-	if r.probes[qp] {
-		delete(r.probes, qp)
-		return
-	}
-	o := r.qps[qp]
-	if o == nil {
-		return // of what was forgotten
-	}
-	delete(r.qps, qp)
-	if o.open--; o.open > 0 {
-		return
-	}
+	r.core.Done(now, qp)
+}
+
+// sentAll takes note that a message is acknowledged to the end.
+func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 	delete(r.sending, o.id)
 	r.sent++
 	r.tell(hostproto.Event{Kind: hostproto.Sent, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
@@ -58,20 +42,16 @@ func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
 
 // Timeout implements [soft.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp endpoint.QP) {
-	if r.answers[qp] != nil {
-		return // its own time is what counts
+	if !host.Asked(qp) {
+		r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
 	}
-	r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
-	r.scheme.Timeout(now, hostagent.QP(qp))
-	r.act(now)
+	r.core.Timeout(now, qp)
 }
 
 // Failed implements [soft.Handler].
 func (r *Rank) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
-	r.scheme.Done(now, hostagent.QP(qp))
-	o := r.qps[qp]
-	delete(r.qps, qp)
-	if o != nil {
+	id, ok := r.core.Refuse(now, qp)
+	if o := r.sending[id]; ok && o != nil {
 		r.fault(now, fmt.Errorf("%s refused message %#x: syndrome %#x", r.cfg.Fabric.Name(o.dst), o.id, uint8(s)))
 	}
 }
@@ -143,12 +123,11 @@ func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
 		ev.Link = r.cfg.Fabric.LinkName(id)
 	}
 	if !r.set.NoQuench {
-		verdict := r.scheme.Quench(now, q)
+		verdict := r.core.Quench(now, q)
 		ev.Reason = verdict.String()
 		if verdict == hostagent.Believed || verdict == hostagent.Known {
 			r.tell(ev)
 		}
-		r.act(now)
 		return
 	}
 	r.tell(ev)
@@ -168,17 +147,5 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
 	r.tell(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now)})
-	r.scheme.Update(now, u)
-	r.act(now)
-}
-
-// Label implements [endpoint.Balancer].
-func (r *Rank) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
-	return r.perPacket.Label(now, hostagent.QP(qp))
-}
-
-// Echo implements [endpoint.Balancer].
-func (r *Rank) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
-	r.perPacket.Echo(now, hostagent.QP(qp), e)
-	r.act(now)
+	r.core.Update(now, u)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -37,7 +38,8 @@ type ProcessConfig struct {
 	// nil: nobody.
 	OnUpdate func(*statepb.Update)
 
-	Log *slog.Logger
+	EventLog io.Writer // see Config; nil: nobody
+	Log      *slog.Logger
 }
 
 // Process is a host at work: rank, shell, coordinator's server and controllers'
@@ -66,7 +68,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
 	origin, monotonic := time.Now(), monotonicNow()
 	var err error
-	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, Log: cfg.Log, Report: func(failed []hostagent.Failed, at int64) {
+	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log, Report: func(failed []hostagent.Failed, at int64) {
 		if p.watcher != nil {
 			p.watcher.Report(daemon.Suspicions(failed, at))
 		}

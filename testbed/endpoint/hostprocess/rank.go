@@ -2,7 +2,9 @@ package hostprocess
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -11,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -28,7 +31,9 @@ type Config struct {
 	// dead, at a time in ns of CLOCK_MONOTONIC, in the shell's goroutine. It must
 	// not block, nor keep the slice. Nil: nobody.
 	Report func(failed []hostagent.Failed, at int64)
-	Log    *slog.Logger
+	// EventLog takes the host's event log, see package host; nil: nobody.
+	EventLog io.Writer
+	Log      *slog.Logger
 }
 
 // Rank is one host; see the package comment.
@@ -37,17 +42,11 @@ type Rank struct {
 	tell   func(hostproto.Event)
 	set    hostproto.Settings
 	engine *soft.Engine
-	scheme balance.Host
-	// perPacket is the scheme if it labels every packet, else nil.
-	perPacket balance.PacketHost
+	core   *host.Core
+	events *host.Log // nil: none
 
-	batch      []hostagent.Flow
-	closeAt    fabric.Time // of the batching window; 0: none is open
-	qps        map[endpoint.QP]*outbound
-	probes     map[endpoint.QP]bool
-	asked      []*asked // probes of controllers, by when they end
-	answers    map[endpoint.QP]*asked
-	nextAsked  endpoint.QP
+	answers    map[uint64]answer               // to controllers' probes under way, by the core's number
+	asked      uint64                          // the last of these numbers
 	flipped    map[endpoint.QP]hostproto.Event // flips whose first packet is still to come
 	sending    map[uint64]*outbound
 	regions    map[uint32]*region
@@ -61,7 +60,6 @@ type Rank struct {
 	dests  map[int]map[uint64]int64 // of the job's messages: destination, ID -> place
 
 	posted, sent, received uint64
-	qpsPeak                int
 }
 
 // outbound is a message under way.
@@ -71,14 +69,12 @@ type outbound struct {
 	data []byte
 	key  uint32
 	base int64 // its place in the receiver's region
-	open int   // pieces not acknowledged
 	job  bool
 }
 
 var (
-	_ soft.Driven       = (*Rank)(nil)
-	_ soft.Handler      = (*Rank)(nil)
-	_ endpoint.Balancer = (*Rank)(nil)
+	_ soft.Driven  = (*Rank)(nil)
+	_ soft.Handler = (*Rank)(nil)
 )
 
 // New returns a host with default settings.
@@ -89,6 +85,9 @@ func New(c Config) (*Rank, error) {
 	r := &Rank{cfg: c, tell: c.Tell}
 	if r.tell == nil {
 		r.tell = func(hostproto.Event) {}
+	}
+	if c.EventLog != nil {
+		r.events = host.NewLog(c.EventLog, c.Fabric)
 	}
 	return r, r.Configure(0, hostproto.Settings{})
 }
@@ -109,16 +108,15 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	orDefault(&s.Control, endpoint.NoControl.String())
 	f := r.cfg.Fabric
 	ns := func(n int64) fabric.Time { return fabric.Time(n) * fabric.Nanosecond }
-	spec, err := balance.Find(s.Scheme)
-	if err != nil {
-		return err
-	}
-	balancer, err := spec.New(s.Params, balance.Config{
-		Config: hostagent.Config{
-			Fabric: f, Host: r.cfg.Host, Seed: s.Seed, FailedPathMemory: ns(s.FailedMemory), StartJitter: ns(s.StartJitter),
-			TimeoutGrace: ns(s.TimeoutGrace), QuenchBurst: s.QuenchBurst, QuenchInterval: ns(s.QuenchSpacing),
+	core, err := host.New(host.Config{
+		Config: balance.Config{
+			Config: hostagent.Config{
+				Fabric: f, Host: r.cfg.Host, Seed: s.Seed, FailedPathMemory: ns(s.FailedMemory), StartJitter: ns(s.StartJitter),
+				TimeoutGrace: ns(s.TimeoutGrace), QuenchBurst: s.QuenchBurst, QuenchInterval: ns(s.QuenchSpacing),
+			},
+			MTU: s.Payload,
 		},
-		MTU: s.Payload,
+		Scheme: s.Scheme, Params: s.Params, BatchWindow: ns(s.BatchWindow), ResendOnFlip: !s.NoResend, Log: r.events,
 	})
 	if err != nil {
 		return err
@@ -130,23 +128,22 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	c := endpoint.Config{
 		Fabric: f, Host: r.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: fabric.Rate(s.RateBits),
 		RTO: ns(s.RTO), AckEvery: s.AckEvery, NoNudge: s.NoNudge, Control: endpoint.Control(congestion), CNPInterval: ns(s.MarkInterval),
-		AckLabel: balancer.AckLabel, InitialPSN: initialPSN(s.Nonce), PKey: partition(s.Nonce),
+		AckLabel: core.Scheme().AckLabel, InitialPSN: initialPSN(s.Nonce), PKey: partition(s.Nonce),
 	}
-	perPacket, _ := balancer.(balance.PacketHost)
-	if perPacket != nil {
-		c.Balancer = r
+	if core.PerPacket() {
+		c.Balancer = core
 	}
 	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly}, r)
 	if err != nil {
 		return err
 	}
-	r.set, r.scheme, r.perPacket, r.engine = s, balancer, perPacket, engine
-	r.regions = map[uint32]*region{}
 	r.forget()
-	r.posted, r.sent, r.received, r.qpsPeak = 0, 0, 0, 0
+	r.set, r.core, r.engine = s, core, engine
+	core.Attach((*effects)(r), (*effects)(r))
+	r.posted, r.sent, r.received = 0, 0, 0
 	// What a controller has said holds for the new agent, too.
 	if !s.NoUpdates && r.last != nil {
-		r.scheme.Update(now, r.last)
+		core.Update(now, r.last)
 	}
 	return nil
 }
@@ -169,18 +166,14 @@ func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
 	}
 }
 
-// forget forgets jobs and messages.
+// forget forgets jobs, messages and probes.
 func (r *Rank) forget() {
-	for key := range r.regions {
-		r.engine.Deregister(key)
+	for _, n := range slices.Sorted(maps.Keys(r.answers)) { // nobody knows what became of it
+		r.answers[n].done(&statepb.ProbeResult{Id: r.answers[n].id})
 	}
-	r.batch, r.closeAt, r.job, r.due = nil, 0, nil, false
-	for _, a := range r.asked { // nobody knows what became of it
-		a.done(&statepb.ProbeResult{Id: a.id})
-	}
-	r.asked, r.answers = nil, map[endpoint.QP]*asked{}
-	r.qps, r.probes, r.flipped = map[endpoint.QP]*outbound{}, map[endpoint.QP]bool{}, map[endpoint.QP]hostproto.Event{}
-	r.sending, r.regions, r.assembling = map[uint64]*outbound{}, map[uint32]*region{}, map[sendKey]*assembly{}
+	r.job, r.due, r.answers = nil, false, map[uint64]answer{}
+	r.flipped, r.sending = map[endpoint.QP]hostproto.Event{}, map[uint64]*outbound{}
+	r.regions, r.assembling = map[uint32]*region{}, map[sendKey]*assembly{}
 }
 
 // Prepare gets ready for a job: memory for what it will send here.
@@ -259,7 +252,6 @@ func (r *Rank) Post(now fabric.Time, out []hostproto.Outbound) error {
 	for _, m := range out {
 		r.post(now, &outbound{id: m.ID, dst: fabric.NodeID(m.Dst), key: m.Key}, m.Bytes)
 	}
-	r.act(now)
 	return nil
 }
 
@@ -272,10 +264,7 @@ func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 	r.tell(hostproto.Event{
 		Kind: hostproto.Posted, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: bytes, CRC: checksum(o.data),
 	})
-	r.batch = append(r.batch, hostagent.Flow{ID: o.id, Dst: o.dst, Bytes: bytes})
-	if r.closeAt == 0 {
-		r.closeAt = max(1, now+fabric.Time(r.set.BatchWindow)*fabric.Nanosecond)
-	}
+	r.core.Post(now, hostagent.Flow{ID: o.id, Dst: o.dst, Bytes: bytes})
 }
 
 // postJob takes a send of the collective.
@@ -306,72 +295,6 @@ func (r *Rank) fault(now fabric.Time, err error) {
 	r.tell(hostproto.Event{Kind: hostproto.Fault, At: r.stamp(now), Text: err.Error()})
 }
 
-// act does what the balancer asks for.
-func (r *Rank) act(now fabric.Time) {
-	ready := r.scheme.Ready()
-	if len(ready.Failed) > 0 && r.cfg.Report != nil && !r.set.NoReports {
-		r.cfg.Report(ready.Failed, r.stamp(now))
-	}
-	for _, p := range ready.Open {
-		r.openPiece(now, p)
-	}
-	for _, f := range ready.Flip {
-		err := error(nil)
-		if f.Dead && !r.set.NoResend {
-			err = r.engine.Resend(endpoint.QP(f.QP))
-		}
-		if err == nil {
-			err = r.engine.Relabel(endpoint.QP(f.QP), f.To)
-		}
-		if err != nil {
-			if r.qps[endpoint.QP(f.QP)] != nil { // else it was done before this could be
-				r.fault(now, err)
-			}
-			continue
-		}
-		if old, ok := r.flipped[endpoint.QP(f.QP)]; ok {
-			r.tell(old) // it never came to a packet
-		}
-		r.flipped[endpoint.QP(f.QP)] = hostproto.Event{
-			Kind: hostproto.Flip, At: r.stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
-		}
-	}
-	r.qpsPeak = max(r.qpsPeak, len(r.qps))
-}
-
-// openPiece opens the queue pair of a piece.
-func (r *Rank) openPiece(now fabric.Time, p hostagent.Piece) {
-	qp := endpoint.QP(p.QP)
-	m := soft.Message{QP: qp, ID: p.Flow, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: r.perPacket != nil}
-	if p.Bytes == 0 {
-		r.probes[qp] = true
-		if err := r.engine.Write(now, m); err != nil {
-			r.fault(now, err)
-		}
-		return
-	}
-	o := r.sending[p.Flow]
-	if o == nil {
-		r.fault(now, fmt.Errorf("a piece of message %#x, which is not under way", p.Flow))
-		return
-	}
-	open := r.engine.Write
-	m.Data, m.Key, m.Address = o.data[p.Offset:p.Offset+p.Bytes], o.key, uint64(o.base+p.Offset)
-	if r.set.Send {
-		open = r.engine.Send
-		framed := make([]byte, sendHeader+len(m.Data))
-		putSendHeader(framed, o.id, int64(len(o.data)), p.Offset)
-		copy(framed[sendHeader:], m.Data)
-		m.Data = framed
-	}
-	if err := open(now, m); err != nil {
-		r.fault(now, err)
-		return
-	}
-	r.qps[qp] = o
-	o.open++
-}
-
 // Next implements [soft.Driven].
 func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 	s, ok := r.engine.Next(now, buf)
@@ -388,7 +311,7 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 // Receive implements [soft.Driven].
 func (r *Rank) Receive(now fabric.Time, frame []byte) {
 	r.engine.Receive(now, frame)
-	r.act(now) // the time that has passed may ask for something, too
+	r.core.Received(now)
 }
 
 // MaxFrame implements [soft.Driven].
@@ -400,20 +323,9 @@ func (r *Rank) Tick(now fabric.Time) {
 		r.due = false
 		r.job.StartRank(int(r.cfg.Host), func(s collective.Send) { r.postJob(now, s) })
 	}
-	if r.closeAt != 0 && now >= r.closeAt {
-		r.closeAt = 0
-		err := r.scheme.Post(now, r.batch)
-		r.batch = r.batch[:0]
-		if err != nil {
-			r.fault(now, err)
-		}
-		r.act(now)
+	if at, ok := r.core.Deadline(); ok && now >= at {
+		r.core.Tick(now)
 	}
-	if at, ok := r.scheme.Deadline(); ok && now >= at {
-		r.scheme.Tick(now)
-		r.act(now)
-	}
-	r.endProbes(now)
 }
 
 // Wake implements [soft.Driven].
@@ -425,10 +337,6 @@ func (r *Rank) Wake() (fabric.Time, bool) {
 		}
 	}
 	earlier(r.jobAt, r.due)
-	earlier(r.closeAt, r.closeAt != 0)
-	earlier(r.scheme.Deadline())
-	if len(r.asked) > 0 {
-		earlier(r.asked[0].until, true)
-	}
+	earlier(r.core.Deadline())
 	return at, ok
 }

@@ -140,7 +140,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("probe %d (-want +got):\n%s", id, diff)
 		}
 	}
-	if n := len(ranks[0].answers) + len(ranks[0].asked); n != 0 {
+	if n := len(ranks[0].answers) + ranks[0].core.Probes(); n != 0 {
 		t.Errorf("%d left over", n)
 	}
 }

@@ -15,9 +15,9 @@ func (r *Rank) Stats() *hostproto.Stats {
 	byLabel, other := r.engine.LabelBytes()
 	s := &hostproto.Stats{
 		Stats: r.engine.Stats(), LabelBytes: slices.Clone(byLabel), OtherBytes: other,
-		Posted: r.posted, Sent: r.sent, Received: r.received, Open: len(r.sending), QPs: r.qpsPeak,
+		Posted: r.posted, Sent: r.sent, Received: r.received, Open: len(r.sending), QPs: r.core.Peak(),
 	}
-	if a, ok := r.scheme.(agentStats); ok {
+	if a, ok := r.core.Scheme().(agentStats); ok {
 		x := a.Stats()
 		s.Flips, s.Returns, s.Verdicts = x.Flips, x.Returns, slices.Clone(x.Quenches[:])
 	}

@@ -193,6 +193,10 @@ func (e *Engine) Relabel(qp endpoint.QP, l fabric.Label) error { return e.ep.Rel
 // [endpoint.Endpoint.Resend].
 func (e *Engine) Resend(qp endpoint.QP) error { return e.ep.Resend(qp) }
 
+// Hold has an open queue pair send nothing before a time; see
+// [endpoint.Endpoint.Hold].
+func (e *Engine) Hold(qp endpoint.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }
+
 // Register lets others write to buf under a key. The error wraps [ErrMemory].
 func (e *Engine) Register(key uint32, buf []byte) error {
 	if _, taken := e.regions[key]; taken {

@@ -65,9 +65,8 @@ func (w *world) told(e scenario.LinkEvent, controller bool) {
 	}
 	w.update = u
 	for i := range w.hosts {
-		if h := &w.hosts[i]; h.scheme != nil {
-			h.scheme.Update(w.clock, u)
-			w.act(fabric.NodeID(i))
+		if h := w.hosts[i]; h != nil {
+			h.core.Update(w.clock, u)
 		}
 	}
 }

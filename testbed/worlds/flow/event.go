@@ -12,7 +12,7 @@ type eventKind uint8
 const (
 	onCut     eventKind = iota // a link goes down or comes up: which of the scenario's events
 	onTold                     // whoever moves queue pairs knows of it: likewise; b is 1 if from the controller
-	onWindow                   // a host's batch is complete: the host
+	onAlarm                    // a host's core is to be ticked: the host
 	onStart                    // a queue pair starts: the piece
 	onArrived                  // its last byte is there: the piece
 	onSent                     // its last acknowledgement is back: the piece

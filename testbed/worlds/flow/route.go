@@ -85,7 +85,7 @@ func (w *world) stall(f *flow) {
 	p := &w.pieces[f.piece]
 	rate := f.rate
 	if rate == 0 { // its share of the host's link
-		rate = w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.open[p.src], 1))
+		rate = w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.hosts[p.src].core.Open(), 1))
 	}
 	f.sent = w.clock + fabric.Time(f.left/rate)
 	if w.model == balance.Labelled {
@@ -215,15 +215,11 @@ func (w *world) linkEvent(e scenario.LinkEvent) {
 
 // timer is a retransmission timer that may have expired.
 func (w *world) timer(id fabric.NodeID, qp hostagent.QP) {
-	k, ok := w.byQP[qpKey{id, qp}]
-	if !ok {
-		return
-	}
 	for _, a := range w.active {
-		if f := &w.flows[a]; f.piece == k && w.dead(f) {
+		f := &w.flows[a]
+		if p := &w.pieces[f.piece]; p.src == id && p.qp == qp && w.dead(f) {
 			w.timeouts++
-			w.hosts[id].scheme.Timeout(w.clock, qp)
-			w.act(id)
+			w.hosts[id].core.Timeout(w.clock, qp)
 			return
 		}
 	}

@@ -56,8 +56,10 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
 	}
-	for _, n := range w.peak {
-		r.QPsPerHostMax = max(r.QPsPerHostMax, int(n))
+	for _, h := range w.hosts {
+		if h != nil {
+			r.QPsPerHostMax = max(r.QPsPerHostMax, h.core.Peak())
+		}
 	}
 	// There is no event log to hash: what there is of a result takes its place.
 	sum := sha256.New()

@@ -41,7 +41,6 @@ type piece struct {
 	src, dst fabric.NodeID
 	bytes    int64
 	label    fabric.Label
-	labelled bool
 	flows    int32 // not finished
 	last     fabric.Time
 }
@@ -51,7 +50,7 @@ type world struct {
 	run    scenario.Run
 	f      *fabric.Fabric
 	model  balance.FlowModel
-	hosts  []host
+	hosts  []*fluidHost // nil until used
 	job    *collective.Job
 	now    fabric.Time
 	events eventHeap
@@ -64,7 +63,6 @@ type world struct {
 	pieces  []piece
 	free    []int32
 	active  []int32
-	byQP    map[qpKey]int32
 	started []started
 	clock   fabric.Time // of the event in hand; now is the end of its window
 	stale   bool        // rates are to be computed
@@ -77,22 +75,16 @@ type world struct {
 
 	header, ack int64
 	arriving    map[collective.ID]int64
-	sending     map[collective.ID]int32
 
 	steps, handled uint64
-	open, peak     []int32 // queue pairs, by host
 	flips          int
 	timeouts       int64
 	firstCut       fabric.Time
 	lastFlip       fabric.Time
 	finished       bool
+	fault          error
 	end            fabric.Time
 	hops           []fabric.Hop
-}
-
-type qpKey struct {
-	host fabric.NodeID
-	qp   hostagent.QP
 }
 
 type started struct {
@@ -100,20 +92,14 @@ type started struct {
 	at   fabric.Time
 }
 
-type host struct {
-	scheme balance.Host
-	batch  []hostagent.Flow
-	open   bool
-}
-
 func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
 		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		rng:  rand.New(rand.NewPCG(run.Seed, 0xF10)),
-		byQP: map[qpKey]int32{}, paths: map[[2]fabric.NodeID][]fabric.Label{},
-		down: map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
-		arriving: map[collective.ID]int64{}, sending: map[collective.ID]int32{},
+		rng:   rand.New(rand.NewPCG(run.Seed, 0xF10)),
+		paths: map[[2]fabric.NodeID][]fabric.Label{},
+		down:  map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
+		arriving: map[collective.ID]int64{},
 	}
 	if s.Servers.On() {
 		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
@@ -138,8 +124,7 @@ func newWorld(run scenario.Run) (*world, error) {
 		c := w.full(fabric.LinkID(i))
 		w.solver.capacity[2*i], w.solver.capacity[2*i+1] = c, c
 	}
-	n := w.f.Hosts()
-	w.hosts, w.open, w.peak = make([]host, n), make([]int32, n), make([]int32, n)
+	w.hosts = make([]*fluidHost, w.f.Hosts())
 	for i, e := range run.Events {
 		w.at(e.At, onCut, int32(i), 0)
 		w.schedule(i, e)
@@ -147,52 +132,19 @@ func newWorld(run scenario.Run) (*world, error) {
 	return w, nil
 }
 
-// host returns a host's balancer, made when it is first used.
-func (w *world) host(id fabric.NodeID) (*host, error) {
-	h := &w.hosts[id]
-	if h.scheme != nil {
-		return h, nil
-	}
-	s, r := w.run.Scenario, w.run
-	name, params := r.Scheme.Name, r.Scheme.Params
-	if w.model == balance.Spread { // one queue pair a flow; which paths its bytes take is decided here
-		name, params = balance.ECMP, nil
-	}
-	spec, err := balance.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	h.scheme, err = spec.New(params, balance.Config{
-		Config: hostagent.Config{
-			Fabric: w.f, Host: id, Seed: r.Seed,
-			FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
-		},
-		MTU: int(s.Host.Payload),
-	})
-	if err == nil && w.update != nil { // what the others have heard already
-		h.scheme.Update(w.clock, w.update)
-	}
-	return h, err
-}
-
 // simulate runs to the collective's end or the scenario's deadline.
 func (w *world) simulate(ctx context.Context) error {
-	var fault error
 	post := func(s collective.Send) {
 		h, err := w.host(fabric.NodeID(s.Src))
 		if err != nil {
-			fault = errors.Join(fault, err)
+			w.fail(err)
 			return
 		}
-		h.batch = append(h.batch, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
 		w.arriving[s.ID] = s.Bytes
-		if !h.open {
-			h.open = true
-			w.at(w.clock+w.run.Scenario.Agent.BatchWindow, onWindow, int32(s.Src), 0)
-		}
+		h.core.Post(w.clock, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
 	}
 	w.job.Start(post)
-	for !w.finished && fault == nil {
+	for !w.finished && w.fault == nil {
 		w.steps++
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -212,17 +164,19 @@ func (w *world) simulate(ctx context.Context) error {
 		}
 		until := next + max(Quantum, next/QuantumShares)
 		w.advance(until)
-		for len(w.events) > 0 && w.events[0].at <= until && !w.finished && fault == nil {
+		for len(w.events) > 0 && w.events[0].at <= until && !w.finished && w.fault == nil {
 			e := heap.Pop(&w.events).(event)
 			w.clock = e.at
 			w.handled++
 			if err := w.handle(e, post); err != nil {
-				fault = err
+				w.fail(err)
 			}
 		}
 	}
-	return fault
+	return w.fault
 }
+
+func (w *world) fail(err error) { w.fault = errors.Join(w.fault, err) }
 
 // credit gives the flows that started in the last window what they have sent
 // since, at the rate they have now.
@@ -311,15 +265,8 @@ func (w *world) handle(e event, post func(collective.Send)) error {
 		w.linkEvent(w.run.Events[e.a])
 	case onTold:
 		w.told(w.run.Events[e.a], e.b == 1)
-	case onWindow:
-		h := &w.hosts[e.a]
-		h.open = false
-		err := h.scheme.Post(w.clock, h.batch)
-		h.batch = h.batch[:0]
-		if err != nil {
-			return err
-		}
-		w.act(fabric.NodeID(e.a))
+	case onAlarm:
+		w.hosts[e.a].core.Tick(w.clock)
 	case onStart:
 		w.start(e.a)
 	case onArrived:
@@ -332,23 +279,13 @@ func (w *world) handle(e event, post func(collective.Send)) error {
 		if err := w.job.Received(p.id, post); err != nil {
 			return err
 		}
-		w.settle()
+		w.checkFinished()
 	case onSent:
-		p := &w.pieces[e.a]
-		h := &w.hosts[p.src]
-		h.scheme.Acked(w.clock, p.qp, p.bytes)
-		h.scheme.Done(w.clock, p.qp)
-		delete(w.byQP, qpKey{p.src, p.qp})
-		w.open[p.src]--
-		w.free = append(w.free, e.a)
-		if w.sending[p.id]--; w.sending[p.id] > 0 {
-			return nil
-		}
-		delete(w.sending, p.id)
-		if err := w.job.Sent(p.id); err != nil {
-			return err
-		}
-		w.settle()
+		p := w.pieces[e.a]
+		w.pieces[e.a], w.free = piece{}, append(w.free, e.a)
+		core := w.hosts[p.src].core
+		core.Acked(w.clock, p.qp, p.bytes)
+		core.Done(w.clock, p.qp)
 	case onTimer:
 		w.timer(fabric.NodeID(e.a), hostagent.QP(e.b))
 	case onResume:
@@ -357,50 +294,8 @@ func (w *world) handle(e event, post func(collective.Send)) error {
 	return nil
 }
 
-func (w *world) settle() {
+func (w *world) checkFinished() {
 	if w.job.Finished() {
 		w.finished, w.end = true, w.clock
-	}
-}
-
-// act carries out what a host's balancer asks for.
-func (w *world) act(id fabric.NodeID) {
-	ready := w.hosts[id].scheme.Ready()
-	for _, o := range ready.Open {
-		if o.Bytes == 0 {
-			continue
-		}
-		var k int32
-		if n := len(w.free); n > 0 {
-			k, w.free = w.free[n-1], w.free[:n-1]
-		} else {
-			k = int32(len(w.pieces))
-			w.pieces = append(w.pieces, piece{})
-		}
-		w.pieces[k] = piece{
-			id: collective.ID(o.Flow), qp: o.QP, src: id, dst: o.Dst, bytes: o.Bytes, label: o.Label, labelled: o.Labelled,
-		}
-		w.byQP[qpKey{id, o.QP}] = k
-		w.sending[collective.ID(o.Flow)]++
-		w.open[id]++
-		w.peak[id] = max(w.peak[id], w.open[id])
-		w.at(max(o.Start, w.clock), onStart, k, 0)
-	}
-	for _, f := range ready.Flip {
-		k, ok := w.byQP[qpKey{id, f.QP}]
-		if !ok {
-			continue
-		}
-		w.flips++
-		if f.Reason != hostagent.Return {
-			w.lastFlip = w.clock
-		}
-		w.pieces[k].label = f.To
-		for i := range w.active {
-			if fl := &w.flows[w.active[i]]; fl.piece == k {
-				w.route(fl, &w.pieces[k], f.To)
-				w.stale = true
-			}
-		}
 	}
 }

@@ -1,0 +1,102 @@
+package hostprocess
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+)
+
+// effects is the rank as its core's endpoint and shell: it puts bytes into queue
+// pairs.
+type effects Rank
+
+var (
+	_ host.Endpoint = (*effects)(nil)
+	_ host.Shell    = (*effects)(nil)
+)
+
+// Open implements [host.Endpoint].
+func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
+	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced}
+	if p.Bytes == 0 {
+		return x.engine.Write(now, m)
+	}
+	o := x.sending[p.ID]
+	if o == nil {
+		return fmt.Errorf("a piece of message %#x, which is not under way", p.ID)
+	}
+	offset := int64(p.Address)
+	m.Data = o.data[offset : offset+p.Bytes]
+	if x.set.Send {
+		framed := make([]byte, sendHeader+len(m.Data))
+		putSendHeader(framed, o.id, int64(len(o.data)), offset)
+		copy(framed[sendHeader:], m.Data)
+		m.Data = framed
+		return x.engine.Send(now, m)
+	}
+	m.Key, m.Address = o.key, uint64(o.base+offset)
+	return x.engine.Write(now, m)
+}
+
+// Resend implements [host.Endpoint].
+func (x *effects) Resend(qp endpoint.QP) error { return x.engine.Resend(qp) }
+
+// Relabel implements [host.Endpoint].
+func (x *effects) Relabel(qp endpoint.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
+
+// Hold implements [host.Endpoint].
+func (x *effects) Hold(qp endpoint.QP, until fabric.Time) error { return x.engine.Hold(qp, until) }
+
+// Close implements [host.Endpoint].
+func (x *effects) Close(qp endpoint.QP) error {
+	x.engine.Close(qp)
+	return nil
+}
+
+// Alarm implements [host.Shell]: [Rank.Wake] asks.
+func (x *effects) Alarm(fabric.Time) {}
+
+// Wake implements [host.Shell]: the endpoint is asked after every call.
+func (x *effects) Wake(fabric.Time) {}
+
+// Flipped implements [host.Shell]. It is told when the first packet has left by the
+// new path.
+func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
+	if old, ok := x.flipped[f.QP]; ok {
+		x.tell(old) // it never came to a packet
+	}
+	x.flipped[f.QP] = hostproto.Event{
+		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
+	}
+}
+
+// Sent implements [host.Shell].
+func (x *effects) Sent(now fabric.Time, message uint64) {
+	if o := x.sending[message]; o != nil {
+		(*Rank)(x).sentAll(now, o)
+	}
+}
+
+// PathsFailed implements [host.Shell].
+func (x *effects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
+	if x.cfg.Report != nil && !x.set.NoReports {
+		x.cfg.Report(failed, (*Rank)(x).stamp(now))
+	}
+}
+
+// Probed implements [host.Shell].
+func (x *effects) Probed(_ fabric.Time, r host.ProbeResult) {
+	if a, ok := x.answers[r.ID]; ok {
+		delete(x.answers, r.ID)
+		a.done(&statepb.ProbeResult{Id: a.id, Sent: uint32(r.Sent), Lost: uint32(r.Lost)})
+	}
+}
+
+// Fault implements [host.Shell].
+func (x *effects) Fault(now fabric.Time, err error) { (*Rank)(x).fault(now, err) }
