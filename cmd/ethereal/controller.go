@@ -259,12 +259,12 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
 	if agents != nil {
-		srv := grpc.NewServer(
+		srv := grpc.NewServer(append(files.Authorize(),
 			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64), grpc.WaitForHandlers(true),
 			// An agent whose machine died is noticed although nothing is sent to it.
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		)
+		)...)
 		statepb.RegisterFabricStateServer(srv, d.Service())
 		statepb.RegisterControllersServer(srv, d.PeerService())
 		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.Mutual())
@@ -278,7 +278,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 	}
 	if admin != nil {
 		srv := &http.Server{
-			Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+			Handler: files.Handler(d.Handler()), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
 			TLSConfig: files.ServerConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		}
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)

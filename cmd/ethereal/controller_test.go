@@ -31,7 +31,8 @@ func labCA(t *testing.T, dir string) []string {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not on the PATH")
 	}
-	out, err := exec.CommandContext(t.Context(), "../../scripts/lab-ca", dir, "node,127.0.0.1").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "../../scripts/lab-ca", dir,
+		"controller+operator@node,127.0.0.1", "host@h0,127.0.0.1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("lab-ca: %v\n%s", err, out)
 	}

@@ -23,7 +23,7 @@ type gnmiFlags struct {
 	addr, events, logLevel string
 	tlsCA, tlsCert, tlsKey string
 	refresh                time.Duration
-	ethernetNames          bool
+	ethernetNames, anyRole bool
 }
 
 // newGNMICommand makes `ethereal gnmi`.
@@ -53,6 +53,7 @@ CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 	fl.StringVar(&f.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that clients' certificates must come from")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with our certificate; turns TLS on")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with its key")
+	fl.BoolVar(&f.anyRole, "tls-any-role", false, "serve whoever has a certificate of the authorities, whatever it says of its holder")
 	return c
 }
 
@@ -87,6 +88,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}
+	files.AnyRole = f.anyRole
 	s, err := sidecar.New(cfg)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRun, err)
@@ -100,7 +102,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return errors.Join(err, listener.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Serve(ctx, listener, grpc.Creds(files.Server())) })
+	g.Go(func() error { return s.Serve(ctx, listener, append(files.Authorize(), grpc.Creds(files.Server()))...) })
 	g.Go(func() error { return s.Run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w: %w", errRun, err)

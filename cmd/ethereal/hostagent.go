@@ -128,7 +128,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 
 // adminServer returns a server of an agent's status.
 func adminServer(h http.Handler, files *certs.Files) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.ServerConfig()}
+	return &http.Server{Handler: files.Handler(h), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.ServerConfig()}
 }
 
 func openPort(name string, sendBuffer int) (port.Port, error) {

@@ -60,7 +60,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	hostArgs := append([]string{
 		"hostagent", files[0], "--host=h0", "--labeller=verbs", "--owners=unix:" + socket, "--controller=" + agents,
 		"--admin=" + hostAdmin, "--state-file=" + filepath.Join(dir, "h0.json"), "--log-level=error",
-	}, tlsFlags...)
+	}, tlsFlags[0], "--tls-cert="+filepath.Join(dir, "h0.pem"), "--tls-key="+filepath.Join(dir, "h0.key"))
 	stopHost := start(hostArgs...)
 	defer func() { stopHost() }()
 
@@ -142,6 +142,17 @@ func TestHostagentMutualTLS(t *testing.T) {
 		t.Errorf("metrics: %v\n%s", err, text)
 	}
 
+	// A host speaks for itself alone: h0's certificate does not make an agent h1.
+	for name, cert := range map[string]string{"another host's certificate": "h0", "an operator's": "node"} {
+		ctx, end := context.WithTimeout(t.Context(), 2*time.Second)
+		_, _, errs := etherealCommand(ctx, "hostagent", files[0], "--host=h1", "--labeller=verbs", "--owners=unix:"+filepath.Join(dir, cert+".sock"),
+			"--controller="+agents, "--admin=unix:"+filepath.Join(dir, cert+"-a.sock"), "--log-level=info", tlsFlags[0],
+			"--tls-cert="+filepath.Join(dir, cert+".pem"), "--tls-key="+filepath.Join(dir, cert+".key"))
+		end()
+		if strings.Contains(errs, "following controller") {
+			t.Errorf("with %s an agent speaks for h1: %s", name, errs)
+		}
+	}
 	// An agent that the controller does not know is told nothing.
 	stranger := append([]string{
 		"hostagent", files[0], "--host=h1", "--labeller=verbs", "--owners=unix:" + filepath.Join(dir, "other.sock"),

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
@@ -155,7 +156,11 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		g.Go(func() error { return acceptAndClose(ctx, l) })
 	}
 	fmt.Fprintf(stdout, "Server listening on %s\n", listener.Addr())
-	g.Go(func() error { return d.Serve(ctx, listener, grpc.Creds(creds)) })
+	serving := []grpc.ServerOption{grpc.Creds(creds)}
+	if o.grpcMutual && !o.anyRole && !o.asBMv2 {
+		serving = append(serving, certs.AuthorizeCalls()...)
+	}
+	g.Go(func() error { return d.Serve(ctx, listener, serving...) })
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return tellDrops(ctx, d, log, stderr) })
 	if len(files) > 0 {

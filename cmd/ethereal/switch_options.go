@@ -52,6 +52,7 @@ type switchOptions struct {
 	portEvents   string
 	ethernetName bool
 	insecure     bool // serve without authentication beyond this machine
+	anyRole      bool // any certificate of the authorities may do anything
 	asBMv2       bool // started under BMv2's name
 
 	notes []string // what was accepted without effect, in order
@@ -134,6 +135,7 @@ func switchOptionTable() []switchOption {
 		{name: "coalesce", kind: oneValue, value: "US", help: "microseconds that packets may gather before they are handled, when many come;\n0 handles each at once (default 50)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
 		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
 		{name: "insecure", help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates", set: func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
+		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder", set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
 		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}

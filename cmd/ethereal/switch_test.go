@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 )
 
 // The command lines of p4lang's Mininet scripts and of the P4 tutorials.
@@ -312,6 +315,7 @@ func pair(t *testing.T, dir, name string, parent *tls.Certificate) tls.Certifica
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		URIs: []*url.URL{certs.Identity{Role: certs.Controller}.URI()},
 		IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	issuer, signer := template, any(key)

@@ -50,6 +50,9 @@ type Daemon struct {
 	changes   uint64
 	refusals  uint64
 	repairs   uint64
+
+	oddReports int       // that made no sense, since oddSaid
+	oddSaid    time.Time // when the log said so
 }
 
 // device is what is known of one switch.
@@ -105,7 +108,7 @@ func New(cfg Config) (*Daemon, error) {
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(), early: map[damping.Port]time.Time{},
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
-		Hosts: d.f.Hosts(), Log: cfg.Log,
+		Hosts: d.f.Hosts(), Log: cfg.Log, Name: func(host uint32) string { return d.f.Name(fabric.NodeID(host)) },
 		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
 	})
 	if err := d.readDrained(); err != nil {

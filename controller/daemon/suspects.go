@@ -20,7 +20,10 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 			x.Dst = nodeID(s.GetDst())
 		}
 		if err := d.suspicion.Report(now, x); err != nil {
-			d.cfg.Log.Warn("report", "host", d.f.Name(host), "err", err)
+			if d.oddReports++; time.Since(d.oddSaid) >= time.Second {
+				d.cfg.Log.Warn("report", "host", d.f.Name(host), "err", err, "odd", d.oddReports)
+				d.oddReports, d.oddSaid = 0, time.Now()
+			}
 			continue
 		}
 		d.cfg.Events.add(Record{

@@ -14,12 +14,16 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
 // ServiceConfig sets up a [Service].
 type ServiceConfig struct {
 	Hosts int // of the fabric; agents name one below it
+	// Name is a host's name, which the agent's certificate must have. Nil: names are
+	// not looked at.
+	Name func(host uint32) string
 	// Heartbeat is how long an agent hears nothing before it is told that the
 	// controller lives. 0: 1 s.
 	Heartbeat time.Duration
@@ -58,6 +62,45 @@ type agent struct {
 // maxAsked is how many probe requests wait for an agent that does not read. They
 // are of no use later.
 const maxAsked = 16
+
+// What an agent may report.
+const (
+	maxSuspicions = 1024 // in one report
+	maxProbes     = 64
+	reportEvery   = 10 * time.Millisecond
+	reportBurst   = 32
+)
+
+// pace lets things happen at most every so often, after a burst.
+type pace struct {
+	every time.Duration
+	burst time.Duration // as time
+	next  time.Time     // when the next one is due, without the burst
+}
+
+func newPace(every time.Duration, burst int) *pace {
+	return &pace{every: every, burst: time.Duration(burst) * every}
+}
+
+// wait returns when the next thing may happen.
+func (p *pace) wait(ctx context.Context) error {
+	now := time.Now()
+	if p.next.Before(now.Add(-p.burst)) {
+		p.next = now.Add(-p.burst)
+	}
+	p.next = p.next.Add(p.every)
+	if !p.next.After(now) {
+		return nil
+	}
+	t := time.NewTimer(p.next.Sub(now))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // NewService returns a service whose agents wait until [Service.Start].
 func NewService(cfg ServiceConfig) *Service {
@@ -147,7 +190,7 @@ func (s *Service) Agents() []Agent {
 }
 
 // hello waits for an agent's first message.
-func (s *Service) hello(messages <-chan *statepb.AgentMessage, ended <-chan error) (*statepb.Hello, error) {
+func (s *Service) hello(ctx context.Context, messages <-chan *statepb.AgentMessage, ended <-chan error) (*statepb.Hello, error) {
 	t := time.NewTimer(s.cfg.HelloTimeout)
 	defer t.Stop()
 	select {
@@ -162,6 +205,9 @@ func (s *Service) hello(messages <-chan *statepb.AgentMessage, ended <-chan erro
 		}
 		if uint64(h.GetHost()) >= uint64(s.cfg.Hosts) {
 			return nil, status.Errorf(codes.InvalidArgument, "notify: no host %d; hosts are 0 to %d", h.GetHost(), s.cfg.Hosts-1)
+		}
+		if name := s.cfg.Name; name != nil && !certs.IsHost(ctx, name(h.GetHost())) {
+			return nil, status.Errorf(codes.PermissionDenied, "notify: the certificate is not that of host %s, for which the agent wants to speak", name(h.GetHost()))
 		}
 		return h, nil
 	}
@@ -192,7 +238,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			}
 		}
 	})
-	hello, err := s.hello(messages, ended)
+	hello, err := s.hello(ctx, messages, ended)
 	if err != nil {
 		return err
 	}
@@ -202,6 +248,7 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 	}
 	s.join(a)
 	defer s.part(a)
+	pace := newPace(reportEvery, reportBurst)
 	sent := make(chan error, 1)
 	s.streams.Go(func() { sent <- s.send(ctx, a, hello, stream) })
 	for {
@@ -220,6 +267,12 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			r := m.GetReport()
 			if r == nil {
 				return status.Error(codes.InvalidArgument, "notify: only reports may follow the Hello")
+			}
+			if n, p := len(r.GetSuspicions()), len(r.GetProbes()); n > maxSuspicions || p > maxProbes {
+				return status.Errorf(codes.ResourceExhausted, "notify: a report of %d suspicions and %d probe results; it may have %d and %d", n, p, maxSuspicions, maxProbes)
+			}
+			if err := pace.wait(ctx); err != nil {
+				return context.Cause(ctx)
 			}
 			s.mu.Lock()
 			a.reports++

@@ -219,3 +219,26 @@ func TestStalled(t *testing.T) {
 		}
 	})
 }
+
+// An agent's reports are taken at a pace, after a burst.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, start := newPace(reportEvery, reportBurst), time.Now()
+		for range reportBurst {
+			if err := p.wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the burst took %v", took)
+		}
+		for range 100 {
+			if err := p.wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 100*reportEvery {
+			t.Errorf("100 reports more took %v", took)
+		}
+	})
+}

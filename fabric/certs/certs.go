@@ -1,5 +1,7 @@
 // Package certs reads the files that TLS needs, for clients and servers of both
-// sides: the authorities' certificates, one's own, and its key.
+// sides: the authorities' certificates, one's own, and its key. Certificates say
+// what their holder is, and servers hold every call against one table of who may
+// make it.
 package certs
 
 import (
@@ -19,6 +21,7 @@ type Files struct {
 	Roots       *x509.CertPool
 	Authorities []*x509.Certificate // of Roots
 	Own         []tls.Certificate
+	AnyRole     bool // a server lets in whoever has a certificate of the authorities
 }
 
 // Read reads PEM files: the authorities that others' certificates must come from,

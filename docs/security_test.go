@@ -1,0 +1,42 @@
+package docs
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+)
+
+var rewriteSecurity = flag.Bool("rewrite-security", false, "write the tables of security.md")
+
+// The tables of security.md are those that the servers go by.
+func TestSecurityTables(t *testing.T) {
+	const file = "security.md"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for name, want := range map[string]string{"roles": certs.Table(), "budget": server.DefaultBudget().Table()} {
+		begin := "<!-- " + name + " -->\n"
+		before, rest, ok := strings.Cut(text, begin)
+		table, after, ok2 := strings.Cut(rest, "<!-- end -->")
+		if !ok || !ok2 {
+			t.Fatalf("%s has no place for the table of %s", file, name)
+		}
+		switch {
+		case *rewriteSecurity:
+			text = before + begin + want + "<!-- end -->" + after
+		case table != want:
+			t.Errorf("%s: the table of %s is not the code's; run go test ./docs -run SecurityTables -rewrite-security", file, name)
+		}
+	}
+	if *rewriteSecurity {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

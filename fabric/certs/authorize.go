@@ -1,0 +1,104 @@
+package certs
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// Caller returns what the certificate of whoever made a gRPC call says. known is
+// false where no certificate was asked for, on the loopback.
+func Caller(ctx context.Context) (ids []Identity, known bool, err error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil, false, nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return nil, false, nil
+	}
+	ids, err = Identities(info.State.PeerCertificates[0])
+	return ids, true, err
+}
+
+// IsHost reports whether the caller may speak for a host: its certificate is that
+// host's, or says nothing of what its holder is, which only servers that trust any
+// role let in.
+func IsHost(ctx context.Context, name string) bool {
+	ids, known, err := Caller(ctx)
+	if !known || err == nil && len(ids) == 0 {
+		return true
+	}
+	for _, id := range ids {
+		if id == (Identity{Host, name}) {
+			return true
+		}
+	}
+	return false
+}
+
+func check(ctx context.Context, call string) error {
+	ids, _, err := Caller(ctx)
+	if err == nil {
+		err = Check(call, ids)
+	}
+	if err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
+}
+
+// Authorize are the options of a gRPC server that holds every call against the
+// table of roles. There are none where no certificates are asked for, or any role
+// is trusted.
+func (t *Files) Authorize() []grpc.ServerOption {
+	if !t.Mutual() || t.AnyRole {
+		return nil
+	}
+	return AuthorizeCalls()
+}
+
+// AuthorizeCalls is [Files.Authorize] for a server that has asked for certificates.
+func AuthorizeCalls() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := check(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if err := check(s.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return next(srv, s)
+		}),
+	}
+}
+
+// Handler is [Files.Authorize] for HTTP.
+func (t *Files) Handler(h http.Handler) http.Handler {
+	if !t.Mutual() || t.AnyRole {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var ids []Identity
+		var err error
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			ids, err = Identities(r.TLS.PeerCertificates[0])
+		}
+		if err == nil {
+			err = Check(r.Method+" "+r.URL.Path, ids)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

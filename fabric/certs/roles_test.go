@@ -1,0 +1,201 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gnmi "github.com/openconfig/gnmi/proto/gnmi"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// authority issues certificates that say what their holders are.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t}
+	dir := t.TempDir()
+	a.cert, a.key = issue(t, dir, "ca", nil, nil)
+	return a
+}
+
+func (a *authority) files(uris ...string) *Files {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "x"}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, u := range uris {
+		parsed, err := url.Parse(u)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		c.URIs = append(c.URIs, parsed)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	return &Files{Roots: roots, Own: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+}
+
+// holders are certificates by what they say.
+func holders() map[string][]string {
+	return map[string][]string{
+		"controller": {"spiffe://ethereal/controller"},
+		"operator":   {"spiffe://ethereal/operator"},
+		"host":       {"spiffe://ethereal/host/h0"},
+		"switch":     {"spiffe://ethereal/switch/tor0"},
+		"none":       nil,
+		"elsewhere":  {"spiffe://elsewhere/controller", "https://ethereal/controller"},
+		"nonsense":   {"spiffe://ethereal/root"},
+		"nameless":   {"spiffe://ethereal/host"},
+		"two":        {"spiffe://ethereal/host/h0", "spiffe://ethereal/operator"},
+	}
+}
+
+// Every RPC of every service, by every kind of certificate, over TLS.
+func TestRoleMatrix(t *testing.T) {
+	a := newAuthority(t)
+	server := a.files("spiffe://ethereal/switch/tor0")
+	srv := grpc.NewServer(append(server.Authorize(), grpc.Creds(server.Server()))...)
+	p4.RegisterP4RuntimeServer(srv, p4.UnimplementedP4RuntimeServer{})
+	gnmi.RegisterGNMIServer(srv, gnmi.UnimplementedGNMIServer{})
+	statepb.RegisterFabricStateServer(srv, statepb.UnimplementedFabricStateServer{})
+	statepb.RegisterControllersServer(srv, statepb.UnimplementedControllersServer{})
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(lis) }()
+	defer func() { srv.Stop(); <-done }()
+	calls := 0
+	for holder, uris := range holders() {
+		conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(a.files(uris...).ClientConfig("localhost"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, info := range srv.GetServiceInfo() {
+			for _, m := range info.Methods {
+				call := "/" + name + "/" + m.Name
+				want := codes.PermissionDenied
+				for _, r := range rules {
+					may := func(role Role) bool { return slices.Contains(r.roles, role) }
+					if r.call == call && (may(Role(holder)) || holder == "two" && (may(Host) || may(Operator))) {
+						want = codes.Unimplemented // and so it was let through
+					}
+				}
+				if allowed(call) == nil {
+					t.Errorf("%s is in no rule", call)
+				}
+				calls++
+				if got := status.Code(invoke(t, conn, call, m)); got != want {
+					t.Errorf("%s by %s: %v, want %v", call, holder, got, want)
+				}
+			}
+		}
+		conn.Close() //nolint:errcheck // nothing is pending
+	}
+	t.Logf("%d calls", calls)
+}
+
+func invoke(t *testing.T, conn *grpc.ClientConn, call string, m grpc.MethodInfo) error {
+	if !m.IsClientStream && !m.IsServerStream {
+		return conn.Invoke(t.Context(), call, &emptypb.Empty{}, &emptypb.Empty{})
+	}
+	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(&emptypb.Empty{}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	return s.RecvMsg(&emptypb.Empty{})
+}
+
+// The same of HTTP.
+func TestRoleMatrixHTTP(t *testing.T) {
+	a := newAuthority(t)
+	server := a.files("spiffe://ethereal/controller")
+	srv := httptest.NewUnstartedServer(server.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	srv.TLS = server.ServerConfig()
+	srv.StartTLS()
+	defer srv.Close()
+	yes := map[string]string{
+		"GET /healthz": "controller operator host switch two", "GET /readyz": "controller operator host switch two",
+		"GET /status": "controller operator two", "GET /metrics": "controller operator two", "POST /drain": "controller operator two",
+		"POST /cabling": "controller operator two", "DELETE /drain": "", "PUT /healthz": "",
+	}
+	for holder, uris := range holders() {
+		c := http.Client{Transport: &http.Transport{TLSClientConfig: a.files(uris...).ClientConfig("localhost"), DisableKeepAlives: true}}
+		for call, who := range yes {
+			method, path, _ := strings.Cut(call, " ")
+			req, err := http.NewRequest(method, srv.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close() //nolint:errcheck // nothing is in it
+			if got, want := r.StatusCode == http.StatusOK, slices.Contains(strings.Fields(who), holder); got != want {
+				t.Errorf("%s by %s: %v, want let through: %v", call, holder, r.Status, want)
+			}
+		}
+	}
+}
+
+// Trust of the authority alone is there when it is asked for.
+func TestAnyRole(t *testing.T) {
+	a := newAuthority(t)
+	f := a.files()
+	f.AnyRole = true
+	if f.Authorize() != nil {
+		t.Error("calls are held against the table")
+	}
+	f.AnyRole = false
+	if f.Authorize() == nil {
+		t.Error("calls are not held against the table")
+	}
+	if (&Files{}).Authorize() != nil {
+		t.Error("calls without certificates are held against the table")
+	}
+}
