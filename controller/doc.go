@@ -41,6 +41,8 @@
 // over it any more once the writes are acknowledged and the agents have flipped.
 // [Core.Severed] tells beforehand whom that would cut off.
 //
+// When all this is written and told, package rollout decides.
+//
 // # Traps
 //
 // A group's weights may have to be approximated to fit the target's group size;

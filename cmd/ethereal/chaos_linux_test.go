@@ -139,10 +139,10 @@ func (c *chaos) settled() error {
 			behind += int(a.Behind)
 		}
 		held := slices.ContainsFunc(s.NotUp, func(l struct {
-			Name     string
-			Up, Held bool
+			Name         string
+			Up, Flapping bool
 		}) bool {
-			return l.Held
+			return l.Flapping
 		})
 		if !s.Ready || s.Busy || behind > 0 || len(s.Agents) != len(c.agents)+1 || held {
 			return fmt.Errorf("controller %d: ready %v, busy %v, %d agents, %d behind; links not up: %v", i, s.Ready, s.Busy, len(s.Agents), behind, s.NotUp)

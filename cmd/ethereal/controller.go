@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
@@ -179,7 +180,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (er
 		if err != nil {
 			return fmt.Errorf("--event-log: %w", err)
 		}
-		cfg.Events = daemon.NewEventLog(w)
+		cfg.Events = eventlog.New(w)
 		defer func() { err = errors.Join(err, cfg.Events.Err(), w.Close()) }()
 	}
 	d, err := daemon.New(cfg)

@@ -290,8 +290,8 @@ type plantStatus struct {
 		Primary, Synced    bool
 	}
 	NotUp []struct {
-		Name     string
-		Up, Held bool
+		Name         string
+		Up, Flapping bool
 	} `json:"links_not_up"`
 	Agents []struct{ Behind uint64 }
 }

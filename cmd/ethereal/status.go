@@ -187,7 +187,7 @@ func (s *statusView) print(out io.Writer) error {
 		for _, r := range []struct {
 			is   bool
 			name string
-		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Held, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"}} {
+		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Flapping, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"}} {
 			if r.is {
 				why = append(why, r.name)
 			}

@@ -107,10 +107,10 @@ func (p *plant) tables(targets string) map[fabric.NodeID][]controller.Entry {
 	}
 	out := map[fabric.NodeID][]controller.Entry{}
 	for _, x := range found {
-		if x.Err != nil || !x.Pipeline || len(x.Held.Stray) > 0 {
-			p.t.Fatalf("%s: %v, pipeline %v, stray %v", p.f.Name(x.Node), x.Err, x.Pipeline, x.Held.Stray)
+		if x.Err != nil || !x.Pipeline || len(x.Tables.Stray) > 0 {
+			p.t.Fatalf("%s: %v, pipeline %v, stray %v", p.f.Name(x.Node), x.Err, x.Pipeline, x.Tables.Stray)
 		}
-		out[x.Node] = x.Held.Entries
+		out[x.Node] = x.Tables.Entries
 	}
 	return out
 }

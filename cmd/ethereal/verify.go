@@ -100,11 +100,11 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		case !x.Pipeline:
 			errs = append(errs, fmt.Errorf("%s does not run the pipeline", f.Name(x.Node)))
 		}
-		for _, why := range x.Held.Why {
+		for _, why := range x.Tables.Why {
 			errs = append(errs, fmt.Errorf("%s: %w", f.Name(x.Node), why))
 		}
-		n.Tables[x.Node] = x.Held.Entries
-		entries += len(x.Held.Entries)
+		n.Tables[x.Node] = x.Tables.Entries
+		entries += len(x.Tables.Entries)
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", errNotProved, errors.Join(errs...))

@@ -242,7 +242,7 @@ func (c *chaos) settled() error {
 		}
 		held := map[fabric.LinkID]bool{}
 		for _, l := range s.NotUp {
-			if l.Held {
+			if l.Flapping {
 				return fmt.Errorf("%s flaps", l.Name)
 			}
 			id, err := c.f.LinkByName(l.Name)

@@ -11,7 +11,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -74,8 +76,8 @@ type Config struct {
 	// nobody may.
 	Token string
 
-	Log    *slog.Logger // nil: silent
-	Events *EventLog    // nil: none
+	Log    *slog.Logger  // nil: silent
+	Events *eventlog.Log // nil: none
 }
 
 func (c Config) withDefaults() Config {
@@ -84,8 +86,8 @@ func (c Config) withDefaults() Config {
 			*d = to
 		}
 	}
-	setDefault(&c.Settle, 5*time.Second)
-	setDefault(&c.StageTimeout, time.Second)
+	setDefault(&c.Settle, duration(rollout.DefaultStartWait))
+	setDefault(&c.StageTimeout, duration(rollout.DefaultStageTimeout))
 	if c.Core.MaxGroupSize == 0 {
 		c.Core.MaxGroupSize = c.groupLimit()
 	}
@@ -99,6 +101,25 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// rollout returns the setup of the core.
+func (c Config) rollout() rollout.Config {
+	r := rollout.Config{
+		Core: c.Core, Damping: c.Damping, Suspicion: &c.Suspicion, Peers: len(c.Peers) > 0, TablesWait: rollout.DefaultTablesWait,
+		StartWait: fabricTime(c.Settle), StageTimeout: fabricTime(c.StageTimeout), Audit: fabricTime(c.Audit),
+		Keeps: func(id fabric.NodeID, es []controller.Entry) []controller.Entry {
+			return c.pipeline(id).Schema().Kept(es)
+		},
+		Mute: func(id fabric.NodeID) bool { return c.Targets[id].GNMI == "" },
+	}
+	tells := func(t Target) bool { return t.Profile != nil && t.Profile.TellPorts }
+	for _, t := range c.Targets {
+		if tells(t) {
+			r.TellPorts = func(id fabric.NodeID) bool { return tells(c.Targets[id]) }
+		}
+	}
+	return r
 }
 
 // Validate reports the first thing wrong with c.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -118,7 +119,7 @@ func TestConvergence(t *testing.T) {
 	defer l.close()
 	written := make(changes, 1)
 	began := time.Now()
-	r := l.run(func(c *Config) { c.Events, c.Damping = NewEventLog(written), damping.Config{Off: true} })
+	r := l.run(func(c *Config) { c.Events, c.Damping = eventlog.New(written), damping.Config{Off: true} })
 	r.untilReady()
 	programmed := time.Since(began)
 	heard, stop := listenAll(t, l, r)
@@ -154,7 +155,7 @@ func TestConvergence(t *testing.T) {
 		err := r.ask(context.Background(), func() {
 			for _, dev := range r.switches {
 				var us []controller.Update
-				for _, e := range r.core.Desired(dev.id) {
+				for _, e := range r.core.Tables().Desired(dev.id) {
 					us = append(us, controller.Update{Op: controller.Modify, Entry: e})
 				}
 				wg.Add(1)

@@ -6,19 +6,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/ethereal-fabric/ethereal/controller"
-	"github.com/ethereal-fabric/ethereal/controller/damping"
-	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
-	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -35,21 +33,12 @@ type Daemon struct {
 	cables  cables
 
 	// What follows belongs to the goroutine of loop.
-	core      *controller.Core
-	damper    *damping.Damper
-	suspicion *suspicion.Core
-	drains    drains.Set
-	early     map[damping.Port]time.Time // ports that are up before their switches have tables, and until when they wait
-	peers     []*peer                    // their number does not change
-	switches  []*device                  // by NodeID - Hosts
-	conductor conductor
-	stageDue  time.Time // of the present stage
-	settled   bool
-	trigger   time.Time // of the first event that is not written yet
-	last      Convergence
-	changes   uint64
-	refusals  uint64
-	repairs   uint64
+	core     *rollout.Core
+	peers    []*peer   // their number does not change
+	switches []*device // by NodeID - Hosts
+	last     Convergence
+	changes  uint64
+	refusals uint64
 
 	oddReports int       // that made no sense, since oddSaid
 	oddSaid    time.Time // when the log said so
@@ -67,19 +56,16 @@ type device struct {
 	phaseErr string
 	health   linkstate.Health
 	healthEr string
-	told     bool // its ports, once
 	sampling bool
 	tenure   uint64
-	held     *p4rt.Held // read before the daemon settled
-	synced   bool       // deltas may be written
-	pending  int        // writes under way
-	audit    time.Time  // when the tables are to be read back
+	stray    []*p4.Entity // read back last, to be deleted by the next repair
 	verdict  Verdict
-	entries  int                    // read back last
-	portsUp  map[fabric.PortNo]bool // as heard last, where the data plane is told
-	retell   time.Time              // when it is told of all of them again
-	unfit    string                 // why the program cannot hold the tables
+	entries  int    // read back last
+	repairs  uint64 // updates that read-backs asked for
+	unfit    string // why the program cannot hold the tables
 }
+
+func (d *Daemon) device(id fabric.NodeID) *device { return d.switches[int(id)-d.f.Hosts()] }
 
 // New returns a daemon, or what [Config.Validate] reports.
 func New(cfg Config) (*Daemon, error) {
@@ -90,22 +76,13 @@ func New(cfg Config) (*Daemon, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	core, err := controller.New(cfg.Core)
-	if err != nil {
-		return nil, err
-	}
-	damper, err := damping.New(cfg.Damping)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Suspicion.Fabric = cfg.Core.Fabric
-	suspects, err := suspicion.New(cfg.Suspicion)
+	core, err := rollout.New(0, cfg.rollout())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, damper: damper, suspicion: suspects, began: time.Now(), metrics: newMetrics(),
-		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(), early: map[damping.Port]time.Time{},
+		cfg: cfg, f: cfg.Core.Fabric, core: core, began: time.Now(), metrics: newMetrics(),
+		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
 		Hosts: d.f.Hosts(), Log: cfg.Log, Name: func(host uint32) string { return d.f.Name(fabric.NodeID(host)) },
@@ -123,9 +100,6 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	if err := d.newPeers(); err != nil {
 		return nil, errors.Join(err, d.closeConns())
-	}
-	if !slices.ContainsFunc(d.switches, func(dev *device) bool { return dev.ports != nil }) {
-		d.cfg.Settle = 0 // nobody will tell of ports
 	}
 	return d, nil
 }
@@ -175,7 +149,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 		DeviceID: t.DeviceID, Own: d.cfg.Own, Pipeline: d.cfg.pipeline(id), BatchSize: d.cfg.batchSize(id),
 		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
 		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
-		OnTables: func(tenure uint64, h p4rt.Held) { d.inbox.put(func() { d.tablesRead(dev, tenure, h) }) },
+		OnTables: func(tenure uint64, t p4rt.Tables) { d.inbox.put(func() { d.tablesRead(dev, tenure, t) }) },
 		OnPacket: func(in p4rt.PacketIn) { d.cables.heard(id, in) },
 	}, conn)
 	if err != nil || t.GNMI == "" {
@@ -197,12 +171,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 
 // Run works until ctx ends, and returns ctx's error. A daemon runs once.
 func (d *Daemon) Run(ctx context.Context) error {
-	d.cfg.Events.add(Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance})
-	for _, m := range d.drains.Marks() { // of the state file
-		if up := false; m.Drained {
-			d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(m.Link), Up: &up})
-		}
-	}
+	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.loop(ctx) })
 	for _, dev := range d.switches {
@@ -216,7 +185,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	err := g.Wait()
 	d.inbox.close()
-	d.cfg.Events.add(Record{Time: time.Now(), Kind: "end"})
+	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "end"})
 	if cerr := d.closeConns(); cerr != nil {
 		d.cfg.Log.Warn("closing connections", "err", cerr)
 	}

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -76,7 +78,7 @@ func TestRestart(t *testing.T) {
 func TestLinkDown(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var events bytes.Buffer
-		r := l.run(func(c *Config) { c.Events = NewEventLog(&events) })
+		r := l.run(func(c *Config) { c.Events = eventlog.New(&events) })
 		settle(r)
 		l.wrote()
 		// One end is enough.
@@ -116,7 +118,7 @@ func TestLinkDown(t *testing.T) {
 		}
 		ports := 0
 		for dec := json.NewDecoder(&events); dec.More(); {
-			var rec Record
+			var rec eventlog.Record
 			if err := dec.Decode(&rec); err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +302,7 @@ func TestDrainSwitch(t *testing.T) {
 		}
 		synctest.Wait()
 		l.check(r)
-		if _, err := r.Drain(context.Background(), "tor0-agg1", false, false); !errors.Is(err, ErrSevers) {
+		if _, err := r.Drain(context.Background(), "tor0-agg1", false, false); !errors.Is(err, rollout.ErrSevers) {
 			t.Errorf("the last uplink: %v", err)
 		}
 		for _, name := range []string{"tor0", "h0-tor0", "x"} {
@@ -342,7 +344,7 @@ func TestFlaps(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 		}
 		s := settle(r)
-		if s.Epoch > 7 || len(s.NotUp) != 1 || !s.NotUp[0].Held {
+		if s.Epoch > 7 || len(s.NotUp) != 1 || !s.NotUp[0].Flapping {
 			t.Errorf("epoch %d after 60 flaps; links not up %+v", s.Epoch, s.NotUp)
 		}
 		time.Sleep(61 * time.Second)

@@ -80,7 +80,7 @@ func TestChipDialect(t *testing.T) {
 		tor.mu.Lock()
 		tor.told[uint16(number)] = 0
 		tor.mu.Unlock()
-		time.Sleep(retellEvery + 2*time.Second)
+		time.Sleep(30*time.Second + 2*time.Second)
 		synctest.Wait()
 		told("a while after a flap")
 		l.wrote()

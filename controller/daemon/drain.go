@@ -12,17 +12,15 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
-
-// ErrSevers is wrapped when a drain would cut hosts off.
-var ErrSevers = errors.New("daemon: would cut off")
 
 // Drain takes a link or switch, by name, out of use while it still works, or,
 // with undo set, back into use. It returns the links concerned once the tables
 // are written and the agents told, here and by the peers that answer: nothing is
-// sent over them any more then but what is on its way. Without force it returns an error that wraps [ErrSevers],
-// and drains nothing, if hosts would lose their last path.
+// sent over them any more then but what is on its way. Without force it returns an error
+// that wraps [rollout.ErrSevers], and drains nothing, if hosts would lose their last path.
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {
 	ids, err := d.named(name)
 	if err != nil {
@@ -31,23 +29,16 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	var names []string
 	var failed error
 	err = d.ask(ctx, func() {
-		if src, dst, ok := d.core.Severed(ids); ok && !undo && !force {
-			failed = fmt.Errorf("%w: %s and %s would lose their last path without %s", ErrSevers, d.f.Name(src), d.f.Name(dst), name)
-			return
-		}
-		for _, id := range ids {
-			if failed = d.core.CanDrain(id); failed != nil {
-				return
-			}
-		}
-		var news []drains.Mark
 		for _, id := range ids {
 			names = append(names, d.f.LinkName(id))
-			if d.drains.Put(id, !undo, force, d.cfg.Core.Instance) {
-				news = append(news, drains.Mark{Link: id, Drained: !undo})
-			}
 		}
-		failed = d.marked(news)
+		var changed bool
+		if changed, failed = d.core.Drain(d.clock(), ids, !undo, force); changed {
+			failed = errors.Join(failed, d.writeDrained())
+		}
+		if failed != nil {
+			failed = fmt.Errorf("daemon: %s: %w", name, failed)
+		}
 	})
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
@@ -61,33 +52,13 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 	}
 	err = d.ask(ctx, func() {
 		for i, id := range ids {
-			if !d.core.LinkReport(id).Drained {
-				failed = fmt.Errorf("%w: %s is back in use: together with what was drained at a peer at the same time, hosts would lose their last path", ErrSevers, names[i])
+			if !d.core.Tables().LinkReport(id).Drained {
+				failed = fmt.Errorf("daemon: %s is back in use: %w, together with what was drained at a peer at the same time", names[i], rollout.ErrSevers)
 				return
 			}
 		}
 	})
 	return names, errors.Join(err, failed)
-}
-
-// marked carries out marks that are news, and remembers them.
-func (d *Daemon) marked(news []drains.Mark) error {
-	if len(news) == 0 {
-		return nil
-	}
-	for _, m := range news {
-		before := d.core.Epoch()
-		if err := d.core.Drain(d.clock(), m.Link, m.Drained); err != nil {
-			return err
-		}
-		up := !m.Drained
-		d.cfg.Events.add(Record{Time: time.Now(), Kind: "drain", Link: d.f.LinkName(m.Link), Up: &up})
-		if d.core.Epoch() != before {
-			a := d.f.Link(m.Link).A
-			d.linkChanged(time.Now(), a.Node, a.Port)
-		}
-	}
-	return d.writeDrained()
 }
 
 // named returns the links that a link's or switch's name stands for.
@@ -99,7 +70,7 @@ func (d *Daemon) named(name string) ([]fabric.LinkID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("daemon: %q is neither a link, as tor0-agg1, nor a switch: %w", name, err)
 	}
-	return d.core.DrainLinks(node) // reads the fabric only
+	return d.core.Tables().DrainLinks(node) // reads the fabric only
 }
 
 // idle waits until nothing is being written.
@@ -108,7 +79,7 @@ func (d *Daemon) idle(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		busy := false
-		if err := d.ask(ctx, func() { busy = d.conductor.busy || !d.trigger.IsZero() }); err != nil {
+		if err := d.ask(ctx, func() { busy = !d.core.Idle() }); err != nil {
 			return err
 		}
 		if !busy {
@@ -153,15 +124,16 @@ func (d *Daemon) readDrained() error {
 	if err := dec.Decode(&file); err != nil {
 		return fmt.Errorf("daemon: state file %s: %w; remove it to forget what is drained", d.cfg.StateFile, err)
 	}
+	var marks []drains.Mark
 	for _, l := range file.Links {
 		id, err := d.f.LinkByName(l.Name)
-		if err == nil {
-			err = d.core.Drain(0, id, l.Drained)
-		}
 		if err != nil {
 			return fmt.Errorf("daemon: state file %s: %w", d.cfg.StateFile, err)
 		}
-		d.drains.Merge([]drains.Mark{{Link: id, Drained: l.Drained, Version: l.Version, By: l.By, Forced: l.Forced}})
+		marks = append(marks, drains.Mark{Link: id, Drained: l.Drained, Version: l.Version, By: l.By, Forced: l.Forced})
+	}
+	if err := d.core.Remember(marks); err != nil {
+		return fmt.Errorf("daemon: state file %s: %w", d.cfg.StateFile, err)
 	}
 	return nil
 }
@@ -172,7 +144,7 @@ func (d *Daemon) writeDrained() error {
 		return nil
 	}
 	file := drainedFile{Links: []drainedLink{}}
-	for _, m := range d.drains.Marks() {
+	for _, m := range d.core.Marks() {
 		file.Links = append(file.Links, drainedLink{d.f.LinkName(m.Link), m.Drained, m.Version, m.By, m.Forced})
 	}
 	text, err := json.MarshalIndent(file, "", "  ")

@@ -64,7 +64,7 @@ func TestEmptySwitchIsNotUsed(t *testing.T) {
 		links(false)
 		time.Sleep(time.Second)
 		links(true)
-		time.Sleep(2 * earlyLimit)
+		time.Sleep(2 * 15 * time.Second)
 		if n := down(); n != 0 {
 			t.Errorf("%d links down after the limit", n)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 )
 
 // Handler returns what operators ask over HTTP:
@@ -58,7 +60,7 @@ func (d *Daemon) Handler() http.Handler {
 	act("/drain", func(w http.ResponseWriter, r *http.Request) {
 		links, err := d.Drain(r.Context(), r.FormValue("name"), r.FormValue("undo") == "true", r.FormValue("force") == "true")
 		switch {
-		case errors.Is(err, ErrSevers):
+		case errors.Is(err, rollout.ErrSevers):
 			http.Error(w, err.Error(), http.StatusConflict)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadRequest)

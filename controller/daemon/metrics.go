@@ -71,7 +71,7 @@ func newMetrics() *metrics {
 	}
 	links("links_down", "Links that an end calls down.", func(l *LinkStatus) bool { return l.DownA || l.DownB })
 	links("links_drained", "Links that operators took out of use.", func(l *LinkStatus) bool { return l.Drained })
-	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Held })
+	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Flapping })
 	links("links_suspected", "Links that lose packets though no switch says so.", func(l *LinkStatus) bool { return l.Suspected })
 	add(counter, "reports_total", "Paths that agents reported as timed out.", func(s *Status) float64 { return float64(s.Suspicion.Reports) })
 	add(counter, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })

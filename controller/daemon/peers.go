@@ -72,7 +72,9 @@ func (d *Daemon) peerTried(p *peer, err error) {
 		p.failed = failed
 	}
 	p.tried = true
-	d.settleIfTold()
+	if !slices.ContainsFunc(d.peers, func(p *peer) bool { return !p.tried }) {
+		d.core.PeersKnown(d.clock())
+	}
 }
 
 // exchange shows a peer our marks and takes its own. With wait it has written what
@@ -135,7 +137,7 @@ func (d *Daemon) primarySomewhere() bool {
 
 func (d *Daemon) marks() []*statepb.DrainMark {
 	var out []*statepb.DrainMark
-	for _, m := range d.drains.Marks() {
+	for _, m := range d.core.Marks() {
 		out = append(out, &statepb.DrainMark{Link: uint32(m.Link), Drained: m.Drained, Version: m.Version, By: m.By, Forced: m.Forced})
 	}
 	return out
@@ -144,45 +146,15 @@ func (d *Daemon) marks() []*statepb.DrainMark {
 func (d *Daemon) merge(in *statepb.DrainMarks) error {
 	var marks []drains.Mark
 	for _, m := range in.GetMarks() {
-		id := fabric.LinkID(nodeID(m.GetLink()))
-		if err := d.core.CanDrain(id); err != nil {
-			return fmt.Errorf("%w: do both have the same fabric?", err)
-		}
-		marks = append(marks, drains.Mark{Link: id, Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced()})
+		marks = append(marks, drains.Mark{
+			Link: fabric.LinkID(nodeID(m.GetLink())), Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced(),
+		})
 	}
-	return d.marked(d.reconciled(d.drains.Merge(marks)))
-}
-
-// reconciled takes marks back that hosts would lose their last path by: two operators
-// may have drained, at controllers that could not reach each other, what only together
-// is too much. All controllers take the same ones back. It returns what is to be
-// carried out. Before the ports' states are known it takes nothing back: what a peer
-// says then has been agreed before.
-func (d *Daemon) reconciled(news []drains.Mark) []drains.Mark {
-	var added []fabric.LinkID
-	for _, m := range news {
-		if m.Drained && !m.Forced {
-			added = append(added, m.Link)
-		}
+	changed, err := d.core.Merge(d.clock(), marks)
+	if changed {
+		err = errors.Join(err, d.writeDrained())
 	}
-	if _, _, cut := d.core.Severed(added); !d.settled || !cut {
-		return news
-	}
-	var forced, asked []fabric.LinkID
-	for _, m := range d.drains.Drained() {
-		if m.Forced {
-			forced = append(forced, m.Link)
-		} else {
-			asked = append(asked, m.Link)
-		}
-	}
-	for _, id := range d.core.Severing(forced, asked) {
-		d.drains.Put(id, false, false, d.cfg.Core.Instance)
-		d.cfg.Log.Warn("drain taken back: with what is drained at a peer, hosts would lose their last path", "link", d.f.LinkName(id))
-		news = slices.DeleteFunc(news, func(m drains.Mark) bool { return m.Link == id })
-		news = append(news, drains.Mark{Link: id})
-	}
-	return news
+	return err
 }
 
 // peerService answers other controllers.

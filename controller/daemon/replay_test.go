@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -22,7 +23,7 @@ import (
 func TestReplay(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var log bytes.Buffer
-		r := l.run(func(c *Config) { c.Events = NewEventLog(&log); c.Core.Instance = "run" })
+		r := l.run(func(c *Config) { c.Events = eventlog.New(&log); c.Core.Instance = "run" })
 		settle(r)
 		l.link("agg0-core1", false)
 		synctest.Wait()
@@ -43,9 +44,9 @@ func TestReplay(t *testing.T) {
 		var want *statepb.Update
 		tables := map[fabric.NodeID][]controller.Entry{}
 		if err := r.ask(context.Background(), func() {
-			want = r.core.Snapshot()
+			want = r.core.Tables().Snapshot()
 			for _, s := range l.switches {
-				tables[s.id] = r.core.Desired(s.id)
+				tables[s.id] = r.core.Tables().Desired(s.id)
 			}
 		}); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestReplay(t *testing.T) {
 
 		var told uint64
 		fresh := func() (*controller.Core, error) { told = 0; return controller.New(cfg) }
-		core, err := Replay(&log, fresh, func(c *controller.Core) {
+		core, err := eventlog.Replay(&log, fresh, func(c *controller.Core) {
 			for _, u := range c.Ready().Notices {
 				if u.GetEpoch() != told+1 {
 					t.Errorf("epoch %d after %d", u.GetEpoch(), told)
@@ -75,7 +76,7 @@ func TestReplay(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{"{", `{"kind":"believed","switch":"tor99"}`, `{"kind":"drain","link":"h0-tor0"}`} {
-			if _, err := Replay(strings.NewReader(bad), fresh, nil); err == nil {
+			if _, err := eventlog.Replay(strings.NewReader(bad), fresh, nil); err == nil {
 				t.Errorf("%s was taken", bad)
 			}
 		}

@@ -45,7 +45,7 @@ func TestProgramming(t *testing.T) {
 	want := 0
 	if err := r.ask(context.Background(), func() {
 		for _, dev := range r.switches {
-			want += len(r.core.Desired(dev.id))
+			want += len(r.core.Tables().Desired(dev.id))
 		}
 	}); err != nil {
 		t.Fatal(err)

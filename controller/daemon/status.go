@@ -46,7 +46,8 @@ type LinkStatus struct {
 	DownA   bool   `json:"down_a,omitempty"`
 	DownB   bool   `json:"down_b,omitempty"`
 	Drained bool   `json:"drained,omitempty"`
-	Held    bool   `json:"held,omitempty"` // flaps
+	// Flapping: it is held down though its ends may say that it is up.
+	Flapping bool `json:"flapping,omitempty"`
 	// Suspected: agents' time-outs point to it; Confirmed: probes over it are lost.
 	Suspected bool   `json:"suspected,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
@@ -83,31 +84,32 @@ func (d *Daemon) Status(ctx context.Context) (Status, error) {
 
 func (d *Daemon) status() Status {
 	s := Status{
-		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.settled, Ready: d.settled && len(d.early) == 0, Epoch: d.core.Epoch(),
-		Busy: d.conductor.busy, Last: d.last, Changes: d.changes, Repairs: d.repairs, Refusals: d.refusals, Links: d.f.Links(),
-		NotUp: []LinkStatus{}, Suspicion: d.suspicion.Stats(),
+		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.core.Started(), Epoch: d.core.Epoch(),
+		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes, Refusals: d.refusals, Links: d.f.Links(),
+		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(),
 	}
 	for _, dev := range d.switches {
+		s.Repairs += dev.repairs
+		synced := d.core.Synced(dev.id)
 		x := SwitchStatus{
 			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
-			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: dev.synced && dev.pending == 0, Error: dev.phaseErr,
+			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: synced, Error: dev.phaseErr,
 			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries, Unfit: dev.unfit,
 		}
 		if dev.ports == nil {
 			x.Ports = "none"
 		}
-		s.Ready = s.Ready && (dev.synced && dev.pending == 0 || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
+		s.Ready = s.Ready && (synced || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
 		s.Switches = append(s.Switches, x)
 	}
 	for i := range d.f.Links() {
 		id := fabric.LinkID(i)
-		r, l := d.core.LinkReport(id), d.f.Link(id)
-		held := d.damper.Held(l.A) || d.damper.Held(l.B)
-		if r.Up() && !held && !r.Suspected {
+		r, flapping := d.core.Tables().LinkReport(id), d.core.Damped(id)
+		if r.Up() && !flapping && !r.Suspected {
 			continue
 		}
 		s.NotUp = append(s.NotUp, LinkStatus{
-			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Held: held, Epoch: r.Epoch,
+			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Flapping: flapping, Epoch: r.Epoch,
 			Suspected: r.Suspected, Confirmed: r.Confirmed,
 		})
 	}

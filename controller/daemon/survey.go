@@ -21,7 +21,7 @@ type Found struct {
 	Node     fabric.NodeID
 	Err      error // the switch could not be read; the rest is empty
 	Pipeline bool  // it runs our pipeline
-	Held     p4rt.Held
+	Tables   p4rt.Tables
 	Ports    map[fabric.PortNo]bool // up; nil without gNMI
 }
 
@@ -77,7 +77,7 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 		if f.Pipeline, err = pipeline.Installed(ctx, client, t.DeviceID); err != nil || !f.Pipeline {
 			return err
 		}
-		f.Held, err = p4rt.Fetch(ctx, client, pipeline.Schema(), t.DeviceID)
+		f.Tables, err = p4rt.Fetch(ctx, client, pipeline.Schema(), t.DeviceID)
 		return err
 	})
 	with(t.GNMI, func(conn grpc.ClientConnInterface) (err error) {
@@ -134,15 +134,15 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 		if !x.Pipeline {
 			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, cfg.Pipeline.Cookie())
 		}
-		for _, why := range x.Held.Why {
+		for _, why := range x.Tables.Why {
 			fmt.Fprintf(w, "%s: delete %v\n", name, why)
 		}
 		want := core.Desired(x.Node)
 		if err := cfg.Pipeline.Schema().Fits(want); err != nil {
 			fmt.Fprintf(w, "%s: %v\n", name, err)
 		}
-		us := controller.Diff(x.Held.Entries, cfg.PipelineOf(x.Node).Schema().Kept(want))
-		updates += len(us) + len(x.Held.Stray)
+		us := controller.Diff(x.Tables.Entries, cfg.PipelineOf(x.Node).Schema().Kept(want))
+		updates += len(us) + len(x.Tables.Stray)
 		for _, u := range us {
 			fmt.Fprintf(w, "%s: %v\n", name, u)
 		}

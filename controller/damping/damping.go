@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -28,13 +27,13 @@ var ErrConfig = errors.New("damping: bad config")
 
 // Config says how much flapping is too much. With the zero value, which stands
 // for the defaults, a port that goes down a third time within some 10 s is held
-// down: for 30 s if it goes on no longer, and for at most a minute after it has
-// calmed down.
+// down: for 30 s if it goes on no longer, and for at most a minute after its last
+// failure.
 type Config struct {
-	Suppress float64       // account above which a port is held down; 0: 2500
-	Reuse    float64       // account below which it is let go; 0: 750
-	HalfLife time.Duration // of the account; 0: 15 s
-	Longest  time.Duration // a port is held no longer after its last failure; 0: 60 s
+	Suppress float64     // account above which a port is held down; 0: 2500
+	Reuse    float64     // account below which it is let go; 0: 750
+	HalfLife fabric.Time // of the account; 0: 15 s
+	Longest  fabric.Time // a port is held no longer after its last failure; 0: 60 s
 	// Off believes everything at once.
 	Off bool
 }
@@ -55,9 +54,9 @@ type Damper struct {
 }
 
 type account struct {
-	up, held bool // the port's own word; whether it is held down
-	penalty  float64
-	at       time.Time // of penalty
+	up, damped bool // the port's own word; whether it is held down
+	penalty    float64
+	at         fabric.Time // of penalty
 }
 
 // New returns a damper that knows of no failure.
@@ -69,10 +68,10 @@ func New(cfg Config) (*Damper, error) {
 		cfg.Reuse = 0.75 * Penalty
 	}
 	if cfg.HalfLife == 0 {
-		cfg.HalfLife = 15 * time.Second
+		cfg.HalfLife = 15 * fabric.Second
 	}
 	if cfg.Longest == 0 {
-		cfg.Longest = time.Minute
+		cfg.Longest = 60 * fabric.Second
 	}
 	if cfg.Reuse <= 0 || cfg.Suppress <= cfg.Reuse || cfg.HalfLife <= 0 || cfg.Longest <= 0 {
 		return nil, fmt.Errorf("%w: Suppress %v must be above Reuse %v, and that, HalfLife %v and Longest %v above 0",
@@ -82,8 +81,8 @@ func New(cfg Config) (*Damper, error) {
 }
 
 // decay brings an account up to date.
-func (d *Damper) decay(a *account, now time.Time) {
-	if dt := now.Sub(a.at); dt > 0 {
+func (d *Damper) decay(a *account, now fabric.Time) {
+	if dt := now - a.at; dt > 0 {
 		a.penalty *= math.Exp2(-float64(dt) / float64(d.cfg.HalfLife))
 		a.at = now
 	}
@@ -96,7 +95,7 @@ func (d *Damper) ceiling() float64 {
 
 // State takes a port's word on itself and reports whether it is to be believed
 // now. What is not comes out of [Damper.Tick] later, if it still holds.
-func (d *Damper) State(now time.Time, p Port, up bool) (believe bool) {
+func (d *Damper) State(now fabric.Time, p Port, up bool) (believe bool) {
 	a := d.ports[p]
 	switch {
 	case d.cfg.Off || a == nil && up:
@@ -106,28 +105,28 @@ func (d *Damper) State(now time.Time, p Port, up bool) (believe bool) {
 		d.ports[p] = a
 	}
 	if a.up == up {
-		return !a.held || !up
+		return !a.damped || !up
 	}
 	a.up = up
 	d.decay(a, now)
 	if up {
-		return !a.held
+		return !a.damped
 	}
 	a.penalty = min(a.penalty+Penalty, d.ceiling())
-	a.held = a.held || a.penalty > d.cfg.Suppress
+	a.damped = a.damped || a.penalty > d.cfg.Suppress
 	return true
 }
 
 // release is when a held port is let go.
-func (d *Damper) release(a *account) time.Time {
+func (d *Damper) release(a *account) fabric.Time {
 	wait := float64(d.cfg.HalfLife) * math.Log2(a.penalty/d.cfg.Reuse)
-	return a.at.Add(time.Duration(math.Ceil(max(wait, 0))) + time.Nanosecond)
+	return a.at + fabric.Time(math.Ceil(max(wait, 0))) + fabric.Nanosecond
 }
 
 // Deadline returns when [Damper.Tick] is due. ok is false if no port is held.
-func (d *Damper) Deadline() (due time.Time, ok bool) {
+func (d *Damper) Deadline() (due fabric.Time, ok bool) {
 	for _, a := range d.ports {
-		if t := d.release(a); a.held && (!ok || t.Before(due)) {
+		if t := d.release(a); a.damped && (!ok || t < due) {
 			due, ok = t, true
 		}
 	}
@@ -136,16 +135,16 @@ func (d *Damper) Deadline() (due time.Time, ok bool) {
 
 // Tick lets go of the ports that have calmed down and returns what is to be
 // believed now, in port order. It forgets ports whose failures are long past.
-func (d *Damper) Tick(now time.Time) []Event {
+func (d *Damper) Tick(now fabric.Time) []Event {
 	var out []Event
 	for p, a := range d.ports {
 		switch {
-		case a.held && !now.Before(d.release(a)):
-			a.held = false
+		case a.damped && now >= d.release(a):
+			a.damped = false
 			if a.up {
 				out = append(out, Event{Port: p, Up: true})
 			}
-		case !a.held && a.up && now.Sub(a.at) > 20*d.cfg.HalfLife:
+		case !a.damped && a.up && now-a.at > 20*d.cfg.HalfLife:
 			delete(d.ports, p)
 		}
 	}
@@ -158,8 +157,8 @@ func (d *Damper) Tick(now time.Time) []Event {
 	return out
 }
 
-// Held returns whether a port is held down though it may say that it is up.
-func (d *Damper) Held(p Port) bool {
+// Damped returns whether a port is held down though it may say that it is up.
+func (d *Damper) Damped(p Port) bool {
 	a := d.ports[p]
-	return a != nil && a.held
+	return a != nil && a.damped
 }

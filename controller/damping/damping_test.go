@@ -3,9 +3,10 @@ package damping
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 var port = Port{Node: 3, Port: 1}
@@ -19,39 +20,39 @@ func newDamper(t interface{ Fatal(...any) }) *Damper {
 }
 
 func TestFlap(t *testing.T) {
-	d, now := newDamper(t), time.Unix(0, 0)
+	d, now := newDamper(t), fabric.Time(0)
 	for i := range 3 {
 		if !d.State(now, port, false) {
 			t.Fatalf("failure %d is not believed", i)
 		}
-		now = now.Add(time.Second)
+		now = now + fabric.Second
 		if got, want := d.State(now, port, true), i < 2; got != want {
 			t.Fatalf("recovery %d: believed %v, want %v", i, got, want)
 		}
-		now = now.Add(time.Second)
+		now = now + fabric.Second
 	}
-	if !d.Held(port) || len(d.Tick(now)) != 0 {
+	if !d.Damped(port) || len(d.Tick(now)) != 0 {
 		t.Fatal("the port is not held")
 	}
 	due, ok := d.Deadline()
-	if wait := due.Sub(now); !ok || wait < 20*time.Second || wait > 31*time.Second {
+	if wait := due - now; !ok || wait < 20*fabric.Second || wait > 31*fabric.Second {
 		t.Fatalf("held for %v more, %v", wait, ok)
 	}
 	if evs := d.Tick(due); len(evs) != 1 || evs[0] != (Event{port, true}) {
 		t.Fatalf("let go: %v", evs)
 	}
-	if _, ok := d.Deadline(); ok || d.Held(port) {
+	if _, ok := d.Deadline(); ok || d.Damped(port) {
 		t.Error("still held")
 	}
 }
 
 func TestSlowFlapsAreFree(t *testing.T) {
-	d, now := newDamper(t), time.Unix(0, 0)
+	d, now := newDamper(t), fabric.Time(0)
 	for i := range 100 {
-		if !d.State(now, port, false) || !d.State(now.Add(time.Second), port, true) {
+		if !d.State(now, port, false) || !d.State(now+fabric.Second, port, true) {
 			t.Fatalf("failure %d is not believed, or its end", i)
 		}
-		now = now.Add(30 * time.Second)
+		now = now + 30*fabric.Second
 	}
 }
 
@@ -60,7 +61,7 @@ func TestSlowFlapsAreFree(t *testing.T) {
 // flaps for ever is let up rarely.
 func TestDamper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, now := newDamper(t), time.Unix(0, 0)
+		d, now := newDamper(t), fabric.Time(0)
 		believed, said, last := true, true, now
 		tick := func() {
 			for _, e := range d.Tick(now) {
@@ -72,7 +73,7 @@ func TestDamper(t *testing.T) {
 		}
 		ups := 0
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
+			now = now + fabric.Time(rapid.IntRange(0, 3000).Draw(t, "ms"))*fabric.Millisecond
 			tick()
 			said = rapid.Bool().Draw(t, "up")
 			ok := d.State(now, port, said)
@@ -87,13 +88,13 @@ func TestDamper(t *testing.T) {
 			}
 			last = now
 		}
-		if most := 5 + int(last.Sub(time.Unix(0, 0))/(5*time.Second)); ups > most {
+		if most := 5 + int(last/(5*fabric.Second)); ups > most {
 			t.Fatalf("up %d times, want at most %d", ups, most)
 		}
-		now = last.Add(time.Minute + time.Second)
+		now = last + 61*fabric.Second
 		tick()
 		if believed != said {
-			t.Fatalf("believed %v, says %v, %v after the last event", believed, said, now.Sub(last))
+			t.Fatalf("believed %v, says %v, %v after the last event", believed, said, now-last)
 		}
 	})
 }
@@ -109,7 +110,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 50 {
-		if !d.State(time.Unix(0, 0), port, false) || !d.State(time.Unix(0, 0), port, true) {
+		if !d.State(fabric.Time(0), port, false) || !d.State(fabric.Time(0), port, true) {
 			t.Fatal("damped though off")
 		}
 	}

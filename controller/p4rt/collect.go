@@ -10,8 +10,8 @@ import (
 
 // Collect sorts the entities that a switch answered to [Schema.ReadAll] with, for
 // a caller that reads by other means than [Fetch].
-func Collect(schema *Schema, entities []*p4.Entity) Held {
-	var h Held
+func Collect(schema *Schema, entities []*p4.Entity) Tables {
+	var h Tables
 	for _, e := range entities {
 		h.add(schema, e)
 	}

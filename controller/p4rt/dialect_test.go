@@ -36,7 +36,7 @@ func testDialect(t *testing.T, name string) {
 			}
 		}
 		s := testSchema(t).In(NewDialect(profile, must(t, ports[:sessions])))
-		var held Held
+		var held Tables
 		written := 0
 		batches, err := s.WriteRequests(Writer{BatchSize: 100}, controller.Diff(nil, es))
 		if err != nil {

@@ -236,7 +236,7 @@ func (s *Session) await(ctx context.Context, arbitrations <-chan *p4.MasterArbit
 
 // read reads the tables and begins to serve.
 func (s *Session) read(ctx context.Context) error {
-	var h Held
+	var h Tables
 	err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) (err error) {
 		h, err = Fetch(ctx, s.client, s.cfg.Pipeline.schema, s.cfg.DeviceID)
 		return err

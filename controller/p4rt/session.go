@@ -66,7 +66,7 @@ type SessionConfig struct {
 	// serve; tenure is what [Session.Write] wants to know. Both are called on the
 	// session's goroutine and must not block.
 	OnPhase  func(Phase, error)
-	OnTables func(tenure uint64, h Held)
+	OnTables func(tenure uint64, h Tables)
 	// OnPacket, if any, is given what the switch hands over. It is called on a
 	// goroutine of the session's and must not block.
 	OnPacket func(PacketIn)
@@ -344,10 +344,7 @@ func (s *Session) writer() Writer {
 func (s *Session) write(ctx context.Context, t task) error {
 	w := s.writer()
 	if len(t.stray) > 0 {
-		req := &p4.WriteRequest{DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID}
-		for _, e := range t.stray {
-			req.Updates = append(req.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
-		}
+		req := DeleteRequest(w, t.stray)
 		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {
 			_, err := s.client.Write(ctx, req)
 			return err

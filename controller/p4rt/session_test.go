@@ -120,7 +120,7 @@ type player struct {
 
 	mu     sync.Mutex
 	phases []Phase
-	tables []Held
+	tables []Tables
 	tenure uint64
 }
 
@@ -139,7 +139,7 @@ func (tg *target) play(own uint64, change func(*SessionConfig)) *player {
 			defer p.mu.Unlock()
 			p.phases = append(p.phases, ph)
 		},
-		OnTables: func(tenure uint64, h Held) {
+		OnTables: func(tenure uint64, h Tables) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.tables, p.tenure = append(p.tables, h), tenure
@@ -188,7 +188,7 @@ func (p *player) write(us []controller.Update) error {
 	return <-done
 }
 
-func (p *player) held() Held {
+func (p *player) held() Tables {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tables[len(p.tables)-1]

@@ -59,6 +59,15 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 	return out, nil
 }
 
+// DeleteRequest returns the request that deletes entities as they were read.
+func DeleteRequest(w Writer, entities []*p4.Entity) *p4.WriteRequest {
+	req := &p4.WriteRequest{DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID}
+	for _, e := range entities {
+		req.Updates = append(req.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
+	}
+	return req
+}
+
 // ReadAll returns the request for everything that [Schema.Decode] understands.
 func (s *Schema) ReadAll(deviceID uint64, role string) *p4.ReadRequest {
 	req := &p4.ReadRequest{DeviceId: deviceID, Role: role}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -146,7 +146,7 @@ func (w *wall) recordController(rec *Record, at func(time.Time) fabric.Time) err
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
-		var r daemon.Record
+		var r eventlog.Record
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			continue // it is being written
 		}

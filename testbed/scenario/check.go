@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
@@ -172,11 +173,18 @@ func (s *Scenario) checkTimes(bad complain) {
 		{"control.compute_delay", s.Control.ComputeDelay, 0, 1000 * fabric.Second, "10us"},
 		{"control.write_delay", s.Control.WriteDelay, 0, 1000 * fabric.Second, "50us"},
 		{"control.push_delay", s.Control.PushDelay, 0, 1000 * fabric.Second, "20us"},
+		{"control.damping.half_life", s.Control.Damping.HalfLife, 0, 1000 * fabric.Second, "15s"},
+		{"control.start_wait", s.Control.StartWait, 0, 1000 * fabric.Second, "5s"},
+		{"control.stage_timeout", s.Control.StageTimeout, 0, 1000 * fabric.Second, "1s"},
+		{"control.tables_wait", s.Control.TablesWait, 0, 1000 * fabric.Second, "15s"},
 		{"deadline", s.Deadline, fabric.Microsecond, 10_000 * fabric.Second, "20ms"},
 	} {
 		if t.value < t.min || t.value > t.max {
 			bad(t.path, fmt.Sprintf("%v is outside %v to %v", t.value, t.min, t.max), "write for example "+t.example)
 		}
+	}
+	if _, err := damping.New(s.Control.Rollout().Damping); err != nil {
+		bad("control.damping", err.Error(), "write for example suppress: 2500, reuse: 750, longest: 60s")
 	}
 }
 

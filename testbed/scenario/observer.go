@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -21,6 +22,10 @@ type Observer struct {
 	// Happened, when not nil, is called for every gNMI notification, P4Runtime
 	// write, push and flip, and what else stands on the timeline, as it happens.
 	Happened func(Happening)
+
+	// ControllerLog, when not nil, takes what the run's controller hears, decides, writes
+	// and tells, as the controller's process logs it.
+	ControllerLog *eventlog.Log
 
 	// Captures are links to capture.
 	Captures []Capture

@@ -7,6 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
@@ -138,12 +140,38 @@ type Agent struct {
 	StartJitter      fabric.Time `yaml:"start_jitter"`       // queue pairs start 0 to this late
 }
 
-// Control is how long the control plane's messages and work take.
+// Control is how long the control plane's messages and work take, and what of the
+// controller's set-up a run can change.
 type Control struct {
 	GNMIDelay    fabric.Time `yaml:"gnmi_delay"`    // switch to controller: a notification
 	ComputeDelay fabric.Time `yaml:"compute_delay"` // in the controller
 	WriteDelay   fabric.Time `yaml:"write_delay"`   // controller to switch, a P4Runtime write, and back: each
 	PushDelay    fabric.Time `yaml:"push_delay"`    // controller to host agent: a link update
+
+	Damping        Damping     `yaml:"damping"`
+	StartWait      fabric.Time `yaml:"start_wait"`       // for the states of all ports, by a controller that starts
+	StageTimeout   fabric.Time `yaml:"stage_timeout"`    // for the answers to a stage of writes; 0: none
+	TablesWait     fabric.Time `yaml:"tables_wait"`      // of a link that is back, for the switches' tables; 0: none
+	RestoredAtOnce bool        `yaml:"restored_at_once"` // agents are told of a link that is back before its tables are written
+}
+
+// Damping says which ports flap too much to be believed; see package damping.
+type Damping struct {
+	HalfLife fabric.Time `yaml:"half_life"` // 0: all are believed
+	Suppress float64     `yaml:"suppress"`
+	Reuse    float64     `yaml:"reuse"`
+	Longest  fabric.Time `yaml:"longest"`
+}
+
+// Rollout is the set-up of the controller's core, without its tables.
+func (c Control) Rollout() rollout.Config {
+	return rollout.Config{
+		Damping: damping.Config{
+			Off: c.Damping.HalfLife == 0, HalfLife: c.Damping.HalfLife, Suppress: c.Damping.Suppress, Reuse: c.Damping.Reuse,
+			Longest: c.Damping.Longest,
+		},
+		StartWait: c.StartWait, StageTimeout: c.StageTimeout, TablesWait: c.TablesWait, RestoredAtOnce: c.RestoredAtOnce,
+	}
 }
 
 // Collective is one collective operation over all hosts.
@@ -301,6 +329,10 @@ func Default() Scenario {
 			ComputeDelay: 10 * fabric.Microsecond,
 			WriteDelay:   50 * fabric.Microsecond,
 			PushDelay:    20 * fabric.Microsecond,
+			Damping:      Damping{Suppress: 2500, Reuse: 750, Longest: 60 * fabric.Second},
+			StartWait:    rollout.DefaultStartWait,
+			StageTimeout: rollout.DefaultStageTimeout,
+			TablesWait:   rollout.DefaultTablesWait,
 		},
 		Failures: []Failure{{Name: "healthy"}},
 		Seeds:    Seeds{1},

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -68,7 +68,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 	}
 	dec := json.NewDecoder(r)
 	for n := 1; ; n++ {
-		var rec daemon.Record
+		var rec eventlog.Record
 		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
 			return l, nil
 		} else if err != nil {
@@ -119,7 +119,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 }
 
 // port returns the end of a link that a record is about.
-func port(f *fabric.Fabric, rec daemon.Record) (fabric.End, fabric.LinkID, error) {
+func port(f *fabric.Fabric, rec eventlog.Record) (fabric.End, fabric.LinkID, error) {
 	node, err := f.NodeByName(rec.Switch)
 	if err != nil {
 		return fabric.End{}, 0, fmt.Errorf("%w; is it of this fabric?", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/controller"
-	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -167,7 +167,7 @@ func TestRecorded(t *testing.T) {
 	if len(events) != len(c.Events) {
 		t.Errorf("%d of %d events change something", len(events), len(c.Events))
 	}
-	core, err := daemon.Replay(read(), func() (*controller.Core, error) {
+	core, err := eventlog.Replay(read(), func() (*controller.Core, error) {
 		return controller.New(controller.Config{Fabric: f, CarrierV4: controller.UDPSourcePort})
 	}, nil)
 	if err != nil {

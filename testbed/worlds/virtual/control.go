@@ -2,15 +2,19 @@ package virtual
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/notify"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
@@ -18,37 +22,23 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// control is the controller with its sessions to the switches. Its messages are
-// those of a controller on a network; only their way is modelled.
-type control struct {
+// controllerProcess is the controller: its core, and the core's sessions to the switches
+// and to the agents. Its messages are those of a controller on a network; only their way
+// is modelled.
+type controllerProcess struct {
 	w        *world
-	core     *controller.Core
-	doubts   *doubts   // nil: no shared suspicion
-	sessions []session // by NodeID - Hosts
+	core     *rollout.Core
+	shares   bool        // suspicion
+	agents   *notify.Hub // what agents were told; nil before the core's start is over
+	sessions []session   // by NodeID - Hosts
 
-	// Changes that wait for the one being written: a change's deltas build on
-	// the tables that the one before leaves.
-	waiting []change
-	writing bool
+	tick    fabric.Time // when the core's tick is scheduled for; 0: it is not
+	hearing bool        // what is heard at this time is yet to be acted on
 
 	// A controller that died is followed by one of the next life. What one life
 	// scheduled, another does not do.
-	life       int
-	down       bool
-	recovering int // switches whose ports a new life has yet to hear of
-}
-
-// change is what a change of the fabric asks for: writes, and what agents are
-// told when the switches have them.
-type change struct {
-	deltas  []controller.SwitchDelta
-	notices []*statepb.Update
-}
-
-// good reports whether a notice has good news of links alone. Agents that use a link again
-// before the switches know its label would have their packets hashed.
-func good(u *statepb.Update) bool {
-	return len(u.GetLinks()) > 0 && !slices.ContainsFunc(u.GetLinks(), func(l *statepb.LinkState) bool { return !l.GetUp() })
+	life int
+	down bool
 }
 
 // session is the controller's P4Runtime stream to one switch and what it knows of
@@ -56,6 +46,7 @@ func good(u *statepb.Update) bool {
 type session struct {
 	stream  *server.Stream
 	primary bool
+	stray   []*p4.Entity       // read back, to be deleted by the next repair
 	monitor *linkstate.Monitor // nil where the run does not use gNMI
 	ports   *server.Subscription
 }
@@ -63,41 +54,86 @@ type session struct {
 // neverStale is longer than any run: sessions in one process do not die.
 const neverStale = 1000 * fabric.Second
 
-func newControl(w *world) (*control, error) {
-	config, err := w.controllerConfig()
-	if err != nil {
-		return nil, err
-	}
-	core, err := controller.New(config)
-	if err != nil {
-		return nil, err
-	}
-	c := &control{w: w, core: core}
-	return c, c.doubt()
+// probeShare is how many probes' time-outs there are in a retransmission timer:
+// round trips are short against both.
+const probeShare = 10
+
+// maxHistory is how many updates are kept for agents: none of them resumes.
+const maxHistory = 1
+
+func newController(w *world) (*controllerProcess, error) {
+	c := &controllerProcess{w: w, shares: w.spec.SharesSuspicion(w.run.Scheme.Params)}
+	return c, c.begin(0)
 }
 
-// doubt begins an account of suspicions, where the run has agents share them.
-func (c *control) doubt() (err error) {
-	if c.w.spec.SharesSuspicion(c.w.run.Scheme.Params) {
-		c.doubts, err = newDoubts(c)
+// begin begins a life of the controller, with a core that knows nothing.
+func (c *controllerProcess) begin(now fabric.Time) error {
+	tables, err := c.w.controllerConfig()
+	if err != nil {
+		return err
 	}
+	if c.life > 0 {
+		tables.Instance += "-" + strconv.Itoa(c.life)
+	}
+	cfg := c.w.run.Scenario.Control.Rollout()
+	cfg.Core = tables
+	mute := c.life == 0 || !c.w.run.Notifier.GNMI() // before anything can fail there is nothing to be heard
+	cfg.Mute = func(fabric.NodeID) bool { return mute }
+	if c.shares {
+		cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, c.w.run.Scenario.Host.RTO/probeShare)}
+	}
+	c.tick, c.hearing, c.agents = 0, false, nil
+	c.sessions = make([]session, c.w.f.Switches())
+	c.core, err = rollout.New(now, cfg)
 	return err
 }
 
 // takeOver becomes primary at every switch, pushes the pipeline, writes the
 // tables and, where the run uses gNMI, subscribes to the ports. It all happens
 // before time 0: a fabric is programmed before anyone uses it.
-func (c *control) takeOver() error {
-	c.sessions = make([]session, len(c.w.switches))
-	for i, n := range c.w.switches {
-		if err := c.connect(&c.sessions[i], n); err != nil {
+func (c *controllerProcess) takeOver() error {
+	if err := c.connectAll(); err != nil {
+		return err
+	}
+	for _, n := range c.w.switches {
+		if err := c.push(n); err != nil {
+			return fmt.Errorf("%s: pipeline: %w", c.w.f.Name(n.id), err)
+		}
+		c.core.TablesRead(0, n.id, nil, 0)
+	}
+	ready := c.core.Ready(0)
+	if err := c.startAgents(ready.Start); err != nil {
+		return err
+	}
+	for _, w := range ready.Writes {
+		batches, err := c.requests(w)
+		if err != nil {
+			return err
+		}
+		for _, b := range batches {
+			if err := c.w.node(w.Node).core.Write(b.Request); err != nil {
+				return fmt.Errorf("%s: write: %w", c.w.f.Name(w.Node), err)
+			}
+		}
+		c.core.Written(0, w.ID, rollout.Acknowledged)
+	}
+	return nil
+}
+
+func (c *controllerProcess) connectAll() error {
+	for _, n := range c.w.switches {
+		if err := c.connect(c.session(n.id), n); err != nil {
 			return fmt.Errorf("%s: %w", c.w.f.Name(n.id), err)
 		}
 	}
 	return nil
 }
 
-func (c *control) connect(s *session, n *node) error {
+func (c *controllerProcess) session(id fabric.NodeID) *session {
+	return &c.sessions[int(id)-c.w.f.Hosts()]
+}
+
+func (c *controllerProcess) connect(s *session, n *node) error {
 	s.stream = n.core.OpenStream(func(m *p4.StreamMessageResponse) error {
 		if a := m.GetArbitration(); a != nil {
 			s.primary = a.GetStatus().GetCode() == 0
@@ -113,11 +149,7 @@ func (c *control) connect(s *session, n *node) error {
 	if !s.primary {
 		return fmt.Errorf("arbitration: the switch did not make the controller primary")
 	}
-	if c.life == 0 {
-		if err := c.program(n); err != nil {
-			return err
-		}
-	}
+	c.core.Session(c.w.net.Now(), n.id, rollout.Open)
 	if !c.w.run.Notifier.GNMI() {
 		return nil
 	}
@@ -125,10 +157,10 @@ func (c *control) connect(s *session, n *node) error {
 }
 
 // electionID is the controller's; a later life outbids an earlier one.
-func (c *control) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.life) + 1} }
+func (c *controllerProcess) electionID() *p4.Uint128 { return &p4.Uint128{Low: uint64(c.life) + 1} }
 
-// program pushes the pipeline and writes all tables.
-func (c *control) program(n *node) error {
+// push installs the pipeline.
+func (c *controllerProcess) push(n *node) error {
 	_, err := n.core.SetForwardingPipelineConfig(&p4.SetForwardingPipelineConfigRequest{
 		DeviceId: deviceID(n.id), ElectionId: c.electionID(),
 		Action: p4.SetForwardingPipelineConfigRequest_VERIFY_AND_COMMIT,
@@ -136,23 +168,11 @@ func (c *control) program(n *node) error {
 			P4Info: p4src.V1ModelP4Info(), P4DeviceConfig: p4src.V1ModelJSON(),
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("pipeline: %w", err)
-	}
-	batches, err := c.requests(n.id, controller.Diff(nil, c.core.Desired(n.id)))
-	if err != nil {
-		return err
-	}
-	for _, b := range batches {
-		if err := n.core.Write(b.Request); err != nil {
-			return fmt.Errorf("write: %w", err)
-		}
-	}
-	return nil
+	return err
 }
 
 // subscribe asks a switch for the states of its ports.
-func (c *control) subscribe(s *session, n *node) (err error) {
+func (c *controllerProcess) subscribe(s *session, n *node) (err error) {
 	if s.monitor, err = linkstate.NewMonitor(neverStale, nil); err != nil {
 		return err
 	}
@@ -161,173 +181,225 @@ func (c *control) subscribe(s *session, n *node) (err error) {
 	if err != nil {
 		return err
 	}
-	life := c.life
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
-		c.w.net.At(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) {
-			if c.alive(life) {
-				c.hear(now, n.id, m)
-			}
-		})
+		c.hearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) error { return c.hear(now, n.id, m) })
 		return true
 	})
 	return err
 }
 
-func (c *control) requests(id fabric.NodeID, updates []controller.Update) ([]p4rt.Batch, error) {
-	return c.w.lab.schema.WriteRequests(p4rt.Writer{DeviceID: deviceID(id), ElectionID: c.electionID()}, updates)
-}
-
-// hear takes a gNMI message, a notification delay after it was sent.
-func (c *control) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeResponse) {
-	monitor := c.sessions[int(id)-c.w.f.Hosts()].monitor
-	kind := "gnmi"
-	if monitor.Health() != linkstate.Fresh {
-		kind = "sync" // the states that a subscription begins with
-	}
-	changes, err := monitor.Receive(now, m)
-	if err != nil {
-		c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
-		return
-	}
-	for _, ch := range changes {
-		if err := c.core.PortState(now, id, ch.Port, ch.Up); err != nil {
-			c.w.fail(fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err))
+// at runs f at a time, if this life of the controller lasts till then.
+func (c *controllerProcess) at(t fabric.Time, f func(now fabric.Time) error) {
+	life := c.life
+	c.w.net.At(t, func(now fabric.Time) {
+		if !c.alive(life) {
 			return
 		}
-	}
-	if c.doubts != nil {
-		for _, ch := range changes {
-			if link, ok := c.w.f.LinkAt(id, ch.Port); ok {
-				c.doubts.linkState(now, link, c.core.LinkUp(link))
-			}
-		}
-	}
-	c.w.told(now, kind, c.w.f.Name(id), changeText(changes))
-	if c.recovering > 0 {
-		c.recover(now)
-		return
-	}
-	ready := c.core.Ready()
-	if len(ready.Writes) == 0 && len(ready.Notices) == 0 {
-		return
-	}
-	c.w.note(now, report.KindGNMI, c.w.f.Name(id), "the controller hears of a port")
-	c.carryOut(now, ready)
-}
-
-// carryOut does what the core wants done, after the time it takes to find out.
-func (c *control) carryOut(now fabric.Time, ready controller.Ready) {
-	delays, life := c.w.run.Scenario.Control, c.life
-	computed := now + delays.ComputeDelay
-	next := change{deltas: ready.Writes}
-	for _, notice := range ready.Notices {
-		if good(notice) {
-			next.notices = append(next.notices, notice)
-			continue
-		}
-		c.pushAt(computed+delays.PushDelay, notice)
-	}
-	c.w.net.At(computed, func(now fabric.Time) {
-		if c.alive(life) {
-			c.write(now, next)
+		if err := f(now); err != nil {
+			c.w.fail(err)
 		}
 	})
 }
 
-// pushAt hands a link update to every agent at a time, if this life lasts.
-func (c *control) pushAt(at fabric.Time, u *statepb.Update) {
-	life := c.life
-	c.w.net.At(at, func(now fabric.Time) {
-		if c.alive(life) {
-			c.push(now, u)
-		}
+// hearAt is at for what the core is told something by: it acts on it.
+func (c *controllerProcess) hearAt(t fabric.Time, f func(now fabric.Time) error) {
+	c.at(t, func(now fabric.Time) error {
+		c.heard(now)
+		return f(now)
 	})
 }
 
 // alive reports whether a life of the controller goes on.
-func (c *control) alive(life int) bool { return !c.down && c.life == life }
+func (c *controllerProcess) alive(life int) bool { return !c.down && c.life == life }
 
-// write writes a change's deltas once all earlier ones are written.
-func (c *control) write(now fabric.Time, next change) {
-	if c.writing {
-		c.waiting = append(c.waiting, next)
+// heard has the core act once all that arrives at this time has been told it: a
+// controller takes what waits for it all at once.
+func (c *controllerProcess) heard(now fabric.Time) {
+	if c.hearing {
 		return
 	}
-	c.writing = true
-	c.writeStages(now, next)
+	c.hearing = true
+	c.at(now, func(now fabric.Time) error {
+		c.hearing = false
+		return c.carryOut(now, c.w.run.Scenario.Control.ComputeDelay, c.core.Ready(now))
+	})
 }
 
-// push hands a link update to every agent.
-func (c *control) push(now fabric.Time, u *statepb.Update) {
+// hear takes a gNMI message.
+func (c *controllerProcess) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeResponse) error {
+	monitor := c.session(id).monitor
+	kind, fresh := "gnmi", monitor.Health() == linkstate.Fresh
+	if !fresh {
+		kind = "sync" // the states that a subscription begins with
+	}
+	changes, err := monitor.Receive(now, m)
+	if err != nil {
+		return fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err)
+	}
+	for _, ch := range changes {
+		c.core.PortState(now, id, ch.Port, ch.Up)
+	}
+	if !fresh && monitor.Health() == linkstate.Fresh {
+		c.core.PortsKnown(now, id, true)
+	}
+	c.w.told(now, kind, c.w.f.Name(id), changeText(changes))
+	return nil
+}
+
+// changeText says what a notification told.
+func changeText(changes []linkstate.Change) string {
+	var parts []string
+	for _, ch := range changes {
+		parts = append(parts, fmt.Sprintf("port %d %s", ch.Port, upDown(ch.Up)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// carryOut does what the core wants done, after the time it took to find out.
+func (c *controllerProcess) carryOut(now, compute fabric.Time, r rollout.Ready) error {
+	c.w.obs.ControllerLog.Ready(c.w.f, wall(now), r)
+	for _, e := range r.Events {
+		c.happened(now, e)
+	}
+	if err := c.startAgents(r.Start); err != nil {
+		return err
+	}
+	told := now + compute + c.w.run.Scenario.Control.PushDelay
+	if r.Start != nil {
+		c.at(told, func(now fabric.Time) error { return c.tellAgents(now, r.Start) })
+	}
+	for _, u := range r.Notices {
+		if err := c.agents.Publish(u); err != nil {
+			return err
+		}
+		c.at(told, func(now fabric.Time) error { return c.tellAgents(now, u) })
+	}
+	for _, w := range r.Writes {
+		batches, err := c.requests(w)
+		if err != nil {
+			return err
+		}
+		c.at(now+compute, func(now fabric.Time) error { return c.sendBatches(now, w, batches) })
+	}
+	for _, id := range r.Reads {
+		c.readTables(now+compute, id)
+	}
+	for _, p := range r.Probes {
+		c.at(now+c.w.run.Scenario.Control.PushDelay, func(now fabric.Time) error { c.w.hosts[p.Host].probe(now, p); return nil })
+	}
+	c.schedule(now)
+	return nil
+}
+
+// wall is the controller's wall clock: it starts with the run.
+func wall(now fabric.Time) time.Time { return time.Unix(0, int64(now/fabric.Nanosecond)).UTC() }
+
+// schedule has the core's tick called when it is due.
+func (c *controllerProcess) schedule(now fabric.Time) {
+	at, ok := c.core.Deadline()
+	if !ok || c.tick > 0 && c.tick <= at {
+		return
+	}
+	at = max(at, now+1)
+	c.tick = at
+	c.at(at, func(now fabric.Time) error {
+		if c.tick == at {
+			c.tick = 0
+			c.core.Tick(now)
+			c.heard(now)
+		}
+		return nil
+	})
+}
+
+// happened puts what the core decided on the timeline.
+func (c *controllerProcess) happened(now fabric.Time, e rollout.Event) {
+	switch e.Kind {
+	case rollout.LinkChanged:
+		if e.Node != rollout.NoNode {
+			c.w.note(now, report.KindGNMI, c.w.f.Name(e.Node), "the controller hears of a port")
+		}
+	case rollout.Changed:
+		c.w.note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
+	case rollout.Suspected:
+		text := "a link is suspected"
+		switch {
+		case e.Up:
+			text = "a suspicion is dropped"
+		case e.Confirmed:
+			text = "a suspicion is confirmed by lost probes"
+		}
+		c.w.note(now, report.KindSuspect, c.w.f.LinkName(e.Link), text)
+	}
+}
+
+// startAgents begins the account of what agents are told.
+func (c *controllerProcess) startAgents(snapshot *statepb.Update) (err error) {
+	if snapshot != nil {
+		c.agents, err = notify.NewHub(snapshot, maxHistory)
+	}
+	return err
+}
+
+// tellAgents hands an update to every agent.
+func (c *controllerProcess) tellAgents(now fabric.Time, u *statepb.Update) error {
 	c.w.note(now, report.KindPush, "agents", "link states pushed")
 	for _, h := range c.w.hosts {
 		h.core.Update(now, u)
 	}
+	return nil
 }
 
-// writeStages writes the deltas of the first stage and goes on with the next
-// when all of it is acknowledged.
-func (c *control) writeStages(now fabric.Time, todo change) {
-	deltas := todo.deltas
-	if len(deltas) == 0 {
-		c.w.note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
-		for _, notice := range todo.notices {
-			c.pushAt(now+c.w.run.Scenario.Control.PushDelay, notice)
-		}
-		if c.writing = len(c.waiting) > 0; c.writing {
-			next := c.waiting[0]
-			c.waiting = c.waiting[1:]
-			c.writeStages(now, next)
-		}
-		return
+// requests returns the P4Runtime requests of a write.
+func (c *controllerProcess) requests(w rollout.Write) ([]p4rt.Batch, error) {
+	writer := p4rt.Writer{DeviceID: deviceID(w.Node), ElectionID: c.electionID()}
+	s := c.session(w.Node)
+	var batches []p4rt.Batch
+	if w.Repair && len(s.stray) > 0 {
+		batches = append(batches, p4rt.Batch{Request: p4rt.DeleteRequest(writer, s.stray)})
+		s.stray = nil
 	}
-	stage := 1
-	for stage < len(deltas) && deltas[stage].Stage == deltas[0].Stage {
-		stage++
-	}
-	waiting := stage
-	for _, d := range deltas[:stage] {
-		batches, err := c.requests(d.Node, d.Updates)
-		if err != nil {
-			c.w.fail(err)
-			return
-		}
-		c.writeBatches(now, d.Node, batches, func(now fabric.Time) {
-			if waiting--; waiting == 0 {
-				c.writeStages(now, change{deltas[stage:], todo.notices})
-			}
-		})
-	}
+	more, err := c.w.lab.schema.WriteRequests(writer, w.Updates)
+	return append(batches, more...), err
 }
 
-// writeBatches sends one request after the other, each when the one before is
-// answered, and calls then.
-func (c *control) writeBatches(now fabric.Time, id fabric.NodeID, batches []p4rt.Batch, then func(fabric.Time)) {
+// sendBatches sends one request after the other, each when the one before is
+// answered, and tells the core of the last answer. A switch takes no requests of a
+// controller that has ended.
+func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batches []p4rt.Batch) error {
 	if len(batches) == 0 {
-		then(now)
-		return
+		c.core.Written(now, w.ID, rollout.Acknowledged)
+		return c.carryOut(now, 0, c.core.Ready(now))
 	}
-	delay, life := c.w.run.Scenario.Control.WriteDelay, c.life
-	c.w.net.At(now+delay, func(now fabric.Time) {
-		if !c.alive(life) {
-			return // its connection ended with it, and the switch takes no writes of who is not primary
+	delay := c.w.run.Scenario.Control.WriteDelay
+	c.at(now+delay, func(now fabric.Time) error {
+		c.w.told(now, "write", c.w.f.Name(w.Node), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
+		if err := c.w.node(w.Node).core.Write(batches[0].Request); err != nil {
+			return fmt.Errorf("%s: write: %w", c.w.f.Name(w.Node), err)
 		}
-		c.w.told(now, "write", c.w.f.Name(id), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
-		if err := c.w.node(id).core.Write(batches[0].Request); err != nil {
-			c.w.fail(fmt.Errorf("%s: write: %w", c.w.f.Name(id), err))
-			return
+		c.at(now+delay, func(now fabric.Time) error { return c.sendBatches(now, w, batches[1:]) })
+		return nil
+	})
+	return nil
+}
+
+// readTables reads a switch's tables, a write's delay each way.
+func (c *controllerProcess) readTables(now fabric.Time, id fabric.NodeID) {
+	c.hearAt(now+2*c.w.run.Scenario.Control.WriteDelay, func(now fabric.Time) error {
+		entities, err := c.read(c.w.node(id), c.w.lab.schema.ReadAll(deviceID(id), "").GetEntities()...)
+		if err != nil {
+			return err
 		}
-		c.w.net.At(now+delay, func(now fabric.Time) {
-			if c.alive(life) {
-				c.writeBatches(now, id, batches[1:], then)
-			}
-		})
+		tables := p4rt.Collect(c.w.lab.schema, entities)
+		c.session(id).stray = tables.Stray
+		c.core.TablesRead(now, id, tables.Entries, len(tables.Stray))
+		return nil
 	})
 }
 
 // read asks a switch for entities over P4Runtime.
-func (c *control) read(n *node, entities ...*p4.Entity) ([]*p4.Entity, error) {
+func (c *controllerProcess) read(n *node, entities ...*p4.Entity) ([]*p4.Entity, error) {
 	var got []*p4.Entity
 	err := n.core.Read(&p4.ReadRequest{DeviceId: deviceID(n.id), Entities: entities}, func(r *p4.ReadResponse) error {
 		got = append(got, r.GetEntities()...)

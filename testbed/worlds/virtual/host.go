@@ -109,25 +109,23 @@ func (h *hostShell) Flipped(_ fabric.Time, f hostagent.Flip) {
 
 // PathsFailed implements [host.Shell].
 func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
-	if d := h.w.control.doubts; d != nil {
+	if c := h.w.controller; c.shares {
 		for _, f := range failed {
-			h.w.net.Serially(h.id, func(now fabric.Time) { d.report(now, h.id, f) })
+			h.w.net.Serially(h.id, func(now fabric.Time) { c.reportLater(now, h.id, f) })
 		}
 	}
 }
 
 // probe carries out what the controller asks for.
-func (h *hostShell) probe(now fabric.Time, d *doubts, p suspicion.Probe) {
+func (h *hostShell) probe(now fabric.Time, p suspicion.Probe) {
 	h.core.Probe(now, host.ProbeRequest{
-		ID: uint64(d.life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
+		ID: uint64(h.w.controller.life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
 	})
 }
 
 // Probed implements [host.Shell].
 func (h *hostShell) Probed(_ fabric.Time, r host.ProbeResult) {
-	if d := h.w.control.doubts; d != nil {
-		h.w.net.Serially(h.id, func(now fabric.Time) { d.probed(now, h.id, r) })
-	}
+	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controller.probed(now, h.id, r) })
 }
 
 // Fault implements [host.Shell].
@@ -138,8 +136,8 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 // back lets an agent go on: it hears of all links, as one that connects does.
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
-	if c := h.w.control; !c.down && h.w.run.Notifier.GNMI() {
-		snapshot = c.core.Snapshot()
+	if c := h.w.controller; !c.down && c.agents != nil && h.w.run.Notifier.GNMI() {
+		snapshot = c.agents.Snapshot()
 	}
 	h.core.Return(now, snapshot)
 }

@@ -113,10 +113,7 @@ func (w *world) measure() (*report.Result, error) {
 // measureLinks reads the switches' counters over P4Runtime. What hosts send,
 // no switch counts on the way out: it is taken from the network.
 func (w *world) measureLinks(r *report.Result) error {
-	ids := map[string]uint32{}
-	for _, c := range p4src.V1ModelP4Info().GetCounters() {
-		ids[c.GetPreamble().GetName()] = c.GetPreamble().GetId()
-	}
+	ids := counterIDs()
 	cut := map[fabric.LinkID]bool{}
 	for _, e := range w.run.Events {
 		cut[e.Link] = cut[e.Link] || e.Cuts() && e.At <= w.net.Now()
@@ -189,9 +186,18 @@ func (w *world) measureLinks(r *report.Result) error {
 	return nil
 }
 
+// counterIDs returns the P4Runtime ids of the program's counters.
+func counterIDs() map[string]uint32 {
+	ids := map[string]uint32{}
+	for _, c := range p4src.V1ModelP4Info().GetCounters() {
+		ids[c.GetPreamble().GetName()] = c.GetPreamble().GetId()
+	}
+	return ids
+}
+
 // readCounter returns a counter's cells by index.
 func (w *world) readCounter(n *node, id uint32) (map[int64]*p4.CounterData, error) {
-	entities, err := w.control.read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
+	entities, err := w.controller.read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
 		CounterEntry: &p4.CounterEntry{CounterId: id},
 	}})
 	if err != nil {

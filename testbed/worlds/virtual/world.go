@@ -41,13 +41,13 @@ type world struct {
 	spec balance.Spec
 	net  *sim.Network
 
-	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
-	switches []*node          // by NodeID - Hosts
-	hosts    []*hostShell     // by NodeID
-	control  *control
-	servers  servers
-	job      job
-	log      *sim.JSONL
+	traces     []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
+	switches   []*node          // by NodeID - Hosts
+	hosts      []*hostShell     // by NodeID
+	controller *controllerProcess
+	servers    servers
+	job        job
+	log        *sim.JSONL
 
 	incoming []int64       // by rank: bytes it receives in all; of several cores only
 	witness  fabric.NodeID // a rank that will not finish soon
@@ -102,7 +102,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if w.job, err = w.newJob(); err != nil {
 		return nil, err
 	}
-	if w.control, err = newControl(w); err != nil {
+	if w.controller, err = newController(w); err != nil {
 		return nil, err
 	}
 	if !lab.untraced {
@@ -120,7 +120,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		}
 		w.switches = append(w.switches, n)
 	}
-	if err := w.control.takeOver(); err != nil {
+	if err := w.controller.takeOver(); err != nil {
 		return nil, err
 	}
 	for h := range w.f.Hosts() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 )
 
-// Held is what a switch was found to hold.
-type Held struct {
+// Tables is what a switch was found to hold.
+type Tables struct {
 	Entries []controller.Entry // sorted by controller.Key.Compare
 	// Stray are entities in the controller's tables that none of its updates
 	// leads to. They have to be deleted before anything is inserted.
@@ -22,10 +22,10 @@ type Held struct {
 }
 
 // Fetch reads the tables of a switch. It needs no stream: whoever asks may read.
-func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Held, error) {
+func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Tables, error) {
 	stream, err := client.Read(ctx, schema.ReadAll(device, ""))
 	if err != nil {
-		return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
+		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
 	var entities []*p4.Entity
 	for {
@@ -34,14 +34,14 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 			break
 		}
 		if err != nil {
-			return Held{}, fmt.Errorf("p4rt: reading the tables: %w", err)
+			return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 		}
 		entities = append(entities, r.GetEntities()...)
 	}
 	return Collect(schema, entities), nil
 }
 
-func (h *Held) add(s *Schema, e *p4.Entity) {
+func (h *Tables) add(s *Schema, e *p4.Entity) {
 	entry, err := s.Decode(e)
 	switch {
 	case errors.Is(err, ErrForeign):

@@ -1,0 +1,203 @@
+// Package eventlog is the log of what a controller heard, decided, wrote and told: JSON,
+// a line each. A world's log can be led through another world, and two worlds' logs
+// compared.
+package eventlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// Record is one line. Fields that say nothing are left out.
+type Record struct {
+	Time time.Time `json:"time"`
+	// Kind is start or end, of the controller; port, phase, health or report, of what it
+	// heard; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
+	// what it decided; write, repair or change, of what switches were sent; notice, of
+	// what agents were told.
+	Kind   string  `json:"kind"`
+	Switch string  `json:"switch,omitempty"`
+	Port   int     `json:"port,omitempty"`
+	Link   string  `json:"link,omitempty"`
+	Host   string  `json:"host,omitempty"`
+	To     string  `json:"to,omitempty"` // ToR
+	Label  int     `json:"label,omitempty"`
+	Up     *bool   `json:"up,omitempty"`
+	Damped bool    `json:"damped,omitempty"` // not believed, since it flaps
+	Epoch  uint64  `json:"epoch,omitempty"`
+	State  string  `json:"state,omitempty"`
+	Count  int     `json:"count,omitempty"` // updates
+	Millis float64 `json:"ms,omitempty"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay]
+// leads a core through what it wrote.
+type Log struct {
+	mu  sync.Mutex
+	enc *json.Encoder
+	err error
+}
+
+// New returns a log that writes to w.
+func New(w io.Writer) *Log { return &Log{enc: json.NewEncoder(w)} }
+
+// Add writes a record. After an error nothing is written any more.
+func (l *Log) Add(r Record) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.enc.Encode(r)
+	}
+}
+
+// Err returns why the log stopped, or nil.
+func (l *Log) Err() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Ready writes what a core decided and wants done.
+func (l *Log) Ready(f *fabric.Fabric, at time.Time, r rollout.Ready) {
+	if l == nil {
+		return
+	}
+	for _, e := range r.Events {
+		if rec, ok := record(f, e); ok {
+			rec.Time = at
+			l.Add(rec)
+		}
+	}
+	for _, u := range r.Notices {
+		l.Add(notice(f, at, u))
+	}
+	for _, w := range r.Writes {
+		l.Add(Record{Time: at, Kind: "write", Switch: f.Name(w.Node), Count: len(w.Updates)})
+	}
+}
+
+// record returns an event's record; ok is false if the log does not tell of it.
+func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
+	port := func(kind string) Record {
+		return Record{Kind: kind, Switch: f.Name(e.Node), Port: int(e.Port), Up: &e.Up}
+	}
+	switch e.Kind {
+	case rollout.PortHeard:
+		r = port("port")
+		r.Damped = e.Damped
+	case rollout.Believed:
+		r = port("believed")
+	case rollout.Calmed:
+		r = Record{Kind: "calmed", Switch: f.Name(e.Node), Port: int(e.Port)}
+	case rollout.LinkChanged:
+		r = Record{Kind: "link", Link: f.LinkName(e.Link), Up: &e.Up, Epoch: e.Epoch}
+	case rollout.Drained:
+		r = Record{Kind: "drain", Link: f.LinkName(e.Link), Up: &e.Up}
+	case rollout.Suspected:
+		r = Record{Kind: "suspect", Link: f.LinkName(e.Link), State: suspected(!e.Up, e.Confirmed), Epoch: e.Epoch}
+	case rollout.Started:
+		r = Record{Kind: "settled", Epoch: e.Epoch}
+	case rollout.Repaired:
+		r = Record{Kind: "repair", Switch: f.Name(e.Node), Count: e.Count}
+	case rollout.Late:
+		r = Record{Kind: "late", Switch: f.Name(e.Node)}
+	case rollout.Changed:
+		took := e.Change.Written - e.Change.Trigger
+		r = Record{Kind: "change", Epoch: e.Change.Epoch, Count: e.Change.Updates, Millis: took.Micros() / 1000}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// notice returns the record of what agents are told: of one link.
+func notice(f *fabric.Fabric, at time.Time, u *statepb.Update) Record {
+	r := Record{Time: at, Kind: "notice", Epoch: u.GetEpoch()}
+	for _, l := range u.GetLinks() {
+		up := l.GetUp()
+		r.Link, r.Up = f.LinkName(fabric.LinkID(l.GetLink())), &up
+	}
+	for _, s := range u.GetSuspects() {
+		r.Link, r.State = f.LinkName(fabric.LinkID(s.GetLink())), suspected(s.GetSuspected(), s.GetConfirmed())
+	}
+	return r
+}
+
+func suspected(is, confirmed bool) string {
+	switch {
+	case is && confirmed:
+		return "confirmed"
+	case is:
+		return "suspected"
+	}
+	return "cleared"
+}
+
+// Replay leads a core through what a log says another one was told, at the log's times
+// from its first record on: ports that were believed, drains, suspicions. The core then
+// has the tables of the one that wrote the log, and step, if not nil, is called after
+// each change to look at what it wants done. A log of several runs begins anew with each,
+// with a core from fresh.
+func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*controller.Core)) (*controller.Core, error) {
+	core, err := fresh()
+	if err != nil {
+		return nil, err
+	}
+	f := core.Fabric()
+	dec := json.NewDecoder(r)
+	var began time.Time
+	for n := 1; ; n++ {
+		var rec Record
+		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
+			return core, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("event log: record %d: %w", n, err)
+		}
+		if began.IsZero() || rec.Kind == "start" {
+			began = rec.Time
+		}
+		at := fabric.Time(rec.Time.Sub(began).Nanoseconds()) * fabric.Nanosecond
+		var node fabric.NodeID
+		var link fabric.LinkID
+		switch rec.Kind {
+		case "start":
+			core, err = fresh()
+		case "believed":
+			if node, err = f.NodeByName(rec.Switch); err == nil {
+				err = core.PortState(at, node, fabric.PortNo(rec.Port), rec.Up != nil && *rec.Up)
+			}
+		case "drain":
+			if link, err = f.LinkByName(rec.Link); err == nil {
+				err = core.Drain(at, link, rec.Up == nil || !*rec.Up)
+			}
+		case "suspect":
+			if link, err = f.LinkByName(rec.Link); err == nil {
+				err = core.Suspect(at, link, rec.State != "cleared", rec.State == "confirmed")
+			}
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("event log: record %d: %w", n, err)
+		}
+		if step != nil {
+			step(core)
+		}
+	}
+}

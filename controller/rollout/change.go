@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// change is what is being written: one change of links at a time, stage by stage.
+type change struct {
+	Change
+	busy    bool
+	stage   uint64                   // counts stages, so that a late answer is told apart
+	due     fabric.Time              // of the stage, if there is a StageTimeout
+	rest    []controller.SwitchDelta // of the stages to come
+	waiting map[fabric.NodeID]bool   // for the answer of
+	notices []*statepb.Update        // links that are back, to be told of when it is written
+}
+
+// write is a write under way.
+type write struct {
+	node  fabric.NodeID
+	stage uint64 // of the change; 0: a repair
+}
+
+// Outcome is what became of a write.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Acknowledged Outcome = iota
+	Failed               // refused, in part or as a whole, or without an answer
+	Unsent               // the session had ended, which is told by [Core.Session]
+)
+
+// takeNotices tells agents what is news, bad news at once and good news with its change.
+func (c *Core) takeNotices() {
+	for _, u := range c.tables.Notices() {
+		for _, l := range u.GetLinks() { // this is the later word on the link
+			older := func(u *statepb.Update) bool { return u.GetLinks()[0].GetLink() == l.GetLink() }
+			c.restored = slices.DeleteFunc(c.restored, older)
+			c.change.notices = slices.DeleteFunc(c.change.notices, older)
+		}
+		if restores(u) && !c.cfg.RestoredAtOnce {
+			c.restored = append(c.restored, u)
+		} else {
+			c.tell(u)
+		}
+	}
+}
+
+// restores reports whether a notice says that a link is back.
+func restores(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
+
+// tell numbers notices in the order in which they are told.
+func (c *Core) tell(us ...*statepb.Update) {
+	for _, u := range us {
+		c.told++
+		u.Epoch = c.told
+		c.ready.Notices = append(c.ready.Notices, u)
+	}
+}
+
+// beginChange begins to write what has changed since the last change began.
+func (c *Core) beginChange(now fabric.Time) {
+	r := c.tables.Ready()
+	if len(r.Writes) == 0 {
+		c.triggered = false
+		c.tell(c.restored...)
+		c.restored = nil
+		return
+	}
+	c.change = change{
+		Change: Change{Trigger: c.trigger, Epoch: c.tables.Epoch()}, busy: true, stage: c.change.stage,
+		rest: r.Writes, waiting: map[fabric.NodeID]bool{}, notices: c.restored,
+	}
+	c.triggered, c.restored = false, nil
+	c.nextStage(now)
+}
+
+// nextStage writes the next stage that there is anybody to write to, or ends the change.
+func (c *Core) nextStage(now fabric.Time) {
+	ch := &c.change
+	for len(ch.rest) > 0 {
+		ch.stage++
+		ch.due = now + c.cfg.StageTimeout
+		clear(ch.waiting)
+		for stage := ch.rest[0].Stage; len(ch.rest) > 0 && ch.rest[0].Stage == stage; ch.rest = ch.rest[1:] {
+			delta := ch.rest[0]
+			ch.Updates += len(delta.Updates)
+			if !c.device(delta.Node).synced {
+				continue // a repair will cover it
+			}
+			ch.Switches++
+			ch.waiting[delta.Node] = true
+			c.write(Write{Node: delta.Node, Stage: stage, Updates: delta.Updates}, ch.stage)
+		}
+		if len(ch.waiting) > 0 {
+			return
+		}
+	}
+	ch.busy, ch.Written = false, now
+	c.tell(ch.notices...)
+	ch.notices = nil
+	c.event(Event{Kind: Changed, Change: ch.Change})
+}
+
+func (c *Core) write(w Write, stage uint64) {
+	c.lastWrite++
+	w.ID = c.lastWrite
+	c.writes[w.ID] = write{w.Node, stage}
+	c.device(w.Node).pending++
+	c.ready.Writes = append(c.ready.Writes, w)
+}
+
+// Written says what became of a write. It ignores an id that nothing is under way with.
+func (c *Core) Written(now fabric.Time, id uint64, o Outcome) {
+	w, ok := c.writes[id]
+	if !ok {
+		return
+	}
+	delete(c.writes, id)
+	d := c.device(w.node)
+	d.pending--
+	if o == Failed {
+		d.synced = false
+		c.event(Event{Kind: Refused, Node: d.id})
+	}
+	c.releaseEarly(now)
+	if ch := &c.change; ch.busy && w.stage == ch.stage {
+		if delete(ch.waiting, w.node); len(ch.waiting) == 0 {
+			c.nextStage(now)
+		}
+	}
+}
+
+// giveUpStage goes on without the switches that have not answered.
+func (c *Core) giveUpStage(now fabric.Time) {
+	for _, id := range slices.Sorted(maps.Keys(c.change.waiting)) {
+		c.event(Event{Kind: Late, Node: id})
+	}
+	c.nextStage(now)
+}
+
+// SessionState is what a session with a switch is good for.
+type SessionState uint8
+
+// The states of a session. One is good for writing from [Core.TablesRead] on.
+const (
+	NoSession SessionState = iota
+	Standby                // another controller writes to the switch
+	Open
+)
+
+// Session says that a session is in another state.
+func (c *Core) Session(now fabric.Time, node fabric.NodeID, s SessionState) {
+	d := c.device(node)
+	if s != Open {
+		d.synced, d.read = false, nil
+	}
+	d.standby = s == Standby
+	c.releaseEarly(now)
+}
+
+// TablesRead says what a switch holds: entries, sorted by [controller.Key.Compare], and
+// how many others that it should not. What differs from what it should hold is written
+// when the start is over.
+func (c *Core) TablesRead(now fabric.Time, node fabric.NodeID, entries []controller.Entry, stray int) {
+	d := c.device(node)
+	d.standby = false
+	d.audit = now + c.cfg.Audit
+	r := read{entries, stray}
+	if !c.started {
+		d.read = &r
+		return
+	}
+	c.repair(now, d, r)
+}
+
+// repair writes what differs from what was read. That covers what the present change has
+// still to write there.
+func (c *Core) repair(now fabric.Time, d *device, r read) {
+	c.change.rest = slices.DeleteFunc(c.change.rest, func(x controller.SwitchDelta) bool { return x.Node == d.id })
+	want := c.tables.Written(d.id)
+	if c.cfg.Keeps != nil {
+		want = c.cfg.Keeps(d.id, want)
+	}
+	us := controller.Diff(r.entries, want)
+	d.synced = true
+	c.event(Event{Kind: Repaired, Node: d.id, Count: len(us) + r.stray})
+	if len(us)+r.stray > 0 {
+		c.write(Write{Node: d.id, Updates: us, Repair: true}, 0)
+	}
+	c.tellAllPorts(now, d)
+	c.releaseEarly(now)
+}

@@ -1,0 +1,224 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// Core is the state machine; see the package comment. It is not safe for concurrent
+// use.
+type Core struct {
+	cfg       Config
+	f         *fabric.Fabric
+	tables    *controller.Core
+	damper    *damping.Damper
+	suspicion *suspicion.Core // nil: time-outs are not joined
+	drains    drains.Set
+
+	switches  []device                   // by NodeID - Hosts
+	early     map[fabric.End]fabric.Time // ports that wait for tables, and until when
+	swept     fabric.Time                // when the switches were last looked through for what is due
+	began     fabric.Time
+	peersKnow bool // what the peers have drained is known
+	started   bool
+
+	told      uint64            // epoch of the last notice
+	restored  []*statepb.Update // links that are back, of the change to come
+	change    change
+	trigger   fabric.Time // when the first event came of the change to come; see triggered
+	triggered bool
+	writes    map[uint64]write // under way, by id
+	lastWrite uint64
+	ready     Ready
+}
+
+// device is what is known of one switch.
+type device struct {
+	id      fabric.NodeID
+	synced  bool // deltas may be written
+	standby bool // another controller writes to it
+	read    *read
+	pending int         // writes under way
+	audit   fabric.Time // when its tables are to be read back
+
+	heard, fresh bool                   // of its ports: once; now
+	ports        map[fabric.PortNo]bool // up, as heard last, where the data plane is told
+	retell       fabric.Time            // when it is told of all of them again
+}
+
+// read is what tables were found at a switch before the start.
+type read struct {
+	entries []controller.Entry
+	stray   int
+}
+
+// New returns a core that begins at a time and knows nothing of ports or tables, or
+// what [Config.Validate] reports.
+func New(now fabric.Time, cfg Config) (*Core, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Core{
+		cfg: cfg, f: cfg.Core.Fabric, began: now, swept: now, peersKnow: !cfg.Peers,
+		early: map[fabric.End]fabric.Time{}, writes: map[uint64]write{},
+	}
+	var err error
+	if c.tables, err = controller.New(cfg.Core); err != nil {
+		return nil, err
+	}
+	if c.damper, err = damping.New(cfg.Damping); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if s := cfg.Suspicion; s != nil {
+		s := *s
+		s.Fabric = c.f
+		if c.suspicion, err = suspicion.New(s); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	for i := range c.f.Switches() {
+		c.switches = append(c.switches, device{id: fabric.NodeID(c.f.Hosts() + i)})
+	}
+	return c, nil
+}
+
+func (c *Core) device(id fabric.NodeID) *device { return &c.switches[int(id)-c.f.Hosts()] }
+
+// Tables returns the core that tables and states of links follow from. It may be read,
+// and must not be told anything.
+func (c *Core) Tables() *controller.Core { return c.tables }
+
+// Started reports whether the start is over: see the package comment.
+func (c *Core) Started() bool { return c.started }
+
+// Epoch is that of the last notice.
+func (c *Core) Epoch() uint64 { return c.told }
+
+// Writing reports whether a change is being written.
+func (c *Core) Writing() bool { return c.change.busy }
+
+// Idle reports whether everything heard of is written and told.
+func (c *Core) Idle() bool { return !c.change.busy && !c.triggered && len(c.restored) == 0 }
+
+// Waiting returns how many ports are up and not believed yet, since switches lack tables.
+func (c *Core) Waiting() int { return len(c.early) }
+
+// Synced reports whether a switch has the tables it should have.
+func (c *Core) Synced(id fabric.NodeID) bool { d := c.device(id); return d.synced && d.pending == 0 }
+
+// Damped reports whether an end of a link is held down for flapping.
+func (c *Core) Damped(id fabric.LinkID) bool {
+	l := c.f.Link(id)
+	return c.damper.Damped(l.A) || c.damper.Damped(l.B)
+}
+
+// sweepEvery is how often the switches are looked through for audits and ports to tell.
+const sweepEvery = fabric.Second
+
+func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.TellPorts != nil }
+
+// Deadline returns when [Core.Tick] is due. ok is false when there is nothing to wait
+// for but events.
+func (c *Core) Deadline() (at fabric.Time, ok bool) {
+	earlier := func(t fabric.Time, is bool) {
+		if is && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	earlier(c.began+c.cfg.StartWait, !c.started)
+	earlier(c.change.due, c.change.busy && c.cfg.StageTimeout > 0)
+	earlier(c.swept+sweepEvery, c.sweeps())
+	earlier(c.damper.Deadline())
+	for _, limit := range c.early {
+		earlier(limit, true)
+	}
+	if c.suspicion != nil {
+		earlier(c.suspicion.Deadline())
+	}
+	return at, ok
+}
+
+// Tick does what is due by a time.
+func (c *Core) Tick(now fabric.Time) {
+	if now >= c.began+c.cfg.StartWait {
+		c.start(now)
+	}
+	for _, e := range c.damper.Tick(now) {
+		c.event(Event{Kind: Calmed, Node: e.Port.Node, Port: e.Port.Port})
+		c.believe(now, e.Port, e.Up)
+	}
+	if c.change.busy && c.cfg.StageTimeout > 0 && now >= c.change.due {
+		c.giveUpStage(now)
+	}
+	if c.sweeps() && now >= c.swept+sweepEvery {
+		c.swept = now
+		c.sweep(now)
+	}
+	c.releaseEarly(now)
+	if c.suspicion != nil {
+		c.suspicion.Tick(now)
+	}
+}
+
+// sweep has the tables read and the ports told whose time has come.
+func (c *Core) sweep(now fabric.Time) {
+	for i := range c.switches {
+		d := &c.switches[i]
+		if !d.synced {
+			continue
+		}
+		if c.cfg.Audit > 0 && now >= d.audit && !c.change.busy {
+			d.audit = now + c.cfg.Audit
+			c.ready.Reads = append(c.ready.Reads, d.id)
+		}
+		if len(d.ports) > 0 && now >= d.retell {
+			c.tellAllPorts(now, d)
+		}
+	}
+}
+
+// start ends the start: what is not known by now is held to be up. Agents begin with a
+// snapshot, and switches with what their tables lack.
+func (c *Core) start(now fabric.Time) {
+	if c.started {
+		return
+	}
+	c.started = true
+	c.tables.Ready() // no switch is written to yet
+	c.triggered = false
+	c.ready.Start = c.tables.Snapshot()
+	c.told = c.ready.Start.GetEpoch()
+	c.event(Event{Kind: Started, Epoch: c.told})
+	for i := range c.switches {
+		if d := &c.switches[i]; d.read != nil {
+			r := *d.read
+			d.read = nil
+			c.repair(now, d, r)
+		}
+	}
+}
+
+// startIfHeard ends the start once all have been heard of that can tell anything.
+func (c *Core) startIfHeard(now fabric.Time) {
+	if c.started || !c.peersKnow {
+		return
+	}
+	for i := range c.switches {
+		if d := &c.switches[i]; !d.heard && (c.cfg.Mute == nil || !c.cfg.Mute(d.id)) {
+			return
+		}
+	}
+	c.start(now)
+}
+
+// PeersKnown says that it is known, as far as it can be, what other controllers drained.
+func (c *Core) PeersKnown(now fabric.Time) {
+	c.peersKnow = true
+	c.startIfHeard(now)
+}

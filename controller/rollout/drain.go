@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrSevers is wrapped when a drain would cut hosts off.
+var ErrSevers = errors.New("would cut off")
+
+// Marks returns what is drained, and what was once.
+func (c *Core) Marks() []drains.Mark { return c.drains.Marks() }
+
+// Remember takes what was drained when an earlier controller ended, before anything else
+// is told.
+func (c *Core) Remember(marks []drains.Mark) error {
+	c.drains.Merge(marks)
+	return c.mark(c.began, c.drains.Drained())
+}
+
+// Drain takes links out of use while they still work, or back into it. Without force it
+// returns an error that wraps [ErrSevers], and drains nothing, if hosts would lose their
+// last path. It reports whether [Core.Marks] are others now.
+func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) (changed bool, err error) {
+	for _, id := range ids {
+		if err := c.tables.CanDrain(id); err != nil {
+			return false, err
+		}
+	}
+	if src, dst, ok := c.tables.Severed(ids); ok && drained && !force {
+		return false, fmt.Errorf("%w: %s and %s would lose their last path", ErrSevers, c.f.Name(src), c.f.Name(dst))
+	}
+	var news []drains.Mark
+	for _, id := range ids {
+		if c.drains.Put(id, drained, force, c.cfg.Core.Instance) {
+			news = append(news, drains.Mark{Link: id, Drained: drained})
+		}
+	}
+	return len(news) > 0, c.mark(now, news)
+}
+
+// Merge takes what another controller has drained. It reports whether [Core.Marks] are
+// others now.
+func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err error) {
+	for _, m := range marks {
+		if err := c.tables.CanDrain(m.Link); err != nil {
+			return false, fmt.Errorf("%w: do both have the same fabric?", err)
+		}
+	}
+	news := c.reconcile(c.drains.Merge(marks))
+	return len(news) > 0, c.mark(now, news)
+}
+
+// reconcile takes marks back that hosts would lose their last path by: two operators may
+// have drained, at controllers that could not reach each other, what only together is too
+// much. All controllers take the same ones back. It returns what is to be carried out.
+// Before the ports' states are known it takes nothing back: what a peer says then has been
+// agreed before.
+func (c *Core) reconcile(news []drains.Mark) []drains.Mark {
+	var added []fabric.LinkID
+	for _, m := range news {
+		if m.Drained && !m.Forced {
+			added = append(added, m.Link)
+		}
+	}
+	if _, _, cut := c.tables.Severed(added); !c.started || !cut {
+		return news
+	}
+	var forced, asked []fabric.LinkID
+	for _, m := range c.drains.Drained() {
+		if m.Forced {
+			forced = append(forced, m.Link)
+		} else {
+			asked = append(asked, m.Link)
+		}
+	}
+	for _, id := range c.tables.Severing(forced, asked) {
+		c.drains.Put(id, false, false, c.cfg.Core.Instance)
+		c.event(Event{Kind: TakenBack, Link: id})
+		news = slices.DeleteFunc(news, func(m drains.Mark) bool { return m.Link == id })
+		news = append(news, drains.Mark{Link: id})
+	}
+	return news
+}
+
+// mark carries out marks that are news.
+func (c *Core) mark(now fabric.Time, news []drains.Mark) error {
+	for _, m := range news {
+		before := c.tables.Epoch()
+		if err := c.tables.Drain(now, m.Link, m.Drained); err != nil {
+			return err
+		}
+		c.event(Event{Kind: Drained, Link: m.Link, Up: !m.Drained})
+		if c.tables.Epoch() != before {
+			c.linkChanged(now, m.Link, NoNode)
+		}
+	}
+	return nil
+}

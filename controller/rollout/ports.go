@@ -1,0 +1,154 @@
+package rollout
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// PortState takes what a switch says of a port. It ignores one that the fabric does not
+// have.
+func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo, up bool) {
+	if _, ok := c.f.LinkAt(node, port); !ok {
+		return
+	}
+	c.tellPort(c.device(node), port, up)
+	end := fabric.End{Node: node, Port: port}
+	believed := c.damper.State(now, end, up)
+	c.event(Event{Kind: PortHeard, Node: node, Port: port, Up: up, Damped: !believed})
+	if believed {
+		c.believe(now, end, up)
+	}
+}
+
+// PortsKnown says whether the states of a switch's ports are known, all of them and as
+// they are now.
+func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
+	d := c.device(node)
+	if d.fresh = known; !known {
+		return
+	}
+	d.heard = true
+	if d.synced {
+		c.tellAllPorts(now, d)
+	}
+	c.startIfHeard(now)
+}
+
+// believe acts on a port's state, unless it is up too early: a switch that starts has its
+// links up before it has its tables, and what is sent through it by then is lost. So a
+// link that was down and comes back counts as down until the switches at its ends have
+// their tables.
+func (c *Core) believe(now fabric.Time, p fabric.End, up bool) {
+	if up && c.tooEarly(now, p) {
+		return
+	}
+	delete(c.early, p)
+	c.act(now, p, up)
+}
+
+// tooEarly notes a port that is up too early, and reports whether it is.
+func (c *Core) tooEarly(now fabric.Time, p fabric.End) bool {
+	id, _ := c.f.LinkAt(p.Node, p.Port)
+	r, l := c.tables.LinkReport(id), c.f.Link(id)
+	if was := p == l.A && r.DownA || p == l.B && r.DownB; !was || c.cfg.TablesWait == 0 || c.haveTables(l) {
+		return false
+	}
+	if _, known := c.early[p]; !known {
+		c.early[p] = now + c.cfg.TablesWait
+	}
+	return true
+}
+
+// haveTables reports whether the switches at a link's ends have their tables, as far as
+// this controller can tell.
+func (c *Core) haveTables(l *fabric.Link) bool {
+	for _, e := range []fabric.End{l.A, l.B} {
+		if c.f.Node(e.Node).Tier == fabric.Host {
+			continue
+		}
+		if d := c.device(e.Node); (!d.synced || d.pending > 0) && !d.standby {
+			return false
+		}
+	}
+	return true
+}
+
+// releaseEarly believes the ports that need not wait any longer.
+func (c *Core) releaseEarly(now fabric.Time) {
+	if len(c.early) == 0 {
+		return
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(c.early), compareEnds) {
+		id, _ := c.f.LinkAt(p.Node, p.Port)
+		if c.haveTables(c.f.Link(id)) || now >= c.early[p] {
+			delete(c.early, p)
+			c.act(now, p, true)
+		}
+	}
+}
+
+func compareEnds(a, b fabric.End) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Port, b.Port))
+}
+
+// act acts on a port's state.
+func (c *Core) act(now fabric.Time, p fabric.End, up bool) {
+	c.event(Event{Kind: Believed, Node: p.Node, Port: p.Port, Up: up})
+	before := c.tables.Epoch()
+	if err := c.tables.PortState(now, p.Node, p.Port, up); err != nil {
+		return // a port that the fabric does not have, which was looked at before
+	}
+	id, _ := c.f.LinkAt(p.Node, p.Port)
+	if c.tables.Epoch() != before {
+		c.linkChanged(now, id, p.Node)
+	}
+	if c.suspicion != nil {
+		r := c.tables.LinkReport(id)
+		c.suspicion.LinkState(now, id, !r.DownA && !r.DownB)
+	}
+}
+
+func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, by fabric.NodeID) {
+	c.event(Event{Kind: LinkChanged, Link: id, Node: by, Up: c.tables.LinkUp(id), Epoch: c.tables.Epoch()})
+	if !c.triggered {
+		c.trigger, c.triggered = now, true
+	}
+}
+
+// retellEvery is how often all ports are told: one that went down and came back between
+// two words of the switch shows no change, and the chip has latched that it went down. It
+// is seldom, since a port that has just gone down is told to be up if the switch's word of
+// it is still on its way.
+const retellEvery = 30 * fabric.Second
+
+// tellPort tells a switch's data plane what a port does, where nothing on the switch tells
+// it all: a chip hears at once that a port went down, and of nobody but the controller that
+// it is back. What cannot be told now is told with all the rest when the tables are in
+// place.
+func (c *Core) tellPort(d *device, p fabric.PortNo, up bool) {
+	if c.cfg.TellPorts == nil || !c.cfg.TellPorts(d.id) {
+		return
+	}
+	if d.ports == nil {
+		d.ports = map[fabric.PortNo]bool{}
+	}
+	d.ports[p] = up
+	if d.synced {
+		c.ready.Ports = append(c.ready.Ports, PortWord{d.id, p, up})
+	}
+}
+
+// tellAllPorts tells of all ports: the data plane may be new, or have missed some. Uplinks
+// are then in the table that finds their place among the live ones. While the switch is
+// not heard, the chip may know better that a port is down.
+func (c *Core) tellAllPorts(now fabric.Time, d *device) {
+	d.retell = now + retellEvery
+	for _, p := range slices.Sorted(maps.Keys(d.ports)) {
+		if up := d.ports[p]; !up || d.fresh {
+			c.ready.Ports = append(c.ready.Ports, PortWord{d.id, p, up})
+		}
+	}
+}
