@@ -175,63 +175,95 @@ func (t *headerType) addField(jf []jRaw) error {
 // layoutHeaders places every header instance. Members of stacks are placed
 // one after the other, in order.
 func (c *compiler) layoutHeaders() error {
+	byID, err := c.declareHeaders()
+	if err != nil {
+		return err
+	}
+	c.usage = make([]headerUse, len(c.headers))
+	c.phvLo = c.slots
+	for i := range c.headers {
+		if c.headers[i].meta {
+			c.place(i)
+		}
+	}
+	c.metaHi = c.slots
+	if err := c.layoutUnions(byID); err != nil {
+		return err
+	}
+	if err := c.layoutStacks(byID); err != nil {
+		return err
+	}
+	for i := range c.headers {
+		c.place(i)
+	}
+	for i := range c.stacks {
+		c.stacks[i].next = c.alloc(1)
+	}
+	for i := range c.unionStacks {
+		c.unionStacks[i].next = c.alloc(1)
+	}
+	c.phvHi = c.slots
+	return nil
+}
+
+// declareHeaders lists the header instances; byID finds them as the program names them.
+func (c *compiler) declareHeaders() (byID map[int]int, err error) {
 	c.headerByName = map[string]int{}
-	byID := map[int]int{}
+	byID = map[int]int{}
 	c.headers = make([]header, 0, len(c.j.Headers))
 	total := 0
 	for i := range c.j.Headers {
 		jh := &c.j.Headers[i]
 		t := c.types[jh.HeaderType]
 		if t == nil {
-			return fmt.Errorf("header %q has the unknown type %q", jh.Name, jh.HeaderType)
+			return nil, fmt.Errorf("header %q has the unknown type %q", jh.Name, jh.HeaderType)
 		}
 		if _, dup := c.headerByName[jh.Name]; dup {
-			return fmt.Errorf("header %q is declared twice", jh.Name)
+			return nil, fmt.Errorf("header %q is declared twice", jh.Name)
 		}
 		if _, dup := byID[jh.ID]; dup {
-			return fmt.Errorf("header %q: id %d is taken", jh.Name, jh.ID)
+			return nil, fmt.Errorf("header %q: id %d is taken", jh.Name, jh.ID)
 		}
 		if !jh.Metadata && t.vl < 0 && t.fixed%8 != 0 {
-			return fmt.Errorf("header %q: its %d bits are not whole bytes", jh.Name, t.fixed)
+			return nil, fmt.Errorf("header %q: its %d bits are not whole bytes", jh.Name, t.fixed)
 		}
 		byID[jh.ID] = len(c.headers)
 		c.headerByName[jh.Name] = len(c.headers)
 		c.headers = append(c.headers, header{name: jh.Name, typ: t, meta: jh.Metadata, union: -1, index: len(c.headers)})
 		if total += t.size; total > maxSlots {
-			return fmt.Errorf("%w: headers and metadata of more than %d words", ErrUnsupported, maxSlots)
+			return nil, fmt.Errorf("%w: headers and metadata of more than %d words", ErrUnsupported, maxSlots)
 		}
 	}
-	place := func(i int) {
-		h := &c.headers[i]
-		if !h.placed {
-			h.base, h.placed = c.alloc(h.typ.size), true
-			h.valid = h.base + h.typ.valid
-		}
-	}
-	c.usage = make([]headerUse, len(c.headers))
-	c.phvLo = c.slots
-	for i := range c.headers {
-		if c.headers[i].meta {
-			place(i)
-		}
-	}
-	c.metaHi = c.slots
-	ids := func(what, name string, l []int) ([]int, error) {
-		if len(l) > 1<<16 {
-			return nil, fmt.Errorf("%s %q: %d members are too many", what, name, len(l))
-		}
-		out := make([]int, len(l))
-		for k, id := range l {
-			i, ok := byID[id]
-			if !ok {
-				return nil, fmt.Errorf("%s %q: there is no header with id %d", what, name, id)
-			}
-			out[k] = i
-		}
-		return out, nil
-	}
+	return byID, nil
+}
 
-	c.unionByName, c.stackByName, c.unionStackByName = map[string]int{}, map[string]int{}, map[string]int{}
+// place gives a header its slots, if it has none.
+func (c *compiler) place(i int) {
+	h := &c.headers[i]
+	if !h.placed {
+		h.base, h.placed = c.alloc(h.typ.size), true
+		h.valid = h.base + h.typ.valid
+	}
+}
+
+// members returns the headers of a union or stack.
+func members(byID map[int]int, what, name string, l []int) ([]int, error) {
+	if len(l) > 1<<16 {
+		return nil, fmt.Errorf("%s %q: %d members are too many", what, name, len(l))
+	}
+	out := make([]int, len(l))
+	for k, id := range l {
+		i, ok := byID[id]
+		if !ok {
+			return nil, fmt.Errorf("%s %q: there is no header with id %d", what, name, id)
+		}
+		out[k] = i
+	}
+	return out, nil
+}
+
+func (c *compiler) layoutUnions(byID map[int]int) error {
+	c.unionByName, c.unionStackByName = map[string]int{}, map[string]int{}
 	unionNames := map[string][]string{}
 	for _, ut := range c.j.HeaderUnionTypes {
 		for _, h := range ut.Headers {
@@ -240,7 +272,7 @@ func (c *compiler) layoutHeaders() error {
 	}
 	unionID := map[int]int{}
 	for _, ju := range c.j.HeaderUnions {
-		m, err := ids("header union", ju.Name, ju.HeaderIDs)
+		m, err := members(byID, "header union", ju.Name, ju.HeaderIDs)
 		if err != nil {
 			return err
 		}
@@ -266,8 +298,13 @@ func (c *compiler) layoutHeaders() error {
 		c.unionStackByName[js.Name] = len(c.unionStacks)
 		c.unionStacks = append(c.unionStacks, s)
 	}
+	return nil
+}
+
+func (c *compiler) layoutStacks(byID map[int]int) error {
+	c.stackByName = map[string]int{}
 	for _, js := range c.j.HeaderStacks {
-		m, err := ids("header stack", js.Name, js.HeaderIDs)
+		m, err := members(byID, "header stack", js.Name, js.HeaderIDs)
 		if err != nil {
 			return err
 		}
@@ -279,21 +316,11 @@ func (c *compiler) layoutHeaders() error {
 			if c.headers[i].typ != s.typ {
 				return fmt.Errorf("header stack %q: header %q is of type %q, not %q", js.Name, c.headers[i].name, c.headers[i].typ.name, s.typ.name)
 			}
-			place(i)
+			c.place(i)
 		}
 		c.stackByName[js.Name] = len(c.stacks)
 		c.stacks = append(c.stacks, s)
 	}
-	for i := range c.headers {
-		place(i)
-	}
-	for i := range c.stacks {
-		c.stacks[i].next = c.alloc(1)
-	}
-	for i := range c.unionStacks {
-		c.unionStacks[i].next = c.alloc(1)
-	}
-	c.phvHi = c.slots
 	return nil
 }
 

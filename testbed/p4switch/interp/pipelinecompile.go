@@ -64,6 +64,48 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 	if jp == nil || jp.InitTable == nil {
 		return uint32(c.emit(inst{op: opHalt})), nil
 	}
+	nodes, err := c.nodes(jp)
+	if err != nil {
+		return 0, err
+	}
+	order, err := topological(nodes, *jp.InitTable)
+	if err != nil {
+		return 0, err
+	}
+	start := len(c.code)
+	pcs := map[string]int32{}
+	var l links
+	for k, name := range order {
+		n := nodes[name]
+		pcs[name] = int32(len(c.code))
+		follows := func(t *string) bool { return t != nil && k+1 < len(order) && order[k+1] == *t }
+		switch {
+		case n.cond != nil:
+			err = c.compileConditional(name, n, follows, &l)
+		case n.table != nil:
+			err = c.compileTableNode(name, n, follows, &l)
+		case n.call != nil:
+			i, ok := c.actionByID[n.call.ActionID]
+			if !ok || len(c.actions[i].params) > 0 {
+				return 0, fmt.Errorf("action call %q: there is no action with id %d, or it has parameters", name, n.call.ActionID)
+			}
+			// Inline: the action's code runs and returns here.
+			l.code = append(l.code, fix{pc: c.emit(inst{op: opCallAction, a: c.actions[i].pc}), target: n.call.NextNode})
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	end := int32(c.emit(inst{op: opHalt}))
+	l.resolve(c.code, pcs, end)
+	if len(order) == 0 {
+		return uint32(end), nil
+	}
+	return uint32(start), nil
+}
+
+// nodes returns the tables, conditionals and calls of a control by name.
+func (c *compiler) nodes(jp *jPipeline) (map[string]node, error) {
 	nodes := map[string]node{}
 	add := func(n string, x node) error {
 		if _, dup := nodes[n]; dup {
@@ -75,121 +117,105 @@ func (c *compiler) compilePipeline(name string) (uint32, error) {
 	for i := range jp.Tables {
 		t := &jp.Tables[i]
 		if err := add(t.Name, node{table: t, id: c.tableIndex[t.Name]}); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	for i := range jp.Conditionals {
 		if err := add(jp.Conditionals[i].Name, node{cond: &jp.Conditionals[i]}); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	for i := range jp.ActionCalls {
 		if err := add(jp.ActionCalls[i].Name, node{call: &jp.ActionCalls[i]}); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	order, err := topological(nodes, *jp.InitTable)
-	if err != nil {
-		return 0, err
-	}
-	start := len(c.code)
-	pcs := map[string]int32{}
-	type fix struct {
-		pc     int
-		target *string
-	}
-	var fixes []fix
-	type tabFix struct {
-		at     *int32
-		target *string
-	}
-	var tabFixes []tabFix
-	for k, name := range order {
-		n := nodes[name]
-		pcs[name] = int32(len(c.code))
-		follows := func(t *string) bool { return t != nil && k+1 < len(order) && order[k+1] == *t }
-		switch {
-		case n.cond != nil:
-			t, f := n.cond.TrueNext, n.cond.FalseNext
-			sense := follows(f)
-			away, stay := f, t
-			if sense {
-				away, stay = t, f
-			}
-			jumps, err := c.jumpIf(&n.cond.Expression, sense)
-			if err != nil {
-				return 0, fmt.Errorf("conditional %q: %w", name, err)
-			}
-			c.freeTemps()
-			for _, j := range jumps {
-				fixes = append(fixes, fix{pc: j, target: away})
-			}
-			if !follows(stay) {
-				fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: stay})
-			}
-		case n.table != nil:
-			t := &c.tables[n.id]
-			if next, ok := c.inlineTable(n.table, t); ok {
-				if !follows(next) {
-					fixes = append(fixes, fix{pc: c.emit(inst{op: opJmp}), target: next})
-				}
-				t.missPC = -1
-				continue
-			}
-			c.emit(inst{op: opTable, imm: uint64(n.id)})
-			hit, hasHit := n.table.NextTables["__HIT__"]
-			miss := n.table.NextTables["__MISS__"]
-			t.nextHit = make([]int32, len(t.info.Actions))
-			t.nextDef = make([]int32, len(t.info.Actions))
-			for i, a := range t.info.Actions {
-				h, m := hit, miss
-				if !hasHit {
-					var ok bool
-					if h, ok = n.table.NextTables[a.Name]; !ok {
-						return 0, fmt.Errorf("table %q: next_tables lacks the action %q", name, a.Name)
-					}
-					m = h
-				}
-				tabFixes = append(tabFixes, tabFix{&t.nextHit[i], h}, tabFix{&t.nextDef[i], m})
-			}
-			if !hasHit {
-				miss = n.table.BaseNext
-			}
-			tabFixes = append(tabFixes, tabFix{&t.missPC, miss})
-		case n.call != nil:
-			i, ok := c.actionByID[n.call.ActionID]
-			if !ok || len(c.actions[i].params) > 0 {
-				return 0, fmt.Errorf("action call %q: there is no action with id %d, or it has parameters", name, n.call.ActionID)
-			}
-			// Inline: the action's code runs and returns here.
-			fixes = append(fixes, fix{pc: c.emit(inst{op: opCallAction, a: c.actions[i].pc}), target: n.call.NextNode})
-		}
-	}
-	end := int32(c.emit(inst{op: opHalt}))
-	where := func(t *string) (int32, error) {
+	return nodes, nil
+}
+
+// links are the places of code and tables that name a node whose place is not known
+// yet; no name: the end.
+type links struct {
+	code   []fix
+	tables []tabFix
+}
+
+type fix struct {
+	pc     int
+	target *string
+}
+
+type tabFix struct {
+	at     *int32
+	target *string
+}
+
+func (l *links) resolve(code []inst, pcs map[string]int32, end int32) {
+	where := func(t *string) int32 {
 		if t == nil {
-			return end, nil
+			return end
 		}
-		return pcs[*t], nil
+		return pcs[*t]
 	}
-	for _, f := range fixes {
-		pc, err := where(f.target)
-		if err != nil {
-			return 0, err
+	for _, f := range l.code {
+		code[f.pc].imm = uint64(where(f.target))
+	}
+	for _, f := range l.tables {
+		*f.at = where(f.target)
+	}
+}
+
+func (c *compiler) compileConditional(name string, n node, follows func(*string) bool, l *links) error {
+	t, f := n.cond.TrueNext, n.cond.FalseNext
+	sense := follows(f)
+	away, stay := f, t
+	if sense {
+		away, stay = t, f
+	}
+	jumps, err := c.jumpIf(&n.cond.Expression, sense)
+	if err != nil {
+		return fmt.Errorf("conditional %q: %w", name, err)
+	}
+	c.freeTemps()
+	for _, j := range jumps {
+		l.code = append(l.code, fix{pc: j, target: away})
+	}
+	if !follows(stay) {
+		l.code = append(l.code, fix{pc: c.emit(inst{op: opJmp}), target: stay})
+	}
+	return nil
+}
+
+func (c *compiler) compileTableNode(name string, n node, follows func(*string) bool, l *links) error {
+	t := &c.tables[n.id]
+	if next, ok := c.inlineTable(n.table, t); ok {
+		if !follows(next) {
+			l.code = append(l.code, fix{pc: c.emit(inst{op: opJmp}), target: next})
 		}
-		c.code[f.pc].imm = uint64(pc)
+		t.missPC = -1
+		return nil
 	}
-	for _, f := range tabFixes {
-		pc, err := where(f.target)
-		if err != nil {
-			return 0, err
+	c.emit(inst{op: opTable, imm: uint64(n.id)})
+	hit, hasHit := n.table.NextTables["__HIT__"]
+	miss := n.table.NextTables["__MISS__"]
+	t.nextHit = make([]int32, len(t.info.Actions))
+	t.nextDef = make([]int32, len(t.info.Actions))
+	for i, a := range t.info.Actions {
+		h, m := hit, miss
+		if !hasHit {
+			var ok bool
+			if h, ok = n.table.NextTables[a.Name]; !ok {
+				return fmt.Errorf("table %q: next_tables lacks the action %q", name, a.Name)
+			}
+			m = h
 		}
-		*f.at = pc
+		l.tables = append(l.tables, tabFix{&t.nextHit[i], h}, tabFix{&t.nextDef[i], m})
 	}
-	if len(order) == 0 {
-		return uint32(end), nil
+	if !hasHit {
+		miss = n.table.BaseNext
 	}
-	return uint32(start), nil
+	l.tables = append(l.tables, tabFix{&t.missPC, miss})
+	return nil
 }
 
 // inlineTable puts a table that can only ever run one action, as the compiler

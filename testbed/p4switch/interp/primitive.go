@@ -90,26 +90,7 @@ func (c *compiler) primitive(p *jPrimitive) error {
 		op := map[string]string{"add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<", "shift_right": ">>"}[p.Op]
 		return c.binary(op, at(0), at(1), at(2))
 	case "drop", "mark_to_drop":
-		in := inst{op: opDrop, dst: c.std.egressSpec.slot(), a: slotZero}
-		if c.std.mcast.h != nil {
-			in.a = c.std.mcast.slot()
-		}
-		// The metadata may be a copy, as an inout parameter makes one.
-		if len(p.Parameters) == 1 {
-			h, err := c.headerOperand(at(0))
-			if err != nil {
-				return err
-			}
-			spec, err := c.fieldRef(c.headers[h.id].name, "egress_spec")
-			if err != nil {
-				return err
-			}
-			in.dst, in.a = spec.slot(), slotZero
-			if mcast, err := c.fieldRef(c.headers[h.id].name, "mcast_grp"); err == nil {
-				in.a = mcast.slot()
-			}
-		}
-		c.emit(in)
+		return c.dropPrimitive(p)
 	case "no_op":
 	case "exit":
 		c.emit(inst{op: opExit})
@@ -152,20 +133,7 @@ func (c *compiler) primitive(p *jPrimitive) error {
 		}
 		return c.callInto(at(2), call{kind: callMeter, id: id, a: o.slot}, true)
 	case "modify_field_with_hash_based_offset":
-		base, err := c.u64(at(1))
-		if err != nil {
-			return err
-		}
-		id, err := named(at(2), "calculation", c.calcByName)
-		if err != nil {
-			return err
-		}
-		c.calcUses[id]++
-		size, err := c.u64(at(3))
-		if err != nil {
-			return err
-		}
-		return c.callInto(at(0), call{kind: callHash, id: id, a: base, b: size}, false)
+		return c.hashPrimitive(at(0), at(1), at(2), at(3))
 	case "modify_field_rng_uniform":
 		lo, err := c.u64(at(1))
 		if err != nil {
@@ -179,23 +147,71 @@ func (c *compiler) primitive(p *jPrimitive) error {
 	case "log_msg":
 		return c.logPrimitive(at(0), at(1))
 	case "assert", "assume":
-		s, err := c.truth(at(0))
-		if err != nil {
-			return err
-		}
-		k := call{kind: callAssert, a: s}
-		if p.Op == "assume" {
-			k.kind = callAssume
-		}
-		k.text = p.Op
-		if p.Source != nil {
-			k.text = fmt.Sprintf("%s, file %s, line %d", p.Source.Fragment, p.Source.Filename, p.Source.Line)
-		}
-		return c.call(k)
+		return c.checkPrimitive(p)
 	default:
 		return c.flagPrimitive(p)
 	}
 	return nil
+}
+
+// dropPrimitive compiles drop and mark_to_drop.
+func (c *compiler) dropPrimitive(p *jPrimitive) error {
+	in := inst{op: opDrop, dst: c.std.egressSpec.slot(), a: slotZero}
+	if c.std.mcast.h != nil {
+		in.a = c.std.mcast.slot()
+	}
+	// The metadata may be a copy, as an inout parameter makes one.
+	if len(p.Parameters) == 1 {
+		h, err := c.headerOperand(&p.Parameters[0])
+		if err != nil {
+			return err
+		}
+		spec, err := c.fieldRef(c.headers[h.id].name, "egress_spec")
+		if err != nil {
+			return err
+		}
+		in.dst, in.a = spec.slot(), slotZero
+		if mcast, err := c.fieldRef(c.headers[h.id].name, "mcast_grp"); err == nil {
+			in.a = mcast.slot()
+		}
+	}
+	c.emit(in)
+	return nil
+}
+
+// hashPrimitive compiles dst = base + calculation calc modulo size.
+func (c *compiler) hashPrimitive(dst, from, calc, modulo *jVal) error {
+	base, err := c.u64(from)
+	if err != nil {
+		return err
+	}
+	id, err := named(calc, "calculation", c.calcByName)
+	if err != nil {
+		return err
+	}
+	c.calcUses[id]++
+	size, err := c.u64(modulo)
+	if err != nil {
+		return err
+	}
+	return c.callInto(dst, call{kind: callHash, id: id, a: base, b: size}, false)
+}
+
+// checkPrimitive compiles assert and assume.
+func (c *compiler) checkPrimitive(p *jPrimitive) error {
+	s, err := c.truth(&p.Parameters[0])
+	if err != nil {
+		return err
+	}
+	k := call{kind: callAssert, a: s}
+	if p.Op == "assume" {
+		k.kind = callAssume
+	}
+	k.text = p.Op
+	if p.Source != nil {
+		k.text = fmt.Sprintf("%s, file %s, line %d", p.Source.Fragment, p.Source.Filename, p.Source.Line)
+	}
+	return c.call(k)
 }
 
 // flagPrimitive compiles those that only leave a mark on the packet.

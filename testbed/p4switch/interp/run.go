@@ -8,11 +8,8 @@ const maxBackJumps = 1 << 16
 
 // run executes code from pc until it halts.
 func (s *Switch) run(p *Packet, start uint32) {
-	code := s.p.code
-	v := p.v
-	pc := int(start)
-	ret := 0
-	loops := 0
+	code, v := s.p.code, p.v
+	pc, ret, loops := int(start), 0, 0
 	for {
 		in := &code[pc]
 		pc++
@@ -24,53 +21,22 @@ func (s *Switch) run(p *Packet, start uint32) {
 				return
 			}
 			pc = ret
-
 		case opMov:
 			v[in.dst] = v[in.a] & in.imm
 		case opAdd:
 			v[in.dst] = (v[in.a] + v[in.b]) & in.imm
 		case opSub:
 			v[in.dst] = (v[in.a] - v[in.b]) & in.imm
-		case opMul:
-			v[in.dst] = (v[in.a] * v[in.b]) & in.imm
 		case opAnd:
 			v[in.dst] = v[in.a] & v[in.b] & in.imm
 		case opOr:
 			v[in.dst] = (v[in.a] | v[in.b]) & in.imm
 		case opXor:
 			v[in.dst] = (v[in.a] ^ v[in.b]) & in.imm
-		case opNot:
-			v[in.dst] = ^v[in.a] & in.imm
 		case opShl:
 			v[in.dst] = v[in.a] << v[in.b] & in.imm
 		case opShr:
 			v[in.dst] = v[in.a] >> v[in.b] & in.imm
-		case opSar:
-			v[in.dst] = uint64(int64(v[in.a])>>v[in.b]) & in.imm
-		case opDivU:
-			if v[in.b] == 0 {
-				v[in.dst] = 0
-			} else {
-				v[in.dst] = v[in.a] / v[in.b]
-			}
-		case opModU:
-			if v[in.b] == 0 {
-				v[in.dst] = 0
-			} else {
-				v[in.dst] = v[in.a] % v[in.b]
-			}
-		case opDivS:
-			if v[in.b] == 0 {
-				v[in.dst] = 0
-			} else {
-				v[in.dst] = uint64(int64(v[in.a]) / int64(v[in.b]))
-			}
-		case opModS:
-			if v[in.b] == 0 {
-				v[in.dst] = 0
-			} else {
-				v[in.dst] = uint64(int64(v[in.a]) % int64(v[in.b]))
-			}
 		case opEq:
 			v[in.dst] = b2u(v[in.a] == v[in.b])
 		case opNe:
@@ -79,30 +45,8 @@ func (s *Switch) run(p *Packet, start uint32) {
 			v[in.dst] = b2u(v[in.a] < v[in.b])
 		case opLeU:
 			v[in.dst] = b2u(v[in.a] <= v[in.b])
-		case opLtS:
-			v[in.dst] = b2u(int64(v[in.a]) < int64(v[in.b]))
-		case opLeS:
-			v[in.dst] = b2u(int64(v[in.a]) <= int64(v[in.b]))
 		case opNonZ:
 			v[in.dst] = b2u(v[in.a] != 0)
-		case opIsZ:
-			v[in.dst] = b2u(v[in.a] == 0)
-		case opSext:
-			v[in.dst] = uint64(int64(v[in.a]<<(in.imm&63)) >> (in.imm & 63))
-		case opMinU:
-			v[in.dst] = min(v[in.a], in.imm)
-		case opClampS:
-			x := max(int64(v[in.a]), 0)
-			v[in.dst] = min(uint64(x), in.imm)
-		case opClampB:
-			v[in.dst] = uint64(min(max(int64(v[in.a]), -int64(in.imm)-1), int64(in.imm)))
-		case opSel:
-			if v[in.a] != 0 {
-				v[in.dst] = v[in.b]
-			} else {
-				v[in.dst] = v[in.imm]
-			}
-
 		case opJmp:
 			pc = int(in.imm)
 		case opJz:
@@ -146,51 +90,105 @@ func (s *Switch) run(p *Packet, start uint32) {
 				break
 			}
 			if loops++; loops > maxBackJumps {
-				p.fault = DropActionLoop
-				p.exit = true
+				p.fault, p.exit = DropActionLoop, true
 				return
 			}
 			pc = int(in.imm)
 		case opTable:
-			act, next := s.apply(p, int(in.imm))
-			if act != 0 {
+			if act, next := s.apply(p, int(in.imm)); act != 0 {
 				pc, ret = int(act), int(next)
 			} else {
 				pc = int(next)
 			}
 		case opCallAction:
 			pc, ret = int(in.a), int(in.imm)
-
 		case opSetValid:
 			s.setValid(v, int(in.imm))
 		case opDirty:
 			v[in.dst] |= in.imm
 		case opSetInvalid:
 			v[s.p.headers[in.imm].validSlot()] = 0
-		case opHdrID, opUnionID, opUnionHdr, opHdrLoad, opHdrStore, opHdrValid, opLast, opUnionValid, opEqHdr, opEqUnion:
-			s.headerOp(v, in)
-
 		case opCount:
 			s.counters[in.imm].count(v[in.a], p.ingressLen)
 		case opRegRead:
 			s.registers[in.imm].read(v[in.dst:in.dst+uint32(in.n)], v[in.a], int(in.b))
 		case opRegWrite:
 			s.registers[in.imm].write(v[in.a], v[in.dst:in.dst+uint32(in.n)])
-		case opDrop:
-			v[in.dst] = s.dropSpec
-			if in.a != slotZero {
-				v[in.a] = 0
-			}
 		case opExit:
 			p.exit = true
 		case opCall:
-			s.call(p, &s.p.calls[in.imm])
-			if p.fault != 0 {
+			if s.call(p, &s.p.calls[in.imm]); p.fault != 0 {
 				return
 			}
 		default:
-			s.wideOp(v, in)
+			s.rareOp(v, in)
 		}
+	}
+}
+
+// rareOp carries out an instruction that does not jump and that programs have few of.
+func (s *Switch) rareOp(v []uint64, in *inst) {
+	switch in.op {
+	case opMul:
+		v[in.dst] = (v[in.a] * v[in.b]) & in.imm
+	case opSar:
+		v[in.dst] = uint64(int64(v[in.a])>>v[in.b]) & in.imm
+	case opDivU:
+		if v[in.b] == 0 {
+			v[in.dst] = 0
+		} else {
+			v[in.dst] = v[in.a] / v[in.b]
+		}
+	case opModU:
+		if v[in.b] == 0 {
+			v[in.dst] = 0
+		} else {
+			v[in.dst] = v[in.a] % v[in.b]
+		}
+	case opDivS:
+		if v[in.b] == 0 {
+			v[in.dst] = 0
+		} else {
+			v[in.dst] = uint64(int64(v[in.a]) / int64(v[in.b]))
+		}
+	case opModS:
+		if v[in.b] == 0 {
+			v[in.dst] = 0
+		} else {
+			v[in.dst] = uint64(int64(v[in.a]) % int64(v[in.b]))
+		}
+	case opLtS:
+		v[in.dst] = b2u(int64(v[in.a]) < int64(v[in.b]))
+	case opLeS:
+		v[in.dst] = b2u(int64(v[in.a]) <= int64(v[in.b]))
+	case opSext:
+		v[in.dst] = uint64(int64(v[in.a]<<(in.imm&63)) >> (in.imm & 63))
+	case opMinU:
+		v[in.dst] = min(v[in.a], in.imm)
+	case opClampS:
+		x := max(int64(v[in.a]), 0)
+		v[in.dst] = min(uint64(x), in.imm)
+	case opClampB:
+		v[in.dst] = uint64(min(max(int64(v[in.a]), -int64(in.imm)-1), int64(in.imm)))
+	case opSel:
+		if v[in.a] != 0 {
+			v[in.dst] = v[in.b]
+		} else {
+			v[in.dst] = v[in.imm]
+		}
+	case opHdrID, opUnionID, opUnionHdr, opHdrLoad, opHdrStore, opHdrValid, opLast, opUnionValid, opEqHdr, opEqUnion:
+		s.headerOp(v, in)
+	case opDrop:
+		v[in.dst] = s.dropSpec
+		if in.a != slotZero {
+			v[in.a] = 0
+		}
+	case opNot:
+		v[in.dst] = ^v[in.a] & in.imm
+	case opIsZ:
+		v[in.dst] = b2u(v[in.a] == 0)
+	default:
+		s.wideOp(v, in)
 	}
 }
 
