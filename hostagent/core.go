@@ -57,7 +57,7 @@ type Flip struct {
 	QP       QP
 	From, To fabric.Label
 	Reason   Reason
-	Dead     bool // From is taken for dead: what is on its way there is lost
+	Dead     bool // From is taken for dead: what is on its way there is sent again
 }
 
 // Ready is what is to be done, in this order: open queue pairs for Open, then

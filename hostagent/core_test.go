@@ -222,9 +222,9 @@ func TestInvariants(t *testing.T) {
 				switch {
 				case path[fl.QP] != fl.From || fl.From == fl.To:
 					rt.Fatalf("%+v, but the queue pair is on %d", fl, path[fl.QP])
-				case !fl.Dead && fl.Reason != ByLoss && fl.To != home[fl.QP]:
+				case !fl.Dead && fl.To != home[fl.QP]:
 					rt.Fatalf("%+v: from a good path to one that is not its home, %d", fl, home[fl.QP])
-				case !fl.Dead && fl.Reason != ByLoss && fl.Reason != Return:
+				case !fl.Dead && fl.Reason != Return:
 					rt.Fatalf("%+v: from a good path, yet not to return", fl)
 				}
 				path[fl.QP] = fl.To

@@ -58,6 +58,18 @@ func (l *lossy) grow(s sample) {
 // lost, without a time-out. See the package comment on when its path is left for it.
 func (c *Core) Lost(now fabric.Time, qp QP, packets int) {
 	c.advance(now)
+	c.lost(qp, packets)
+}
+
+// Unanswered says that a queue pair's last packets and a probe sent behind them are
+// not answered, though what was sent later by other paths is: two packets are lost, or
+// their acknowledgements, and nobody will ask for them.
+func (c *Core) Unanswered(now fabric.Time, qp QP) {
+	c.advance(now)
+	c.lost(qp, 2)
+}
+
+func (c *Core) lost(qp QP, packets int) {
 	if packets < 1 || c.cfg.Losses.Off {
 		return
 	}

@@ -225,8 +225,7 @@ func (c *Core) settle(why Reason) {
 func (c *Core) move(p *piece, to int, why Reason) {
 	d := p.dst
 	c.flip = append(c.flip, Flip{
-		QP: p.qp, From: c.label(d, p.path), To: c.label(d, to), Reason: why,
-		Dead: d.dead.get(p.path) && why != ByLoss,
+		QP: p.qp, From: c.label(d, p.path), To: c.label(d, to), Reason: why, Dead: d.dead.get(p.path),
 	})
 	c.stats.Flips++
 	if why == Return {

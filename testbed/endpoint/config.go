@@ -60,6 +60,10 @@ type Config struct {
 	// that comes out of its turn or fills a gap, and the requester hears of a loss
 	// by what came behind it.
 	AckWhenAsked bool
+	// Trip is the round trip of a full packet over the longest path, when nothing else
+	// is on the way: no answer is late before. 0: the last packets of a message are not
+	// probed when it is.
+	Trip fabric.Time
 	// NoNudge leaves out the zero-length WRITE after a change of path.
 	NoNudge bool
 	// NakPerPath lets a responder repeat a NAK for a packet that comes by another
@@ -161,6 +165,8 @@ func (c Config) Validate() error {
 		return bad("labels in the flow label need IPv6")
 	case c.MTU < 256 || c.MTU > 65000:
 		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
+	case c.Trip < 0:
+		return bad("round trip is %v; use 0 for no probes of late answers", c.Trip)
 	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0 || c.CNPInterval < 0:
 		return bad("RTO, AckEvery, AdditiveRate or CNPInterval is negative; use 0 for the default")
 	case c.MinRate < 0 || c.MinRate > c.LineRate:

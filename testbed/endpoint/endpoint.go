@@ -47,6 +47,7 @@ type Stats struct {
 	BytesAcked            uint64 // payload
 	Retransmissions       uint64 // data packets sent again
 	Nudges                uint64 // zero-length writes sent, repetitions apart
+	TailProbes            uint64 // of those: since an answer was late
 	Timeouts              uint64
 	NaksSent, NaksTaken   uint64
 	Marked                uint64 // acknowledgements that carried BECN
@@ -89,6 +90,7 @@ type Endpoint struct {
 	ask     int         // every so many packets ask for an ACK
 	stats   Stats
 	paused  bool // no data may be sent
+	tails   tails
 
 	incoming packet // scratch of Receive
 	requester
@@ -155,6 +157,9 @@ func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()
+	if t, waits := e.nextTail(); waits && (!ok || t < at) {
+		at, ok = t, true
+	}
 	if e.paused {
 		return at, ok
 	}

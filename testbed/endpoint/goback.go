@@ -20,7 +20,9 @@ func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
 	if !t.cfg.RTOByAck || q.expireAt == never {
 		t.restart(now, q)
 	}
-	_, more = t.pick(q)
+	if _, more = t.pick(q); !more && q.nextOut == q.total() {
+		t.tailSent(now, q)
+	}
 	return more
 }
 
@@ -33,6 +35,7 @@ func (t goBackN) expired(now fabric.Time, q *qp) {
 // packets will show a gap by themselves, so nudges are not repeated.
 func (t goBackN) lost(q *qp) {
 	q.nextOut, q.once = q.unacked, q.sent
+	q.noTail()
 	t.rates.wentBack(q)
 	q.nudges = 0
 	if q.state != nil {
@@ -67,6 +70,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	if t.cfg.Watcher != nil {
 		lost = t.lostBy(q, upTo, nak)
 	}
+	t.tailAnswered(now, q, upTo)
 	q.unacked = upTo
 	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)

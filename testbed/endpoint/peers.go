@@ -15,6 +15,8 @@ type peer struct {
 	// Messages that have something to send for the first time, oldest first.
 	first, last *message
 
+	answered fabric.Time // when the latest packet was sent that the peer has answered, of those last of their QP
+
 	more  []slot // above the lowest
 	free  []uint16
 	slots uint16 // that there are

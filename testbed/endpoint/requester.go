@@ -94,7 +94,8 @@ type qp struct {
 
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
-	window   int32       // packets from the first unacknowledged one on that may be sent
+	tail     tail
+	window   int32 // packets from the first unacknowledged one on that may be sent
 	rate     rate
 	rounds   rounds // of DCTCP
 	state    *state // nil unless the QP needs it, so that most stay small
@@ -153,6 +154,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.lastBytes = int32(m.Bytes - int64(q.data-1)*mtu)
 	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
+	q.noTail()
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}

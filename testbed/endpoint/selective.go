@@ -71,7 +71,9 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	if q.expireAt == never {
 		t.restart(now, q)
 	}
-	_, more = t.pick(q)
+	if _, more = t.pick(q); !more && q.nextOut == q.total() {
+		t.tailSent(now, q)
+	}
 	return more
 }
 
@@ -132,6 +134,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
+	t.tailAnswered(now, q, q.unacked)
 	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
 	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 && t.cfg.Watcher != nil {
 		id := q.id

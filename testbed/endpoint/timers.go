@@ -76,6 +76,7 @@ func (e *Endpoint) expire(now fabric.Time) {
 			e.free = append(e.free, q.pos)
 		}
 	}
+	e.probeTails(now)
 	for {
 		at, ok := e.nextTimeout()
 		if !ok || at > now {

@@ -9,6 +9,10 @@ type PathWatcher interface {
 	// be lost: a receiver asked for one, or an ACK came without those before it. What
 	// a time-out says is told to the Handler alone.
 	Lost(now fabric.Time, qp QP, packets int)
+	// Unanswered reports that neither the last packets of a QP nor the probe behind
+	// them are answered, although the same peer has answered others sent since. They may
+	// still be: the QP sends nothing again by itself.
+	Unanswered(now fabric.Time, qp QP)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one
 	// from it. It precedes Lost where both are told by the same packet.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)

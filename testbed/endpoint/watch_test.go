@@ -23,6 +23,10 @@ func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
 	}
 }
 
+func (w *watched) Unanswered(_ fabric.Time, qp QP) {
+	w.heard = append(w.heard, fmt.Sprintf("QP %d unanswered", qp))
+}
+
 func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {
 	if s := fmt.Sprintf("marked by %d to %d", l, peer); len(w.heard) == 0 || w.heard[len(w.heard)-1] != s {
 		w.heard = append(w.heard, s)

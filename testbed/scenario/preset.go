@@ -52,6 +52,7 @@ func ref() Scenario {
 		ReorderWindow:     s.Host.ReorderWindow,
 		Carrier:           UDPSourcePort,
 		NudgeOnFlip:       false, // a queue pair that moved waits for its timer
+		TailProbe:         false,
 		ResendOnFlip:      false,
 	}
 	s.Agent = Agent{

@@ -80,6 +80,9 @@ type Host struct {
 	// NudgeOnFlip posts a zero-length write on a flipped queue pair that has
 	// nothing left to send, so that the receiver sees what is missing.
 	NudgeOnFlip bool `yaml:"nudge_on_flip"`
+	// TailProbe posts a zero-length write behind the last packets of a message whose
+	// answer is late, so that the receiver sees what is missing.
+	TailProbe bool `yaml:"tail_probe"`
 	// ResendOnFlip has a queue pair that flips off a dead path send again at once
 	// what it has on the way. An RNIC has no such order: it waits for a NAK or
 	// its timer.
@@ -317,6 +320,7 @@ func Default() Scenario {
 			ReorderWindow:     endpoint.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,
 			NudgeOnFlip:       true,
+			TailProbe:         true,
 			ResendOnFlip:      true,
 		},
 		Agent: Agent{

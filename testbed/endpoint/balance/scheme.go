@@ -38,6 +38,7 @@ type Host interface {
 type LossHost interface {
 	Host
 	Lost(now fabric.Time, qp hostagent.QP, packets int)
+	Unanswered(now fabric.Time, qp hostagent.QP)
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 

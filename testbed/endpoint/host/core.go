@@ -361,6 +361,17 @@ func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 	}
 }
 
+// Unanswered implements [endpoint.PathWatcher].
+func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP) {
+	if c.log != nil {
+		c.log.line(now, "unanswered qp=%d", qp)
+	}
+	if !c.away && !Asked(qp) {
+		c.losses.Unanswered(now, qp)
+		c.act(now)
+	}
+}
+
 // Congested implements [endpoint.PathWatcher].
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	if c.log != nil {

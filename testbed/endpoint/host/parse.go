@@ -225,6 +225,13 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 				c.Lost(at, qp, n)
 			}
 		}
+	case "unanswered":
+		qp := w.qp()
+		return func(c *Core) {
+			if c.losses != nil {
+				c.Unanswered(at, qp)
+			}
+		}
 	case "congested":
 		peer, l, in := w.node("peer"), w.label(), w.flag("inbound")
 		return func(c *Core) {

@@ -71,6 +71,9 @@ func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
 		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
 		Reordered: w.spec.InSwitches(),
 	}
+	if s.Host.TailProbe {
+		c.Trip = endpoint.IdleTrip(w.f, int(s.Host.Payload))
+	}
 	if h.perPacket {
 		c.Balancer = h.core
 	}

@@ -17,6 +17,7 @@ func TestSuspicion(t *testing.T) {
 	oneGoroutine(t)
 	s := scenario.Default()
 	s.Name = "suspicion"
+	s.Host.TailProbe = false // or no time-out would come to pass
 	s.Fabric = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4}
 	s.Schemes = []scenario.Scheme{{Name: "ethereal"}, {Name: "ethereal", Params: map[string]string{"suspicion": "on"}}}
 	s.Deadline = 120 * fabric.Millisecond
@@ -84,6 +85,7 @@ func TestSuspicionEnds(t *testing.T) {
 	oneGoroutine(t)
 	s := scenario.Default()
 	s.Name = "suspicion"
+	s.Host.TailProbe = false // or no time-out would come to pass
 	s.Fabric = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 4, HostsPerToR: 4}
 	s.Schemes = []scenario.Scheme{{Name: "ethereal", Params: map[string]string{"suspicion": "on"}}}
 	s.Collectives = []scenario.Collective{{Kind: "all-reduce", Algorithm: "ring", Bytes: 160e6}}

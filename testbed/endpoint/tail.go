@@ -1,0 +1,128 @@
+package endpoint
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// A QP whose last packets are lost shows its receiver no gap. When their answer is
+// late, by this endpoint's round trips so far, the QP sends a zero-length WRITE behind
+// them, once: whoever drives an RNIC can post one as well. The receiver answers it, or
+// asks for what is missing. (After TCP's tail loss probe, RFC 8985.) When that is not
+// answered either, although the peer has answered what was sent later by other paths,
+// the watcher is told.
+//
+// tails are the QPs that have sent all they have and wait for an answer.
+type tails struct {
+	waiting timers      // by tail.at, or earlier
+	trip    fabric.Time // smoothed round trip of last packets; 0: none was measured
+	vary    fabric.Time // its mean deviation
+}
+
+// tail is a QP's wait for the answer to its last packet.
+type tail struct {
+	at     fabric.Time // it is late from then on; never: not waited for
+	sent   fabric.Time // the last packet of the message
+	probes int8        // sent behind it
+	listed bool        // in tails.waiting
+}
+
+const maxTailProbes = 1
+
+func (q *qp) noTail() { q.tail.at, q.tail.probes = never, 0 }
+
+// patience returns how long the answer to a last packet is waited for.
+func (e *Endpoint) patience() fabric.Time { return 2*max(e.cfg.Trip, e.tails.trip) + 4*e.tails.vary }
+
+// tailSent takes the word that a QP has sent all that it has.
+func (e *Endpoint) tailSent(now fabric.Time, q *qp) {
+	if e.cfg.Trip == 0 || q.balanced || q.bytes == 0 {
+		return // of a probe its owner wants to know whether it is answered
+	}
+	if q.tail.probes == 0 {
+		q.tail.sent = now
+	}
+	e.tailWaits(q, now+e.patience()<<q.tail.probes)
+}
+
+func (e *Endpoint) tailWaits(q *qp, until fabric.Time) {
+	q.tail.at = until
+	if !q.tail.listed {
+		q.tail.listed = true
+		e.tails.waiting.push(until, q)
+	}
+}
+
+// tailAnswered takes the word that all packets up to one are answered for.
+func (e *Endpoint) tailAnswered(now fabric.Time, q *qp, upTo int32) {
+	if q.tail.at == never {
+		return
+	}
+	if upTo < q.data { // there is progress
+		e.tailWaits(q, now+e.patience())
+		return
+	}
+	e.peers[q.peer].answered = max(e.peers[q.peer].answered, q.tail.sent)
+	if q.tail.probes > 0 || q.once > 0 {
+		return
+	}
+	t, trip := &e.tails, now-q.tail.sent
+	if t.trip == 0 {
+		t.trip = trip
+	}
+	t.vary += (max(trip-t.trip, t.trip-trip) - t.vary) / 4 // RFC 6298's constants
+	t.trip += (trip - t.trip) / 8
+}
+
+// probeTails does what is due about late answers.
+func (e *Endpoint) probeTails(now fabric.Time) {
+	for {
+		at, ok := e.nextTail()
+		if !ok || at > now {
+			return
+		}
+		q := e.tails.waiting.pop()
+		q.tail.listed, q.tail.at = false, never
+		if q.tail.probes < maxTailProbes {
+			q.tail.probes++
+			q.nudges++
+			e.stats.Nudges++
+			e.stats.TailProbes++
+			e.activate(q)
+			continue
+		}
+		a := e.peers[q.peer].answered
+		if later := a > 0 && a > q.tail.sent-e.patience(); later && e.cfg.Watcher != nil {
+			e.cfg.Watcher.Unanswered(now, q.id)
+		}
+	}
+}
+
+// nextTail returns when the next answer is late.
+func (e *Endpoint) nextTail() (fabric.Time, bool) {
+	for len(e.tails.waiting) > 0 {
+		t := e.tails.waiting[0]
+		switch {
+		case !t.qp.live || t.qp.tail.at == never:
+			t.qp.tail.listed = false
+			e.tails.waiting.pop()
+		case t.qp.tail.at > t.at:
+			e.tails.waiting.postpone(t.qp.tail.at)
+		default:
+			return t.at, true
+		}
+	}
+	return 0, false
+}
+
+// IdleTrip returns the round trip of a full packet over a fabric's longest path, when
+// nothing else is on the way.
+func IdleTrip(f *fabric.Fabric, mtu int) (trip fabric.Time) {
+	const headers = 102 // of IPv6, framing included
+	s := f.Spec()
+	links := []fabric.LinkSpec{s.HostLink, s.ToRUplink}
+	if f.ThreeTier() {
+		links = append(links, s.AggUplink)
+	}
+	for _, l := range links { // up and down, there and back
+		trip += 4*l.Delay + 2*l.Rate.TimeFor(int64(mtu)+headers) + 2*l.Rate.TimeFor(headers)
+	}
+	return trip
+}

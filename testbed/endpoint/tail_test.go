@@ -1,0 +1,105 @@
+package endpoint
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// A message whose last packets are lost, or the ACK for them, costs a few round trips
+// and no time-out; one that loses nothing sends no probe.
+func TestTail(t *testing.T) {
+	const trip = 5 * fabric.Microsecond // 2 us each way in this network, and the packet
+	for _, c := range []struct {
+		name     string
+		data     []int // packets lost, of those sent, from 1
+		acks     []int
+		receiver Receiver
+		probes   uint64
+		within   fabric.Time
+		heard    []string
+	}{
+		{name: "nothing", within: 10 * fabric.Microsecond},
+		{name: "the last packet", data: []int{10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
+		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
+		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
+		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
+		// Nobody else is answered by that peer, so that only the timer tells.
+		{name: "the probe as well", data: []int{10, 11}, probes: 1, within: DefaultRTO + 50*fabric.Microsecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := &watched{}
+			w := newWorld(t, 2, func(cfg *Config) {
+				cfg.Receiver, cfg.Trip = c.receiver, trip
+				if cfg.Host == 0 {
+					cfg.Watcher = seen
+				}
+			})
+			w.fate = losing(c.data, c.acks)
+			var done fabric.Time
+			w.hosts[0].onDone = func(QP) { done = w.now }
+			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 10 * 9000})
+			w.run(never)
+			s := w.hosts[0].e.Stats()
+			if done == 0 || done > c.within || s.TailProbes != c.probes || (s.Timeouts > 0) != (c.within > DefaultRTO) {
+				t.Errorf("done at %v, want by %v; %+v", done, c.within, s)
+			}
+			if d := cmp.Diff(c.heard, seen.heard); d != "" {
+				t.Errorf("heard (-want +got)\n%s", d)
+			}
+		})
+	}
+}
+
+// losing loses some packets and ACKs, counted from 1.
+func losing(data, acks []int) func(fabric.Time, []byte, bool) fate {
+	n := map[bool]int{}
+	return func(_ fabric.Time, _ []byte, control bool) fate {
+		lost := data
+		if control {
+			lost = acks
+		}
+		n[control]++
+		for _, i := range lost {
+			if n[control] == i {
+				return fate{}
+			}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+}
+
+// A QP on a path that swallows all is found out by another to the same peer, and not
+// where that peer answers nobody.
+func TestUnanswered(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		seen := &watched{}
+		w := newWorld(t, 2, func(cfg *Config) {
+			cfg.Trip = 5 * fabric.Microsecond
+			if cfg.Host == 0 {
+				cfg.Watcher = seen
+			}
+		})
+		w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+			if label := hdr[35] & 3; !control && (all || label == 1) {
+				return fate{}
+			}
+			return fate{copies: []fabric.Time{0}}
+		}
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 9000, Label: 1})
+		w.open(0, Message{QP: 2, ID: 2, Dst: 1, Bytes: 9000, Label: 2})
+		w.run(500 * fabric.Microsecond)
+		var want []string
+		if !all {
+			want = []string{"QP 1 unanswered"}
+		}
+		if d := cmp.Diff(want, seen.heard); d != "" {
+			t.Errorf("all %v: heard (-want +got)\n%s", all, d)
+		}
+		if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
+			t.Errorf("all %v: %+v", all, s)
+		}
+	}
+}
