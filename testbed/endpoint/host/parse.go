@@ -104,6 +104,15 @@ func (w *words) node(key string) fabric.NodeID {
 	return id
 }
 
+// host is node for what only a host can be.
+func (w *words) host(key string) fabric.NodeID {
+	id := w.node(key)
+	if id < 0 || int(id) >= w.f.Hosts() {
+		w.fail(key, fmt.Sprint(int(id)), errors.New("want a host"))
+	}
+	return id
+}
+
 // link reads a link's name, or its number if it has none.
 func (w *words) link(text string) (uint32, error) {
 	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -233,7 +242,7 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 			}
 		}
 	case "congested":
-		peer, l, in := w.node("peer"), w.label(), w.flag("inbound")
+		peer, l, in := w.host("peer"), w.label(), w.flag("inbound")
 		return func(c *Core) {
 			if c.losses != nil {
 				c.Congested(at, peer, l, in)

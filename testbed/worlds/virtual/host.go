@@ -44,10 +44,8 @@ var (
 )
 
 func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
-	h := &hostShell{w: w, id: id, arriving: map[collective.ID]int64{}}
 	s := w.run.Scenario
-	var err error
-	h.core, err = host.New(host.Config{
+	return w.newHostOf(host.Config{
 		Config: balance.Config{
 			Config: hostagent.Config{
 				Fabric: w.f, Host: id, Seed: w.run.Seed,
@@ -58,7 +56,14 @@ func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
 		Scheme: w.run.Scheme.Name, Params: w.run.Scheme.Params,
 		BatchWindow: s.Agent.BatchWindow, ResendOnFlip: s.Host.ResendOnFlip,
 	})
-	if err != nil {
+}
+
+// newHostOf returns a shell around a core of such a configuration.
+func (w *world) newHostOf(config host.Config) (*hostShell, error) {
+	id, s := config.Host, w.run.Scenario
+	h := &hostShell{w: w, id: id, arriving: map[collective.ID]int64{}}
+	var err error
+	if h.core, err = host.New(config); err != nil {
 		return nil, err
 	}
 	h.tick, h.perPacket = h.core.Tick, h.core.PerPacket()
