@@ -95,9 +95,9 @@ type qp struct {
 	sendAt   fabric.Time // earliest time of the next packet
 	expireAt fabric.Time // retransmission deadline
 	tail     tail
-	window   int32 // packets from the first unacknowledged one on that may be sent
 	rate     rate
 	rounds   rounds // of DCTCP
+	window   int32  // packets from the first unacknowledged one on that may be sent
 	state    *state // nil unless the QP needs it, so that most stay small
 }
 
