@@ -30,7 +30,7 @@ experiments: bin/ethereal
 ifeq ($(WORLD),mininet)
 	/usr/bin/python3 mininet/run.py $(MININET) $(EXPERIMENTS)
 else
-	bin/ethereal experiment --quiet --world $(WORLD) $(EXPERIMENTS)
+	bin/ethereal run --quiet --world $(WORLD) $(EXPERIMENTS)
 endif
 
 # Remove what a run that crashed left behind.

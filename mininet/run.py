@@ -153,7 +153,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
     server = ActionServer(deployment.path("control.sock"), act)
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
     path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
-    argv = [deployment.binary, "experiment", "--world", "mininet", "--deployment", path, *files]
+    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, *files]
     for flag in ("report", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]

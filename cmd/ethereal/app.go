@@ -15,18 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
-
-// Runner executes one run. When ctx ends it returns what it knows by then along
-// with the context's error. It is called from several goroutines at once.
-type Runner func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
 
 // app is what the commands share. It is made once, in main or in a test.
 type app struct {
 	stdout, stderr io.Writer
-	run            Runner
+	run            runner.Run // in virtual time; from several goroutines at once
 	version        string
 	command        string // line that was given
 	live           bool   // stderr is a terminal: redraw a progress line
@@ -97,7 +92,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.topoCommand(), a.experimentCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
+	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.topoCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand())
 	root.AddCommand(newHostagentCommand(), newTagCommand(), a.liveCommand())
 	return root

@@ -16,12 +16,13 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // batch executes runs in parallel and hands on their results in order.
 type batch struct {
-	run      Runner
+	run      runner.Run
 	runs     []scenario.Run
 	parallel int
 	cores    int    // of each run
@@ -29,7 +30,8 @@ type batch struct {
 	captures []capture
 	progress *progress
 	log      *slog.Logger
-	done     func(scenario.Run, *report.Result) error // called in the order of runs
+	record   bool                              // keep what happens in every run, not in those alone that something is expected of
+	done     func(scenario.Run, outcome) error // called in the order of runs
 
 	mu       sync.Mutex
 	outcomes []outcome
@@ -40,6 +42,7 @@ type batch struct {
 type outcome struct {
 	ended  bool
 	result *report.Result
+	record *runner.Record
 	err    error
 	took   time.Duration
 }
@@ -50,9 +53,12 @@ type capture struct {
 	path string
 }
 
-// parseCaptures reads --pcap arguments. from is the scenario's file.
-func parseCaptures(args []string, runs []scenario.Run, from string) ([]capture, error) {
+// parseCaptures reads --pcap arguments. from are the scenarios' files.
+func parseCaptures(args []string, runs []scenario.Run, from []string) ([]capture, error) {
 	var out []capture
+	if len(args) > 0 && len(from) > 1 {
+		return nil, errors.New("--pcap: several scenarios; name one")
+	}
 	for _, arg := range args {
 		link, path, ok := strings.Cut(arg, "=")
 		if !ok || path == "" {
@@ -61,7 +67,7 @@ func parseCaptures(args []string, runs []scenario.Run, from string) ([]capture, 
 		id, err := runs[0].Fabric.LinkByName(link)
 		if err != nil {
 			return nil, fmt.Errorf("--pcap: %s; `ethereal topo --scenario %s -o json` lists the links",
-				strings.TrimPrefix(err.Error(), "fabric: "), from)
+				strings.TrimPrefix(err.Error(), "fabric: "), from[0])
 		}
 		for _, c := range out {
 			if c.path == path {
@@ -122,13 +128,14 @@ func (b *batch) one(ctx context.Context, i int) {
 	b.progress.begin(run)
 	b.log.Info("run begins", "run", i+1, "name", run.String())
 	start := time.Now()
-	result, err := b.observed(ctx, run)
+	record := &runner.Record{}
+	result, err := b.observed(ctx, run, record)
 	took := time.Since(start)
 	b.log.Info("run ends", "run", i+1, "name", run.String(), "took", took, "err", err)
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.outcomes[i] = outcome{true, result, err, took}
+	b.outcomes[i] = outcome{true, result, record, err, took}
 	b.progress.end(run)
 	for ; b.next < len(b.runs) && b.outcomes[b.next].ended; b.next++ {
 		b.handOn(b.runs[b.next], b.outcomes[b.next])
@@ -141,16 +148,17 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 	if o.err != nil && !errors.Is(o.err, context.Canceled) {
 		b.err = errors.Join(b.err, &runError{run, o.err})
 	}
-	if o.result != nil {
-		if err := b.done(run, o.result); err != nil {
-			b.err = errors.Join(b.err, err)
-		}
+	if err := b.done(run, o); err != nil {
+		b.err = errors.Join(b.err, err)
 	}
 }
 
 // observed executes a run with its files open.
-func (b *batch) observed(ctx context.Context, run scenario.Run) (_ *report.Result, err error) {
+func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.Record) (_ *report.Result, err error) {
 	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: b.coresOf(run)}
+	if b.record || len(run.Scenario.Expect) > 0 {
+		obs.Happened = record.Add
+	}
 	if b.events != "" {
 		file, err := os.Create(b.path(b.events, run))
 		if err != nil {

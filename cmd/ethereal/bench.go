@@ -119,7 +119,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if len(todo) == 0 {
 		return nil
 	}
-	b := &bench{app: a, run: runner.Timed(runner.Run(a.run)), version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
+	b := &bench{app: a, run: runner.Timed(a.run), version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
 	return b.execute(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -16,9 +17,9 @@ type output struct{ flag, path string }
 
 // checkOutputs refuses, before anything runs or is written, files that would
 // overwrite each other or the scenario, and files of runs that cannot be made.
-func checkOutputs(from string, flags runFlags, captures []capture, runs []scenario.Run) error {
+func checkOutputs(from []string, flags runFlags, captures []capture, runs []scenario.Run) error {
 	var single, each []output
-	for _, o := range []output{{"--json", flags.json}, {"--report", flags.report}, {"--cpuprofile", flags.cpuProfile}} {
+	for _, o := range []output{{"--json", flags.json}, {"--report", flags.report}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
 		if o.path != "" && o != (output{"--json", "-"}) {
 			single = append(single, o)
 		}
@@ -41,8 +42,13 @@ func checkOutputs(from string, flags runFlags, captures []capture, runs []scenar
 		taken[id] = o.flag
 		return nil
 	}
-	if err := take(output{"the scenario", from}); err != nil {
-		return err
+	for i, name := range from {
+		if slices.Contains(from[:i], name) {
+			return fmt.Errorf("%s is named twice", name)
+		}
+		if err := take(output{"the scenario", name}); err != nil {
+			return err
+		}
 	}
 	for _, o := range single {
 		if err := take(o); err != nil {
@@ -57,6 +63,9 @@ func checkOutputs(from string, flags runFlags, captures []capture, runs []scenar
 		}
 		// Files of runs are opened when the run begins, as there may be many; one
 		// is tried now.
+		if len(runs) == 0 {
+			continue
+		}
 		if err := tryCreate(o.flag, perRun(o.path, runs[0], len(runs))); err != nil {
 			return err
 		}

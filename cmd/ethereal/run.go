@@ -13,15 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/replay"
 )
 
 // runFlags are the flags of `ethereal run`.
 type runFlags struct {
 	json, report, events string
+	record, deployment   string
 	pcap                 []string
 	seeds                string
 	schemes              schemeList
@@ -37,27 +36,30 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
-		Use:   "run SCENARIO",
-		Short: "Run a scenario, in virtual time or on this machine",
-		Long: `Runs everything a scenario file asks for: each failure case with each collective, notifier, scheme and seed is one
-run. Runs are independent and use all cores. A table goes to standard output, progress to standard error.
+		Use:     "run SCENARIO...",
+		Aliases: []string{"experiment"},
+		Short:   "Run scenarios, in virtual time, on this machine or on a fabric that is there",
+		Long: `Runs everything that scenario files ask for: each failure case with each collective, notifier, scheme and seed is one
+run. Runs are independent and use all cores. A table goes to standard output, progress to standard error. Where a scenario
+expects something, what happened is printed in order of time, and the exit code says whether all expectations held.
 
 Where a file is written per run (--events, --pcap) and there is more than one run, the run's number and name go
 before the file's extension. Nothing is overwritten but the files named.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
   ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seed 1..10 --json ecmp.jsonl
   ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
+  ethereal run mininet/experiments/single-link.yaml mininet/experiments/flap.yaml --world live
   ethereal run lab.yaml --replay controller.jsonl --replay-from 41.2s --replay-speed 1000`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("run takes one scenario file, not %d; as in ethereal run testbed/scenarios/demo.yaml", len(args))
+			if len(args) == 0 {
+				return errors.New("run: name a scenario file, as in ethereal run testbed/scenarios/demo.yaml")
 			}
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.runScenario(c.Context(), args[0], flags) },
+		RunE: func(c *cobra.Command, args []string) error { return a.runScenarios(c.Context(), args, flags) },
 	}
 	f := c.Flags()
 	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table goes to standard error")
@@ -69,24 +71,27 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
-	f.StringVar(&flags.world, "world", worldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; or live, on network namespaces of this machine, one run at a time")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
+	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches and hosts are")
+	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more than whether it held")
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.replay.register(f)
 	// The only errors are of flags that do not exist.
+	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err error) {
-	runs, told, err := plan(path, flags)
+func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) (err error) {
+	p, err := plan(files, flags)
 	if err != nil {
 		return err
 	}
-	if told != "" && !flags.quiet {
-		fmt.Fprintln(a.stderr, told)
+	if p.told != "" && !flags.quiet {
+		fmt.Fprintln(a.stderr, p.told)
 	}
 	if flags.parallel < 1 {
 		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
@@ -99,108 +104,100 @@ func (a *app) runScenario(ctx context.Context, path string, flags runFlags) (err
 		return err
 	}
 	defer done()
-	captures, err := parseCaptures(flags.pcap, runs, path)
+	captures, err := parseCaptures(flags.pcap, p.runs, files)
 	if err != nil {
 		return err
 	}
-	if err := checkOutputs(path, flags, captures, runs); err != nil {
+	if err := checkOutputs(files, flags, captures, p.runs); err != nil {
 		return err
 	}
 
 	// Files are opened before anything runs, so that a bad path costs no time.
-	var lines, page io.Writer = io.Discard, nil
-	table := a.stdout
+	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, skipped: p.skipped}
 	if flags.json == "-" {
-		lines, table = a.stdout, a.stderr
-	} else if flags.json != "" {
-		file, err := create("--json", flags.json)
-		if err != nil {
-			return err
-		}
-		defer closeFile(file, &err)
-		lines = file
+		t.lines, t.table = a.stdout, a.stderr
 	}
-	if flags.report != "" {
-		file, err := create("--report", flags.report)
+	for _, o := range []struct {
+		flag, path string
+		into       *io.Writer
+	}{{"--json", flags.json, &t.lines}, {"--report", flags.report, &t.page}, {"--record", flags.record, &t.records}, {"--cpuprofile", flags.cpuProfile, &t.profile}} {
+		if o.path == "" || o.flag == "--json" && o.path == "-" {
+			continue
+		}
+		file, err := create(o.flag, o.path)
 		if err != nil {
 			return err
 		}
 		defer closeFile(file, &err)
-		page = file
+		*o.into = file
 	}
-	if flags.cpuProfile != "" {
-		file, err := create("--cpuprofile", flags.cpuProfile)
-		if err != nil {
-			return err
-		}
-		defer closeFile(file, &err)
-		if err := pprof.StartCPUProfile(file); err != nil {
+	if t.profile != nil {
+		if err := pprof.StartCPUProfile(t.profile); err != nil {
 			return fmt.Errorf("%w: --cpuprofile: %w", errRun, err)
 		}
 		defer pprof.StopCPUProfile()
 	}
 
 	b := &batch{
-		run: Runner(runner.Timed(runner.Run(run))), runs: runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
-		progress: newProgress(a.stderr, len(runs), a.live, flags.quiet),
-		done: func(run scenario.Run, r *report.Result) (err error) {
-			r.Version = a.version
-			if r.RunSHA256, err = run.Hash(); err != nil {
-				return err
-			}
-			return report.Encode(lines, r)
-		},
+		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
+		record: t.records != nil, progress: newProgress(a.stderr, len(p.runs), a.live, flags.quiet), done: t.ended,
 	}
 	results, failed := b.execute(ctx)
-	if len(results) > 0 {
-		if err := report.Table(table, results); err != nil {
-			failed = errors.Join(failed, err)
-		}
-	}
-	if flags.check && failed == nil && !flags.quiet {
-		fmt.Fprintf(a.stderr, "check: %d runs came out the same once more, through the P4 interpreter and in one region\n", len(results))
-	}
-	if page != nil {
-		if err := report.HTML(page, results, a.page(path)); err != nil {
-			failed = errors.Join(failed, err)
-		} else if !flags.quiet {
-			fmt.Fprintf(a.stderr, "report: %s\n", flags.report)
-		}
-	}
-	if failed != nil && !errors.Is(failed, errInterrupted) {
-		return fmt.Errorf("%w: %w", errRun, failed)
-	}
-	return failed
+	return t.end(results, failed)
 }
 
-// plan reads the scenario, applies the flags and expands it. told is what there is to
-// say of it.
-func plan(path string, flags runFlags) (runs []scenario.Run, told string, err error) {
-	s, err := scenario.Load(path)
-	if err != nil {
-		return nil, "", err
-	}
+// planned is what files ask for.
+type planned struct {
+	runs    []scenario.Run
+	skipped []*runner.Outcome // of scenarios that have a reason not to be run in this world
+	told    string            // what there is to say of a replay
+}
+
+// plan reads the scenarios, applies the flags, fits them to the world and expands them.
+func plan(files []string, flags runFlags) (p planned, err error) {
 	over := scenario.Override{Schemes: flags.schemes}
 	if flags.seeds != "" {
 		if over.Seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
-			return nil, "", fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
+			return p, fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
 		}
 	}
 	for _, n := range flags.notifiers {
 		over.Notifiers = append(over.Notifiers, scenario.Notifier(n))
 	}
-	var replayed replay.Case
-	if s, replayed, told, err = flags.replayed(s); err != nil {
-		return nil, "", err
+	if flags.replay.log != "" && len(files) > 1 {
+		return p, errors.New("--replay: several scenarios; name one")
 	}
-	if s, err = s.Override(over); err != nil {
-		return nil, "", fromFlags(err)
+	var bad strictyaml.Errors
+	for _, name := range files {
+		s, err := scenario.Load(name)
+		var es strictyaml.Errors
+		if errors.As(err, &es) {
+			bad = append(bad, es...)
+			continue
+		}
+		if err != nil {
+			return p, err
+		}
+		if s, p.told, err = flags.replayed(s); err != nil {
+			return p, err
+		}
+		if s, err = s.Override(over); err != nil {
+			return p, fromFlags(err)
+		}
+		if why := s.Worlds.For(flags.world).Skip; why != "" {
+			p.skipped = append(p.skipped, &runner.Outcome{Run: scenario.Run{Scenario: s}, World: flags.world, Skipped: why, Record: &runner.Record{}})
+			continue
+		}
+		runs, err := s.In(flags.world).Expand()
+		if err != nil {
+			return p, err
+		}
+		for _, r := range runs {
+			r.Index = len(p.runs)
+			p.runs = append(p.runs, r)
+		}
 	}
-	runs, err = s.Expand()
-	for i := range runs {
-		runs[i].Interventions = replayed.Interventions
-	}
-	return runs, told, err
+	return p, bad.Err()
 }
 
 // fromFlags words errors about a valid scenario that flags have made invalid.

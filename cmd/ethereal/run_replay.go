@@ -29,18 +29,17 @@ func (r *replayFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "switches know of a cut so `LONG` after it")
 }
 
-// replayed returns the scenario with the log's failures, what else the log tells of, and
-// what there is to say of it. Without a log it returns the scenario as it is.
-func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, replay.Case, string, error) {
+// replayed returns the scenario with what the log tells of, and what there is to say of it. Without a log it returns the scenario as it is.
+func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, string, error) {
 	r := flags.replay
-	fail := func(err error) (*scenario.Scenario, replay.Case, string, error) {
-		return nil, replay.Case{}, "", fmt.Errorf("--replay: %s: %w", r.log, err)
+	fail := func(err error) (*scenario.Scenario, string, error) {
+		return nil, "", fmt.Errorf("--replay: %s: %w", r.log, err)
 	}
 	if r.log == "" {
-		return s, replay.Case{}, "", nil
+		return s, "", nil
 	}
-	if flags.world != worldVirtual {
-		return fail(fmt.Errorf("the %s world has no controller to kill; use --world %s", flags.world, worldVirtual))
+	if flags.world != scenario.WorldVirtual {
+		return fail(fmt.Errorf("the %s world has no controller to kill; use --world %s", flags.world, scenario.WorldVirtual))
 	}
 	f, err := fabric.New(s.Fabric)
 	if err != nil {
@@ -63,6 +62,6 @@ func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, replay
 	}
 	out := *s
 	out.Failures = []scenario.Failure{{Name: "replay of " + filepath.Base(r.log), Events: c.Events, Notifiers: []scenario.Notifier{scenario.NotifyAll}}}
-	return &out, c, fmt.Sprintf("replay: %d changes of links and %d of the control plane; %d before the run, %d after its deadline",
-		len(c.Events), len(c.Interventions), c.Before, c.After), nil
+	return &out, fmt.Sprintf("replay: %d changes of links and %d of the control plane; %d before the run, %d after its deadline",
+		c.Links, c.Control, c.Before, c.After), nil
 }

@@ -274,6 +274,7 @@ func (d *Decoder) Scalar(n *yaml.Node, path, want string) bool {
 func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) (meant []string) {
 	t := v.Type()
 	var known []string
+	former := map[string]string{} // what a key was called: what it is called now
 	field := map[string]int{}
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
@@ -282,8 +283,11 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 		}
 		known = append(known, key)
 		field[key] = i
+		if was := t.Field(i).Tag.Get("was"); was != "" {
+			former[was] = key
+		}
 	}
-	seen, meant := d.Keys(n, path, known, func(key string, n *yaml.Node, p string) {
+	seen, meant := d.keys(n, path, known, former, func(key string, n *yaml.Node, p string) {
 		d.value(n, v.Field(field[key]), p, depth+1)
 	})
 	if seen == nil {
@@ -302,6 +306,11 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 // known is nil), and complains about the others. It returns the keys it saw,
 // nil when n is not a mapping, and those that misspelt keys were meant to be.
 func (d *Decoder) Keys(n *yaml.Node, path string, known []string,
+	do func(key string, n *yaml.Node, path string)) (seen, meant []string) {
+	return d.keys(n, path, known, nil, do)
+}
+
+func (d *Decoder) keys(n *yaml.Node, path string, known []string, former map[string]string,
 	do func(key string, n *yaml.Node, path string)) (seen, meant []string) {
 	if n.Kind != yaml.MappingNode {
 		remedy := "write key: value pairs"
@@ -326,8 +335,12 @@ func (d *Decoder) Keys(n *yaml.Node, path string, known []string,
 			if k.Kind != yaml.ScalarNode {
 				p = path
 			}
-			d.ComplainAt(k, p, "unknown key", Choose(key, known))
-			meant = append(meant, nearest(key, known))
+			remedy, now := Choose(key, known), nearest(key, known)
+			if name, was := former[key]; was {
+				remedy, now = fmt.Sprintf("it is called %s now", name), name
+			}
+			d.ComplainAt(k, p, "unknown key", remedy)
+			meant = append(meant, now)
 			continue
 		}
 		seen = append(seen, key)

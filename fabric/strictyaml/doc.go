@@ -8,6 +8,9 @@
 //
 //	Name string `yaml:"name" required:"the name goes into every result"`
 //
+// A field with the tag was names the key that it replaces, which is refused by that
+// name.
+//
 // A key that is absent, or null, leaves its field as it is, so defaults are what the
 // value held before. A type that may be written in more than one way implements
 // [Unmarshaler]; quantities implement [encoding.TextUnmarshaler].

@@ -14,7 +14,7 @@ import (
 // sample has a field of every kind that is read.
 type sample struct {
 	Name    string            `yaml:"name" required:"it goes into every result"`
-	Count   int               `yaml:"count"`
+	Count   int               `yaml:"count" was:"number"`
 	Port    uint16            `yaml:"port"`
 	Share   float64           `yaml:"share"`
 	On      bool              `yaml:"on"`
@@ -79,6 +79,7 @@ func TestErrors(t *testing.T) {
 		"":                                "f.yaml:1:1: the file is empty; write a sample",
 		"count: 1":                        "f.yaml:1:1: name: is missing; add it; it goes into every result",
 		"name: x\ncuont: 1":               "f.yaml:2:1: cuont: unknown key; did you mean count? (one of name, count, port, share, on, level, list, params, inner, pointer, raw)",
+		"name: x\nnumber: 1":              "f.yaml:2:1: number: unknown key; it is called count now",
 		"name: x\nname: y":                "f.yaml:2:1: name: was given on line 1 already; keep one of the two",
 		"name: x\nport: 65536":            `f.yaml:2:7: port: "65536" is not a whole number from 0 to 65535; write for example 4`,
 		"name: x\nport: -1":               `f.yaml:2:7: port: "-1" is not a whole number from 0 to 65535; write for example 4`,

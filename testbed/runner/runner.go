@@ -10,7 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Run carries out one run in a world.
+// Run carries out one run in a world. When ctx ends it returns what it knows by then
+// along with the context's error.
 type Run func(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error)
 
 // Timed returns a Run that makes a run healthy first where the times of its events

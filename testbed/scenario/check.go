@@ -88,6 +88,10 @@ func (s *Scenario) check(say complain) {
 		}
 		s.checkFailure(c, path, f, bad)
 	}
+	for i, x := range s.Expect {
+		x.check(f, fmt.Sprintf("expect[%d]", i), bad)
+	}
+	s.Worlds.check(bad)
 	if len(s.Seeds) == 0 {
 		bad("seeds", "is empty", "write for example 1, or 1..10")
 	}

@@ -19,6 +19,7 @@ func (r Run) Hash() (string, error) {
 	s := *r.Scenario
 	s.Name, s.Description, s.Preset = "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
+	s.Expect, s.Worlds = nil, Worlds{}
 	failure := r.Failure
 	failure.Name, failure.Case, failure.Notifiers = "", "", nil
 	op := r.Collective
@@ -29,7 +30,7 @@ func (r Run) Hash() (string, error) {
 		value any
 	}{
 		{"scenario", s}, {"collective", op}, {"program", r.Program}, {"scheme", r.Scheme}, {"failure", failure},
-		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)}, {"interventions", r.Interventions},
+		{"notifier", string(r.Notifier)}, {"seed", fmt.Sprint(r.Seed)},
 	} {
 		text, err := json.Marshal(part.value)
 		if err != nil {

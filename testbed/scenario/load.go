@@ -37,17 +37,46 @@ func FromNode(name string, root *yaml.Node, read func(path string) ([]byte, erro
 
 func decode(d *strictyaml.Decoder, root *yaml.Node) (*Scenario, error) {
 	s := presetOf(root)
+	complain := d.Complain
 	if root != nil {
 		d.Value(root, &s, "")
+		complain = s.readSteps(d)
 	}
 	// What is wrong with a value that could not be read is said already.
 	if d.OK() {
-		s.check(d.Complain)
+		s.check(complain)
 	}
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	return &s, nil
+}
+
+// readSteps makes the failure case that steps are. It returns how to complain about the
+// scenario: where the file has steps.
+func (s *Scenario) readSteps(d *strictyaml.Decoder) complain {
+	if len(s.Steps) == 0 {
+		if d.Given("notifiers") {
+			d.Complain("notifiers", "is given without steps", "add steps, or write the notifiers of each failure case there")
+		}
+		return d.Complain
+	}
+	if d.Given("failures") {
+		d.Complain("failures", "is given beside steps", "keep one: steps are the events of the only case")
+	}
+	c := Failure{Name: s.Name, Events: s.Steps, Notifiers: s.Notifiers}
+	if len(c.Notifiers) == 0 {
+		c.Notifiers = []Notifier{NotifyAll}
+	}
+	s.Failures, s.Steps, s.Notifiers = []Failure{c}, nil, nil
+	return func(path, problem, remedy string) {
+		if rest, ok := strings.CutPrefix(path, "failures[0].events"); ok {
+			path = "steps" + rest
+		} else if rest, ok := strings.CutPrefix(path, "failures[0]."); ok {
+			path = rest
+		}
+		d.Complain(path, problem, remedy)
+	}
 }
 
 // advise adds a remedy to an error about a file that is not there.

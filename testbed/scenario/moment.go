@@ -204,7 +204,10 @@ func (r Run) Timed(healthy fabric.Time) (Run, error) {
 		}
 	}
 	var err error
-	r.Events, err = r.Failure.LinkEvents(r.Fabric, r.Seed)
+	if r.Events, err = r.Failure.LinkEvents(r.Fabric, r.Seed); err != nil {
+		return r, err
+	}
+	r.Interventions, err = r.Failure.Interventions(r.Fabric)
 	return r, err
 }
 

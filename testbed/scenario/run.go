@@ -26,8 +26,7 @@ type Run struct {
 	// Program is what runs, if the collective is a workload.
 	Program *workload.Program
 
-	// Interventions are what else is done during the run, in any order. No
-	// scenario has them; experiments do.
+	// Interventions are what happens to the control plane, in any order.
 	Interventions []Intervention
 }
 
@@ -71,7 +70,7 @@ func (s *Scenario) Expand() ([]Run, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	f, err := fabric.New(s.Fabric)
+	f, err := fabric.New(s.slowed())
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +95,10 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 	if err != nil {
 		return nil, err
 	}
+	interventions, err := c.Interventions(f)
+	if err != nil {
+		return nil, err
+	}
 	notifiers := c.Notifiers
 	if len(c.Events) == 0 {
 		notifiers = []Notifier{NotifyNone}
@@ -115,7 +118,7 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 					}
 					runs = append(runs, Run{
 						Index: len(runs), Scenario: s, Fabric: f, Scheme: scheme, Collective: op,
-						Failure: c, Events: events[seed], Notifier: n, Seed: seed, Program: program,
+						Failure: c, Events: events[seed], Interventions: interventions, Notifier: n, Seed: seed, Program: program,
 					})
 				}
 			}

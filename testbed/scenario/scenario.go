@@ -31,11 +31,21 @@ type Scenario struct {
 	Collectives []Collective `yaml:"collectives" required:"for example a list with - {kind: all-to-all, bytes: 16MB}"`
 	Schemes     []Scheme     `yaml:"schemes" required:"for example schemes: [ethereal, ecmp]"`
 	Failures    []Failure    `yaml:"failures"`
-	Seeds       Seeds        `yaml:"seeds"`
+	// Steps are the events of the one failure case of a scenario that has no list of
+	// them, and Notifiers that case's. What reads a scenario makes Failures of them.
+	Steps     []Event       `yaml:"steps"`
+	Notifiers []Notifier    `yaml:"notifiers" was:"notifier"`
+	Expect    []Expectation `yaml:"expect"`
+	Worlds    Worlds        `yaml:"worlds"`
+	Seeds     Seeds         `yaml:"seeds"`
 
 	// Deadline is the simulated time at which a run that has not finished is
 	// given up and reported as not finished.
 	Deadline fabric.Time `yaml:"deadline"`
+
+	// Slowed is the rate of all links where a world cannot carry the fabric's; 0: they
+	// are the fabric's. See [Scenario.In].
+	Slowed fabric.Rate `yaml:"-"`
 }
 
 // Switch is what all switches have in common.

@@ -108,7 +108,7 @@ func TestGood(t *testing.T) {
 
 func scenarioFiles(t testing.TB) []string {
 	var out []string
-	for _, pattern := range []string{"testdata/good/*.yaml", "../scenarios/*.yaml"} {
+	for _, pattern := range []string{"testdata/good/*.yaml", "../scenarios/*.yaml", "../../mininet/experiments/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: no files: %v", pattern, err)

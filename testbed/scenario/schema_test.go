@@ -118,7 +118,7 @@ func walkSchema(t *testing.T, root, s *schema, v reflect.Value, path string) {
 		}
 		checkDefault(t, prop, v.Field(i), p)
 		switch ft := f.Type; {
-		case ft.Kind() == reflect.Struct:
+		case ft.Kind() == reflect.Struct && ft != reflect.TypeFor[Amount]():
 			walkSchema(t, root, prop, v.Field(i), p)
 		case ft != reflect.TypeFor[Moments]() && ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
 			walkSchema(t, root, prop.find(root, "array").Items, reflect.Zero(ft.Elem()), p+"[]")
@@ -191,6 +191,9 @@ func TestSchemaEnums(t *testing.T) {
 			[]string{string(SchemeReceiver), string(GoBackN), string(SelectiveRepeat), string(IdealReceiver)}},
 		{root.Defs["host"].Properties["carrier"].Enum, []string{string(UDPSourcePort), string(IPv6FlowLabel)}},
 		{root.Defs["event"].Properties["action"].Enum, actionNames()},
+		{root.Properties["notifiers"].Items.Enum, []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},
+		{root.Defs["expectation"].Properties["that"].Enum, measureNames()},
+		{root.Defs["expectation"].Properties["worlds"].Items.Enum, WorldNames()},
 		{root.Defs["event"].Properties["direction"].Enum, []string{string(UpWay), string(DownWay)}},
 		{root.Defs["failure"].Properties["notifiers"].Items.Enum,
 			[]string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},

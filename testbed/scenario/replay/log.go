@@ -24,7 +24,7 @@ type Log struct {
 // change is one thing that happened, so long after the log's first record.
 type change struct {
 	after time.Duration
-	do    scenario.Deed // of the control plane; "": to the link
+	do    scenario.Action // of the control plane; "": to the link
 	link  fabric.LinkID
 	up    bool
 }

@@ -25,9 +25,9 @@ type Window struct {
 
 // Case is a log as a run takes it.
 type Case struct {
-	Events        []scenario.Event // in order of time
-	Interventions []scenario.Intervention
-	Before, After int // changes that the window's begin sums up, and that are left out since they come later
+	Events         []scenario.Event // in order of time
+	Links, Control int              // how many of them are of links, and of the control plane
+	Before, After  int              // changes that the window's begin sums up, and that are left out since they come later
 }
 
 // Case returns what happens within a window. It returns an error that wraps [ErrLog]
@@ -62,17 +62,14 @@ func (l *Log) Case(w Window) (Case, error) {
 	}
 	for _, c := range append(begin.changes(w.From), within...) {
 		at := fabric.Time(float64(c.after-w.From) / speed * float64(fabric.Nanosecond))
-		if c.do != "" {
-			out.Interventions = append(out.Interventions, scenario.Intervention{At: at, Do: c.do, Link: c.link})
-			continue
+		out.Events = append(out.Events, c.event(at, l.f, w.Detection))
+		if c.do == "" {
+			out.Links++
+		} else {
+			out.Control++
 		}
-		e := scenario.Event{At: at, Link: l.f.LinkName(c.link), Action: scenario.Cut, Detection: w.Detection}
-		if c.up {
-			e.Action = scenario.Restore
-		}
-		out.Events = append(out.Events, e)
 	}
-	if len(out.Events) > 0 {
+	if out.Links > 0 {
 		return out, nil
 	}
 	first, ok := l.First()
@@ -81,6 +78,21 @@ func (l *Log) Case(w Window) (Case, error) {
 	}
 	end := w.From + time.Duration(float64(w.Deadline/fabric.Nanosecond)*speed)
 	return Case{}, fmt.Errorf("%w: no link is down or changes between %v and %v of the log; the first goes down at %v", ErrLog, w.From, end, first)
+}
+
+// event returns a change as a scenario has it.
+func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) scenario.Event {
+	e := scenario.Event{At: at, Action: c.do}
+	switch {
+	case c.do == scenario.Drain || c.do == scenario.Undrain:
+		e.Link = f.LinkName(c.link)
+	case c.do == "":
+		e.Link, e.Action, e.Detection = f.LinkName(c.link), scenario.Cut, detection
+		if c.up {
+			e.Action = scenario.Restore
+		}
+	}
+	return e
 }
 
 // state is what changes lead to.

@@ -1,4 +1,4 @@
-package experiment
+package runner
 
 import (
 	"bufio"
@@ -44,20 +44,20 @@ func (r *Record) Kind(kind string) []scenario.Happening {
 
 // line is a happening in JSON.
 type line struct {
-	Experiment string  `json:"experiment"`
-	World      string  `json:"world"`
-	Time       float64 `json:"t_us"`
-	Kind       string  `json:"kind"`
-	Where      string  `json:"where"`
-	Text       string  `json:"text"`
+	Scenario string  `json:"scenario"`
+	World    string  `json:"world"`
+	Time     float64 `json:"t_us"`
+	Kind     string  `json:"kind"`
+	Where    string  `json:"where"`
+	Text     string  `json:"text"`
 }
 
 // Encode writes the record as JSON lines.
-func (r *Record) Encode(w io.Writer, experiment, world string) error {
+func (r *Record) Encode(w io.Writer, scenario, world string) error {
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)
 	for _, h := range r.All() {
-		if err := enc.Encode(line{experiment, world, h.At.Micros(), h.Kind, h.Where, h.Text}); err != nil {
+		if err := enc.Encode(line{scenario, world, h.At.Micros(), h.Kind, h.Where, h.Text}); err != nil {
 			return err
 		}
 	}

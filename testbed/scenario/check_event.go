@@ -52,12 +52,19 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 			bad(p+".detection", fmt.Sprintf("%v is more than 1000s", e.Detection), "write for example 10us")
 		}
 		if !slices.Contains(Actions(), e.Action) {
-			names := actionNames()
-			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), strictyaml.Choose(string(e.Action), names))
+			remedy := strictyaml.Choose(string(e.Action), actionNames())
+			if now, was := formerActions()[e.Action]; was {
+				remedy = fmt.Sprintf("it is called %s now", now)
+			}
+			bad(p+".action", fmt.Sprintf("%q is unknown", e.Action), remedy)
 			continue
 		}
 		e.checkAction(p, bad)
-		e.checkPlace(p, f, states, bad)
+		if e.Action.OfLinks() {
+			e.checkPlace(p, f, states, bad)
+		} else {
+			e.checkControl(p, f, bad)
+		}
 	}
 }
 
@@ -110,6 +117,46 @@ func (e Event) checkAction(p string, bad complain) {
 	}
 }
 
+// checkControl checks what an event of the control plane is about.
+func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
+	agent, drain := e.Action == AgentDown || e.Action == AgentUp, e.Action == Drain || e.Action == Undrain
+	for _, k := range []struct {
+		key   string
+		given bool
+		takes bool
+	}{
+		{"link", e.Link != "", drain}, {"node", e.Node != "", agent || drain}, {"random", e.Random != 0, false},
+		{"direction", e.Direction != BothWays, false}, {"detection", e.Detection != 0, false},
+	} {
+		if k.given && !k.takes {
+			bad(p+"."+k.key, fmt.Sprintf("%s has none", e.Action), "remove it")
+			return
+		}
+	}
+	switch {
+	case drain && (e.Link == "") == (e.Node == ""):
+		bad(p, "names neither a link nor a switch, or both", "write for example link: tor0-agg0, or node: agg1")
+	case agent && e.Node == "":
+		bad(p+".node", "is missing", "name a host, as in h0")
+	case f == nil:
+	case e.Node != "":
+		id, err := f.NodeByName(e.Node)
+		host := err == nil && f.Node(id).Tier == fabric.Host
+		switch {
+		case err != nil:
+			bad(p+".node", strings.TrimPrefix(err.Error(), "fabric: "), "name a node, as in core0 or h0")
+		case agent && !host:
+			bad(p+".node", e.Node+" is no host", "name a host, as in h0")
+		case drain && host:
+			bad(p+".node", e.Node+" is a host", "name a switch, as in core0")
+		}
+	case e.Link != "":
+		if _, err := f.LinkByName(e.Link); err != nil {
+			bad(p+".link", strings.TrimPrefix(err.Error(), "fabric: "), "name a link, as in tor0-agg0")
+		}
+	}
+}
+
 // linkState is what the events so far have done to a link.
 type linkState struct{ cut, hurt bool }
 
@@ -134,7 +181,7 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 	case f == nil || e.Random > 0:
 		return
 	}
-	links, err := e.links(f, 0)
+	links, err := e.Links(f, 0)
 	if err != nil {
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "fabric: "), "; ")
 		if remedy == "" {

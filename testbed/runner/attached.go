@@ -1,4 +1,4 @@
-package experiment
+package runner
 
 import (
 	"bufio"
@@ -56,7 +56,7 @@ type Deployment struct {
 func LoadDeployment(path string) (*Deployment, error) {
 	text, err := strictyaml.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("experiment: deployment: %w", err)
+		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	d := &Deployment{}
 	in := strictyaml.New(path, nil) // JSON is YAML
@@ -86,7 +86,7 @@ type Attached struct {
 	ran     bool // an experiment was carried out
 }
 
-// Attach connects to a deployment. name is Mininet or Lab; dial connects to the
+// Attach connects to a deployment. name is scenario.WorldMininet or WorldLab; dial connects to the
 // switches, nil being without TLS.
 func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
 	spec, err := fabric.LoadSpec(d.Fabric)
@@ -98,10 +98,10 @@ func Attach(ctx context.Context, name string, d *Deployment, dial func(addr stri
 		a.dial = insecureDial
 	}
 	if a.f, err = fabric.New(spec); err != nil {
-		return nil, fmt.Errorf("experiment: deployment: %w", err)
+		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	if len(d.Hosts) != a.f.Hosts() {
-		return nil, fmt.Errorf("experiment: deployment: %d hosts for a fabric of %d", len(d.Hosts), a.f.Hosts())
+		return nil, fmt.Errorf("deployment: %d hosts for a fabric of %d", len(d.Hosts), a.f.Hosts())
 	}
 	file, err := daemon.ReadFile(d.Targets)
 	if err != nil {
@@ -127,13 +127,13 @@ func (a *Attached) Close() error {
 }
 
 // Run implements [World]. What its steps did is undone at the end.
-func (a *Attached) Run(ctx context.Context, e *Experiment, rec *Record) (result *report.Result, err error) {
-	if e.Notifier != scenario.NotifyAll {
-		return nil, fmt.Errorf("notifier %s: this fabric's controller and switches all speak; write all", e.Notifier)
+func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (result *report.Result, err error) {
+	if run.Notifier != scenario.NotifyAll && run.Notifier != scenario.NotifyNone {
+		return nil, fmt.Errorf("notifier %s: this fabric's controller and switches all speak; write all", run.Notifier)
 	}
-	if e.Fabric.Hosts() != a.f.Hosts() || e.Fabric.Switches() != a.f.Switches() || e.Fabric.Links() != a.f.Links() {
-		return nil, fmt.Errorf("the experiment's fabric has %d hosts and %d switches, this one %d and %d",
-			e.Fabric.Hosts(), e.Fabric.Switches(), a.f.Hosts(), a.f.Switches())
+	if f := run.Fabric; f.Hosts() != a.f.Hosts() || f.Switches() != a.f.Switches() || f.Links() != a.f.Links() {
+		return nil, fmt.Errorf("the scenario's fabric has %d hosts and %d switches, this one %d and %d",
+			run.Fabric.Hosts(), run.Fabric.Switches(), a.f.Hosts(), a.f.Switches())
 	}
 	counters := map[fabric.NodeID]coordinator.Target{}
 	addresses := map[fabric.NodeID]string{}
@@ -161,7 +161,7 @@ func (a *Attached) Run(ctx context.Context, e *Experiment, rec *Record) (result 
 		hands: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
 		clock: live.Monotonic, eventLog: a.d.EventLog,
 	}
-	return w.run(ctx, e, rec)
+	return w.run(ctx, run, obs)
 }
 
 // attachedHands act on a deployment, and remember how to undo it.

@@ -1,4 +1,4 @@
-package experiment
+package runner
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func Summary(w io.Writer, outcomes []*Outcome) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "experiment\tworld\tresult\theld\tCCT/bound\tgNMI\twrites\tflips\ttimeouts\tretx\ttook\t\n") //nolint:errcheck // the builder takes all
+	fmt.Fprintf(t, "scenario\tworld\tresult\theld\tCCT/bound\tgNMI\twrites\tflips\ttimeouts\tretx\ttook\t\n") //nolint:errcheck // the builder takes all
 	passed, took := 0, time.Duration(0)
 	for _, o := range outcomes {
 		held := 0
@@ -35,13 +35,13 @@ func Summary(w io.Writer, outcomes []*Outcome) error {
 				strconv.FormatInt(o.Result.Timeouts, 10), strconv.FormatInt(o.Result.Retransmissions, 10),
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%.1f s\t\n", o.Experiment.Scenario.Name, o.World, o.Word(), //nolint:errcheck // the builder takes all
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%.1f s\t\n", o.Name(), o.World, o.Word(), //nolint:errcheck // the builder takes all
 			held, len(o.Verdicts), strings.Join(cells, "\t"), o.Took.Seconds())
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "%d of %d experiments passed, in %.1f s\n", passed, len(outcomes), took.Seconds())
+	fmt.Fprintf(&b, "%d of %d passed, in %.1f s\n", passed, len(outcomes), took.Seconds())
 	_, err := io.WriteString(w, b.String())
 	return err
 }

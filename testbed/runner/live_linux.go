@@ -1,4 +1,4 @@
-package experiment
+package runner
 
 import (
 	"context"
@@ -13,22 +13,34 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// NewLive returns the live world. The process must be in namespaces that
-// live.Enter made; dir is for sockets and logs.
-func NewLive(dir string, log *slog.Logger) World { return &liveWorld{dir: dir, log: log} }
-
-type liveWorld struct {
-	dir string
-	log *slog.Logger
+// Live is the live world: processes on this machine.
+type Live struct {
+	dir  string
+	log  *slog.Logger
+	kept *live.Runner
 }
 
-// Name implements [World].
-func (*liveWorld) Name() string { return Live }
+// NewLive returns the live world. The process must be in namespaces that live.Enter
+// made; dir is for sockets and logs. It carries out one run at a time.
+func NewLive(dir string, log *slog.Logger) *Live {
+	return &Live{dir: dir, log: log, kept: live.NewRunner(dir, log)}
+}
 
-// Run implements [World]: every experiment has a fabric of its own.
-func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*report.Result, error) {
-	f := e.Fabric
-	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(e.Scenario.Host.Payload), QueueDepth: 512, Log: l.log})
+// Close ends what the world's runs have shared.
+func (l *Live) Close() { l.kept.Close() }
+
+// Run is a [Run]. A run of a scenario that was stretched to this world, or that does
+// something to the control plane, has a fabric of its own, and its links are cut as
+// operators do. The others share one, whose links are cut and told of as the scenario
+// says.
+func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (*report.Result, error) {
+	s := run.Scenario
+	if s.Slowed == 0 && len(run.Interventions) == 0 {
+		return l.kept.Run(ctx, run, obs)
+	}
+	l.kept.Close()
+	f := run.Fabric
+	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(s.Host.Payload), QueueDepth: 512, Log: l.log})
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +49,8 @@ func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*repor
 		return nil, err
 	}
 	ways := live.Notifiers{
-		Quench: e.Notifier.Quench(), GNMI: e.Notifier.GNMI(), QuenchInterval: e.Scenario.Switch.QuenchInterval,
-		HashSeed: uint32(e.Scenario.Seeds[0]),
+		Quench: run.Notifier.Quench(), GNMI: run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone,
+		QuenchInterval: s.Switch.QuenchInterval, HashSeed: uint32(run.Seed),
 	}
 	if err := x.StartController(ctx, ways); err != nil {
 		return nil, err
@@ -61,7 +73,7 @@ func (l *liveWorld) Run(ctx context.Context, e *Experiment, rec *Record) (*repor
 	for _, id := range switchesOf(f) {
 		w.gnmi[id] = "unix:" + x.Socket(id)
 	}
-	return w.run(ctx, e, rec)
+	return w.run(ctx, run, obs)
 }
 
 // liveHands act on a live fabric.

@@ -15,27 +15,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
-// Event is one thing that happens to a link, to all links of a node, or to a
-// share of the links between switches.
+// Event is one thing that happens during a run: to a link, to all links of a node, to
+// a share of the links between switches, or to the controller or an agent.
 type Event struct {
 	// When are the times at which it happens, from the start of the collective, a run
 	// each. Where it is empty, At is the one time.
 	When Moments     `yaml:"at" required:"for example 20us after the start of the collective, or 30% of the healthy run"`
 	At   fabric.Time `yaml:"-"`
 	Link string      `yaml:"link"` // "tor0-agg0"
-	Node string      `yaml:"node"` // "agg1": all its links
+	Node string      `yaml:"node"` // "agg1": all its links; the host of an agent
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.
 	Random Share  `yaml:"random"`
-	Action Action `yaml:"action" required:"cut, restore, gray, degrade or flap"`
+	Action Action `yaml:"action" was:"do" required:"for example cut"`
 	// Direction is up (away from the hosts), down, or empty for both.
 	Direction Direction `yaml:"direction"`
 
 	Loss Share       `yaml:"loss"` // gray: each packet is lost with this probability
 	Rate fabric.Rate `yaml:"rate"` // degrade: what the link carries from then on
 	// Of a flap: it goes down Times times, each Period after the one before, and
-	// comes back after Down.
+	// comes back after Down. In YAML Down is half of the period when it is left out.
 	Period fabric.Time `yaml:"period"`
 	Down   fabric.Time `yaml:"down"`
 	Times  int         `yaml:"times"`
@@ -52,6 +52,9 @@ func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string
 	if len(e.When) == 1 && e.When[0].Share == 0 {
 		e.At, e.When = e.When[0].Plus, nil
 	}
+	if e.Action == Flap && !d.Given(path+".down") {
+		e.Down = e.Period / 2
+	}
 	if n.Kind != yaml.MappingNode || !slices.Contains([]Action{Cut, Restore, Flap}, e.Action) {
 		return
 	}
@@ -63,7 +66,7 @@ func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string
 // Action is what an [Event] does.
 type Action string
 
-// Actions.
+// Actions on links: of a link, of all links of a node, or of a share of the links.
 const (
 	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
 	Restore Action = "restore" // the link is whole again, whatever was wrong
@@ -72,8 +75,98 @@ const (
 	Flap    Action = "flap"    // the link goes down and comes back, again and again
 )
 
+// Actions on the control plane.
+const (
+	// Drain takes a link, or all links of a switch, out of use: traffic leaves it while
+	// it still carries packets. Undrain puts it back. Both are asked of the controller.
+	Drain   Action = "drain"
+	Undrain Action = "undrain"
+	// ControllerDown ends the controller: what it was about to write or to say
+	// is not written or said. The switches go on as they are.
+	ControllerDown Action = "controller-down"
+	// ControllerUp starts a controller that knows nothing: it hears the ports'
+	// states, reads the tables back, writes what differs, and tells the agents.
+	ControllerUp Action = "controller-up"
+	// AgentDown ends the agent of a host: its queue pairs go on along the paths
+	// they have, whatever is said of those.
+	AgentDown Action = "agent-down"
+	// AgentUp starts it again. It hears of the links, and then goes on.
+	AgentUp Action = "agent-up"
+)
+
+// linkActions returns the actions on links.
+func linkActions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap} }
+
 // Actions returns all actions.
-func Actions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap} }
+func Actions() []Action {
+	return append(linkActions(), Drain, Undrain, ControllerDown, ControllerUp, AgentDown, AgentUp)
+}
+
+// OfLinks reports whether the action is one on links.
+func (a Action) OfLinks() bool { return slices.Contains(linkActions(), a) }
+
+// formerActions are names that actions had.
+func formerActions() map[Action]Action {
+	return map[Action]Action{"link-down": Cut, "node-down": Cut, "link-up": Restore, "node-up": Restore, "rate": Degrade}
+}
+
+// String says what happens, without the time.
+func (e Event) String() string {
+	where := e.Link + e.Node
+	if e.Random > 0 {
+		where = e.Random.String() + " of the links"
+	}
+	text := strings.TrimSpace(string(e.Action) + " " + where)
+	switch e.Action {
+	case Flap:
+		text += fmt.Sprintf(", %d times, every %v", e.Times, e.Period)
+	case Gray:
+		text += fmt.Sprintf(", %v lost", e.Loss)
+	case Degrade:
+		text += fmt.Sprintf(", %v", e.Rate)
+	}
+	return text
+}
+
+// Intervention is an [Event] of the control plane with its names resolved, for one
+// link where it is about links.
+type Intervention struct {
+	At   fabric.Time
+	Do   Action
+	Node fabric.NodeID // of AgentDown and AgentUp: the host
+	Link fabric.LinkID // of Drain and Undrain
+}
+
+// Interventions returns what happens to the control plane, in the order of the events.
+func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
+	var out []Intervention
+	for _, e := range c.Events {
+		if e.Action.OfLinks() || !c.timed() {
+			continue
+		}
+		i := Intervention{At: e.At, Do: e.Action}
+		var err error
+		switch e.Action {
+		case AgentDown, AgentUp:
+			i.Node, err = f.NodeByName(e.Node)
+		case Drain, Undrain:
+			var links []fabric.LinkID
+			links, err = e.Links(f, 0)
+			for _, l := range links {
+				i.Link = l
+				out = append(out, i)
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
 
 // Direction is one way of a link.
 type Direction string
@@ -137,7 +230,10 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	var out []LinkEvent
 	for _, e := range events {
-		links, err := e.links(f, seed)
+		if !e.Action.OfLinks() {
+			continue
+		}
+		links, err := e.Links(f, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -218,8 +314,8 @@ func (e Event) of(l fabric.LinkID) []LinkEvent {
 	return []LinkEvent{one}
 }
 
-// links returns the links an event is about.
-func (e Event) links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
+// Links returns the links an event is about.
+func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 	switch {
 	case e.Random > 0:
 		return randomLinks(f, e.Random, seed), nil

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// telling says what came of runs: as they end, and of all together.
+type telling struct {
+	app           *app
+	flags         runFlags
+	files         []string // of the scenarios
+	table         io.Writer
+	lines         io.Writer // JSON lines of results
+	records       io.Writer // JSON lines of what happened; nil: not asked for
+	page, profile io.Writer // nil: not asked for
+
+	skipped  []*runner.Outcome
+	expected []*runner.Outcome // of runs that something is expected of
+}
+
+// ended tells of a run that ended.
+func (t *telling) ended(run scenario.Run, o outcome) error {
+	if o.result != nil {
+		var err error
+		o.result.Version = t.app.version
+		if o.result.RunSHA256, err = run.Hash(); err != nil {
+			return err
+		}
+		if err := report.Encode(t.lines, o.result); err != nil {
+			return err
+		}
+	}
+	if t.records != nil {
+		if err := o.record.Encode(t.records, run.Scenario.Name, t.flags.world); err != nil {
+			return err
+		}
+	}
+	if len(run.Scenario.Expect) == 0 {
+		return nil
+	}
+	judged := &runner.Outcome{Run: run, World: t.flags.world, Result: o.result, Record: o.record, Took: o.took, Err: o.err}
+	judged.Judge()
+	t.expected = append(t.expected, judged)
+	return tellOutcome(t.table, judged, t.flags.quiet)
+}
+
+// tellOutcome prints what happened in a run and what became of its expectations.
+func tellOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
+	var b strings.Builder
+	name := o.Name()
+	switch {
+	case o.Skipped != "":
+		fmt.Fprintf(&b, "%s (%s): skipped: %s\n", name, o.World, o.Skipped)
+	case quiet:
+		fmt.Fprintf(&b, "%s (%s)\n", name, o.World)
+	default:
+		fmt.Fprintf(&b, "%s (%s): %s\n", name, o.World, o.Run.Scenario.Description)
+		if err := o.Record.Text(&b); err != nil {
+			return err
+		}
+	}
+	for _, v := range o.Verdicts {
+		word := "ok"
+		if !v.Held {
+			word = "FAILED"
+		}
+		fmt.Fprintf(&b, "  %-6s %v\n", word, v)
+	}
+	if o.Err != nil {
+		fmt.Fprintf(&b, "  %-6s %v\n", "ERROR", o.Err)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// end tells of all runs together. failed is what went wrong in them.
+func (t *telling) end(results []*report.Result, failed error) error {
+	a := t.app
+	for _, o := range t.skipped {
+		failed = errors.Join(failed, tellOutcome(t.table, o, t.flags.quiet))
+	}
+	outcomes := append(t.expected, t.skipped...)
+	inTable := results
+	if t.flags.quiet { // of a scenario with expectations the verdicts are enough
+		inTable = slices.DeleteFunc(slices.Clone(results), func(r *report.Result) bool {
+			return slices.ContainsFunc(t.expected, func(o *runner.Outcome) bool { return o.Result == r })
+		})
+	}
+	if len(inTable) > 0 {
+		failed = errors.Join(failed, report.Table(t.table, inTable))
+	}
+	if len(outcomes) > 1 {
+		failed = errors.Join(failed, runner.Summary(t.table, outcomes))
+	}
+	if t.flags.check && failed == nil && !t.flags.quiet {
+		fmt.Fprintf(a.stderr, "check: %d runs came out the same once more, through the P4 interpreter and in one region\n", len(results))
+	}
+	if t.page != nil {
+		if err := report.HTML(t.page, results, a.page(t.files...)); err != nil {
+			failed = errors.Join(failed, err)
+		} else if !t.flags.quiet {
+			fmt.Fprintf(a.stderr, "report: %s\n", t.flags.report)
+		}
+	}
+	var unmet []string
+	for _, o := range t.expected {
+		if !o.Held() {
+			unmet = append(unmet, o.Name())
+		}
+	}
+	if len(unmet) > 0 {
+		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", strings.Join(unmet, ", ")))
+	}
+	if failed != nil && !errors.Is(failed, errInterrupted) {
+		return fmt.Errorf("%w: %w", errRun, failed)
+	}
+	return failed
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package runner
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+// Live is a world in which nothing can be run: it takes Linux.
+type Live struct{}
+
+// NewLive returns that world.
+func NewLive(string, *slog.Logger) *Live { return &Live{} }
+
+// Close does nothing.
+func (*Live) Close() {}
+
+// Run is a [Run] that fails.
+func (*Live) Run(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
+	return nil, live.ErrLinux
+}

@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Outcome is what a run with expectations came to.
+type Outcome struct {
+	Run      scenario.Run // of the scenario as it was in the world
+	World    string
+	Skipped  string // why it was not run; "": it was
+	Result   *report.Result
+	Record   *Record
+	Verdicts []Verdict
+	Took     time.Duration // on the wall clock
+	Err      error         // why there is no result
+}
+
+// Name is the scenario's, and the run's where the scenario has several.
+func (o *Outcome) Name() string {
+	s := o.Run.Scenario
+	if o.Skipped != "" || len(s.Failures)*len(s.Collectives)*len(s.Schemes)*len(s.Seeds) == 1 && len(s.Failures[0].Notifiers) <= 1 && o.Run.Failure.Case == o.Run.Failure.Name {
+		return s.Name
+	}
+	return s.Name + ": " + o.Run.String()
+}
+
+// Word is what became of it: passed, FAILED, ERROR or skipped.
+func (o *Outcome) Word() string {
+	switch {
+	case o.Skipped != "":
+		return "skipped"
+	case o.Err != nil:
+		return "ERROR"
+	case !o.Held():
+		return "FAILED"
+	}
+	return "passed"
+}
+
+// Held reports whether all expectations did.
+func (o *Outcome) Held() bool {
+	return !slices.ContainsFunc(o.Verdicts, func(v Verdict) bool { return !v.Held })
+}
+
+// Judge compares what was measured with what the scenario expects. A run without a
+// result has no verdicts.
+func (o *Outcome) Judge() {
+	o.Verdicts = nil
+	if o.Result == nil {
+		return
+	}
+	for _, x := range o.Run.Scenario.Expect {
+		o.Verdicts = append(o.Verdicts, judge(x, o))
+	}
+}
+
+// firstEvent returns the first thing that happens in a run. ok is false when nothing
+// does.
+func firstEvent(r scenario.Run) (_ scenario.Event, ok bool) {
+	if len(r.Failure.Events) == 0 {
+		return scenario.Event{}, false
+	}
+	return slices.MinFunc(r.Failure.Events, func(a, b scenario.Event) int { return int(min(1, max(-1, a.At-b.At))) }), true
+}

@@ -1,0 +1,178 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+const stepped = `
+name: small
+fabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 2}
+collectives: [{kind: all-to-all, bytes: 1MB}]
+schemes: [ethereal]
+deadline: 10ms
+`
+
+// TestStepErrors: what is wrong with steps and expectations is said with its place, and
+// keys and actions that had another name with the one they have.
+func TestStepErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown action", "steps: [{at: 1us, action: explode}]\n", `bad.yaml:7:19: steps[0].action: "explode" is unknown`},
+		{"no link", "steps: [{at: 1us, action: cut, detection: 1us}]\n", "steps[0]: names neither a link nor a node"},
+		{"unknown link", "steps: [{at: 1us, action: cut, link: a-b, detection: 1us}]\n", "steps[0].link: "},
+		{"host as switch", "steps: [{at: 1us, action: drain, node: h0}]\n", "h0 is a host; name a switch, as in core0"},
+		{"switch as host", "steps: [{at: 1us, action: agent-down, node: tor0}]\n", "tor0 is no host"},
+		{"link of the controller", "steps: [{at: 1us, action: controller-down, link: tor0-spine0}]\n", "steps[0].link: controller-down has none; remove it"},
+		{"no agent", "steps: [{at: 1us, action: agent-up}]\n", "steps[0].node: is missing; name a host, as in h0"},
+		{"unknown measure", "expect: [{that: happiness, min: 1}]\n", `"happiness" is unknown; write one of finished, cct`},
+		{"no bound", "expect: [{that: flips}]\n", "expects nothing; add is, min or max"},
+		{"unit", "expect: [{that: flips, min: 3us}]\n", "write a number without a unit"},
+		{"no unit", "expect: [{that: cct, max: 3}]\n", "write a time with its unit, as in 200us"},
+		{"no amount", "expect: [{that: cct, max: soon}]\n", `"soon" is neither a number nor a time`},
+		{"of a switch", "expect: [{that: flips, of: tor0, min: 1}]\n", "only flips are known by host"},
+		{"world", "expect: [{that: flips, min: 1, worlds: [moon]}]\n", `"moon" is unknown`},
+		{"unknown key", "expekt: []\n", "unknown key; did you mean expect?"},
+		{"key of a step", "steps: [{at: 1us, action: controller-down, color: red}]\n", "steps[0].color: unknown key"},
+		{"failures too", "failures: [{name: x}]\nsteps: [{at: 1us, action: controller-down}]\n", "failures: is given beside steps"},
+		{"notifiers alone", "notifiers: [gnmi]\n", "notifiers: is given without steps"},
+		{"notifier", "notifier: gnmi\nsteps: [{at: 1us, action: controller-down}]\n", "notifier: unknown key; it is called notifiers now"},
+		{"unknown notifier", "notifiers: [post]\nsteps: [{at: 1us, action: controller-down}]\n", `bad.yaml:7:13: notifiers[0]: unknown notifier "post"`},
+		{"do", "steps: [{at: 1us, do: link-down, link: tor0-spine0, detection: 1us}]\n", "steps[0].do: unknown key; it is called action now"},
+		{"link-down", "steps: [{at: 1us, action: link-down, link: tor0-spine0, detection: 1us}]\n", `steps[0].action: "link-down" is unknown; it is called cut now`},
+		{"rate", "steps: [{at: 1us, action: rate, link: tor0-spine0, rate: 1Gb/s}]\n", `it is called degrade now`},
+		{"no rate", "steps: [{at: 1us, action: degrade, link: tor0-spine0}]\n", "steps[0].rate: is missing"},
+		{"flap", "steps: [{at: 1us, action: flap, link: tor0-spine0, detection: 1us}]\n", "steps[0].period: is missing"},
+		{"twice", "expect: [{that: finished, is: true}]\nexpect: []\n", "expect: was given on line 7 already"},
+		{"time", "worlds: {live: {time: -1}}\n", "worlds.live.time: -1 is not a factor"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse("bad.yaml", []byte(stepped+c.text), nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestIn: times and sizes are a world's own, and the scenario stays as it is.
+func TestIn(t *testing.T) {
+	s, err := Parse("small.yaml", []byte(stepped+`
+steps:
+  - {at: 20us, action: flap, link: tor0-spine0, period: 10us, times: 2, detection: 1us}
+  - {at: 10%+200us, action: drain, node: spine1}
+expect: [{that: last_flip, max: 100us}, {that: flips, max: 3}, {that: qps, max: 9, worlds: [lab]}]
+worlds:
+  live: {time: 1000, bytes: 100KB, deadline: 9s}
+  lab: {skip: there is none}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := s.In(WorldLive)
+	if live.Collectives[0].Bytes != 100e3 || live.Deadline != 9*fabric.Second || live.Slowed != wallRate {
+		t.Errorf("%v until %v at %v", live.Collectives, live.Deadline, live.Slowed)
+	}
+	want := []Event{
+		{At: 20 * fabric.Millisecond, Action: Flap, Link: "tor0-spine0", Period: 10 * fabric.Millisecond, Down: 5 * fabric.Millisecond, Times: 2, Detection: fabric.Microsecond},
+		{When: Moments{{Share: 0.1, Plus: 200 * fabric.Millisecond}}, Action: Drain, Node: "spine1"},
+	}
+	if d := cmp.Diff(want, live.Failures[0].Events); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got := live.Expect[0].Max.String() + " " + live.Expect[1].Max.String(); got != "100ms 3" || len(live.Expect) != 2 {
+		t.Errorf("%d expectations, of %s", len(live.Expect), got)
+	}
+	runs, err := live.Expand()
+	if err != nil || len(runs) != 1 || runs[0].Notifier != NotifyAll || runs[0].Fabric.Link(0).Rate != wallRate || runs[0].Failure.Name != "small" {
+		t.Errorf("%v, %v", runs, err)
+	}
+	if s.Failures[0].Events[0].At != 20*fabric.Microsecond || s.Collectives[0].Bytes != 1e6 {
+		t.Error("the scenario itself was changed")
+	}
+	if s.Worlds.For(WorldLab).Skip == "" {
+		t.Error("the lab is not skipped")
+	}
+	if s, err = Parse("small.yaml", []byte(stepped), nil); err != nil || s.In(WorldLive) != s {
+		t.Errorf("a scenario that expects nothing: %v", err)
+	}
+}
+
+// TestScaledRate: a rate is the same share of a link in every world.
+func TestScaledRate(t *testing.T) {
+	s, err := Parse("small.yaml", []byte(stepped+`
+steps:
+  - {at: 1us, action: degrade, link: tor0-spine0, rate: 100Gb/s}
+  - {at: 2us, action: degrade, link: tor0-spine0, rate: 400Gb/s}
+expect: [{that: finished, is: true}]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for world, want := range map[string][]fabric.Rate{
+		WorldVirtual: {100 * fabric.Gbps, 400 * fabric.Gbps},
+		WorldLive:    {1250 * fabric.Kbps, 5 * fabric.Mbps},
+		WorldMininet: {125 * fabric.Kbps, 500 * fabric.Kbps},
+	} {
+		var got []fabric.Rate
+		for _, e := range s.In(world).Failures[0].Events {
+			got = append(got, e.Rate)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", world, diff)
+		}
+	}
+}
+
+// TestInterventions: what is about links is one a link.
+func TestInterventions(t *testing.T) {
+	s, err := Parse("small.yaml", []byte(stepped+`
+steps:
+  - {at: 1us, action: controller-down}
+  - {at: 2us, action: cut, link: tor0-spine0, detection: 1us}
+  - {at: 3us, action: agent-down, node: h2}
+  - {at: 4us, action: drain, node: spine1}
+notifiers: [quench, gnmi]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Expand()
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	want := []Intervention{
+		{At: fabric.Microsecond, Do: ControllerDown}, {At: 3 * fabric.Microsecond, Do: AgentDown, Node: 2},
+		{At: 4 * fabric.Microsecond, Do: Drain, Link: 5}, {At: 4 * fabric.Microsecond, Do: Drain, Link: 7},
+	}
+	if d := cmp.Diff(want, runs[1].Interventions); d != "" || len(runs[1].Events) != 1 {
+		t.Errorf("%d events (-want +got):\n%s", len(runs[1].Events), d)
+	}
+}
+
+// FuzzIn: whatever a file holds, it is refused, or fits every world.
+func FuzzIn(f *testing.F) {
+	files, err := filepath.Glob("../../mininet/experiments/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		if s, err := Parse("fuzz.yaml", text, nil); err == nil {
+			for _, w := range WorldNames() {
+				s.In(w)
+			}
+		}
+	})
+}

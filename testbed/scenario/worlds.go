@@ -1,0 +1,197 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Names of worlds.
+const (
+	WorldVirtual = "virtual"
+	WorldFlow    = "flow"
+	WorldLive    = "live"
+	WorldMininet = "mininet"
+	WorldLab     = "lab"
+)
+
+// WorldNames returns the names of all worlds.
+func WorldNames() []string {
+	return []string{WorldVirtual, WorldFlow, WorldLive, WorldMininet, WorldLab}
+}
+
+// Worlds are a scenario's settings for the worlds that cannot carry it as it is.
+type Worlds struct {
+	Virtual Setting `yaml:"virtual"`
+	Flow    Setting `yaml:"flow"`
+	Live    Setting `yaml:"live"`
+	Mininet Setting `yaml:"mininet"`
+	Lab     Setting `yaml:"lab"`
+}
+
+// Setting stretches a scenario to what a world can do.
+type Setting struct {
+	// Time multiplies the times of events and of expectations. 0: 1.
+	Time float64 `yaml:"time"`
+	// Bytes replaces the collectives'. 0: it does not.
+	Bytes fabric.Bytes `yaml:"bytes"`
+	// Deadline replaces the scenario's. 0: it does not.
+	Deadline fabric.Time `yaml:"deadline"`
+	// Rate replaces that of all links. 0: it does not.
+	Rate fabric.Rate `yaml:"rate"`
+	// Skip says why the scenario cannot be run in this world.
+	Skip string `yaml:"skip"`
+}
+
+// What scenarios are stretched to by default where packets are real and a machine's
+// processors carry them. 16 MB at 400 Gb/s last 305 us; these last 4000 times that,
+// in Mininet 8000 times.
+const (
+	wallTime     = 4000
+	wallBytes    = 800e3
+	wallRate     = 5 * fabric.Mbps
+	bmv2Time     = 8000
+	bmv2Bytes    = 160e3
+	bmv2Rate     = fabric.Mbps / 2 // 2,300 packets a second through all switches; BMv2 takes some 4,700 of two cores
+	wallDeadline = 60 * fabric.Second
+	wallPayload  = 4096
+	wallRTO      = 2 * fabric.Second  // above what the queues of an incast hold
+	wallMemory   = 30 * fabric.Second // of failed paths
+)
+
+// simulated reports whether a world has its own time.
+func simulated(world string) bool { return world == WorldVirtual || world == WorldFlow || world == "" }
+
+// For returns the setting for a world.
+func (w Worlds) For(world string) Setting {
+	s := map[string]Setting{
+		WorldVirtual: w.Virtual, WorldFlow: w.Flow, WorldLive: w.Live, WorldMininet: w.Mininet, WorldLab: w.Lab,
+	}[world]
+	times, bytes, rate, deadline := 1.0, fabric.Bytes(0), fabric.Rate(0), fabric.Time(0)
+	switch {
+	case simulated(world):
+	case world == WorldMininet: // where switches may be BMv2
+		times, bytes, rate, deadline = bmv2Time, bmv2Bytes, bmv2Rate, wallDeadline
+	default:
+		times, bytes, rate, deadline = wallTime, wallBytes, wallRate, wallDeadline
+	}
+	if s.Time == 0 {
+		s.Time = times
+	}
+	if s.Bytes == 0 {
+		s.Bytes = bytes
+	}
+	if s.Rate == 0 {
+		s.Rate = rate
+	}
+	if s.Deadline == 0 {
+		s.Deadline = deadline
+	}
+	return s
+}
+
+// In returns the scenario as it is in a world: stretched to what that can do. One that
+// expects nothing and has no settings for worlds is meant as it is.
+func (s *Scenario) In(world string) *Scenario {
+	if len(s.Expect) == 0 && s.Worlds == (Worlds{}) {
+		return s
+	}
+	set := s.Worlds.For(world)
+	out := *s
+	out.Collectives = slices.Clone(s.Collectives)
+	for i := range out.Collectives {
+		if set.Bytes != 0 && out.Collectives[i].Kind != Workload {
+			out.Collectives[i].Bytes = set.Bytes
+		}
+	}
+	if set.Deadline != 0 {
+		out.Deadline = set.Deadline
+	}
+	out.Slowed = set.Rate
+	if !simulated(world) {
+		// The soft endpoint has no congestion control and no reordering.
+		out.Host.Payload, out.Host.RTO, out.Host.CongestionControl, out.Host.Receiver = wallPayload, wallRTO, NoCC, GoBackN
+		out.Switch.ECN, out.Agent.FailedPathMemory = ECN{PMax: 1}, wallMemory
+	}
+	out.Failures = slices.Clone(s.Failures)
+	for i := range out.Failures {
+		out.Failures[i].Events = s.stretched(out.Failures[i].Events, set, out.slowed())
+	}
+	out.Expect = nil
+	for _, x := range s.Expect {
+		if len(x.Worlds) == 0 || slices.Contains(x.Worlds, world) {
+			for _, a := range []*Amount{&x.Min, &x.Max, &x.Is} {
+				if a.Time {
+					a.Value *= set.Time
+				}
+			}
+			out.Expect = append(out.Expect, x)
+		}
+	}
+	return &out
+}
+
+// stretched returns events as they are in a world whose fabric is to.
+func (s *Scenario) stretched(events []Event, set Setting, to fabric.Spec) []Event {
+	from, err := fabric.New(s.Fabric)
+	here, err2 := fabric.New(to)
+	if err != nil || err2 != nil {
+		return events // Expand says what is wrong
+	}
+	stretch := func(t fabric.Time) fabric.Time { return fabric.Time(float64(t) * set.Time) }
+	out := slices.Clone(events)
+	for i := range out {
+		e := &out[i]
+		e.At, e.Period, e.Down = stretch(e.At), stretch(e.Period), stretch(e.Down)
+		e.When = slices.Clone(e.When)
+		for j := range e.When {
+			e.When[j].Plus = stretch(e.When[j].Plus)
+		}
+		if links, err := e.Links(from, 0); e.Action == Degrade && set.Rate != 0 && err == nil && len(links) > 0 {
+			l := links[0]
+			e.Rate = scaledRate(e.Rate, from.Link(l).Rate, here.Link(l).Rate)
+		}
+	}
+	return out
+}
+
+// scaledRate returns what a rate of a link that has full is to one that has here.
+func scaledRate(rate, full, here fabric.Rate) fabric.Rate {
+	if rate >= full {
+		return here
+	}
+	return max(fabric.Rate(float64(rate)*float64(here)/float64(full)), fabric.Kbps)
+}
+
+// slowed returns the fabric with the rate that its links have in this world. The
+// scenario keeps its own: so slow a link is no scenario's.
+func (s *Scenario) slowed() fabric.Spec {
+	spec := s.Fabric
+	if s.Slowed == 0 {
+		return spec
+	}
+	links := []*fabric.LinkSpec{&spec.HostLink, &spec.ToRUplink}
+	if spec.Kind == fabric.KindFatTree {
+		links = append(links, &spec.AggUplink)
+	}
+	for _, l := range links {
+		if l.Rate = s.Slowed; l.Delay == 0 {
+			l.Delay = fabric.DefaultDelay
+		}
+	}
+	return spec
+}
+
+func (w Worlds) check(bad complain) {
+	for _, name := range WorldNames() {
+		s := w.For(name)
+		if !(s.Time > 0 && s.Time <= 1e9) {
+			bad("worlds."+name+".time", fmt.Sprintf("%g is not a factor", s.Time), "write for example 1000")
+		}
+		if s.Rate < 0 || s.Bytes < 0 || s.Deadline < 0 || strings.Contains(s.Skip, "\n") {
+			bad("worlds."+name, "has a value below zero, or a skip of several lines", "correct it")
+		}
+	}
+}
