@@ -73,8 +73,8 @@ func TestBadInput(t *testing.T) {
 		args string
 		want string // in stderr
 	}{
-		{"run", "run takes one scenario file, not 0"},
-		{"run a b", "run takes one scenario file, not 2"},
+		{"run", "name a scenario file"},
+		{"run a b", "a: no such file"},
 		{"rum x", `unknown command "rum"`},
 		{"run none.yaml", "none.yaml: no such file or directory"},
 		{"run ../../testbed/scenario/testdata/bad/typos.yaml", "typos.yaml:9:3: host.pay_load: unknown key; did you mean payload?"},
