@@ -80,9 +80,8 @@
 // answers are to carry what it measures by, as the telemetry of HPCC. A path for each
 // packet is a [Balancer]'s, which hears of each ACK, with any transport that reorders.
 //
-// A probe of what the last packets of a message met is a transport's: it is a deadline
-// that its sent sets and its expired answers. What must be known of paths whatever the
-// transport is a [PathWatcher]'s.
+// A probe of what the last packets of a message met is sent whatever the transport
+// (tail.go); what must be known of paths is a [PathWatcher]'s.
 //
 // # Congestion
 //

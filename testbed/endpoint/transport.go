@@ -21,14 +21,13 @@ type transport interface {
 	// again. No more than the window's packets may follow the first unacknowledged one.
 	pick(q *qp) (packet int32, ok bool)
 	// sent takes the word that the picked packet has been sent, starts the timer
-	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick. A probe of a message's tail belongs here: with
-	// nothing left to pick, a deadline before the time-out's.
+	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
 	sent(now fabric.Time, q *qp, packet int32) (more bool)
 	// answered takes an ACK, or a NAK, of the QP. It tells the rate control and the
 	// Balancer, and ends with [Endpoint.taken].
 	answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome)
 	// expired takes the word that the timer has run: what is on the way is lost, and
-	// [Endpoint.timedOut] is to be called. If the deadline was a probe's, the probe is due.
+	// [Endpoint.timedOut] is to be called.
 	expired(now fabric.Time, q *qp)
 	// lost takes the word of the QP's owner that what is on the way is lost.
 	lost(q *qp)
