@@ -147,7 +147,7 @@ func (s *switchesFlags) pipeline() (*p4rt.Pipeline, error) {
 	return p4rt.NewPipeline(info, program)
 }
 
-func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (failed error) {
 	cfg, files, err := f.switches.read()
 	if err != nil {
 		return err
@@ -176,12 +176,13 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (er
 		return grpc.NewClient(addr, grpc.WithTransportCredentials(files.Client("")))
 	}
 	if f.events != "" {
-		w, err := os.OpenFile(f.events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		log, end, err := eventlog.Open(f.events)
 		if err != nil {
 			return fmt.Errorf("--event-log: %w", err)
 		}
-		cfg.Events = eventlog.New(w)
-		defer func() { err = errors.Join(err, cfg.Events.Err(), w.Close()) }()
+		cfg.Events = log
+		cfg.Events.Warn(cfg.Log)
+		defer func() { failed = errors.Join(failed, log.Err(), end()) }()
 	}
 	d, err := daemon.New(cfg)
 	if err != nil {

@@ -62,6 +62,10 @@ func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, string
 	}
 	out := *s
 	out.Failures = []scenario.Failure{{Name: "replay of " + filepath.Base(r.log), Events: c.Events, Notifiers: []scenario.Notifier{scenario.NotifyAll}}}
-	return &out, fmt.Sprintf("replay: %d changes of links and %d of the control plane; %d before the run, %d after its deadline",
-		c.Links, c.Control, c.Before, c.After), nil
+	said := fmt.Sprintf("replay: %d changes of links and %d of the control plane; %d before the run, %d after its deadline",
+		c.Links, c.Control, c.Before, c.After)
+	if len(log.Cut) > 0 {
+		said += fmt.Sprintf("; warning: records that were cut off are left out: %v", log.Cut)
+	}
+	return &out, said, nil
 }

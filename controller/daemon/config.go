@@ -17,6 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/durable"
 )
 
 // ErrConfig is wrapped by the errors of [New] and of [ReadFile].
@@ -67,6 +68,8 @@ type Config struct {
 	// StateFile keeps what is drained. Empty: a restart forgets it, unless a peer
 	// remembers.
 	StateFile string
+	// Files is where it is. Nil: the operating system's.
+	Files durable.FS
 	// Peers are the agents' addresses of the other controllers of these switches,
 	// with which it is agreed what is drained.
 	Peers []string
@@ -81,6 +84,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Files == nil {
+		c.Files = durable.OS
+	}
 	setDefault := func(d *time.Duration, to time.Duration) {
 		if *d == 0 {
 			*d = to
@@ -112,6 +118,9 @@ func (c Config) rollout() rollout.Config {
 			return c.pipeline(id).Schema().Kept(es)
 		},
 		Mute: func(id fabric.NodeID) bool { return c.Targets[id].GNMI == "" },
+	}
+	if c.StateFile != "" {
+		r.Keep = c.keepDrained
 	}
 	tells := func(t Target) bool { return t.Profile != nil && t.Profile.TellPorts }
 	for _, t := range c.Targets {

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/durable"
 )
 
 // Drain takes a link or switch, by name, out of use while it still works, or,
@@ -32,11 +32,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		for _, id := range ids {
 			names = append(names, d.f.LinkName(id))
 		}
-		var changed bool
-		if changed, failed = d.core.Drain(d.clock(), ids, !undo, force); changed {
-			failed = errors.Join(failed, d.writeDrained())
-		}
-		if failed != nil {
+		if _, failed = d.core.Drain(d.clock(), ids, !undo, force); failed != nil {
 			failed = fmt.Errorf("daemon: %s: %w", name, failed)
 		}
 	})
@@ -138,29 +134,18 @@ func (d *Daemon) readDrained() error {
 	return nil
 }
 
-// writeDrained replaces the state file as a whole.
-func (d *Daemon) writeDrained() error {
-	if d.cfg.StateFile == "" {
-		return nil
-	}
+// keepDrained replaces the state file as a whole.
+func (c *Config) keepDrained(marks []drains.Mark) error {
 	file := drainedFile{Links: []drainedLink{}}
-	for _, m := range d.core.Marks() {
-		file.Links = append(file.Links, drainedLink{d.f.LinkName(m.Link), m.Drained, m.Version, m.By, m.Forced})
+	for _, m := range marks {
+		file.Links = append(file.Links, drainedLink{c.Core.Fabric.LinkName(m.Link), m.Drained, m.Version, m.By, m.Forced})
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
+	if err == nil {
+		err = durable.Replace(c.Files, c.StateFile, append(text, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("daemon: state file: %w", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(d.cfg.StateFile), ".drained-*")
-	if err != nil {
-		return fmt.Errorf("daemon: state file: %w", err)
-	}
-	_, err = tmp.Write(append(text, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), d.cfg.StateFile)
-	}
-	if err != nil {
-		return fmt.Errorf("daemon: state file: %w", errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
 }

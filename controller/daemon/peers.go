@@ -150,10 +150,7 @@ func (d *Daemon) merge(in *statepb.DrainMarks) error {
 			Link: fabric.LinkID(nodeID(m.GetLink())), Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced(),
 		})
 	}
-	changed, err := d.core.Merge(d.clock(), marks)
-	if changed {
-		err = errors.Join(err, d.writeDrained())
-	}
+	_, err := d.core.Merge(d.clock(), marks)
 	return err
 }
 

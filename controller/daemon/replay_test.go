@@ -75,7 +75,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%s (-run +replay):\n%s", l.f.Name(id), d)
 			}
 		}
-		for _, bad := range []string{"{", `{"kind":"believed","switch":"tor99"}`, `{"kind":"drain","link":"h0-tor0"}`} {
+		for _, bad := range []string{"{]", `{"kind":"believed","switch":"tor99"}`, `{"kind":"drain","link":"h0-tor0"}`} {
 			if _, err := eventlog.Replay(strings.NewReader(bad), fresh, nil); err == nil {
 				t.Errorf("%s was taken", bad)
 			}

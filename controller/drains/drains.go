@@ -10,6 +10,7 @@ package drains
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -45,6 +46,9 @@ func (m Mark) rank() int {
 
 // Set is the marks of a fabric's links. The zero value has none.
 type Set struct{ marks map[fabric.LinkID]Mark }
+
+// Clone returns a copy.
+func (s *Set) Clone() Set { return Set{maps.Clone(s.marks)} }
 
 // Put marks a link as somebody asks. It returns false, and changes nothing, if it is
 // marked so already.

@@ -4,10 +4,14 @@
 package eventlog
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -23,7 +27,7 @@ type Record struct {
 	// Kind is start or end, of the controller; port, phase, health or report, of what it
 	// heard; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
 	// what it decided; write, repair or change, of what switches were sent; notice, of
-	// what agents were told.
+	// what agents were told; lost, of records that could not be written.
 	Kind   string  `json:"kind"`
 	Switch string  `json:"switch,omitempty"`
 	Port   int     `json:"port,omitempty"`
@@ -40,37 +44,142 @@ type Record struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay]
-// leads a core through what it wrote.
+// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay] leads a core through it again. What cannot be written is lost and
+// said so: at once to [Log.Warn]'s log, and in a record of kind "lost" when
+// writing works again.
 type Log struct {
-	mu  sync.Mutex
-	enc *json.Encoder
-	err error
+	mu   sync.Mutex
+	w    io.Writer
+	log  *slog.Logger
+	err  error // why the latest record was not written
+	lost int   // records, since the last that was
+	ever int   // records lost
+	cut  bool  // the last line has no end
 }
 
 // New returns a log that writes to w.
-func New(w io.Writer) *Log { return &Log{enc: json.NewEncoder(w)} }
+func New(w io.Writer) *Log {
+	return &Log{w: w, log: slog.New(slog.DiscardHandler)}
+}
 
-// Add writes a record. After an error nothing is written any more.
+// Open returns a log that goes on with the file at path, and what closes it.
+func Open(path string) (*Log, func() error, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := New(f)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		var last [1]byte
+		_, err := f.ReadAt(last[:], info.Size()-1)
+		l.cut = err == nil && last[0] != '\n' // by a crash
+	}
+	return l, func() error { return errors.Join(f.Sync(), f.Close()) }, nil
+}
+
+// Warn has log say when writing fails, and when it works again.
+func (l *Log) Warn(log *slog.Logger) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = log
+}
+
+// Add writes a record, or counts it as lost.
 func (l *Log) Add(r Record) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = l.enc.Encode(r)
+	if l.lost > 0 && l.write(Record{Time: r.Time, Kind: "lost", Count: l.lost, Error: l.err.Error()}) == nil {
+		l.log.Warn("event log: writing works again", "lost", l.lost)
+		l.lost, l.err = 0, nil
 	}
+	err := l.err
+	if err == nil {
+		err = l.write(r)
+	}
+	if err == nil {
+		return
+	}
+	if l.lost == 0 {
+		l.log.Error("event log: what happens is lost", "err", err)
+	}
+	l.err = err
+	l.lost++
+	l.ever++
 }
 
-// Err returns why the log stopped, or nil.
+// write writes one line. A line that was cut off is ended before.
+func (l *Log) write(r Record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if l.cut {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := l.w.Write(line)
+	if n > 0 {
+		l.cut = n < len(line)
+	}
+	if n == len(line)-1 { // only its end is missing
+		return nil
+	}
+	return err
+}
+
+// Err returns an error if records were lost, or nil.
 func (l *Log) Err() error {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err
+	switch {
+	case l.err != nil:
+		return fmt.Errorf("event log: %d records were lost: %w", l.ever, l.err)
+	case l.ever > 0:
+		return fmt.Errorf("event log: %d records were lost", l.ever)
+	}
+	return nil
+}
+
+// maxRecord bounds a line of an event log, in bytes.
+const maxRecord = 1 << 20
+
+// Records calls f with the records of an event log, numbered from 1. Lines that were
+// cut off, when a disk was full or the power went, are left out; cut says which.
+func Records(r io.Reader, f func(n int, rec Record) error) (cut []int, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxRecord)
+	n := 0
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		n++
+		var rec Record
+		dec := json.NewDecoder(bytes.NewReader(line))
+		if err := dec.Decode(&rec); errors.Is(err, io.ErrUnexpectedEOF) {
+			cut = append(cut, n)
+			continue
+		} else if err != nil {
+			return cut, fmt.Errorf("record %d: %w", n, err)
+		}
+		if dec.More() {
+			return cut, fmt.Errorf("record %d: more than one on a line", n)
+		}
+		if err := f(n, rec); err != nil {
+			return cut, fmt.Errorf("record %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return cut, fmt.Errorf("record %d: %w", n+1, err)
+	}
+	return cut, nil
 }
 
 // Ready writes what a core decided and wants done.
@@ -160,15 +269,8 @@ func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*cont
 		return nil, err
 	}
 	f := core.Fabric()
-	dec := json.NewDecoder(r)
 	var began time.Time
-	for n := 1; ; n++ {
-		var rec Record
-		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
-			return core, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("event log: record %d: %w", n, err)
-		}
+	_, err = Records(r, func(_ int, rec Record) (err error) {
 		if began.IsZero() || rec.Kind == "start" {
 			began = rec.Time
 		}
@@ -191,13 +293,15 @@ func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*cont
 				err = core.Suspect(at, link, rec.State != "cleared", rec.State == "confirmed")
 			}
 		default:
-			continue
+			return nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("event log: record %d: %w", n, err)
-		}
-		if step != nil {
+		if err == nil && step != nil {
 			step(core)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("event log: %w", err)
 	}
+	return core, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
+	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -43,6 +44,10 @@ type Config struct {
 	// link has not got its tables. One that cannot be reached may forward all the same.
 	// 0: it is believed at once.
 	TablesWait fabric.Time
+	// Keep writes down what is drained, before it is carried out; what it cannot write
+	// down is not drained. It may be given the marks from before again, to take back what
+	// it is not sure to have written. Nil: nothing is written down.
+	Keep func([]drains.Mark) error
 	// Audit is how often the tables of a switch are read back although nothing seems
 	// wrong. 0: never.
 	Audit fabric.Time

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/durable"
 )
 
 // ErrSevers is wrapped when a drain would cut hosts off.
@@ -34,13 +35,14 @@ func (c *Core) Drain(now fabric.Time, ids []fabric.LinkID, drained, force bool) 
 	if src, dst, ok := c.tables.Severed(ids); ok && drained && !force {
 		return false, fmt.Errorf("%w: %s and %s would lose their last path", ErrSevers, c.f.Name(src), c.f.Name(dst))
 	}
+	before := c.drains.Clone()
 	var news []drains.Mark
 	for _, id := range ids {
 		if c.drains.Put(id, drained, force, c.cfg.Core.Instance) {
 			news = append(news, drains.Mark{Link: id, Drained: drained})
 		}
 	}
-	return len(news) > 0, c.mark(now, news)
+	return c.keep(now, before, news)
 }
 
 // Merge takes what another controller has drained. It reports whether [Core.Marks] are
@@ -51,8 +53,26 @@ func (c *Core) Merge(now fabric.Time, marks []drains.Mark) (changed bool, err er
 			return false, fmt.Errorf("%w: do both have the same fabric?", err)
 		}
 	}
-	news := c.reconcile(c.drains.Merge(marks))
-	return len(news) > 0, c.mark(now, news)
+	before := c.drains.Clone()
+	return c.keep(now, before, c.reconcile(c.drains.Merge(marks)))
+}
+
+// keep writes marks that are news down, and carries them out. before is what was marked
+// without them.
+func (c *Core) keep(now fabric.Time, before drains.Set, news []drains.Mark) (changed bool, err error) {
+	if len(news) == 0 {
+		return false, nil
+	}
+	if c.cfg.Keep != nil {
+		if err := c.cfg.Keep(c.drains.Marks()); err != nil {
+			c.drains = before
+			if errors.Is(err, durable.ErrUnsure) {
+				err = errors.Join(err, c.cfg.Keep(before.Marks()))
+			}
+			return false, err
+		}
+	}
+	return true, c.mark(now, news)
 }
 
 // reconcile takes marks back that hosts would lose their last path by: two operators may

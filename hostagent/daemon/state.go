@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/durable"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
@@ -124,17 +124,8 @@ func (s *State) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("hostagent daemon: state file: %w", err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".state-*")
-	if err != nil {
+	if err := durable.Replace(durable.OS, path, append(text, '\n')); err != nil {
 		return fmt.Errorf("hostagent daemon: state file: %w", err)
-	}
-	_, err = tmp.Write(append(text, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("hostagent daemon: state file: %w", errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,10 @@ var ErrLog = errors.New("replay")
 
 // Log is what of a controller's event log can be replayed.
 type Log struct {
+	// Cut are the records that were cut off, when a disk was full or the power went, and
+	// are left out, by number.
+	Cut []int
+
 	f       *fabric.Fabric
 	changes []change
 }
@@ -66,14 +69,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 		}
 		l.changes = append(l.changes, c)
 	}
-	dec := json.NewDecoder(r)
-	for n := 1; ; n++ {
-		var rec eventlog.Record
-		if err := dec.Decode(&rec); errors.Is(err, io.EOF) {
-			return l, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("%w: record %d: %w", ErrLog, n, err)
-		}
+	cut, err := eventlog.Records(r, func(n int, rec eventlog.Record) error {
 		if n == 1 {
 			began, alive = rec.Time, true
 		}
@@ -91,11 +87,11 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 			alive = false
 		case "port":
 			if rec.Up == nil {
-				return nil, fmt.Errorf("%w: record %d: up: missing", ErrLog, n)
+				return errors.New("up: missing")
 			}
 			end, id, err := port(f, rec)
 			if err != nil {
-				return nil, fmt.Errorf("%w: record %d: %w", ErrLog, n, err)
+				return err
 			}
 			link := f.Link(id)
 			was := down[link.A] || down[link.B]
@@ -106,7 +102,7 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 		case "drain":
 			id, err := f.LinkByName(rec.Link)
 			if err != nil {
-				return nil, fmt.Errorf("%w: record %d: %w; is it of this fabric?", ErrLog, n, err)
+				return fmt.Errorf("%w; is it of this fabric?", err)
 			}
 			do := scenario.Drain
 			if rec.Up != nil && *rec.Up {
@@ -115,7 +111,13 @@ func Read(r io.Reader, f *fabric.Fabric) (*Log, error) {
 			add(rec.Time, change{do: do, link: id})
 		}
 		last = rec.Time
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLog, err)
 	}
+	l.Cut = cut
+	return l, nil
 }
 
 // port returns the end of a link that a record is about.

@@ -121,7 +121,7 @@ func TestCase(t *testing.T) {
 func TestBadLogs(t *testing.T) {
 	f := lab(t)
 	for _, bad := range []string{
-		"{", `{"kind":"port","switch":"tor9","port":1,"up":true}`, `{"kind":"port","switch":"tor0","port":9,"up":true}`,
+		"{]", `{"kind":"port","switch":"tor9","port":1,"up":true}`, `{"kind":"port","switch":"tor0","port":9,"up":true}`,
 		`{"kind":"port","switch":"tor0","port":3}`, `{"kind":"drain","link":"tor0"}`, `{"kind":"port","switch":"tor0","port":-70000,"up":true}`,
 	} {
 		if _, err := Read(strings.NewReader(bad), f); !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "record 1") {

@@ -1,0 +1,72 @@
+// Package durable replaces a file so that what is told "done" is on disk: after a
+// crash there is the old content or the new one, and after success the new one.
+package durable
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// FS is what [Replace] asks of a file system. Tests put faults into it.
+type FS interface {
+	// CreateTemp makes a file of a name that nobody has, as os.CreateTemp does.
+	CreateTemp(dir, pattern string) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the names in a folder last.
+	SyncDir(dir string) error
+}
+
+// File is a file that is being written.
+type File interface {
+	Name() string
+	Write(b []byte) (int, error)
+	Sync() error
+	Close() error
+}
+
+// OS is the operating system's.
+var OS FS = system{}
+
+// ErrUnsure is wrapped by an error after which the new content is there, though a
+// crash might bring the old one back.
+var ErrUnsure = errors.New("durable: the new content may not last")
+
+// Replace puts data in the place of the file at path, or of none. The file is
+// readable by its owner alone. After an error that does not wrap [ErrUnsure] what
+// was there is there.
+func Replace(fs FS, path string, data []byte) error {
+	tmp, err := fs.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = fs.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, fs.Remove(tmp.Name()))
+	}
+	if err := fs.SyncDir(filepath.Dir(path)); err != nil {
+		return errors.Join(ErrUnsure, err)
+	}
+	return nil
+}
+
+type system struct{}
+
+func (system) CreateTemp(dir, pattern string) (File, error) { return os.CreateTemp(dir, pattern) }
+func (system) Rename(from, to string) error                 { return os.Rename(from, to) }
+func (system) Remove(name string) error                     { return os.Remove(name) }
+
+func (system) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

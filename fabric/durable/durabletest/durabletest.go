@@ -1,0 +1,192 @@
+// Package durabletest is a disk in memory that fails and loses power where a test
+// says so.
+package durabletest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"syscall"
+
+	"github.com/ethereal-fabric/ethereal/fabric/durable"
+)
+
+// ErrPower is what everything returns once the power is gone.
+var ErrPower = errors.New("durabletest: the power is gone")
+
+// Fault is what goes wrong.
+type Fault uint8
+
+// The faults. A power loss comes after the operation was done, others in its place.
+const (
+	None Fault = iota
+	NoSpace
+	InputOutput
+	ReadOnly
+	ShortWrite // a write takes half, and says that there is no space
+	PowerLoss
+)
+
+// Faults are all of them.
+func Faults() []Fault { return []Fault{NoSpace, InputOutput, ReadOnly, ShortWrite, PowerLoss} }
+
+func (f Fault) String() string {
+	return [...]string{"none", "ENOSPC", "EIO", "EROFS", "short write", "power loss"}[f]
+}
+
+func (f Fault) err() error {
+	return [...]error{nil, syscall.ENOSPC, syscall.EIO, syscall.EROFS, syscall.ENOSPC, ErrPower}[f]
+}
+
+// Disk is a durable.FS of one folder. It is not safe for concurrent use.
+type Disk struct {
+	At    int   // the operation that fails, from 0
+	Fault Fault // how; None: none does
+	Every bool  // those after it fail too
+
+	Ops  []string // that were asked for, in order
+	dead bool
+
+	names, lasting map[string]*inode // by path: now, and after a power loss
+	made           int
+}
+
+type inode struct {
+	now, lasting []byte
+}
+
+// New returns an empty disk.
+func New() *Disk { return &Disk{names: map[string]*inode{}, lasting: map[string]*inode{}} }
+
+// op counts an operation and returns what goes wrong with it.
+func (d *Disk) op(name string) (Fault, error) {
+	if d.dead {
+		return PowerLoss, ErrPower
+	}
+	n := len(d.Ops)
+	d.Ops = append(d.Ops, name)
+	if d.Fault == None || n < d.At || n > d.At && !d.Every {
+		return None, nil
+	}
+	if d.Fault == PowerLoss {
+		return PowerLoss, nil // once it is done
+	}
+	return d.Fault, d.Fault.err()
+}
+
+// after ends an operation that was done.
+func (d *Disk) after(f Fault) error {
+	if f == PowerLoss {
+		d.dead = true
+		return ErrPower
+	}
+	return nil
+}
+
+// CreateTemp implements durable.FS.
+func (d *Disk) CreateTemp(dir, pattern string) (durable.File, error) {
+	f, err := d.op("create")
+	if err != nil {
+		return nil, err
+	}
+	d.made++
+	name := fmt.Sprintf("%s/%s%d", dir, pattern, d.made)
+	d.names[name] = &inode{}
+	return &file{d, name, d.names[name]}, d.after(f)
+}
+
+// Rename implements durable.FS.
+func (d *Disk) Rename(from, to string) error {
+	f, err := d.op("rename")
+	if err != nil {
+		return err
+	}
+	d.names[to] = d.names[from]
+	delete(d.names, from)
+	return d.after(f)
+}
+
+// Remove implements durable.FS.
+func (d *Disk) Remove(name string) error {
+	f, err := d.op("remove")
+	if err != nil {
+		return err
+	}
+	delete(d.names, name)
+	return d.after(f)
+}
+
+// SyncDir implements durable.FS.
+func (d *Disk) SyncDir(string) error {
+	f, err := d.op("sync folder")
+	if err != nil {
+		return err
+	}
+	d.lasting = maps.Clone(d.names)
+	return d.after(f)
+}
+
+// Now is a file's content as a process sees it; nil: there is no such file.
+func (d *Disk) Now(name string) []byte {
+	if i := d.names[name]; i != nil {
+		return i.now
+	}
+	return nil
+}
+
+// Names are the files that there are.
+func (d *Disk) Names() []string { return slices.Sorted(maps.Keys(d.names)) }
+
+// Restarts returns what a file may hold after a power loss now: what was not synced
+// may be gone, or not.
+func (d *Disk) Restarts(name string) [][]byte {
+	var out [][]byte
+	for _, names := range []map[string]*inode{d.names, d.lasting} {
+		i := names[name]
+		if i == nil {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, i.now, i.lasting)
+	}
+	return out
+}
+
+type file struct {
+	d    *Disk
+	name string
+	*inode
+}
+
+func (f *file) Name() string { return f.name }
+
+func (f *file) Write(b []byte) (int, error) {
+	fault, err := f.d.op("write")
+	if fault == ShortWrite {
+		f.now = append(f.now, b[:len(b)/2]...)
+		return len(b) / 2, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	f.now = append(f.now, b...)
+	return len(b), f.d.after(fault)
+}
+
+func (f *file) Sync() error {
+	fault, err := f.d.op("sync")
+	if err != nil {
+		return err
+	}
+	f.lasting = slices.Clone(f.now)
+	return f.d.after(fault)
+}
+
+func (f *file) Close() error {
+	fault, err := f.d.op("close")
+	if err != nil {
+		return err
+	}
+	return f.d.after(fault)
+}
