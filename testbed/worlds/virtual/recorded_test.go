@@ -44,8 +44,11 @@ func TestRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Notifier, run.Interventions = scenario.NotifyAll, c.Interventions
-	if run.Events, err = (scenario.Failure{Events: c.Events}).LinkEvents(run.Fabric, 1); err != nil {
+	run.Notifier, run.Failure = scenario.NotifyAll, scenario.Failure{Name: "recorded", Events: c.Events}
+	if run.Events, err = run.Failure.LinkEvents(run.Fabric, 1); err != nil {
+		t.Fatal(err)
+	}
+	if run.Interventions, err = run.Failure.Interventions(run.Fabric); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
