@@ -298,7 +298,7 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 		c.log.line(now, "done qp=%d", qp)
 	}
 	if Asked(qp) {
-		delete(c.asked.open, qp)
+		c.asked.answer(now, qp)
 		return
 	}
 	q, ok := c.end(now, qp)

@@ -36,6 +36,8 @@ type ProbeRequest struct {
 type ProbeResult struct {
 	ID         uint64
 	Sent, Lost int // packets; none sent: nothing is known
+	// Trip is the mean round trip of those answered, Least the shortest; 0: none was.
+	Trip, Least fabric.Time
 }
 
 // asked is the controllers' probes under way.
@@ -50,6 +52,9 @@ type probe struct {
 	id    uint64
 	qps   []endpoint.QP
 	lost  int // timed out
+	begun fabric.Time
+	trips fabric.Time // the sum of those answered
+	least fabric.Time
 	until fabric.Time
 }
 
@@ -65,6 +70,19 @@ func (a *asked) lose(qp endpoint.QP) {
 	if p := a.open[qp]; p != nil {
 		p.lost++
 		delete(a.open, qp)
+	}
+}
+
+// answer takes the word that a probe's packet was answered.
+func (a *asked) answer(now fabric.Time, qp endpoint.QP) {
+	p := a.open[qp]
+	if p == nil {
+		return
+	}
+	delete(a.open, qp)
+	trip := now - p.begun
+	if p.trips += trip; p.least == 0 || trip < p.least {
+		p.least = trip
 	}
 }
 
@@ -85,7 +103,7 @@ func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 		c.shell.Probed(now, ProbeResult{ID: r.ID})
 		return
 	}
-	p := &probe{id: r.ID, until: now + r.Timeout}
+	p := &probe{id: r.ID, begun: now, until: now + r.Timeout}
 	for range r.Packets {
 		qp := firstAsked + c.asked.last
 		c.asked.last = (c.asked.last + 1) % firstAsked
@@ -116,6 +134,10 @@ func (c *Core) endProbes(now fabric.Time) {
 			c.asked.lose(qp)
 			_ = c.endpoint.Close(qp) // unknown when it was answered
 		}
-		c.shell.Probed(now, ProbeResult{ID: p.id, Sent: len(p.qps), Lost: p.lost})
+		r := ProbeResult{ID: p.id, Sent: len(p.qps), Lost: p.lost, Least: p.least}
+		if n := r.Sent - r.Lost; n > 0 {
+			r.Trip = p.trips / fabric.Time(n)
+		}
+		c.shell.Probed(now, r)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
@@ -94,7 +93,7 @@ func (x *effects) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
 func (x *effects) Probed(_ fabric.Time, r host.ProbeResult) {
 	if a, ok := x.answers[r.ID]; ok {
 		delete(x.answers, r.ID)
-		a.done(&statepb.ProbeResult{Id: a.id, Sent: uint32(r.Sent), Lost: uint32(r.Lost)})
+		a(r)
 	}
 }
 

@@ -169,7 +169,7 @@ func initialPSN(nonce uint64) func(src, dst fabric.NodeID, qpn uint32) uint32 {
 // forget forgets jobs, messages and probes.
 func (r *Rank) forget() {
 	for _, n := range slices.Sorted(maps.Keys(r.answers)) { // nobody knows what became of it
-		r.answers[n].done(&statepb.ProbeResult{Id: r.answers[n].id})
+		r.answers[n](host.ProbeResult{})
 	}
 	r.job, r.due, r.answers = nil, false, map[uint64]answer{}
 	r.flipped, r.sending = map[endpoint.QP]hostproto.Event{}, map[uint64]*outbound{}

@@ -115,6 +115,8 @@ func TestProbes(t *testing.T) {
 		p.Id = uint64(i)
 		ask(p)
 	}
+	var probed hostproto.Probed // as who asks at the control socket hears it
+	ranks[0].ProbePath(0, hostproto.Probe{Dst: 1, Label: 0, Packets: 3, Timeout: 1e6}, func(p hostproto.Probed) { probed = p })
 	buf := make([]byte, ranks[0].MaxFrame())
 	for now := fabric.Time(0); now < 12*fabric.Second; now += 10 * fabric.Microsecond {
 		if now > 20*fabric.Millisecond {
@@ -139,6 +141,9 @@ func TestProbes(t *testing.T) {
 		if diff := cmp.Diff(want, got[uint64(id)], protocmp.Transform()); diff != "" {
 			t.Errorf("probe %d (-want +got):\n%s", id, diff)
 		}
+	}
+	if probed.Sent != 3 || probed.Lost != 0 || probed.Least <= 0 || probed.Trip < probed.Least || probed.Trip > 1e6 {
+		t.Errorf("asked at the control socket: %+v", probed)
 	}
 	if n := len(ranks[0].answers) + ranks[0].core.Probes(); n != 0 {
 		t.Errorf("%d left over", n)

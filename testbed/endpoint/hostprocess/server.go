@@ -96,7 +96,6 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 			return fmt.Errorf("rank: control socket: %w", err)
 		}
 		p := &peer{conn: conn, more: make(chan struct{}, 1)}
-		s.replace(p)
 		wg.Go(func() {
 			if err := s.serve(ctx, p); err != nil && ctx.Err() == nil {
 				s.log.Warn("coordinator left", "err", err)
@@ -109,6 +108,9 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 func (s *Server) replace(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.peer == p {
+		return
+	}
 	if s.peer != nil {
 		s.peer.conn.Close() //nolint:errcheck // its reader sees it
 	}
@@ -139,8 +141,15 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("rank: bad request: %v", err)})
 			continue
 		}
+		if q.Probe == nil {
+			s.replace(p)
+		}
 		r := hostproto.Reply{Seq: q.Seq}
 		err := s.shell.Call(ctx, func(now fabric.Time) {
+			if q.Probe != nil {
+				s.rank.ProbePath(now, *q.Probe, func(x hostproto.Probed) { p.put(hostproto.Reply{Seq: q.Seq, Probed: &x}) })
+				return
+			}
 			if err := s.do(now, &q, &r); err != nil {
 				r.Error = err.Error()
 			}

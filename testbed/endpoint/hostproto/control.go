@@ -15,6 +15,25 @@ type Request struct {
 	Stats     bool       `json:"stats,omitempty"`
 	Forget    bool       `json:"forget,omitempty"` // jobs, messages and what they still do
 	Updates   *Updates   `json:"updates,omitempty"`
+	Probe     *Probe     `json:"probe,omitempty"` // answered when its time is over
+}
+
+// Probe asks for zero-length writes to a host down a path. Who asks for nothing else
+// does not take a coordinator's place.
+type Probe struct {
+	Dst     int    `json:"dst"`
+	Label   uint16 `json:"label"`
+	Packets int    `json:"packets"`
+	Timeout int64  `json:"timeout_ns"`
+}
+
+// Probed is what became of a [Probe].
+type Probed struct {
+	Host  int   `json:"host"`
+	Sent  int   `json:"sent"` // 0: none; too many are under way, or there is no such path
+	Lost  int   `json:"lost"`
+	Trip  int64 `json:"trip_ns"` // mean of those answered
+	Least int64 `json:"least_ns"`
 }
 
 // Settings say how a host's endpoint and agent behave. They start both anew.
@@ -97,6 +116,8 @@ type Reply struct {
 	Error string `json:"error,omitempty"`
 	Stats *Stats `json:"stats,omitempty"`
 	Event *Event `json:"event,omitempty"`
+	// Probed answers a Probe.
+	Probed *Probed `json:"probed,omitempty"`
 }
 
 // Kind says what an [Event] is.
