@@ -21,6 +21,22 @@ const (
 	Second           = 1000 * Millisecond
 )
 
+// Ends of time. A difference between [LongAgo] and a time of less than 53 days does not
+// overflow.
+const (
+	LongAgo Time = math.MinInt64 / 2
+	Never   Time = math.MaxInt64
+)
+
+// Rebase returns t on a clock that shows 0 when t's own shows zero. Never stays so, and
+// nothing is further back than LongAgo.
+func (t Time) Rebase(zero Time) Time {
+	if t == Never {
+		return t
+	}
+	return max(t-zero, LongAgo)
+}
+
 // Micros returns t in microseconds.
 func (t Time) Micros() float64 { return float64(t) / float64(Microsecond) }
 
@@ -67,11 +83,10 @@ const (
 )
 
 // TimeFor returns how long it takes to send n bytes at r, rounded up to a
-// picosecond. A rate of zero or less never finishes: it returns the largest
-// Time.
+// picosecond. A rate of zero or less never finishes: it returns [Never].
 func (r Rate) TimeFor(n int64) Time {
 	if r <= 0 {
-		return math.MaxInt64
+		return Never
 	}
 	// 8e12 ps*bit/s per byte: split to stay inside 64 bits for any size below
 	// 1 MB, and use floating point, exact enough, beyond.

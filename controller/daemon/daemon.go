@@ -34,6 +34,7 @@ type Daemon struct {
 
 	// What follows belongs to the goroutine of loop.
 	core     *rollout.Core
+	zero     time.Time // of the core's clock
 	peers    []*peer   // their number does not change
 	switches []*device // by NodeID - Hosts
 	last     Convergence
@@ -80,8 +81,9 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	now := time.Now()
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, began: time.Now(), metrics: newMetrics(),
+		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(),
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 	}
 	d.service = notify.NewService(notify.ServiceConfig{

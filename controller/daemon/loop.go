@@ -32,9 +32,17 @@ func (d *Daemon) loop(ctx context.Context) error {
 				f()
 			}
 		}
-		d.carryOut(d.core.Ready(d.clock()))
+		now := d.clock()
+		d.carryOut(d.core.Ready(now))
+		if now > rebaseAfter {
+			d.core.Rebase(now)
+			d.zero = d.wall(now)
+		}
 	}
 }
+
+// rebaseAfter keeps the core's times far from where they end; see [rollout.Core.Rebase].
+const rebaseAfter = 24 * 3600 * fabric.Second
 
 // idle is how long the loop sleeps at most.
 const idle = time.Second
@@ -49,12 +57,15 @@ func (d *Daemon) untilDue() time.Duration {
 }
 
 // clock is the core's time. Agents are told the wall clock instead.
-func (d *Daemon) clock() fabric.Time { return fabricTime(time.Since(d.began)) }
+func (d *Daemon) clock() fabric.Time { return fabricTime(time.Since(d.zero)) }
 
 // wall returns what the wall clock shows at a time of the core's.
-func (d *Daemon) wall(t fabric.Time) time.Time { return d.began.Add(duration(t)) }
+func (d *Daemon) wall(t fabric.Time) time.Time { return d.zero.Add(duration(t)) }
 
-func fabricTime(t time.Duration) fabric.Time { return fabric.Time(t.Nanoseconds()) * fabric.Nanosecond }
+// fabricTime takes what is longer than 53 days for that.
+func fabricTime(t time.Duration) fabric.Time {
+	return fabric.Time(min(t.Nanoseconds(), int64(-fabric.LongAgo/fabric.Nanosecond))) * fabric.Nanosecond
+}
 
 // duration rounds up, so that what is due at a time is due when it has passed.
 func duration(t fabric.Time) time.Duration {

@@ -157,6 +157,13 @@ func (d *Damper) Tick(now fabric.Time) []Event {
 	return out
 }
 
+// Rebase has all later times count from now.
+func (d *Damper) Rebase(now fabric.Time) {
+	for _, a := range d.ports {
+		a.at = a.at.Rebase(now)
+	}
+}
+
 // Damped returns whether a port is held down though it may say that it is up.
 func (d *Damper) Damped(p Port) bool {
 	a := d.ports[p]

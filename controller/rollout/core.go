@@ -166,6 +166,26 @@ func (c *Core) Tick(now fabric.Time) {
 	}
 }
 
+// Rebase has all later times count from now. A core that runs for long needs it, since a
+// [fabric.Time] ends after 106 days: see [fabric.LongAgo]. It comes after [Core.Ready],
+// whose times are those before.
+func (c *Core) Rebase(now fabric.Time) {
+	for _, t := range []*fabric.Time{&c.began, &c.swept, &c.trigger, &c.change.due, &c.change.Trigger} {
+		*t = t.Rebase(now)
+	}
+	for p, limit := range c.early {
+		c.early[p] = limit.Rebase(now)
+	}
+	for i := range c.switches {
+		d := &c.switches[i]
+		d.audit, d.retell = d.audit.Rebase(now), d.retell.Rebase(now)
+	}
+	c.damper.Rebase(now)
+	if c.suspicion != nil {
+		c.suspicion.Rebase(now)
+	}
+}
+
 // sweep has the tables read and the ports told whose time has come.
 func (c *Core) sweep(now fabric.Time) {
 	for i := range c.switches {

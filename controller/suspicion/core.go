@@ -66,7 +66,7 @@ type Core struct {
 	links []link // by LinkID
 
 	evidence  map[evidence]fabric.Time // when it was last reported
-	judgeAt   fabric.Time              // 0: nothing to judge
+	judgeAt   fabric.Time              // Never: nothing to judge
 	suspected []fabric.LinkID          // sorted
 	trials    []trial
 	probes    map[uint64]*probe
@@ -89,14 +89,14 @@ type link struct {
 	confirmed bool
 	epoch     uint64
 	since     fabric.Time // of the last evidence against it
-	cleared   fabric.Time // when last
+	cleared   fabric.Time // when last; LongAgo: never
 	relapses  uint8
 	round     uint32      // of probes
 	clean     int         // rounds without loss, in a row
 	lossy     uint8       // rounds with loss, in a row
 	silent    uint8       // rounds that nobody answered, in a row
-	next      fabric.Time // round; 0: one is under way
-	works     fabric.Time // a path over it was last said to work
+	next      fabric.Time // round; Never: one is under way
+	works     fabric.Time // a path over it was last said to work; LongAgo: never
 }
 
 // bounds of what is kept, whatever agents say.
@@ -113,10 +113,14 @@ func New(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Core{
+	c := &Core{
 		cfg: cfg, f: cfg.Fabric, links: make([]link, cfg.Fabric.Links()),
-		evidence: map[evidence]fabric.Time{}, probes: map[uint64]*probe{},
-	}, nil
+		evidence: map[evidence]fabric.Time{}, judgeAt: fabric.Never, probes: map[uint64]*probe{},
+	}
+	for i := range c.links {
+		c.links[i].cleared, c.links[i].works = fabric.LongAgo, fabric.LongAgo
+	}
+	return c, nil
 }
 
 // Report takes what an agent says. It returns an error that wraps [ErrReport],
@@ -143,7 +147,7 @@ func (c *Core) Report(now fabric.Time, r Report) error {
 		}
 		return nil
 	}
-	if c.judgeAt == 0 { // also when there is no room: judging forgets what is old
+	if c.judgeAt == fabric.Never { // also when there is no room: judging forgets what is old
 		c.judgeAt = c.now + c.cfg.Gather
 	}
 	if _, known := c.evidence[e]; known || len(c.evidence) < maxEvidence {
@@ -227,7 +231,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if c.judgeAt > 0 {
+	if c.judgeAt != fabric.Never {
 		earlier(c.judgeAt)
 	}
 	for _, p := range c.probes {
@@ -236,7 +240,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 		}
 	}
 	for _, id := range c.suspected {
-		if l := &c.links[id]; l.next > 0 {
+		if l := &c.links[id]; l.next != fabric.Never {
 			earlier(l.next)
 		}
 	}
@@ -247,14 +251,33 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 func (c *Core) advance(now fabric.Time) {
 	c.now = max(c.now, now)
 	c.expireProbes()
-	if c.judgeAt > 0 && c.judgeAt <= c.now {
-		c.judgeAt = 0
+	if c.judgeAt <= c.now {
+		c.judgeAt = fabric.Never
 		c.judge()
 	}
 	for _, id := range slices.Clone(c.suspected) {
-		if l := &c.links[id]; l.next > 0 && l.next <= c.now {
+		if l := &c.links[id]; l.next <= c.now {
 			c.nextRound(id)
 		}
+	}
+}
+
+// Rebase has all later times count from now.
+func (c *Core) Rebase(now fabric.Time) {
+	c.now, c.judgeAt = c.now.Rebase(now), c.judgeAt.Rebase(now)
+	for i := range c.links {
+		l := &c.links[i]
+		l.since, l.cleared, l.next, l.works = l.since.Rebase(now), l.cleared.Rebase(now), l.next.Rebase(now), l.works.Rebase(now)
+	}
+	for e, at := range c.evidence {
+		c.evidence[e] = at.Rebase(now)
+	}
+	for _, p := range c.probes {
+		p.due = p.due.Rebase(now)
+	}
+	for i := range c.ready.Suspicions {
+		s := &c.ready.Suspicions[i]
+		s.At = s.At.Rebase(now)
 	}
 }
 
@@ -266,7 +289,7 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 		return listed
 	}
 	c.suspected = slices.Insert(c.suspected, at, id)
-	if l.cleared > 0 && c.now-l.cleared < c.cfg.Hold<<l.relapses {
+	if c.now-l.cleared < c.cfg.Hold<<l.relapses {
 		l.relapses = min(l.relapses+1, maxRelapses)
 	} else {
 		l.relapses = 0
@@ -286,7 +309,7 @@ func (c *Core) clear(id fabric.LinkID) {
 	l := &c.links[id]
 	at, _ := slices.BinarySearch(c.suspected, id)
 	c.suspected = slices.Delete(c.suspected, at, at+1)
-	l.suspected, l.confirmed, l.next, l.cleared = false, false, 0, c.now
+	l.suspected, l.confirmed, l.cleared = false, false, c.now
 	for n, p := range c.probes {
 		if p.trial == 0 && p.link == id {
 			delete(c.probes, n)

@@ -134,10 +134,7 @@ func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports in
 // work lately speaks for its links: they are out, if there are others that explain
 // half as much.
 func (c *Core) likeliest(links map[fabric.LinkID]*tally) []fabric.LinkID {
-	works := func(id fabric.LinkID) bool {
-		w := c.links[id].works
-		return w > 0 && c.now-w <= c.cfg.Memory
-	}
+	works := func(id fabric.LinkID) bool { return c.now-c.links[id].works <= c.cfg.Memory }
 	most, quiet := 0, 0
 	for id, t := range links {
 		most = max(most, t.reports)

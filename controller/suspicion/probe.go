@@ -70,7 +70,7 @@ func (c *Core) nextRound(id fabric.LinkID) {
 		l.next = c.until(l)
 		return
 	}
-	l.next = 0
+	l.next = fabric.Never
 	if c.ask(id, 0, nil) == 0 {
 		l.next = min(c.now+c.cfg.ProbeMost, c.until(l)) // no path to probe it by
 	}
