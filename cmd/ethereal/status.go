@@ -141,7 +141,8 @@ type statusView struct {
 	Links    int
 	Switches []struct {
 		Name, Phase, Ports, Verdict, Error string
-		PortError                          string `json:"ports_error"`
+		PortError                          string   `json:"ports_error"`
+		NeverSeen                          []string `json:"ports_never_seen"`
 		Primary, Synced                    bool
 		Unfit                              string
 		Entries                            int
@@ -155,7 +156,12 @@ type statusView struct {
 }
 
 func (s *statusView) print(out io.Writer) error {
-	state := "ready"
+	state, muted := "ready", []string{}
+	for _, x := range s.Switches {
+		if x.Ports == "none" {
+			muted = append(muted, x.Name)
+		}
+	}
 	switch {
 	case !s.Settled:
 		state = "waiting for port states"
@@ -166,6 +172,9 @@ func (s *statusView) print(out io.Writer) error {
 	if !s.Last.Trigger.IsZero() {
 		fmt.Fprintf(out, "last change: %d updates, %v after the first word of it\n", s.Last.Updates, s.Last.Took)
 	}
+	if len(muted) > 0 {
+		fmt.Fprintf(out, "ports known from their other ends only (gnmi: none): %s\n", strings.Join(muted, ", "))
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SWITCH\tROLE\tPHASE\tTABLES\tENTRIES\tPORTS\tVERDICT\tERROR")
 	for _, x := range s.Switches {
@@ -175,6 +184,9 @@ func (s *statusView) print(out io.Writer) error {
 		}
 		if x.Synced {
 			tables = "synced"
+		}
+		if len(x.NeverSeen) > 0 {
+			x.PortError += " never seen over gNMI: " + strings.Join(x.NeverSeen, ", ") + "; name the interfaces in the targets file or start the switch with --ethernet-names"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", x.Name, role, x.Phase, tables, x.Entries, x.Ports, x.Verdict,
 			strings.Join(strings.Fields(x.Error+" "+x.PortError+" "+x.Unfit), " "))
@@ -187,7 +199,10 @@ func (s *statusView) print(out io.Writer) error {
 		for _, r := range []struct {
 			is   bool
 			name string
-		}{{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Flapping, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"}} {
+		}{
+			{l.UnseenA, "never heard of at the lower end"}, {l.UnseenB, "never heard of at the upper end"},
+			{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Flapping, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"},
+		} {
 			if r.is {
 				why = append(why, r.name)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 )
@@ -12,7 +13,7 @@ import (
 // Handler returns what operators ask over HTTP:
 //
 //	GET  /healthz  the process lives
-//	GET  /readyz   settled, and every switch in hand
+//	GET  /readyz   settled, every switch in hand and every port heard of; else what is missing
 //	GET  /status   Status as JSON
 //	GET  /metrics  for Prometheus
 //	POST /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
@@ -32,7 +33,13 @@ func (d *Daemon) Handler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		s, err := d.Status(r.Context())
 		if err != nil || !s.Ready {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			text := "not ready"
+			for _, x := range s.Switches {
+				if len(x.NeverSeen) > 0 {
+					text += fmt.Sprintf("\n%s: never seen over gNMI: %s", x.Name, strings.Join(x.NeverSeen, ", "))
+				}
+			}
+			http.Error(w, text, http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

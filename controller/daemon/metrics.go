@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	add(gauge, "ready", "1 when settled and every switch is in hand.", func(s *Status) float64 { return one(s.Ready) })
+	add(gauge, "ready", "1 when settled, every switch is in hand and every port of those with gNMI was heard of.", func(s *Status) float64 { return one(s.Ready) })
 	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
 	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.", func(s *Status) float64 { return float64(s.Epoch) })
 	add(counter, "changes_written_total", "Changes written to switches.", func(s *Status) float64 { return float64(s.Changes) })
@@ -73,6 +73,7 @@ func newMetrics() *metrics {
 	links("links_drained", "Links that operators took out of use.", func(l *LinkStatus) bool { return l.Drained })
 	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Flapping })
 	links("links_suspected", "Links that lose packets though no switch says so.", func(l *LinkStatus) bool { return l.Suspected })
+	links("links_unseen", "Links of which a switch with gNMI never named its end.", func(l *LinkStatus) bool { return l.UnseenA || l.UnseenB })
 	add(counter, "reports_total", "Paths that agents reported as timed out.", func(s *Status) float64 { return float64(s.Suspicion.Reports) })
 	add(counter, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })
 	add(counter, "probes_total", "Probes that agents were asked for.", func(s *Status) float64 { return float64(s.Suspicion.Probes) })
@@ -91,6 +92,7 @@ func newMetrics() *metrics {
 	each("synced", "1 where the tables are as desired.", func(x *SwitchStatus) float64 { return one(x.Synced) })
 	each("dead", "1 where the neighbours say that the switch is dead.", func(x *SwitchStatus) float64 { return one(x.Verdict == Dead) })
 	each("ports_fresh", "1 where port states are up to date.", func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
+	each("ports_never_seen", "Ports that the switch has never named over gNMI.", func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
 	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
 	return m
 }

@@ -33,8 +33,10 @@ type SwitchStatus struct {
 	Ports     string     `json:"ports"` // health of the port states
 	PortError string     `json:"ports_error,omitempty"`
 	Sampling  bool       `json:"sampling,omitempty"`
-	Verdict   Verdict    `json:"verdict"`
-	Entries   int        `json:"entries"` // when its tables were read last
+	// NeverSeen are interfaces of expected ports that the switch has never named over gNMI.
+	NeverSeen []string `json:"ports_never_seen,omitempty"`
+	Verdict   Verdict  `json:"verdict"`
+	Entries   int      `json:"entries"` // when its tables were read last
 	// Unfit says why the program cannot hold what the switch should.
 	Unfit string `json:"unfit,omitempty"`
 }
@@ -49,17 +51,23 @@ type LinkStatus struct {
 	// Flapping: it is held down though its ends may say that it is up.
 	Flapping bool `json:"flapping,omitempty"`
 	// Suspected: agents' time-outs point to it; Confirmed: probes over it are lost.
-	Suspected bool   `json:"suspected,omitempty"`
-	Confirmed bool   `json:"confirmed,omitempty"`
-	Epoch     uint64 `json:"epoch"`
+	Suspected bool `json:"suspected,omitempty"`
+	Confirmed bool `json:"confirmed,omitempty"`
+	// UnseenA, UnseenB: the switch at that end has gNMI, and never spoke of the port. The
+	// link is used as if that end were up.
+	UnseenA bool   `json:"unseen_a,omitempty"`
+	UnseenB bool   `json:"unseen_b,omitempty"`
+	Epoch   uint64 `json:"epoch"`
 }
 
 // Status is the state of the controller.
 type Status struct {
-	Instance string         `json:"instance"`
-	Since    time.Time      `json:"since"`
-	Settled  bool           `json:"settled"`
-	Ready    bool           `json:"ready"` // settled, and every switch synced or in another controller's hands
+	Instance string    `json:"instance"`
+	Since    time.Time `json:"since"`
+	Settled  bool      `json:"settled"`
+	// Ready: settled, every switch synced or in another controller's hands, and every
+	// port of switches with gNMI heard of.
+	Ready    bool           `json:"ready"`
 	Epoch    uint64         `json:"epoch"`
 	Busy     bool           `json:"busy"` // a change is being written
 	Last     Convergence    `json:"last_convergence"`
@@ -88,6 +96,7 @@ func (d *Daemon) status() Status {
 		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes, Refusals: d.refusals, Links: d.f.Links(),
 		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(),
 	}
+	unseen := map[fabric.End]bool{}
 	for _, dev := range d.switches {
 		s.Repairs += dev.repairs
 		synced := d.core.Synced(dev.id)
@@ -98,19 +107,26 @@ func (d *Daemon) status() Status {
 		}
 		if dev.ports == nil {
 			x.Ports = "none"
+		} else {
+			for _, p := range d.core.NeverHeard(dev.id) {
+				x.NeverSeen = append(x.NeverSeen, dev.target.Ports.Name(p))
+				unseen[fabric.End{Node: dev.id, Port: p}] = true
+			}
 		}
-		s.Ready = s.Ready && (synced || dev.phase == p4rt.Backup) && (dev.ports == nil || dev.health == linkstate.Fresh)
+		portsKnown := dev.ports == nil || dev.health == linkstate.Fresh && len(x.NeverSeen) == 0
+		s.Ready = s.Ready && (synced || dev.phase == p4rt.Backup) && portsKnown
 		s.Switches = append(s.Switches, x)
 	}
 	for i := range d.f.Links() {
 		id := fabric.LinkID(i)
 		r, flapping := d.core.Tables().LinkReport(id), d.core.Damped(id)
-		if r.Up() && !flapping && !r.Suspected {
+		l := d.f.Link(id)
+		if r.Up() && !flapping && !r.Suspected && !unseen[l.A] && !unseen[l.B] {
 			continue
 		}
 		s.NotUp = append(s.NotUp, LinkStatus{
 			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Flapping: flapping, Epoch: r.Epoch,
-			Suspected: r.Suspected, Confirmed: r.Confirmed,
+			Suspected: r.Suspected, Confirmed: r.Confirmed, UnseenA: unseen[l.A], UnseenB: unseen[l.B],
 		})
 	}
 	return s

@@ -48,6 +48,7 @@ type device struct {
 	audit   fabric.Time // when its tables are to be read back
 
 	heard, fresh bool                   // of its ports: once; now
+	named        map[fabric.PortNo]bool // ports that it said anything of
 	ports        map[fabric.PortNo]bool // up, as heard last, where the data plane is told
 	retell       fabric.Time            // when it is told of all of them again
 }
@@ -83,7 +84,7 @@ func New(now fabric.Time, cfg Config) (*Core, error) {
 		}
 	}
 	for i := range c.f.Switches() {
-		c.switches = append(c.switches, device{id: fabric.NodeID(c.f.Hosts() + i)})
+		c.switches = append(c.switches, device{id: fabric.NodeID(c.f.Hosts() + i), named: map[fabric.PortNo]bool{}})
 	}
 	return c, nil
 }

@@ -14,13 +14,27 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	if _, ok := c.f.LinkAt(node, port); !ok {
 		return
 	}
-	c.tellPort(c.device(node), port, up)
+	d := c.device(node)
+	d.named[port] = true
+	c.tellPort(d, port, up)
 	end := fabric.End{Node: node, Port: port}
 	believed := c.damper.State(now, end, up)
 	c.event(Event{Kind: PortHeard, Node: node, Port: port, Up: up, Damped: !believed})
 	if believed {
 		c.believe(now, end, up)
 	}
+}
+
+// NeverHeard returns the ports of a switch that it has never said anything of, though the
+// fabric has them. They count as up, which nobody knows.
+func (c *Core) NeverHeard(node fabric.NodeID) []fabric.PortNo {
+	var out []fabric.PortNo
+	for p := fabric.PortNo(1); int(p) <= c.f.Node(node).Ports(); p++ {
+		if _, ok := c.f.LinkAt(node, p); ok && !c.device(node).named[p] {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // PortsKnown says whether the states of a switch's ports are known, all of them and as
