@@ -102,7 +102,7 @@ func FuzzLog(f *testing.F) {
 	for _, scheme := range balance.Names() {
 		f.Add("new host=h0 scheme=" + scheme + " seed=1 window=100ns resend\n1us post message=7 dst=h9 bytes=100000\n2us tick\n" +
 			"3us label qp=1\n4us echo qp=1 label=3 rtt=90us marked\n4us received\n5us acked qp=1 bytes=9000\n6us timeout qp=1\n" +
-			"7us quench from=10.0.0.9 switch=tor0 port=3 epoch=1\n8us update instance=a epoch=1 snapshot link=tor0-agg0:down:1 link=4:suspected:1\n" +
+			"7us quench from=10.0.0.9 switch=tor0 port=3 epoch=1\n7us quench from=0.0.0.0 switch=agg0 port=1 epoch=1 notice\n8us update instance=a epoch=1 snapshot link=tor0-agg0:down:1 link=4:suspected:1\n" +
 			"9us probe id=1 dst=h9 label=1 packets=2 timeout=1ms\n9us lost qp=1 packets=2\n9us congested peer=h9 label=1\n9us leave\n" +
 			"10us return\n10us done qp=1\n11us refuse qp=2\n2ms tick\n")
 	}

@@ -3,8 +3,10 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,9 +135,8 @@ func (w *words) unescaped(key, text string) string {
 // end returns the first error, or which word is unknown.
 func (w *words) end(line string) error {
 	if w.err == nil {
-		for key := range w.keys {
-			w.err = fmt.Errorf("unknown word %q", key)
-			break
+		if unknown := slices.Sorted(maps.Keys(w.keys)); len(unknown) > 0 {
+			w.err = fmt.Errorf("unknown word %q", unknown[0])
 		}
 	}
 	if w.err != nil {
@@ -256,7 +257,8 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 		return func(c *Core) { c.Update(at, u) }
 	case "probe":
 		r := ProbeRequest{
-			ID: w.number("id", 64), Dst: w.node("dst"), Label: w.label(), Packets: int(w.number("packets", 31)), Timeout: w.time("timeout"),
+			ID: w.number("id", 64), Dst: w.node("dst"), Label: w.label(),
+			Packets: int(w.number("packets", 31)), Timeout: w.time("timeout"),
 		}
 		return func(c *Core) { c.Probe(at, r) }
 	case "leave":
@@ -271,8 +273,9 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 
 func (w *words) quench() hostagent.Quench {
 	q := hostagent.Quench{
-		Switch: w.node("switch"), Port: fabric.PortNo(w.number("port", 16)), Epoch: uint32(w.number("epoch", 32)), Label: w.label(),
-		DstQP: uint32(w.number("qpn", 24)), PSN: uint32(w.number("psn", 24)), Labelled: w.flag("labelled"), Rerouted: w.flag("rerouted"),
+		Switch: w.node("switch"), Port: fabric.PortNo(w.number("port", 16)), Epoch: uint32(w.number("epoch", 32)),
+		Label: w.label(), DstQP: uint32(w.number("qpn", 24)), PSN: uint32(w.number("psn", 24)),
+		Labelled: w.flag("labelled"), Rerouted: w.flag("rerouted"), Notice: w.flag("notice"),
 	}
 	text := w.take("from")
 	var err error
@@ -284,7 +287,8 @@ func (w *words) quench() hostagent.Quench {
 
 func (w *words) update() *statepb.Update {
 	u := &statepb.Update{
-		Instance: w.unescaped("instance", w.take("instance")), Epoch: w.number("epoch", 64), Snapshot: w.flag("snapshot"), Heartbeat: w.flag("heartbeat"),
+		Instance: w.unescaped("instance", w.take("instance")), Epoch: w.number("epoch", 64),
+		Snapshot: w.flag("snapshot"), Heartbeat: w.flag("heartbeat"),
 	}
 	for _, text := range w.keys["link"] {
 		parts := strings.Split(text, ":")
