@@ -30,7 +30,7 @@ func TestDrain(t *testing.T) {
 			id := rapid.SampledFrom(links).Draw(t, "link")
 			if rapid.Bool().Draw(t, "fails") {
 				setLink(t, c, id, rapid.Bool().Draw(t, "up"))
-				if err := fo.settle(false); err != nil {
+				if err := fo.carryOut(false); err != nil {
 					t.Fatal(err)
 				}
 				continue
@@ -55,7 +55,7 @@ func TestDrain(t *testing.T) {
 			if err := c.Drain(0, id, drained[id]); err != nil {
 				t.Fatal(err)
 			}
-			if err := fo.settle(true); err != nil {
+			if err := fo.carryOut(true); err != nil {
 				t.Fatal(err)
 			}
 			if c.LinkUp(id) && drained[id] {

@@ -173,7 +173,7 @@ func checkLabels(f *fabric.Fabric, tables map[fabric.NodeID][]Entry, live func(f
 type follower struct {
 	c      *Core
 	tables map[fabric.NodeID][]Entry
-	before []bool // which links were up at the last settle
+	before []bool // which links were up at the last carryOut
 }
 
 func newFollower(c *Core) *follower {
@@ -184,12 +184,12 @@ func newFollower(c *Core) *follower {
 	return fo
 }
 
-// settle applies what the core wants written. With stepwise set it checks after
+// carryOut applies what the core wants written. With stepwise set it checks after
 // every single update that no packet is lost that had a path before and has one
 // after. A link that is going down carries packets until nobody uses it, as in a
 // drain, and one that came up carries them already: what the link itself loses
 // is not the tables' fault.
-func (fo *follower) settle(stepwise bool) error {
+func (fo *follower) carryOut(stepwise bool) error {
 	f, c := fo.c.f, fo.c
 	before := func(l fabric.LinkID) bool { return fo.before[l] }
 	during := func(l fabric.LinkID) bool { return fo.before[l] || c.LinkUp(l) }
@@ -279,7 +279,7 @@ func TestRandomFailures(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := fo.settle(stepwise); err != nil {
+			if err := fo.carryOut(stepwise); err != nil {
 				t.Fatal(err)
 			}
 			if err := fo.check(); err != nil {
@@ -311,7 +311,7 @@ func TestEveryChange(t *testing.T) {
 		for _, id := range links {
 			for range 2 { // there and back
 				setLink(t, c, id, !c.LinkUp(id))
-				if err := fo.settle(true); err != nil {
+				if err := fo.carryOut(true); err != nil {
 					t.Fatalf("links up %b, %s: %v", combination, f.LinkName(id), err)
 				}
 			}

@@ -70,12 +70,12 @@ func (c *Core) advance(now fabric.Time) {
 		l := c.links[e.link]
 		l.quench, l.until, l.ends = false, 0, [2]portEpoch{}
 		c.mark(e.link)
-		if !l.down && l.epoch == 0 && l.doubt == 0 {
+		if !l.down && l.epoch == 0 && l.suspectEpoch == 0 {
 			delete(c.links, e.link)
 		}
 	}
 	if due {
-		c.settle(Return)
+		c.movePieces(Return)
 	}
 	c.probeLossy()
 }

@@ -9,13 +9,13 @@ import (
 
 // linkState is what the core was told of one link.
 type linkState struct {
-	down   bool         // a controller's word
-	epoch  uint64       // of that word; 0 never
-	quench bool         // a quench's word
-	shared bool         // a controller's suspicion, joined from all agents' time-outs
-	doubt  uint64       // epoch of that; 0 never
-	until  fabric.Time  // what quenches said is remembered till then; 0 nothing
-	ends   [2]portEpoch // as quenches tell: A, B
+	down         bool         // a controller's word
+	epoch        uint64       // of that word; 0 never
+	quench       bool         // a quench's word
+	suspected    bool         // a controller's suspicion, joined from all agents' time-outs
+	suspectEpoch uint64       // of that; 0 never
+	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
+	ends         [2]portEpoch // as quenches tell: A, B
 }
 
 // portEpoch is the last down event a quench told of one port.
@@ -24,7 +24,7 @@ type portEpoch struct {
 	undone bool   // a controller has said since that the link is up
 }
 
-func (l *linkState) dead() bool { return l.down || l.quench || l.shared }
+func (l *linkState) dead() bool { return l.down || l.quench || l.suspected }
 
 func (c *Core) link(id fabric.LinkID) *linkState {
 	l := c.links[id]
@@ -36,7 +36,7 @@ func (c *Core) link(id fabric.LinkID) *linkState {
 }
 
 // mark notes that a link's state may have changed: the paths over it are worked
-// out anew by the next settle.
+// out anew by the next movePieces.
 func (c *Core) mark(id fabric.LinkID) {
 	at, listed := slices.BinarySearch(c.deadLinks, id)
 	switch dead := c.links[id].dead(); {
@@ -78,7 +78,7 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	d.until[p.path] = until
 	c.expiries.push(expiry{at: until, dst: d, path: p.path})
 	d.dirty = true
-	c.settle(ByTimeout)
+	c.movePieces(ByTimeout)
 }
 
 // Quench says that a switch sent this host a source quench. See the package
@@ -181,7 +181,7 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 		return Known
 	}
 	c.mark(id)
-	c.settle(ByQuench)
+	c.movePieces(ByQuench)
 	return Believed
 }
 
@@ -239,14 +239,14 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 			continue
 		}
 		l := c.link(id)
-		if s.GetEpoch() <= l.doubt {
+		if s.GetEpoch() <= l.suspectEpoch {
 			c.stats.LinksIgnored++
 			continue
 		}
-		l.doubt, l.shared = s.GetEpoch(), s.GetSuspected()
+		l.suspectEpoch, l.suspected = s.GetEpoch(), s.GetSuspected()
 		c.mark(id)
 	}
-	c.settle(ByPush)
+	c.movePieces(ByPush)
 }
 
 // replace forgets the words of the controller instance before u's. A link that
@@ -264,13 +264,13 @@ func (c *Core) replace(u *statepb.Update) {
 		}
 	}
 	for _, id := range slices.Clone(c.deadLinks) {
-		if l := c.links[id]; l.shared {
-			l.shared = false
+		if l := c.links[id]; l.suspected {
+			l.suspected = false
 			c.mark(id)
 		}
 	}
 	for _, l := range c.links {
-		l.epoch, l.doubt = 0, 0
+		l.epoch, l.suspectEpoch = 0, 0
 	}
 }
 

@@ -170,7 +170,7 @@ func (c *Core) leave(s sample) {
 		l.next = c.now + c.cfg.ProbeEvery
 	}
 	c.lossyChanged(l)
-	c.settle(ByLoss)
+	c.movePieces(ByLoss)
 }
 
 // lossyChanged has the destinations worked out anew that l can concern.
@@ -272,7 +272,7 @@ func (c *Core) comeBack(l *lossy) {
 	c.lossy = slices.Delete(c.lossy, i, i+1)
 	c.stats.CameBack++
 	c.lossyChanged(l)
-	c.settle(Return)
+	c.movePieces(Return)
 }
 
 // forgetLosses forgets what paths over a link have lost: it was repaired.

@@ -27,7 +27,7 @@ type destination struct {
 
 	first, last *piece
 	batch       []Flow // scratch of Post
-	dirty       bool   // scratch of settle
+	dirty       bool   // scratch of movePieces
 }
 
 // destination returns the state of a ToR other than the own, making it on
@@ -198,8 +198,8 @@ func (c *Core) recompute(d *destination) {
 	}
 }
 
-// settle makes the pieces of every dirty destination fit its dead paths.
-func (c *Core) settle(why Reason) {
+// movePieces makes the pieces of every dirty destination fit its dead paths.
+func (c *Core) movePieces(why Reason) {
 	for _, d := range c.destinations {
 		if d == nil || !d.dirty {
 			continue

@@ -46,7 +46,7 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	// agent that has just begun has not heard yet.
 	if !d.isGood(path) {
 		d.dirty = true
-		c.settle(ByPush)
+		c.movePieces(ByPush)
 	}
 	return c.nextQP, nil
 }

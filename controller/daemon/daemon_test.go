@@ -44,8 +44,8 @@ func inLabOf(t *testing.T, setup func(*lab), f func(t *testing.T, l *lab)) {
 	})
 }
 
-// settle waits until nothing more happens.
-func settle(r *running) Status {
+// waitIdle waits until nothing more happens.
+func waitIdle(r *running) Status {
 	r.t.Helper()
 	s := r.untilReady()
 	synctest.Wait()
@@ -57,7 +57,7 @@ func TestRestart(t *testing.T) {
 		l.link("agg0-core1", false)
 		l.link("tor2-agg3", false)
 		r := l.run(nil)
-		if s := settle(r); s.Epoch != 2 || len(s.NotUp) != 2 {
+		if s := waitIdle(r); s.Epoch != 2 || len(s.NotUp) != 2 {
 			t.Errorf("epoch %d, links not up %+v", s.Epoch, s.NotUp)
 		}
 		l.check(r)
@@ -66,7 +66,7 @@ func TestRestart(t *testing.T) {
 		}
 		r.stop()
 		r = l.run(nil)
-		settle(r)
+		waitIdle(r)
 		if n, pushes := l.wrote(); n != 0 || pushes != 0 {
 			t.Errorf("after the restart %d updates, %d pipelines, want none", n, pushes)
 		}
@@ -79,13 +79,13 @@ func TestLinkDown(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var events bytes.Buffer
 		r := l.run(func(c *Config) { c.Events = eventlog.New(&events) })
-		settle(r)
+		waitIdle(r)
 		l.wrote()
 		// One end is enough.
 		id := l.link("tor0-agg1", true)
 		l.port(l.f.Link(id).B, false)
 		synctest.Wait()
-		s := settle(r)
+		s := waitIdle(r)
 		if len(s.NotUp) != 1 || s.NotUp[0].Name != "tor0-agg1" || !s.NotUp[0].DownB || s.NotUp[0].DownA {
 			t.Errorf("links not up: %+v", s.NotUp)
 		}
@@ -96,12 +96,12 @@ func TestLinkDown(t *testing.T) {
 		synctest.Wait()
 		l.port(l.f.Link(id).B, true)
 		synctest.Wait()
-		if s := settle(r); len(s.NotUp) != 1 || s.Epoch != 1 {
+		if s := waitIdle(r); len(s.NotUp) != 1 || s.Epoch != 1 {
 			t.Errorf("epoch %d, links not up: %+v", s.Epoch, s.NotUp)
 		}
 		l.port(l.f.Link(id).A, true)
 		synctest.Wait()
-		if s := settle(r); len(s.NotUp) != 0 || s.Epoch != 2 {
+		if s := waitIdle(r); len(s.NotUp) != 0 || s.Epoch != 2 {
 			t.Errorf("epoch %d, links not up: %+v", s.Epoch, s.NotUp)
 		}
 		l.check(r)
@@ -144,7 +144,7 @@ func TestLinkDown(t *testing.T) {
 func TestSwitchDies(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		l.wrote()
 		verdict := func() Verdict {
 			for _, s := range r.state().Switches {
@@ -186,7 +186,7 @@ func TestSwitchDies(t *testing.T) {
 			l.link(name, true)
 		}
 		time.Sleep(10 * time.Second)
-		if s := settle(r); len(s.NotUp) != 0 || verdict() != Alive {
+		if s := waitIdle(r); len(s.NotUp) != 0 || verdict() != Alive {
 			t.Errorf("the switch booted: %v, links not up %+v", verdict(), s.NotUp)
 		}
 		l.check(r)
@@ -198,9 +198,9 @@ func TestSwitchDies(t *testing.T) {
 func TestHotStandby(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		a := l.run(func(c *Config) { c.Own = 2 })
-		settle(a)
+		waitIdle(a)
 		b := l.run(nil)
-		settle(b)
+		waitIdle(b)
 		for _, s := range b.state().Switches {
 			if s.Primary {
 				t.Errorf("the standby is primary of %s", s.Name)
@@ -232,7 +232,7 @@ func TestHotStandby(t *testing.T) {
 func TestSlowSwitch(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		slow := l.switches["agg0"]
 		release := make(chan struct{})
 		slow.mu.Lock()
@@ -250,7 +250,7 @@ func TestSlowSwitch(t *testing.T) {
 		slow.mu.Unlock()
 		close(release)
 		time.Sleep(30 * time.Second)
-		settle(r)
+		waitIdle(r)
 		l.check(r)
 		r.stop()
 	})
@@ -260,7 +260,7 @@ func TestSlowSwitch(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		var n atomic.Int64
 		for _, s := range l.switches {
 			s.mu.Lock()
@@ -283,7 +283,7 @@ func TestRefusals(t *testing.T) {
 			s.mu.Unlock()
 		}
 		time.Sleep(30 * time.Second)
-		if s := settle(r); s.Refusals == 0 {
+		if s := waitIdle(r); s.Refusals == 0 {
 			t.Error("nothing was refused")
 		}
 		l.check(r)
@@ -295,7 +295,7 @@ func TestDrainSwitch(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		state := filepath.Join(t.TempDir(), "drained.json")
 		r := l.run(func(c *Config) { c.StateFile = state })
-		settle(r)
+		waitIdle(r)
 		links, err := r.Drain(context.Background(), "agg0", false, false)
 		if err != nil || len(links) != 4 {
 			t.Fatalf("drained %v, %v", links, err)
@@ -314,7 +314,7 @@ func TestDrainSwitch(t *testing.T) {
 		r.stop()
 		// A restart remembers.
 		r = l.run(func(c *Config) { c.StateFile = state })
-		if s := settle(r); len(s.NotUp) != 4 {
+		if s := waitIdle(r); len(s.NotUp) != 4 {
 			t.Errorf("links not up: %+v", s.NotUp)
 		}
 		if n, _ := l.wrote(); n != 0 {
@@ -336,19 +336,19 @@ func TestDrainSwitch(t *testing.T) {
 func TestFlaps(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		for range 60 {
 			l.link("tor0-agg0", false)
 			time.Sleep(500 * time.Millisecond)
 			l.link("tor0-agg0", true)
 			time.Sleep(500 * time.Millisecond)
 		}
-		s := settle(r)
+		s := waitIdle(r)
 		if s.Epoch > 7 || len(s.NotUp) != 1 || !s.NotUp[0].Flapping {
 			t.Errorf("epoch %d after 60 flaps; links not up %+v", s.Epoch, s.NotUp)
 		}
 		time.Sleep(61 * time.Second)
-		if s := settle(r); len(s.NotUp) != 0 {
+		if s := waitIdle(r); len(s.NotUp) != 0 {
 			t.Errorf("links not up a minute later: %+v", s.NotUp)
 		}
 		l.check(r)

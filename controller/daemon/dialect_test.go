@@ -37,7 +37,7 @@ func TestChipDialect(t *testing.T) {
 	}, func(t *testing.T, l *lab) {
 		l.link("agg0-core1", false)
 		r := l.run(nil)
-		if s := settle(r); s.Epoch != 1 || len(s.NotUp) != 1 || s.NotUp[0].Name != "agg0-core1" {
+		if s := waitIdle(r); s.Epoch != 1 || len(s.NotUp) != 1 || s.NotUp[0].Name != "agg0-core1" {
 			t.Errorf("epoch %d, links not up %+v", s.Epoch, s.NotUp)
 		}
 		l.check(r)
@@ -62,7 +62,7 @@ func TestChipDialect(t *testing.T) {
 		l.wrote()
 		l.link("tor2-agg3", false)
 		synctest.Wait()
-		if s := settle(r); len(s.NotUp) != 2 {
+		if s := waitIdle(r); len(s.NotUp) != 2 {
 			t.Errorf("links not up %+v", s.NotUp)
 		}
 		told("when a link went down")
@@ -72,7 +72,7 @@ func TestChipDialect(t *testing.T) {
 		}
 		l.link("tor2-agg3", true)
 		synctest.Wait()
-		settle(r)
+		waitIdle(r)
 		told("when it was back")
 		// What a chip latched of a flap too short for gNMI is put right.
 		tor := l.switches["tor0"]
@@ -88,7 +88,7 @@ func TestChipDialect(t *testing.T) {
 
 		// Another controller finds nothing to do.
 		r = l.run(nil)
-		settle(r)
+		waitIdle(r)
 		if n, pushes := l.wrote(); n != 0 || pushes != 0 {
 			t.Errorf("after the restart %d updates, %d pipelines, want none", n, pushes)
 		}

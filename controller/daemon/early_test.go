@@ -12,7 +12,7 @@ import (
 func TestEmptySwitchIsNotUsed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		s := l.switches["agg0"]
 		links := func(up bool) {
 			for _, name := range []string{"tor0-agg0", "tor1-agg0", "agg0-core0", "agg0-core1"} {
@@ -53,7 +53,7 @@ func TestEmptySwitchIsNotUsed(t *testing.T) {
 			t.Errorf("%d links down before the switch has tables, want 4", n)
 		}
 		s.up()
-		settle(r)
+		waitIdle(r)
 		if n := down(); n != 0 {
 			t.Errorf("%d links down once it has them", n)
 		}
@@ -69,7 +69,7 @@ func TestEmptySwitchIsNotUsed(t *testing.T) {
 			t.Errorf("%d links down after the limit", n)
 		}
 		s.up()
-		settle(r)
+		waitIdle(r)
 		l.check(r)
 		r.stop()
 	})

@@ -18,7 +18,7 @@ func TestDrainUnderDiskFaults(t *testing.T) {
 		disk := durabletest.New()
 		const path = "d/drained.json"
 		r := l.run(func(c *Config) { c.StateFile, c.Files = path, disk })
-		settle(r)
+		waitIdle(r)
 		drain := func(undo bool) error {
 			_, err := r.Drain(context.Background(), "agg0", undo, false)
 			synctest.Wait()

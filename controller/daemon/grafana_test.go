@@ -28,7 +28,7 @@ func TestDashboard(t *testing.T) {
 	known := map[string]map[string]bool{} // a metric's labels
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		reg, err := r.Registry()
 		if err != nil {
 			t.Fatal(err)

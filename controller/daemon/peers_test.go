@@ -92,9 +92,9 @@ func TestSharedDrains(t *testing.T) {
 			})
 		}
 		a, stopA := start("a", "b", 9)
-		settle(a)
+		waitIdle(a)
 		b, stopB := start("b", "a", 1)
-		settle(b)
+		waitIdle(b)
 		ctx := context.Background()
 
 		if _, err := a.Drain(ctx, "agg0-core0", false, false); err != nil { // at the primary
@@ -111,7 +111,7 @@ func TestSharedDrains(t *testing.T) {
 		l.wrote()
 		stopA()
 		a.stop()
-		if s := settle(b); !s.Switches[0].Primary {
+		if s := waitIdle(b); !s.Switches[0].Primary {
 			t.Fatal("the standby did not take over")
 		}
 		l.check(b)
@@ -124,11 +124,11 @@ func TestSharedDrains(t *testing.T) {
 
 		// It comes back without a state file and learns from its peer.
 		a, stopA = start("a", "b", 9)
-		settle(a)
+		waitIdle(a)
 		drained(a, 1)
 		stopB()
 		b.stop()
-		settle(a)
+		waitIdle(a)
 		synctest.Wait()
 		l.check(a)
 		if _, err := a.Drain(ctx, "agg0-core1", true, false); err != nil { // nobody to tell, but it can write
@@ -149,8 +149,8 @@ func TestDrainsTogetherTooMuch(t *testing.T) {
 				p := &peers{t: t, lis: map[string]*bufconn.Listener{}}
 				a := l.run(func(c *Config) { c.Own = 9; p.join("b")(c) })
 				b := l.run(func(c *Config) { c.Own = 1; p.join("a")(c) })
-				settle(a)
-				settle(b)
+				waitIdle(a)
+				waitIdle(b)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				drain := func(r *running, links ...string) {
@@ -187,7 +187,7 @@ func TestDrainsTogetherTooMuch(t *testing.T) {
 						t.Errorf("%s, which cuts nobody off, is not drained any more", l)
 					}
 				}
-				settle(a)
+				waitIdle(a)
 				l.check(a)
 				stopA()
 				stopB()
@@ -202,7 +202,7 @@ func TestDrainsTogetherTooMuch(t *testing.T) {
 func TestPeersNeedToken(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		marks := &statepb.DrainMarks{Marks: []*statepb.DrainMark{{Link: uint32(l.f.Links() - 1), Drained: true, Version: 1}}}
 		for _, token := range []string{"", "Bearer ", "Bearer wrong"} {
 			ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", token))
@@ -212,7 +212,7 @@ func TestPeersNeedToken(t *testing.T) {
 		}
 		r.stop()
 		r = l.run(func(c *Config) { c.Token = secret })
-		settle(r)
+		waitIdle(r)
 		ctx, cancel := context.WithTimeout(metadata.NewIncomingContext(context.Background(), metadata.Pairs("authorization", "Bearer "+secret)), time.Second)
 		defer cancel()
 		if _, err := r.PeerService().Exchange(ctx, marks); err != nil {
@@ -222,7 +222,7 @@ func TestPeersNeedToken(t *testing.T) {
 		if _, err := r.PeerService().Exchange(ctx, marks); status.Code(err) != codes.FailedPrecondition {
 			t.Errorf("a host's link: %v", err)
 		}
-		settle(r)
+		waitIdle(r)
 		r.stop()
 	})
 }

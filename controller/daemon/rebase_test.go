@@ -14,7 +14,7 @@ import (
 func TestLongRun(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		months := func(up bool) {
 			for range 5 {
 				if err := r.ask(context.Background(), func() { r.zero = r.zero.Add(-50 * 24 * time.Hour) }); err != nil {
@@ -24,7 +24,7 @@ func TestLongRun(t *testing.T) {
 			began := time.Now()
 			l.link("tor0-agg1", up)
 			synctest.Wait()
-			s := settle(r)
+			s := waitIdle(r)
 			if err := r.ask(context.Background(), func() {
 				if now := r.clock(); now < 0 || now > rebaseAfter+fabric.Second {
 					t.Errorf("the core's clock shows %v", now)

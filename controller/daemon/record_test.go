@@ -26,12 +26,12 @@ func TestRecorded(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var log bytes.Buffer
 		r := l.run(func(c *Config) { c.Events = eventlog.New(&log); c.Core.Instance = "recorded" })
-		settle(r)
+		waitIdle(r)
 		step := func(do func()) {
 			time.Sleep(2 * time.Second)
 			do()
 			synctest.Wait()
-			settle(r)
+			waitIdle(r)
 		}
 		step(func() { l.link("tor0-agg1", false) })
 		step(func() { l.link("tor0-agg1", true) })

@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var log bytes.Buffer
 		r := l.run(func(c *Config) { c.Events = eventlog.New(&log); c.Core.Instance = "run" })
-		settle(r)
+		waitIdle(r)
 		l.link("agg0-core1", false)
 		synctest.Wait()
 		if _, err := r.Drain(context.Background(), "agg3", false, false); err != nil {
@@ -40,7 +40,7 @@ func TestReplay(t *testing.T) {
 		l.link("agg0-core1", true)
 		l.link("tor7-agg6", false)
 		synctest.Wait()
-		settle(r)
+		waitIdle(r)
 		var want *statepb.Update
 		tables := map[fabric.NodeID][]controller.Entry{}
 		if err := r.ask(context.Background(), func() {

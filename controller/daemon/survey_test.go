@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("the plan wrote %d updates, %d pipelines", n, pushes)
 		}
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		r.stop()
 		if text, updates, unread := plan(); updates != 0 || unread != 0 {
 			t.Errorf("%d updates, %d unread after a controller ran:\n%s", updates, unread, text)
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 func TestHandler(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(func(c *Config) { c.Token = "secret" })
-		settle(r)
+		waitIdle(r)
 		h := r.Handler()
 		do := func(method, path, token string) (int, string) {
 			req := httptest.NewRequest(method, path, nil)

@@ -20,7 +20,7 @@ import (
 func TestSuspicion(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		lis, srv := bufconn.Listen(1<<16), grpc.NewServer()
 		statepb.RegisterFabricStateServer(srv, r.Service())
 		go srv.Serve(lis)

@@ -151,7 +151,7 @@ func TestRestartUnderTraffic(t *testing.T) {
 		l.link("tor0-agg0", false)
 		l.link("agg3-core2", false)
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		l.wrote()
 		alive := func(s, d fabric.NodeID, label fabric.Label) bool {
 			hops, _ := l.f.Path(nil, s, d, label)
@@ -183,7 +183,7 @@ func TestRestartUnderTraffic(t *testing.T) {
 func TestChangeUnderTraffic(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
-		settle(r)
+		waitIdle(r)
 		// Hosts that have not heard yet go on using all labels.
 		tr := l.traffic(2, nil)
 		for _, name := range []string{"agg0", "core3", "tor5-agg4", "tor6-agg6"} {
@@ -225,7 +225,7 @@ func TestChangeUnderTraffic(t *testing.T) {
 			t.Errorf("failures: %d packets were sent into dead links", inFlight)
 		}
 		t.Logf("failures: %d packets arrived, %d dropped and answered, %d lost on the links", ok, quenched, inFlight)
-		settle(r)
+		waitIdle(r)
 		l.check(r)
 		r.stop()
 	})

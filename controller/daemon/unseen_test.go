@@ -97,7 +97,7 @@ func TestNeverSeenPorts(t *testing.T) {
 		}
 		l.port(l.f.Link(cut).A, false)
 		l.port(l.f.Link(cut).B, false)
-		if s := settle(r); len(s.NotUp) != 1 || s.NotUp[0].Name != "tor0-agg0" || !s.NotUp[0].DownA || !s.NotUp[0].DownB || s.NotUp[0].UnseenA {
+		if s := waitIdle(r); len(s.NotUp) != 1 || s.NotUp[0].Name != "tor0-agg0" || !s.NotUp[0].DownA || !s.NotUp[0].DownB || s.NotUp[0].UnseenA {
 			t.Errorf("links not up: %+v", s.NotUp)
 		}
 		l.check(r)

@@ -103,7 +103,7 @@ func New(c Config) (*Agent, error) {
 		paths: map[path]int{}, links: map[int]int{}, behind: map[*pair]bool{},
 	}
 	var err error
-	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.settle); err != nil {
+	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.carryOut); err != nil {
 		return nil, err
 	}
 	a.swept = a.Clock()
@@ -173,7 +173,7 @@ func (a *Agent) Poll() error {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	var errs []error
-	settled := a.Do(func(core *hostagent.Core, now fabric.Time) error {
+	moved := a.Do(func(core *hostagent.Core, now fabric.Time) error {
 		core.Tick(now)
 		for _, s := range seen {
 			h, ok := a.remote(s.QP.Dst)
@@ -187,7 +187,7 @@ func (a *Agent) Poll() error {
 		}
 		return nil
 	})
-	return errors.Join(append(errs, settled)...)
+	return errors.Join(append(errs, moved)...)
 }
 
 // adopt gives a queue pair a path: the one that it has, if it has one.
@@ -259,8 +259,8 @@ func (a *Agent) clear(qps []labeller.QP) error {
 	return nil
 }
 
-// settle labels what the core moved, and what could not be labelled before.
-func (a *Agent) settle(ready hostagent.Ready) error {
+// carryOut labels what the core moved, and what could not be labelled before.
+func (a *Agent) carryOut(ready hostagent.Ready) error {
 	for _, f := range ready.Flip {
 		if p := a.byKey[f.QP]; p != nil {
 			a.count(p, -1)

@@ -103,7 +103,7 @@ func New(c Config) (*Agent, error) {
 		pools: map[fabric.NodeID]*pool{}, behind: map[*lent]bool{}, held: map[fabric.NodeID]error{},
 	}
 	var err error
-	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.settle)
+	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.carryOut)
 	return a, err
 }
 

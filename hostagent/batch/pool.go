@@ -105,9 +105,9 @@ func (a *Agent) release(e *entry) {
 	p.idle = append(p.idle, l)
 }
 
-// settle does what the core decided: new pieces wait for queue pairs, moved ones
+// carryOut does what the core decided: new pieces wait for queue pairs, moved ones
 // get their labels.
-func (a *Agent) settle(ready hostagent.Ready) error {
+func (a *Agent) carryOut(ready hostagent.Ready) error {
 	var errs []error
 	for _, p := range ready.Open {
 		e := &entry{

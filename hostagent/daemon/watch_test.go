@@ -183,15 +183,15 @@ func TestWatch(t *testing.T) {
 // TestMerge joins what one controller says, link by link and suspicion by
 // suspicion.
 func TestMerge(t *testing.T) {
-	doubt := func(id uint32, is bool, epoch uint64) *statepb.Suspect {
+	suspect := func(id uint32, is bool, epoch uint64) *statepb.Suspect {
 		return &statepb.Suspect{Link: id, Suspected: is, Epoch: epoch}
 	}
 	view := update("A", true, 5, link(1, false, 3), link(2, true, 2))
-	view.Suspects = []*statepb.Suspect{doubt(4, true, 1), doubt(5, true, 3)}
+	view.Suspects = []*statepb.Suspect{suspect(4, true, 1), suspect(5, true, 3)}
 	more := update("A", false, 6, link(1, true, 4), link(3, false, 1))
-	more.Suspects = []*statepb.Suspect{doubt(4, false, 2), doubt(5, false, 2)}
+	more.Suspects = []*statepb.Suspect{suspect(4, false, 2), suspect(5, false, 2)}
 	want := update("A", true, 6, link(1, true, 4), link(2, true, 2), link(3, false, 1))
-	want.Suspects = []*statepb.Suspect{doubt(4, false, 2), doubt(5, true, 3)}
+	want.Suspects = []*statepb.Suspect{suspect(4, false, 2), suspect(5, true, 3)}
 	if diff := cmp.Diff(want, Merge(view, more), protocmp.Transform()); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)
 	}

@@ -108,7 +108,7 @@ func (s *Server) send(o *owner) {
 		case err = <-o.done:
 			t.Stop()
 		}
-		switch failures := s.settle(o, ask, seq, err); {
+		switch failures := s.endRequest(o, ask, seq, err); {
 		case failures == 0:
 			pause = firstPause
 		case err != nil:
@@ -154,9 +154,9 @@ func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 	return ask, o.seq
 }
 
-// settle ends a request, and tells who waits. It returns how many queue pairs of
+// endRequest ends a request, and tells who waits. It returns how many queue pairs of
 // the owner could not be labelled.
-func (s *Server) settle(o *owner, ask []pair, seq uint64, err error) int {
+func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range ask {
@@ -195,8 +195,8 @@ func (s *Server) retry(o *owner) {
 
 // tell wakes those who wait for labels. The lock is held.
 func (s *Server) tell() {
-	close(s.settled)
-	s.settled = make(chan struct{})
+	close(s.ended)
+	s.ended = make(chan struct{})
 }
 
 // wait returns when queue pairs have the labels that they were to get, or are not
@@ -207,7 +207,7 @@ func (s *Server) wait(as []labeller.Assignment) error {
 	defer t.Stop()
 	for {
 		s.mu.Lock()
-		settled := s.settled
+		ended := s.ended
 		var errs []error
 		waits, late := false, false
 		for _, a := range as {
@@ -230,7 +230,7 @@ func (s *Server) wait(as []labeller.Assignment) error {
 			return errors.Join(errs...)
 		}
 		select {
-		case <-settled:
+		case <-ended:
 		case <-t.C:
 			return errors.Join(append(errs, errLate)...)
 		}

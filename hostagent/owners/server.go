@@ -35,9 +35,9 @@ type Server struct {
 	wake     chan struct{}
 	timeouts chan labeller.QP
 
-	mu      sync.Mutex
-	known   map[labeller.QP]*shown
-	settled chan struct{} // closed when a request ends
+	mu    sync.Mutex
+	known map[labeller.QP]*shown
+	ended chan struct{} // closed when a request ends
 }
 
 var _ labeller.Discoverer = (*Server)(nil)
@@ -59,7 +59,7 @@ func (q *shown) lacks() bool { return q.want != nil && (q.has == nil || *q.has !
 func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
-		known: map[labeller.QP]*shown{}, settled: make(chan struct{}),
+		known: map[labeller.QP]*shown{}, ended: make(chan struct{}),
 	}
 }
 

@@ -28,17 +28,17 @@ type Config struct {
 
 // Shell drives a core. Make one with [New].
 type Shell struct {
-	cfg    Config
-	settle func(hostagent.Ready) error
-	wake   chan struct{} // the deadline may have changed
+	cfg      Config
+	carryOut func(hostagent.Ready) error
+	wake     chan struct{} // the deadline may have changed
 
 	mu   sync.Mutex
 	core *hostagent.Core
 }
 
-// New returns a shell, or what is wrong with the core's configuration. settle
+// New returns a shell, or what is wrong with the core's configuration. carryOut
 // carries out what the core wants, with the lock held.
-func New(c Config, settle func(hostagent.Ready) error) (*Shell, error) {
+func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	core, err := hostagent.New(c.Agent)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func New(c Config, settle func(hostagent.Ready) error) (*Shell, error) {
 		start := time.Now()
 		c.Now = func() time.Duration { return time.Since(start) }
 	}
-	return &Shell{cfg: c, settle: settle, wake: make(chan struct{}, 1), core: core}, nil
+	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core}, nil
 }
 
 // Host finds the host that has an address.
@@ -78,7 +78,7 @@ func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	if len(ready.Failed) > 0 && s.cfg.Report != nil {
 		s.cfg.Report(ready.Failed)
 	}
-	err := s.settle(ready)
+	err := s.carryOut(ready)
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -158,7 +158,7 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	}
 	a.ran = true
 	w := &wall{
-		hands: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
+		actuator: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
 		clock: live.Monotonic, eventLog: a.d.EventLog,
 	}
 	return w.run(ctx, run, obs)

@@ -67,7 +67,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	h := &liveHands{x: x, f: f, ways: ways}
 	defer h.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	w := &wall{
-		hands: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
+		actuator: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
 		clock: live.Monotonic, eventLog: x.EventLog(),
 	}
 	for _, id := range switchesOf(f) {

@@ -27,9 +27,9 @@ import (
 // machine it takes its time until all have heard.
 const lead = 2 * time.Second
 
-// hands do things to a fabric on the wall clock. What one cannot do it refuses
+// An actuator does things to a fabric on the wall clock. What it cannot do it refuses
 // with an error that says why.
-type hands interface {
+type actuator interface {
 	Link(ctx context.Context, id fabric.LinkID, up bool) error
 	Node(ctx context.Context, id fabric.NodeID, up bool) error
 	Gray(ctx context.Context, id fabric.LinkID, loss float64) error
@@ -41,7 +41,7 @@ type hands interface {
 
 // wall carries out runs on switches and hosts that are processes or boxes.
 type wall struct {
-	hands    hands
+	actuator actuator
 	session  *coordinator.Session
 	counters coordinator.Counters
 	gnmi     map[fabric.NodeID]string // addresses
@@ -191,7 +191,7 @@ type actor struct {
 
 // event adds what an event is.
 func (a *actor) event(e scenario.Event) error {
-	f, hands := a.run.Fabric, a.w.hands
+	f, actuator := a.run.Fabric, a.w.actuator
 	if e.Direction != scenario.BothWays {
 		return errors.New("one direction of a link alone cannot be cut here")
 	}
@@ -205,14 +205,18 @@ func (a *actor) event(e scenario.Event) error {
 	up := e.Action == scenario.ControllerUp || e.Action == scenario.AgentUp || e.Action == scenario.Restore
 	switch e.Action {
 	case scenario.ControllerDown, scenario.ControllerUp:
-		a.add(e.At, e.Action, "", "controller", nil, func(ctx context.Context) error { return hands.Controller(ctx, up) })
+		a.add(e.At, e.Action, "", "controller", nil, func(ctx context.Context) error {
+			return actuator.Controller(ctx, up)
+		})
 		return nil
 	case scenario.AgentDown, scenario.AgentUp:
-		a.add(e.At, e.Action, "", e.Node, nil, func(ctx context.Context) error { return hands.Agent(ctx, node, up) })
+		a.add(e.At, e.Action, "", e.Node, nil, func(ctx context.Context) error { return actuator.Agent(ctx, node, up) })
 		return nil
 	case scenario.Drain, scenario.Undrain:
 		name := e.Link + e.Node
-		a.add(e.At, e.Action, "", name, nil, func(ctx context.Context) error { return hands.Drain(ctx, name, e.Action == scenario.Drain) })
+		a.add(e.At, e.Action, "", name, nil, func(ctx context.Context) error {
+			return actuator.Drain(ctx, name, e.Action == scenario.Drain)
+		})
 		return nil
 	}
 	links, err := e.Links(f, a.run.Seed)
@@ -224,7 +228,9 @@ func (a *actor) event(e scenario.Event) error {
 		if !up {
 			kind, cut = report.KindCut, links
 		}
-		a.add(e.At, e.Action, kind, e.Node, cut, func(ctx context.Context) error { return hands.Node(ctx, node, up) })
+		a.add(e.At, e.Action, kind, e.Node, cut, func(ctx context.Context) error {
+			return actuator.Node(ctx, node, up)
+		})
 		return nil
 	}
 	for _, l := range links {
@@ -235,12 +241,16 @@ func (a *actor) event(e scenario.Event) error {
 
 // link adds what an event does to one link.
 func (a *actor) link(e scenario.Event, l fabric.LinkID) {
-	hands, name := a.w.hands, a.run.Fabric.LinkName(l)
+	actuator, name := a.w.actuator, a.run.Fabric.LinkName(l)
 	cut := func(at fabric.Time) {
-		a.add(at, scenario.Cut, report.KindCut, name, []fabric.LinkID{l}, func(ctx context.Context) error { return hands.Link(ctx, l, false) })
+		a.add(at, scenario.Cut, report.KindCut, name, []fabric.LinkID{l}, func(ctx context.Context) error {
+			return actuator.Link(ctx, l, false)
+		})
 	}
 	restore := func(at fabric.Time) {
-		a.add(at, scenario.Restore, report.KindRestore, name, nil, func(ctx context.Context) error { return hands.Link(ctx, l, true) })
+		a.add(at, scenario.Restore, report.KindRestore, name, nil, func(ctx context.Context) error {
+			return actuator.Link(ctx, l, true)
+		})
 	}
 	switch e.Action {
 	case scenario.Cut:
@@ -252,20 +262,26 @@ func (a *actor) link(e scenario.Event, l fabric.LinkID) {
 		}
 	case scenario.Gray:
 		a.hurt[l] = e.Action
-		a.add(e.At, e.Action, "", name, []fabric.LinkID{l}, func(ctx context.Context) error { return hands.Gray(ctx, l, float64(e.Loss)) })
+		a.add(e.At, e.Action, "", name, []fabric.LinkID{l}, func(ctx context.Context) error {
+			return actuator.Gray(ctx, l, float64(e.Loss))
+		})
 	case scenario.Degrade:
 		a.hurt[l] = e.Action
 		rate := e.Rate
 		if rate >= a.run.Fabric.Link(l).Rate {
 			rate = 0 // no limit: the link has no rate of its own where packets are real
 		}
-		a.add(e.At, e.Action, "", name, nil, func(ctx context.Context) error { return hands.Rate(ctx, l, rate) })
+		a.add(e.At, e.Action, "", name, nil, func(ctx context.Context) error { return actuator.Rate(ctx, l, rate) })
 	case scenario.Restore:
 		switch a.hurt[l] {
 		case scenario.Gray:
-			a.add(e.At, e.Action, report.KindRestore, name, nil, func(ctx context.Context) error { return hands.Gray(ctx, l, 0) })
+			a.add(e.At, e.Action, report.KindRestore, name, nil, func(ctx context.Context) error {
+				return actuator.Gray(ctx, l, 0)
+			})
 		case scenario.Degrade:
-			a.add(e.At, e.Action, report.KindRestore, name, nil, func(ctx context.Context) error { return hands.Rate(ctx, l, 0) })
+			a.add(e.At, e.Action, report.KindRestore, name, nil, func(ctx context.Context) error {
+				return actuator.Rate(ctx, l, 0)
+			})
 		default:
 			restore(e.At)
 		}

@@ -52,23 +52,23 @@ func (e *entry) before(o *entry) bool {
 	return e.tie < o.tie
 }
 
-// settle carries out what the journals of a window hold. Each is in its
+// mergeJournals carries out what the journals of a window hold. Each is in its
 // region's order of events, and of the first entries the least one is the next
 // that one core would have come to.
-func (n *Network) settle() {
+func (n *Network) mergeJournals() {
 	for {
 		var least *region
 		for _, r := range n.regions {
-			if r.settled < len(r.journal) &&
-				(least == nil || r.journal[r.settled].before(&least.journal[least.settled])) {
+			if r.merged < len(r.journal) &&
+				(least == nil || r.journal[r.merged].before(&least.journal[least.merged])) {
 				least = r
 			}
 		}
 		if least == nil {
 			break
 		}
-		e := &least.journal[least.settled]
-		least.settled++
+		e := &least.journal[least.merged]
+		least.merged++
 		n.now = e.at
 		switch e.what {
 		case entryScheduled:
@@ -84,7 +84,7 @@ func (n *Network) settle() {
 	}
 	for _, r := range n.regions {
 		clear(r.journal)
-		r.journal, r.settled, r.scheduled = r.journal[:0], 0, 0
+		r.journal, r.merged, r.scheduled = r.journal[:0], 0, 0
 	}
 }
 

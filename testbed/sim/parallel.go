@@ -42,7 +42,7 @@ func (n *Network) runRegions(ctx context.Context, until fabric.Time, t *team) er
 		n.now = at
 		if n.cfg.MayStop == nil || !n.cfg.MayStop(by) {
 			t.window(by)
-			n.settle()
+			n.mergeJournals()
 		} else if n.rest(); !n.inTurn(ctx, until) {
 			continue // to find out why
 		}

@@ -41,7 +41,7 @@ type region struct {
 	out       [2][][]crossing // by parity of the window and region
 	sent      fabric.Time     // when the first of what crossed in the window arrives
 	journal   []entry
-	settled   int    // of the journal
+	merged    int    // of the journal
 	before    int64  // events, up to the window
 	scheduled uint32 // control functions, in the window
 

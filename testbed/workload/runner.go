@@ -72,7 +72,7 @@ func (r *Runner) Received(now fabric.Time, id collective.ID, emit func(collectiv
 	if err := in.job.Received(local, func(s collective.Send) { emit(in.global(s)) }); err != nil {
 		return err
 	}
-	r.settle(now, in, local.Dst(), emit)
+	r.endIfDone(now, in, local.Dst(), emit)
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (r *Runner) Sent(now fabric.Time, id collective.ID, emit func(collective.Se
 	if err := in.job.Sent(local); err != nil {
 		return err
 	}
-	r.settle(now, in, local.Src(), emit)
+	r.endIfDone(now, in, local.Src(), emit)
 	return nil
 }
 
@@ -143,12 +143,12 @@ func (r *Runner) begin(now fabric.Time, rank, o int, emit func(collective.Send))
 	in := r.all[r.index[rank][o]]
 	local := slices.Index(in.group, rank)
 	in.job.StartRank(local, func(s collective.Send) { emit(in.global(s)) })
-	r.settle(now, in, local, emit)
+	r.endIfDone(now, in, local, emit)
 }
 
-// settle ends a rank's operation when its part of the instance is done and it
+// endIfDone ends a rank's operation when its part of the instance is done and it
 // has begun: a message may arrive before its receiver waits for it.
-func (r *Runner) settle(now fabric.Time, in *instance, local int, emit func(collective.Send)) {
+func (r *Runner) endIfDone(now fabric.Time, in *instance, local int, emit func(collective.Send)) {
 	rank, o := in.group[local], in.ops[local]
 	if in.job.Done(local) && r.waits[rank][o] == 0 {
 		r.end(now, rank, o, emit)

@@ -58,7 +58,7 @@ func (f *standardFields) slots(c *compiler) standardSlots {
 // multicast copies, is appended to out, each waiting for its egress port;
 // nothing is appended when the packet is dropped.
 func (s *Switch) Ingress(in Input, out *Batch) {
-	s.settle(in.Now)
+	s.beginCall(in.Now)
 	p := s.newPacket()
 	p.buf = s.newBuffer(len(in.Data))
 	p.start = headroom
@@ -83,13 +83,13 @@ func (s *Switch) Resume(p *Packet, now int64, out *Batch) {
 	if p == nil || !p.queued || p.Stage != StageIngress {
 		return
 	}
-	s.settle(now)
+	s.beginCall(now)
 	p.queued = false
 	s.ingress(p, out)
 }
 
-// settle starts a call: the last output's bytes are no longer the caller's.
-func (s *Switch) settle(now int64) {
+// beginCall starts a call: the last output's bytes are no longer the caller's.
+func (s *Switch) beginCall(now int64) {
 	s.now = now
 	if s.keep != nil {
 		s.release(s.keep)
@@ -293,7 +293,7 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	if p == nil || !p.queued || p.Stage != StageEgress {
 		return Output{}, false
 	}
-	s.settle(q.DeqTime)
+	s.beginCall(q.DeqTime)
 	p.queued = false
 	v := p.v
 	std := &s.p.std

@@ -310,7 +310,7 @@ func (s *Switch) TraceIngress(in Input, h *Held) (v Verdict, ok bool) {
 		t.remember(s, at, in.Port, data)
 	}
 	l := &t.leaves[at]
-	s.settle(in.Now)
+	s.beginCall(in.Now)
 	t.stats.Ingress++
 	t.effect(s, l.effects, length)
 	if l.drop {
@@ -368,7 +368,7 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 		}
 		t.rememberEgress(s, at, key)
 	}
-	s.settle(q.DeqTime)
+	s.beginCall(q.DeqTime)
 	e := &t.leaves[at]
 	t.stats.Egress++
 	t.effect(s, e.effects, length)

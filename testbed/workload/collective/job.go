@@ -85,7 +85,7 @@ func (j *Job) Received(id ID, emit func(Send)) error {
 		return fmt.Errorf("collective: rank %d received %v after all its messages; deliver each once", id.Dst(), id)
 	}
 	l.in--
-	j.settle(l)
+	j.countIfDone(l)
 	j.progress.received(id.Dst(), id.Src(), id.Step(), j.poster(emit))
 	return nil
 }
@@ -101,7 +101,7 @@ func (j *Job) Sent(id ID) error {
 		return fmt.Errorf("collective: rank %d sent %v after all its messages; report each once", id.Src(), id)
 	}
 	l.out--
-	j.settle(l)
+	j.countIfDone(l)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (j *Job) check(id ID) error {
 	return nil
 }
 
-func (j *Job) settle(l *left) {
+func (j *Job) countIfDone(l *left) {
 	if *l == (left{}) {
 		j.open.Add(-1)
 	}

@@ -1,9 +1,8 @@
 package collective
 
-// A rhythm is an algorithm in which every rank goes through the same steps one
-// after the other: a rank posts a step's sends when it has received all that
-// the step before sends it.
-type rhythm interface {
+// In a stepAlgorithm every rank goes through the same steps one after the other:
+// a rank posts a step's sends when it has received all that the step before sends it.
+type stepAlgorithm interface {
 	steps() int
 	sends(rank, step int, emit func(dst int, bytes int64))
 	// needs returns how many messages a rank receives in a step.
@@ -12,13 +11,13 @@ type rhythm interface {
 	total(rank int) (in, out int)
 }
 
-// steps makes a plan of a rhythm.
-type steps struct{ rhythm }
+// steps makes a plan of a stepAlgorithm.
+type steps struct{ stepAlgorithm }
 
-func (s steps) steps() int { return s.rhythm.steps() }
+func (s steps) steps() int { return s.stepAlgorithm.steps() }
 
 func (s steps) begin(ranks int) progress {
-	p := &stepper{rhythm: s.rhythm, ranks: make([]position, ranks)}
+	p := &stepper{algorithm: s.stepAlgorithm, ranks: make([]position, ranks)}
 	for r := range p.ranks {
 		p.ranks[r].step = -1
 	}
@@ -27,8 +26,8 @@ func (s steps) begin(ranks int) progress {
 
 // stepper is where every rank stands.
 type stepper struct {
-	rhythm rhythm
-	ranks  []position
+	algorithm stepAlgorithm
+	ranks     []position
 }
 
 type position struct {
@@ -59,7 +58,7 @@ func (s *stepper) received(rank, _, step int, post func(rank, step int)) {
 		return
 	}
 	p.got++
-	if int(p.got) == s.rhythm.needs(rank, step) {
+	if int(p.got) == s.algorithm.needs(rank, step) {
 		s.enter(rank, step+1, post)
 	}
 }
@@ -67,7 +66,7 @@ func (s *stepper) received(rank, _, step int, post func(rank, step int)) {
 // enter posts a step, and the ones after it as far as what came early allows.
 func (s *stepper) enter(rank, step int, post func(rank, step int)) {
 	p := &s.ranks[rank]
-	for ; step < s.rhythm.steps(); step++ {
+	for ; step < s.algorithm.steps(); step++ {
 		p.step, p.got = int32(step), 0
 		post(rank, step)
 		for i := range p.early {
@@ -79,7 +78,7 @@ func (s *stepper) enter(rank, step int, post func(rank, step int)) {
 				break
 			}
 		}
-		if int(p.got) < s.rhythm.needs(rank, step) {
+		if int(p.got) < s.algorithm.needs(rank, step) {
 			return
 		}
 	}

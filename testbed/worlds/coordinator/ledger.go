@@ -72,7 +72,7 @@ func (l *ledger) take(e happening) {
 		if m.received {
 			l.compare(e.Rank, e.ID, m)
 		}
-		l.settle(m)
+		l.closeIfDone(m)
 	case hostproto.Received:
 		m := l.message(e.Peer, e.ID)
 		if m.received {
@@ -85,7 +85,7 @@ func (l *ledger) take(e happening) {
 		if m.posted {
 			l.compare(e.Peer, e.ID, m)
 		}
-		l.settle(m)
+		l.closeIfDone(m)
 	case hostproto.Sent:
 		m := l.message(e.Rank, e.ID)
 		if m.acked {
@@ -93,7 +93,7 @@ func (l *ledger) take(e happening) {
 			return
 		}
 		m.acked = true
-		l.settle(m)
+		l.closeIfDone(m)
 	case hostproto.Done:
 		l.done[e.Rank] = e.At
 	case hostproto.Fault:
@@ -115,7 +115,7 @@ func (l *ledger) compare(src int, id uint64, m *message) {
 	}
 }
 
-func (l *ledger) settle(m *message) {
+func (l *ledger) closeIfDone(m *message) {
 	if m.posted && m.received && m.acked {
 		l.open--
 	}

@@ -17,13 +17,13 @@ type flow struct {
 }
 
 // solver computes max-min fair rates: the rate of the flows at the fullest link
-// is settled first, then that at the link that is fullest without them, and so
+// is given its rate first, then that at the link that is fullest without them, and so
 // on. Its memory is reused.
 type solver struct {
 	capacity []float64 // by link direction, bytes per picosecond; 0: down
 
 	left   []float64
-	count  []int32 // flows not settled, by link direction
+	count  []int32 // flows without a rate yet, by link direction
 	first  []int32 // of a direction's flows in member
 	member []int32
 	used   []int32
@@ -80,12 +80,12 @@ func (s *solver) solve(flows []flow, active []int32) {
 			s.count[l]++
 		}
 	}
-	s.settle(flows)
+	s.shareLinks(flows)
 }
 
-// settle takes links in the order of their fair shares, which only grow as flows
-// are settled, so that an entry of the heap is too small at worst.
-func (s *solver) settle(flows []flow) {
+// shareLinks takes links in the order of their fair shares, which only grow as flows
+// have their rates, so that an entry of the heap is too small at worst.
+func (s *solver) shareLinks(flows []flow) {
 	for len(s.heap) > 0 {
 		top := s.pop()
 		l := top.link

@@ -52,7 +52,7 @@ func (x *Fabric) Keep(ctx context.Context) error {
 		}
 		go func() {
 			defer c.Close() //nolint:errcheck // all is said
-			a, down := x.obey(c)
+			a, down := x.serveOrder(c)
 			json.NewEncoder(c).Encode(a) //nolint:errcheck // who asked is gone
 			if down {
 				cancel()
@@ -61,7 +61,7 @@ func (x *Fabric) Keep(ctx context.Context) error {
 	}
 }
 
-func (x *Fabric) obey(c *net.UnixConn) (a answer, down bool) {
+func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	text, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(3*4))
 	n, m, _, _, err := c.ReadMsgUnix(text, oob)
 	var o order
