@@ -154,10 +154,10 @@ func New(cfg Config) (*Core, error) {
 		probing:      make(map[QP]lossyProbe),
 		carried:      make([]record, f.Node(tor).Uplinks()),
 		marked:       make([]fabric.Time, f.Node(tor).Uplinks()),
-		markedIn:     longAgo,
+		markedIn:     fabric.LongAgo,
 	}
 	for u := range c.marked {
-		c.marked[u] = longAgo
+		c.marked[u] = fabric.LongAgo
 	}
 	if f.ThreeTier() {
 		c.aggs = f.Spec().AggsPerPod

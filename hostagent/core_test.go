@@ -125,10 +125,10 @@ func TestShuffle(t *testing.T) {
 // event is one call into a core, drawn once and applied to several.
 type event struct {
 	name string
-	do   func(*Core) any
+	do   func(c *Core, now fabric.Time) any
 }
 
-func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time) event {
+func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 	node := func(name string) fabric.NodeID {
 		return fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(t, name))
 	}
@@ -144,14 +144,14 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 				batch = append(batch, Flow{ID: uint64(len(batch)), Dst: dst, Bytes: size})
 			}
 		}
-		return event{kind, func(c *Core) any { return c.Post(now, batch) }}
+		return event{kind, func(c *Core, now fabric.Time) any { return c.Post(now, batch) }}
 	case "acked":
 		n := rapid.Int64Range(0, 1<<19).Draw(t, "bytes")
-		return event{kind, func(c *Core) any { c.Acked(now, qp, n); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Acked(now, qp, n); return nil }}
 	case "done":
-		return event{kind, func(c *Core) any { c.Done(now, qp); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Done(now, qp); return nil }}
 	case "timeout":
-		return event{kind, func(c *Core) any { c.Timeout(now, qp); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Timeout(now, qp); return nil }}
 	case "quench":
 		sw := fabric.NodeID(rapid.IntRange(-1, f.Nodes()).Draw(t, "switch"))
 		q := Quench{
@@ -159,7 +159,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 			Port:  fabric.PortNo(rapid.IntRange(0, 5).Draw(t, "port")),
 			Epoch: rapid.Uint32Range(1, 8).Draw(t, "epoch"),
 		}
-		return event{kind, func(c *Core) any { return c.Quench(now, q) }}
+		return event{kind, func(c *Core, now fabric.Time) any { return c.Quench(now, q) }}
 	case "update":
 		u := &statepb.Update{
 			Snapshot: rapid.IntRange(0, 4).Draw(t, "snapshot") == 0,
@@ -171,22 +171,22 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID, now fabric.Time
 				Link: rapid.Uint32Range(0, uint32(f.Links())).Draw(t, "link"), Up: epoch%2 == 0, Epoch: epoch,
 			})
 		}
-		return event{kind, func(c *Core) any { c.Update(now, u); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Update(now, u); return nil }}
 	case "lost":
 		n := rapid.IntRange(0, 3).Draw(t, "packets")
-		return event{kind, func(c *Core) any { c.Lost(now, qp, n); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, n); return nil }}
 	case "congested":
 		peer, l, inbound := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label")), rapid.Bool().Draw(t, "inbound")
-		return event{kind, func(c *Core) any { c.Congested(now, peer, l, inbound); return nil }}
+		return event{kind, func(c *Core, now fabric.Time) any { c.Congested(now, peer, l, inbound); return nil }}
 	case "respond":
 		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
-		return event{kind, func(c *Core) any { return c.ResponderLabel(now, peer, l, false) }}
+		return event{kind, func(c *Core, now fabric.Time) any { return c.ResponderLabel(now, peer, l, false) }}
 	}
-	return event{"tick", func(c *Core) any { c.Tick(now); return nil }}
+	return event{"tick", func(c *Core, now fabric.Time) any { c.Tick(now); return nil }}
 }
 
 // TestInvariants drives a core with any sequence of events, forged and stale
-// words among them, beside a twin that must decide the same.
+// words among them, beside a twin that is rebased again and again and must decide the same.
 func TestInvariants(t *testing.T) {
 	var fabrics []*fabric.Fabric
 	for _, i := range []int{0, 1, 3} {
@@ -200,17 +200,28 @@ func TestInvariants(t *testing.T) {
 		path := make(map[QP]fabric.Label) // as the caller knows it
 		home := make(map[QP]fabric.Label)
 		var probes []QP
-		now := fabric.Time(0)
+		now, zero := fabric.Time(0), fabric.Time(0) // zero: of the twin
+		readyTwin := func() Ready {
+			r := twin.Ready()
+			for i := range r.Open {
+				r.Open[i].Start += zero
+			}
+			return r
+		}
 		for range rapid.IntRange(1, 60).Draw(rt, "events") {
 			now += fabric.Time(rapid.Int64Range(0, int64(300*fabric.Microsecond)).Draw(rt, "step"))
-			e := drawEvent(rt, f, host, now)
-			want := e.do(twin)
-			if got := e.do(c); got != want {
+			if rapid.IntRange(0, 3).Draw(rt, "rebase") == 0 {
+				twin.Rebase(now - zero)
+				zero = now
+			}
+			e := drawEvent(rt, f, host)
+			want := e.do(twin, now-zero)
+			if got := e.do(c, now); got != want {
 				rt.Fatalf("%s: the twin says %v, not %v", e.name, want, got)
 			}
 			checkInvariants(rt, c)
 			r := c.Ready()
-			if d := cmp.Diff(twin.Ready(), r); d != "" {
+			if d := cmp.Diff(readyTwin(), r); d != "" {
 				rt.Fatalf("%s: the twin decides otherwise (-twin +core):\n%s", e.name, d)
 			}
 			for _, p := range r.Open {
@@ -232,8 +243,8 @@ func TestInvariants(t *testing.T) {
 			// The same word again changes nothing. (A time-out again is a
 			// new one.)
 			if e.name == "quench" || e.name == "update" {
-				e.do(c)
-				e.do(twin)
+				e.do(c, now)
+				e.do(twin, now-zero)
 				if r := c.Ready(); len(r.Flip) != 0 {
 					twin.Ready()
 					rt.Fatalf("%s again: %+v", e.name, r.Flip)

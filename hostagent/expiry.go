@@ -80,17 +80,55 @@ func (c *Core) advance(now fabric.Time) {
 	c.probeLossy()
 }
 
+// Rebase does what is due by now, and has all later times count from now. A core that runs
+// for long needs it, since a [fabric.Time] ends after 106 days: see [fabric.LongAgo].
+func (c *Core) Rebase(now fabric.Time) {
+	c.advance(now) // what is remembered, and is not 0, is remembered till later
+	c.now, c.quenchTAT, c.markedIn = c.now.Rebase(now), c.quenchTAT.Rebase(now), c.markedIn.Rebase(now)
+	for i := range c.open {
+		c.open[i].Start = c.open[i].Start.Rebase(now)
+	}
+	for i := range c.expiries.items {
+		c.expiries.items[i].at = c.expiries.items[i].at.Rebase(now)
+	}
+	for _, l := range c.links {
+		if l.until != 0 {
+			l.until = l.until.Rebase(now)
+		}
+	}
+	for _, l := range c.lossy {
+		l.next = l.next.Rebase(now)
+	}
+	for u := range c.marked {
+		c.marked[u] = c.marked[u].Rebase(now)
+	}
+	for p := range c.pieces.all() {
+		p.flipped = p.flipped.Rebase(now)
+	}
+	for _, d := range c.destinations {
+		if d == nil {
+			continue
+		}
+		d.marked = d.marked.Rebase(now)
+		for p, until := range d.until {
+			if until != 0 {
+				d.until[p] = until.Rebase(now)
+			}
+		}
+	}
+}
+
 // Deadline returns when [Core.Tick] is next to be called. ok is false when
 // nothing will become due by itself.
 func (c *Core) Deadline() (at fabric.Time, ok bool) {
-	at = never
+	at = fabric.Never
 	for _, l := range c.lossy {
 		at = min(at, l.next)
 	}
 	for {
 		e, ok := c.expiries.front()
 		if !ok {
-			return at, at != never
+			return at, at != fabric.Never
 		}
 		if c.current(e) {
 			return min(at, e.at), true

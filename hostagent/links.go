@@ -63,7 +63,7 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 	if p == nil && c.probeLost(qp) {
 		return
 	}
-	if p == nil || p.dst == nil || p.flipped != neverFlipped && c.now-p.flipped < c.cfg.TimeoutGrace {
+	if p == nil || p.dst == nil || c.now-p.flipped < c.cfg.TimeoutGrace {
 		c.stats.TimeoutsIgnored++
 		return
 	}

@@ -1,7 +1,6 @@
 package hostagent
 
 import (
-	"math"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -16,7 +15,7 @@ type lossy struct {
 	to      *destination // nil: all
 	samples []sample     // paths of it that lost: those are probed
 	record  record       // of the probes, after the losses
-	next    fabric.Time  // round of probes
+	next    fabric.Time  // round of probes; Never: one is under way
 	open    int          // probes that have not arrived
 	lost    bool         // one of this round
 	rounds  uint         // with losses, in a row
@@ -83,7 +82,7 @@ func (c *Core) lost(qp QP, packets int) {
 	c.stats.Losses += uint64(packets)
 	d, u := p.dst, p.path/p.dst.vs
 	switch {
-	case d.dead.get(p.path), p.flipped != neverFlipped && c.now-p.flipped < c.cfg.TimeoutGrace:
+	case d.dead.get(p.path), c.now-p.flipped < c.cfg.TimeoutGrace:
 		c.stats.LossesIgnored += uint64(packets) // of the path before, or no news
 		return
 	case c.congested(d, u):
@@ -207,14 +206,9 @@ func (c *Core) probeLossy() {
 			l.open++
 			c.open = append(c.open, Piece{QP: c.nextQP, Dst: s.host, Label: c.label(s.d, s.path), Labelled: true, Start: c.now})
 		}
-		l.next = never
+		l.next = fabric.Never
 	}
 }
-
-const (
-	never   fabric.Time = math.MaxInt64
-	longAgo fabric.Time = math.MinInt64 / 4 // far enough from the ends to subtract
-)
 
 // lossyProbe is a probe under way.
 type lossyProbe struct {

@@ -44,7 +44,7 @@ func (c *Core) destination(tor fabric.NodeID) *destination {
 	d.paths = c.uplinks * d.vs
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
-	d.records, d.marked = make([]record, d.paths), longAgo
+	d.records, d.marked = make([]record, d.paths), fabric.LongAgo
 	c.destinations[n.Index] = d
 	c.recompute(d)
 	return d

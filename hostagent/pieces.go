@@ -2,7 +2,6 @@ package hostagent
 
 import (
 	"iter"
-	"math"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -15,11 +14,9 @@ type piece struct {
 	home, path int
 	dst        *destination // nil under the own ToR
 	left       int64        // bytes not acknowledged
-	flipped    fabric.Time  // neverFlipped: not yet
+	flipped    fabric.Time  // LongAgo: not yet
 	prev, next *piece       // of dst, in order of opening
 }
-
-const neverFlipped fabric.Time = math.MinInt64
 
 // pageBits is the log2 of the pieces of a page.
 const pageBits = 5
@@ -75,7 +72,7 @@ func (s *pieces) add(qp QP) *piece {
 	s.live++
 	in.live++
 	p := &in.page[qp%(1<<pageBits)]
-	p.qp, p.flipped = qp, neverFlipped
+	p.qp, p.flipped = qp, fabric.LongAgo
 	return p
 }
 

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // Pieces are found as in a map, whatever order they end in.
@@ -33,7 +35,7 @@ func TestPieces(t *testing.T) {
 			t.Fatalf("%d live of %d", s.live, len(known))
 		}
 		qp := QP(r.Uint32N(uint32(last) + 100))
-		if p := s.get(qp); p != known[qp] || p != nil && (p.qp != qp || p.left != int64(qp) || p.flipped != neverFlipped) {
+		if p := s.get(qp); p != known[qp] || p != nil && (p.qp != qp || p.left != int64(qp) || p.flipped != fabric.LongAgo) {
 			t.Fatalf("%d: %+v, want %+v", qp, p, known[qp])
 		}
 	}

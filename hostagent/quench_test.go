@@ -106,3 +106,21 @@ func FuzzQuench(f *testing.F) {
 		checkInvariants(t, c)
 	})
 }
+
+// TestQuenchLimitRebased: the rate limit is of the time since, whatever a clock shows.
+func TestQuenchLimitRebased(t *testing.T) {
+	f := mustFabric(t, specs[1])
+	c := mustCore(t, Config{Fabric: f, QuenchBurst: 1})
+	q := Quench{Notice: true, Switch: f.ToRID(0), Port: f.Node(f.ToRID(0)).FirstUplink(), Epoch: 1}
+	now := 3600 * fabric.Second
+	if v := c.Quench(now, q); v != Believed {
+		t.Fatalf("the first: %v", v)
+	}
+	c.Rebase(now)
+	q.Port++
+	for at, want := range []Verdict{RateLimited, Believed} {
+		if v := c.Quench(fabric.Time(at)*DefaultQuenchInterval, q); v != want {
+			t.Errorf("%d intervals after the first: %v, want %v", at, v, want)
+		}
+	}
+}

@@ -34,6 +34,7 @@ type Shell struct {
 
 	mu   sync.Mutex
 	core *hostagent.Core
+	zero time.Duration // of the core's clock
 }
 
 // New returns a shell, or what is wrong with the core's configuration. carryOut
@@ -50,7 +51,7 @@ func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 		start := time.Now()
 		c.Now = func() time.Duration { return time.Since(start) }
 	}
-	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core}, nil
+	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core, zero: c.Now()}, nil
 }
 
 // Host finds the host that has an address.
@@ -71,7 +72,7 @@ func (s *Shell) Locked(f func()) {
 func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := f(s.core, fabric.Time(s.cfg.Now().Nanoseconds())*fabric.Nanosecond); err != nil {
+	if err := f(s.core, s.now()); err != nil {
 		return err
 	}
 	ready := s.core.Ready()
@@ -85,6 +86,24 @@ func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	}
 	return err
 }
+
+const (
+	day     = 24 * time.Hour
+	longest = 50 * day // of a fabric.Time, with room for what comes later
+)
+
+// now is the core's time, with the lock held. Its zero moves every day: see
+// [hostagent.Core.Rebase].
+func (s *Shell) now() fabric.Time {
+	at := s.cfg.Now()
+	if long := at - s.zero; long > day {
+		s.core.Rebase(fabricTime(min(long, longest)))
+		s.zero = at
+	}
+	return fabricTime(at - s.zero)
+}
+
+func fabricTime(t time.Duration) fabric.Time { return fabric.Time(t.Nanoseconds()) * fabric.Nanosecond }
 
 // Update takes a controller's word. Queue pairs on dead paths have other labels
 // when it returns.
@@ -137,10 +156,11 @@ func (s *Shell) Run(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		at, ok := s.core.Deadline()
+		due := s.zero + time.Duration(at/fabric.Nanosecond)
 		s.mu.Unlock()
 		timer.Stop()
 		if ok {
-			timer.Reset(max(0, time.Duration(at/fabric.Nanosecond)-s.cfg.Now()+1))
+			timer.Reset(max(0, due-s.cfg.Now()+1))
 		}
 	}
 }
