@@ -122,7 +122,7 @@ const (
 	Believed    Verdict = iota
 	Known               // the port's link is dead already
 	Stale               // an older event than one this agent has heard of, or one undone since
-	NotOurs             // no such host, or the port is not on a path this agent has used towards it; of a notice, on any of its paths
+	NotOurs             // no such host, or the port is on no path this agent has used to it; of a notice, on none of its paths
 	NoChoice            // the port leads to a host: there is no other path
 	BadEpoch            // too far ahead of what was heard before
 	RateLimited         // too many believed in a short time

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
 // loop owns the core.
@@ -126,6 +127,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 		d.happened(e)
 	}
 	if r.Start != nil {
+		stamp(r.Start, now)
 		if hub, err := notify.NewHub(r.Start, d.cfg.History); err != nil {
 			d.cfg.Log.Error("notifications", "err", err)
 		} else {
@@ -133,12 +135,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 		}
 	}
 	for _, u := range r.Notices {
-		for _, l := range u.GetLinks() {
-			l.TimeNs = now.UnixNano()
-		}
-		for _, s := range u.GetSuspects() {
-			s.TimeNs = now.UnixNano()
-		}
+		stamp(u, now)
 		if err := d.service.Publish(u); err != nil {
 			d.cfg.Log.Error("notice", "err", err)
 		}
@@ -158,6 +155,16 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 		d.device(id).session.Reread()
 	}
 	d.askForProbes(r.Probes)
+}
+
+// stamp gives what agents are told the wall clock's time, in place of the core's.
+func stamp(u *statepb.Update, now time.Time) {
+	for _, l := range u.GetLinks() {
+		l.TimeNs = now.UnixNano()
+	}
+	for _, s := range u.GetSuspects() {
+		s.TimeNs = now.UnixNano()
+	}
 }
 
 // write sends a write and tells the core what became of it.

@@ -44,9 +44,9 @@ type Record struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay] leads a core through it again. What cannot be written is lost and
-// said so: at once to [Log.Warn]'s log, and in a record of kind "lost" when
-// writing works again.
+// Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay]
+// leads a core through it again. What cannot be written is lost and said so: at once to
+// [Log.Warn]'s log, and in a record of kind "lost" when writing works again.
 type Log struct {
 	mu   sync.Mutex
 	w    io.Writer

@@ -122,8 +122,9 @@ func (l *Log) echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
 func flag(name string, on bool) string { return either(on, name, "") }
 
 func (l *Log) quench(now fabric.Time, q hostagent.Quench) {
-	l.line(now, "quench from=%v switch=%s port=%d epoch=%d label=%d qpn=%d psn=%d%s%s%s", q.Dst, l.name(q.Switch), q.Port, q.Epoch,
-		q.Label, q.DstQP, q.PSN, flag(" labelled", q.Labelled), flag(" rerouted", q.Rerouted), flag(" notice", q.Notice))
+	l.line(now, "quench from=%v switch=%s port=%d epoch=%d label=%d qpn=%d psn=%d%s%s%s",
+		q.Dst, l.name(q.Switch), q.Port, q.Epoch, q.Label, q.DstQP, q.PSN,
+		flag(" labelled", q.Labelled), flag(" rerouted", q.Rerouted), flag(" notice", q.Notice))
 }
 
 func (l *Log) update(now fabric.Time, call string, u *statepb.Update) {

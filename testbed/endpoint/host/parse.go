@@ -153,7 +153,8 @@ func ParseConfig(f *fabric.Fabric, line string) (Config, error) {
 	}
 	w := split(f, strings.Fields(text))
 	var c Config
-	c.Fabric, c.Host, c.Scheme, c.Seed, c.BatchWindow = f, w.node("host"), w.take("scheme"), w.number("seed", 64), w.time("window")
+	c.Fabric, c.Host, c.Scheme = f, w.node("host"), w.take("scheme")
+	c.Seed, c.BatchWindow = w.number("seed", 64), w.time("window")
 	for _, p := range w.keys["param"] {
 		if c.Params == nil {
 			c.Params = map[string]string{}

@@ -68,11 +68,14 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
 	origin, monotonic := time.Now(), monotonicNow()
 	var err error
-	p.rank, err = New(Config{Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log, Report: func(failed []hostagent.Failed, at int64) {
-		if p.watcher != nil {
-			p.watcher.Report(daemon.Suspicions(failed, at))
-		}
-	}})
+	p.rank, err = New(Config{
+		Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log,
+		Report: func(failed []hostagent.Failed, at int64) {
+			if p.watcher != nil {
+				p.watcher.Report(daemon.Suspicions(failed, at))
+			}
+		},
+	})
 	if err != nil {
 		return nil, err
 	}

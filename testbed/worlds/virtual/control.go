@@ -183,7 +183,9 @@ func (c *controllerProcess) subscribe(s *session, n *node) (err error) {
 	}
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
-		c.hearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) error { return c.hear(now, n.id, m) })
+		c.hearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) error {
+			return c.hear(now, n.id, m)
+		})
 		return true
 	})
 	return err
@@ -286,7 +288,10 @@ func (c *controllerProcess) carryOut(now, compute fabric.Time, r rollout.Ready) 
 		c.readTables(now+compute, id)
 	}
 	for _, p := range r.Probes {
-		c.at(now+c.w.run.Scenario.Control.PushDelay, func(now fabric.Time) error { c.w.hosts[p.Host].probe(now, p); return nil })
+		c.at(now+c.w.run.Scenario.Control.PushDelay, func(now fabric.Time) error {
+			c.w.hosts[p.Host].probe(now, p)
+			return nil
+		})
 	}
 	c.schedule(now)
 	return nil
