@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -72,7 +73,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
 	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
-	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches and hosts are")
+	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches and hosts are; scenarios run on its fabric, instead of their own")
 	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more than whether it held")
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
@@ -167,6 +168,17 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 	if flags.replay.log != "" && len(files) > 1 {
 		return p, errors.New("--replay: several scenarios; name one")
 	}
+	if flags.deployment != "" {
+		d, err := runner.LoadDeployment(flags.deployment)
+		if err != nil {
+			return p, err
+		}
+		spec, err := fabric.LoadSpec(d.Fabric)
+		if err != nil {
+			return p, err
+		}
+		over.Fabric = &spec
+	}
 	var bad strictyaml.Errors
 	for _, name := range files {
 		s, err := scenario.Load(name)
@@ -209,8 +221,10 @@ func fromFlags(err error) error {
 	var out []error
 	seen := map[string]bool{}
 	for _, e := range es {
-		flag := "--notifiers"
+		flag := "on the --deployment's fabric: " + e.Key
 		switch {
+		case strings.HasSuffix(e.Key, "notifiers"), strings.Contains(e.Key, "notifiers["):
+			flag = "--notifiers"
 		case strings.HasPrefix(e.Key, "schemes"):
 			flag = "--schemes"
 		case strings.HasPrefix(e.Key, "seeds"):

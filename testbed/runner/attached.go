@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -43,6 +44,11 @@ type Deployment struct {
 	Admin    string `yaml:"admin"`
 	Token    string `yaml:"admin_token_file"`
 	EventLog string `yaml:"event_log"`
+	// CA, Cert and Key are the files of TLS, as the controller has them; the
+	// certificate is one of a controller, for a step that cuts a link is a gNMI Set.
+	CA   string `yaml:"tls_ca"`
+	Cert string `yaml:"tls_cert"`
+	Key  string `yaml:"tls_key"`
 	// Control is the UNIX socket of whoever made the fabric, and can end and start
 	// its processes. Empty: nobody can.
 	Control string `yaml:"control"`
@@ -63,7 +69,7 @@ func LoadDeployment(path string) (*Deployment, error) {
 	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
 		in.Value(root, d, "")
 	}
-	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control}
+	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control, &d.CA, &d.Cert, &d.Key}
 	for i := range d.Hosts {
 		files = append(files, &d.Hosts[i])
 	}
@@ -81,21 +87,27 @@ type Attached struct {
 	targets map[fabric.NodeID]daemon.Target
 	session *coordinator.Session
 	dial    dialer
+	files   *certs.Files
 	gray    gray.Losses
 	rates   limiter
 	ran     bool // an experiment was carried out
 }
 
 // Attach connects to a deployment. name is scenario.WorldMininet or WorldLab; dial connects to the
-// switches, nil being without TLS.
+// switches, nil being with the deployment's TLS.
 func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
 	spec, err := fabric.LoadSpec(d.Fabric)
 	if err != nil {
 		return nil, err
 	}
 	a := &Attached{name: name, d: d, dial: dial}
+	if a.files, err = certs.Read(d.CA, d.Cert, d.Key); err != nil {
+		return nil, fmt.Errorf("deployment: %w", err)
+	}
 	if a.dial == nil {
-		a.dial = insecureDial
+		a.dial = func(addr string) (*grpc.ClientConn, error) {
+			return grpc.NewClient(addr, grpc.WithTransportCredentials(a.files.Client("")))
+		}
 	}
 	if a.f, err = fabric.New(spec); err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
@@ -159,7 +171,7 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	a.ran = true
 	w := &wall{
 		actuator: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
-		clock: live.Monotonic, eventLog: a.d.EventLog,
+		clock: live.Monotonic, eventLog: a.d.EventLog, unshaped: true,
 	}
 	return w.run(ctx, run, obs)
 }
@@ -364,12 +376,16 @@ func (h *attachedHands) Drain(ctx context.Context, name string, drained bool) er
 	if !drained {
 		query.Set("undo", "true")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.a.d.Admin+"/drain?"+query.Encode(), nil)
+	scheme, tls := "http://", h.a.files.ClientConfig("")
+	if tls != nil {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+h.a.d.Admin+"/drain?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	client := http.Client{Timeout: healLimit}
+	client := http.Client{Timeout: healLimit, Transport: &http.Transport{TLSClientConfig: tls}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

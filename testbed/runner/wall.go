@@ -48,6 +48,7 @@ type wall struct {
 	dial     dialer
 	clock    func() int64 // CLOCK_MONOTONIC in ns
 	eventLog string       // of the controller; "": it has none to read
+	unshaped bool         // nobody limits the links between switches to the run's rates
 	// setUp readies the fabric for a run; nil: it is.
 	setUp func(ctx context.Context, run scenario.Run) error
 }
@@ -67,7 +68,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	var start int64
 	var offset time.Duration // of the wall clock from the monotonic one
 	opt := coordinator.Options{
-		Counters: tolerant{w.counters}, Clock: w.clock, Lead: lead,
+		Counters: tolerant{w.counters}, Clock: w.clock, Lead: lead, Unshaped: w.unshaped,
 		Started: func(at int64) { start, offset = at, time.Duration(time.Now().UnixNano()-w.clock()) },
 	}
 	var err error
@@ -213,7 +214,14 @@ func (a *actor) event(e scenario.Event) error {
 		a.add(e.At, e.Action, "", e.Node, nil, func(ctx context.Context) error { return actuator.Agent(ctx, node, up) })
 		return nil
 	case scenario.Drain, scenario.Undrain:
-		name := e.Link + e.Node
+		name := e.Node
+		if e.Link != "" {
+			links, err := e.Links(f, a.run.Seed)
+			if err != nil {
+				return err
+			}
+			name = f.LinkName(links[0])
+		}
 		a.add(e.At, e.Action, "", name, nil, func(ctx context.Context) error {
 			return actuator.Drain(ctx, name, e.Action == scenario.Drain)
 		})

@@ -151,7 +151,7 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 			bad(p+".node", e.Node+" is a host", "name a switch, as in core0")
 		}
 	case e.Link != "":
-		if _, err := f.LinkByName(e.Link); err != nil {
+		if _, err := linkNamed(f, e.Link); err != nil {
 			bad(p+".link", strings.TrimPrefix(err.Error(), "fabric: "), "name a link, as in tor0-agg0")
 		}
 	}

@@ -133,6 +133,9 @@ type Override struct {
 	Seeds     Seeds
 	Schemes   []string   // as [ParseScheme] reads them; a name alone is all of the scenario's with that name
 	Notifiers []Notifier // of every case in which something fails
+	// Fabric is what is there to run on: the scenario's gets its nodes, and keeps the
+	// rates and delays of its own links.
+	Fabric *fabric.Spec
 }
 
 // Override returns s with o applied, checked. s stays as it is.
@@ -147,6 +150,9 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 			return nil, err
 		}
 	}
+	if o.Fabric != nil {
+		out.Fabric = shapedAs(*o.Fabric, s.Fabric)
+	}
 	if len(o.Notifiers) > 0 {
 		out.Failures = slices.Clone(s.Failures)
 		for i := range out.Failures {
@@ -159,6 +165,19 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// shapedAs returns a fabric with the nodes of one and the links of another. Links of
+// a tier that the other lacks are as its uplinks.
+func shapedAs(nodes, links fabric.Spec) fabric.Spec {
+	nodes.HostLink, nodes.ToRUplink, nodes.AggUplink = links.HostLink, links.ToRUplink, fabric.LinkSpec{}
+	if nodes.Kind == fabric.KindFatTree {
+		nodes.AggUplink = links.ToRUplink
+		if links.Kind == fabric.KindFatTree {
+			nodes.AggUplink = links.AggUplink
+		}
+	}
+	return nodes
 }
 
 // overrideSchemes returns the schemes that texts name.

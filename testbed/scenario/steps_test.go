@@ -176,3 +176,43 @@ func FuzzIn(f *testing.F) {
 		}
 	})
 }
+
+// TestRoles: an experiment whose links have roles runs on a fabric of another kind, with
+// the rates of its own.
+func TestRoles(t *testing.T) {
+	there := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
+	for link, want := range map[string]string{
+		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1",
+	} {
+		s, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: uplink of tor0, detection: 1us}]\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Fabric = fabric.Spec{Kind: fabric.KindFatTree, K: 4, ToRUplink: fabric.LinkSpec{Rate: fabric.Gbps, Delay: fabric.Microsecond}}
+		s.Failures[0].Events[0].Link = link
+		o, err := s.Override(Override{Fabric: &there})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := o.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := runs[0].Fabric
+		if f.Hosts() != 16 || f.Switches() != 6 || f.Spec().ToRUplink.Rate != fabric.Gbps {
+			t.Errorf("%d hosts, %d switches, uplinks of %v", f.Hosts(), f.Switches(), f.Spec().ToRUplink.Rate)
+		}
+		if got := f.LinkName(runs[0].Events[0].Link); got != want {
+			t.Errorf("%s is %s, want %s", link, got, want)
+		}
+	}
+	for link, want := range map[string]string{
+		"uplink of tor9": "no node \"tor9\"", "uplink 3 of tor0": "write 1 to 2", "uplink 0 of tor0": "write 1 to 2",
+		"uplink x of tor0": "is no role", "downlink of tor0": "is no role", "uplink of spine0": "has no uplink",
+	} {
+		_, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: "+link+", detection: 1us}]\n"), nil)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "steps[0].link") {
+			t.Errorf("%s: %v, want %s", link, err, want)
+		}
+	}
+}

@@ -317,6 +317,9 @@ func (r *Rank) Receive(now fabric.Time, frame []byte) {
 // MaxFrame implements [soft.Driven].
 func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() }
 
+// LineRate implements [soft.Driven].
+func (r *Rank) LineRate() fabric.Rate { return fabric.Rate(r.set.RateBits) }
+
 // Tick implements [soft.Driven].
 func (r *Rank) Tick(now fabric.Time) {
 	if r.due && now >= r.jobAt {

@@ -24,6 +24,9 @@ type Driven interface {
 	Wake() (at fabric.Time, ok bool)
 	// MaxFrame returns the most bytes a frame has.
 	MaxFrame() int
+	// LineRate returns the rate at which it sends at most, frame overheads included;
+	// 0: as fast as the link goes.
+	LineRate() fabric.Rate
 }
 
 // ShellConfig sets up a [Shell].
@@ -186,7 +189,8 @@ func (s *Shell) transmit(now fabric.Time) bool {
 	if s.size != size { // another endpoint; what the last one had to send is void
 		s.size, s.arena, s.frames = size, make([]byte, maxBatch*size), s.frames[:0]
 	}
-	for len(s.frames) < maxBatch && (s.cfg.Rate == 0 || s.free <= now) {
+	rate := s.rate()
+	for len(s.frames) < maxBatch && (rate == 0 || s.free <= now) {
 		i := len(s.frames)
 		buf := s.arena[i*size : (i+1)*size]
 		n, ok := s.d.Next(now, buf)
@@ -194,8 +198,8 @@ func (s *Shell) transmit(now fabric.Time) bool {
 			break
 		}
 		s.frames = append(s.frames, buf[:n])
-		if s.cfg.Rate != 0 {
-			s.free += s.cfg.Rate.TimeFor(int64(n + frameOverhead))
+		if rate != 0 {
+			s.free += rate.TimeFor(int64(n + frameOverhead))
 		}
 	}
 	if len(s.frames) == 0 {
@@ -215,6 +219,15 @@ func (s *Shell) transmit(now fabric.Time) bool {
 	return full
 }
 
+// rate returns the lesser of the link's rate and the endpoint's; 0: neither has one.
+func (s *Shell) rate() fabric.Rate {
+	line := s.d.LineRate()
+	if line == 0 || s.cfg.Rate != 0 && s.cfg.Rate < line {
+		return s.cfg.Rate
+	}
+	return line
+}
+
 // idle returns how long there is nothing to do but to listen.
 func (s *Shell) idle() time.Duration {
 	s.mu.Lock()
@@ -227,7 +240,7 @@ func (s *Shell) idle() time.Duration {
 	if !ok {
 		return -1
 	}
-	if s.cfg.Rate != 0 {
+	if s.rate() != 0 {
 		at = max(at, s.free)
 	}
 	if s.blocked {

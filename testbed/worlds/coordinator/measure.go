@@ -58,7 +58,13 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 		cct := r.micros(end)
 		out.CCT, out.End = &cct, report.Finished
 	}
-	if b := virtual.Bound(run, r.job); b < math.MaxInt64 {
+	bounded := run
+	if r.opt.Unshaped {
+		if bounded.Fabric, err = hostsAlone(run.Fabric); err != nil {
+			return nil, err
+		}
+	}
+	if b := virtual.Bound(bounded, r.job); b < math.MaxInt64 {
 		us := b.Micros()
 		out.Bound = &us
 	}
@@ -73,6 +79,17 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 	sum := r.s.hash.Sum(nil)
 	out.EventsSHA256 = hex.EncodeToString(sum)
 	return out, nil
+}
+
+// hostsAlone returns a fabric whose links between switches are never what limits: each
+// carries what all hosts together send.
+func hostsAlone(f *fabric.Fabric) (*fabric.Fabric, error) {
+	spec := f.Spec()
+	spec.ToRUplink.Rate = spec.HostLink.Rate * fabric.Rate(f.Hosts())
+	if f.ThreeTier() {
+		spec.AggUplink.Rate = spec.ToRUplink.Rate
+	}
+	return fabric.New(spec)
 }
 
 // addHosts adds what the hosts counted. It returns how many of their packets did

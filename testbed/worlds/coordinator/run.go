@@ -58,6 +58,9 @@ type Options struct {
 	Links    Links        // nil: a run with events is refused
 	Counters Counters     // nil: no link loads
 	Clock    func() int64 // CLOCK_MONOTONIC in ns
+	// Unshaped: hosts keep to the fabric's rate, but links between switches are as fast
+	// as they go, and no bound.
+	Unshaped bool
 	// Lead is how long before the collective begins the hosts are told; 0: 50 ms.
 	Lead time.Duration
 	// Send makes messages go by SEND instead of by RDMA WRITE.
