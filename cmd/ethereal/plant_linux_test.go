@@ -103,6 +103,18 @@ type plant struct {
 
 func newPlant(t *testing.T, spec fabric.Spec, bmv2 string) *plant {
 	t.Helper()
+	p := newRack(t, spec, bmv2)
+	p.write("fabric.yaml", fmt.Sprintf("kind: leaf-spine\ntors: %d\nspines: %d\nhosts_per_tor: %d\n", spec.ToRs, spec.Spines, spec.HostsPerToR))
+	p.write("token", "0123456789abcdef\n")
+	for i := range p.f.Switches() {
+		p.startSwitch(p.switchID(i))
+	}
+	return p
+}
+
+// newRack makes the cables of a fabric, and starts nothing.
+func newRack(t *testing.T, spec fabric.Spec, bmv2 string) *plant {
+	t.Helper()
 	f, err := fabric.New(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -123,11 +135,6 @@ func newPlant(t *testing.T, spec fabric.Spec, bmv2 string) *plant {
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
 		p.veth(live.InterfaceName(f, l.A), live.InterfaceName(f, l.B))
-	}
-	p.write("fabric.yaml", fmt.Sprintf("kind: leaf-spine\ntors: %d\nspines: %d\nhosts_per_tor: %d\n", spec.ToRs, spec.Spines, spec.HostsPerToR))
-	p.write("token", "0123456789abcdef\n")
-	for i := range f.Switches() {
-		p.startSwitch(p.switchID(i))
 	}
 	return p
 }
