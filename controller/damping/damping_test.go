@@ -19,43 +19,6 @@ func newDamper(t interface{ Fatal(...any) }) *Damper {
 	return d
 }
 
-func TestFlap(t *testing.T) {
-	d, now := newDamper(t), fabric.Time(0)
-	for i := range 3 {
-		if !d.State(now, port, false) {
-			t.Fatalf("failure %d is not believed", i)
-		}
-		now = now + fabric.Second
-		if got, want := d.State(now, port, true), i < 2; got != want {
-			t.Fatalf("recovery %d: believed %v, want %v", i, got, want)
-		}
-		now = now + fabric.Second
-	}
-	if !d.Damped(port) || len(d.Tick(now)) != 0 {
-		t.Fatal("the port is not held")
-	}
-	due, ok := d.Deadline()
-	if wait := due - now; !ok || wait < 20*fabric.Second || wait > 31*fabric.Second {
-		t.Fatalf("held for %v more, %v", wait, ok)
-	}
-	if evs := d.Tick(due); len(evs) != 1 || evs[0] != (Event{port, true}) {
-		t.Fatalf("let go: %v", evs)
-	}
-	if _, ok := d.Deadline(); ok || d.Damped(port) {
-		t.Error("still held")
-	}
-}
-
-func TestSlowFlapsAreFree(t *testing.T) {
-	d, now := newDamper(t), fabric.Time(0)
-	for i := range 100 {
-		if !d.State(now, port, false) || !d.State(now+fabric.Second, port, true) {
-			t.Fatalf("failure %d is not believed, or its end", i)
-		}
-		now = now + 30*fabric.Second
-	}
-}
-
 // TestDamper checks that downs are always believed, that what is believed ends
 // up being what the port says, within the longest hold, and that a port that
 // flaps for ever is let up rarely.
