@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
@@ -254,21 +256,26 @@ func (l *labellingFlags) hear(s *agentSetup) (conns []*net.UDPConn, err error) {
 	return conns, nil
 }
 
-// listenQuenches opens a socket. All agents of a machine may hear the same notices.
+// listenQuenches opens a socket at an address, a multicast one too: package net would bind that to all addresses, where it is in the
+// way of the others. All agents of a machine may hear the same notices.
 func listenQuenches(addr netip.Addr) (*net.UDPConn, error) {
-	var c net.ListenConfig
-	if addr.IsMulticast() {
-		c.Control = func(_, _ string, raw syscall.RawConn) error {
-			var err error
-			if e := raw.Control(func(fd uintptr) {
-				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
-			}); e != nil {
-				return e
-			}
-			return err
-		}
+	if !addr.IsMulticast() {
+		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, hostagent.QuenchPort)))
 	}
-	conn, err := c.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(addr, hostagent.QuenchPort).String())
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	unix.CloseOnExec(fd)
+	file := os.NewFile(uintptr(fd), addr.String())
+	defer file.Close() //nolint:errcheck // the connection has a descriptor of its own
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return nil, fmt.Errorf("SO_REUSEADDR: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: hostagent.QuenchPort, Addr: addr.As4()}); err != nil {
+		return nil, fmt.Errorf("bind %v: %w", addr, err)
+	}
+	conn, err := net.FilePacketConn(file)
 	if err != nil {
 		return nil, err
 	}
