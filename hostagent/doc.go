@@ -93,6 +93,10 @@
 // the switch's own quenches of that port ignored. He cannot empty the path set,
 // and what a controller says stands above what a quench said.
 //
+// A notice names no packet, so only the fabric has to be known to forge one. Switches
+// take none from a host, and [ParseQuench] none that comes from a host's address. The
+// limits of epoch and rate are those of quenches.
+//
 // # Rules
 //
 // A Core is not safe for concurrent use. Time must not go backwards: an earlier

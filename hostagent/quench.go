@@ -44,8 +44,9 @@ type Quench struct {
 	PSN      uint32        // of the packet, 24 bits
 }
 
-// ParseQuench reads the UDP payload of a quench. src is the IP source address
-// of the datagram. It checks the form alone; [Core.Quench] checks whether the
+// ParseQuench reads the UDP payload of a quench. src is the IP source address of the
+// datagram. A notice has none: whoever reads frames must take none to another address
+// than [NoticeAddr], for hosts can forge those and switches pass them on. It checks the form alone; [Core.Quench] checks whether the
 // content can be true.
 func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	if len(payload) != QuenchSize {
@@ -70,6 +71,8 @@ func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
 	switch {
 	case q.Epoch == 0:
 		return Quench{}, fmt.Errorf("%w: epoch 0, which means a live port", ErrQuench)
+	case q.Notice && !q.Dst.IsUnspecified():
+		return Quench{}, fmt.Errorf("%w: a notice from %v; switches send them from %v", ErrQuench, q.Dst, netip.IPv4Unspecified())
 	case q.Switch < 0:
 		return Quench{}, fmt.Errorf("%w: switch %#08x is no node number", ErrQuench, uint32(q.Switch))
 	}

@@ -35,6 +35,7 @@ func TestParseQuench(t *testing.T) {
 		"version": func(b []byte) []byte { b[0] = 2; return b },
 		"epoch":   func(b []byte) []byte { clear(b[12:16]); return b },
 		"switch":  func(b []byte) []byte { b[4] = 0x80; return b },
+		"notice":  func(b []byte) []byte { b[1] |= quenchNotice; return b }, // of a host, not from nowhere
 	} {
 		if _, err := ParseQuench(edit(append([]byte(nil), payload...)), src); !errors.Is(err, ErrQuench) {
 			t.Errorf("%s: error %v, want ErrQuench", name, err)

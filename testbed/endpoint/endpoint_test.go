@@ -253,7 +253,9 @@ func TestQuench(t *testing.T) {
 		t.Errorf("quenches (-want +got):\n%s", diff)
 	}
 	w.hosts[1].e.Receive(0, q[:60], 0)
-	if s := w.hosts[1].e.Stats(); s.Malformed != 1 || s.Quenches != 1 {
+	clear(q[26:30]) // from nowhere, as a notice, but to one host
+	w.hosts[1].e.Receive(0, q, 0)
+	if s := w.hosts[1].e.Stats(); s.Malformed != 2 || s.Quenches != 1 {
 		t.Errorf("%+v", s)
 	}
 	if qp, ok := w.hosts[0].e.ByNumber(1, reservedQPs); !ok || qp != 1 {

@@ -60,13 +60,13 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	switch binary.BigEndian.Uint16(hdr[st.udp+2:]) {
 	case rocev2.Port:
 	case hostagent.QuenchPort:
-		payload := hdr[st.udp+udpLen:]
-		if len(payload) < hostagent.QuenchSize {
+		payload, src := hdr[st.udp+udpLen:], e.srcAddr(hdr)
+		if len(payload) < hostagent.QuenchSize || src.IsUnspecified() { // only notices come from nowhere
 			e.stats.Malformed++
 			return
 		}
 		e.stats.Quenches++
-		e.handler.Quench(now, payload[:hostagent.QuenchSize], e.srcAddr(hdr))
+		e.handler.Quench(now, payload[:hostagent.QuenchSize], src)
 		return
 	default:
 		e.stats.Foreign++

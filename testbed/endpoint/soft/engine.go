@@ -417,5 +417,5 @@ func quenchPayload(b []byte, ipv6 bool) (payload []byte, src, dst netip.Addr, ok
 	if binary.BigEndian.Uint16(u[2:]) != hostagent.QuenchPort || n < udp || n > len(u) || int(binary.BigEndian.Uint16(u[4:])) != n {
 		return nil, src, dst, false
 	}
-	return u[udp:n], src, dst, true
+	return u[udp:n], src, dst, !src.IsUnspecified() // only notices come from nowhere
 }
