@@ -253,8 +253,10 @@ func TestReaction(t *testing.T) {
 				switch run.Notifier {
 				case scenario.NotifyQuench:
 					quenched, ok := seen.quenched[host]
-					if !ok || at-quenched > rtt {
-						t.Errorf("%s flipped at %v; the first of its packets that met the dead port was quenched at %v (%v), want within %v", f.Host, at, quenched, ok, rtt)
+					// Told by a quench of its own packet, or by the notice that leaves when the port's death is known.
+					if noticed := cut.At + cut.Detection; at-noticed > rtt && (!ok || at-quenched > rtt) {
+						t.Errorf("%s flipped at %v; the notice left at %v, the first of its packets that met the dead port was quenched at %v (%v), "+
+							"want within %v", f.Host, at, noticed, quenched, ok, rtt)
 					}
 					// Before it is quenched, a host must have a packet for the
 					// dead port: that takes up to a turn of its queue pairs,
@@ -291,8 +293,8 @@ func TestReaction(t *testing.T) {
 					}
 				}
 			}
-			// By gNMI the hosts know before the all-reduce first uses the link.
-			if knew := run.Notifier == scenario.NotifyGNMI && run.Collective.Kind == "all-reduce"; len(w.flips) == 0 != knew {
+			// By notices and by gNMI the hosts know before the all-reduce first uses the link.
+			if knew := run.Notifier != scenario.NotifyTimeout && run.Collective.Kind == "all-reduce"; len(w.flips) == 0 != knew {
 				t.Errorf("%d flips", len(w.flips))
 			}
 			t.Logf("%d flips, worst reaction %v, base RTT %v", len(w.flips), worst, rtt)
