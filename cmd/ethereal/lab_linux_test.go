@@ -141,7 +141,8 @@ func (l *labPage) startLabSwitch(id fabric.NodeID, more ...string) {
 
 // TestLab carries out docs/lab.md from the plan to the first collective: four ToRs,
 // two spines and 16 hosts, the commands of the page and of the systemd units, with
-// mutual TLS. Then the page's experiments end as they are expected to.
+// mutual TLS. Then the page's experiments end as they are expected to. What [TestPreflight] and [TestCabling] do not break
+// is broken here.
 func TestLab(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two dozen processes")
@@ -220,6 +221,26 @@ func TestLab(t *testing.T) {
 	deployment, _, _ = strings.Cut(deployment, "\n\n")
 	l.write("lab.json", strings.NewReplacer(`"h0.sock", "h1.sock", ...`, strings.Join(sockets, ", "),
 		"/var/log/ethereal-controller/events.jsonl", "controller.jsonl").Replace(`{"fabric": `+deployment))
-	out := l.must(l.command("ethereal run ")...)
-	t.Log(out)
+	probed := l.command("ethereal preflight --deployment ")
+	green("every path answers", probed)
+	t.Log(l.must(l.command("ethereal run ")...))
+
+	// broken has a preflight name what is wrong, and the remedy.
+	broken := func(what string, args []string, want ...string) {
+		t.Helper()
+		l.until(time.Minute, what, func() error {
+			out, _ := l.run(slices.Clone(args)...)
+			for _, w := range want {
+				if !strings.Contains(out, w) {
+					return fmt.Errorf("%q is not said:\n%s", w, out)
+				}
+			}
+			return nil
+		})
+	}
+	broken("no ECN", beside, "the targets file has no tables.ecn", "write tables: {ecn:")
+	spine := l.switchID(l.f.ToRs())
+	l.kill("spine0")
+	l.startLabSwitch(spine, "--priority-queues", "1")
+	broken("no priority queues", probed, "48 of 96 paths answer every probe", "all paths that lose cross spine0, and no other does", "--priority-queues")
 }

@@ -58,6 +58,7 @@ type preflightFlags struct {
 	frame       int
 	push        bool
 	wait        time.Duration
+	deployment  string
 }
 
 // newPreflightCommand makes `ethereal preflight`.
@@ -82,6 +83,7 @@ is checked there, by ethereal preflight host.`,
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "with --controller, `FILE` with the controllers' token: without it they check no cables")
 	f.IntVar(&flags.frame, "frame", 0, "every cable must carry frames of so many `BYTES`; 0: not tried")
 	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another, or none, to check cables before there is a controller")
+	f.StringVar(&flags.deployment, "deployment", "", "with a controller that runs: have the agents that `FILE` names, as of ethereal run, probe every path, acknowledgements included")
 	f.DurationVar(&flags.wait, "wait", 3*time.Second, "for frames of the cabling check at most")
 	c.AddCommand(newPreflightHostCommand())
 	return c
@@ -116,6 +118,13 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	if p.deployment != "" {
+		more, err := probedPaths(ctx, cfg.Core.Fabric, p.deployment, cfg.Core.ControlPriority)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, more...)
 	}
 	return p.checks.show(w, lines)
 }

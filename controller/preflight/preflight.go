@@ -104,7 +104,8 @@ func (c *checker) settings() {
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")
 	if d.ECN.Kmax == 0 {
-		c.list.Add(checklist.Green, wholeFabric, "ecn", "the program does not mark, as the targets file has no tables.ecn", "")
+		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: the program does not mark, as the targets file has no tables.ecn",
+			"where hosts run DCQCN, write tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
 		return
 	}
 	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
+)
+
+// Probes of a path in a preflight, and how long one waits for its acknowledgement.
+const (
+	preflightProbes = 4
+	preflightTrip   = 500 * time.Millisecond
+)
+
+// probedPaths has every host's agent probe all paths to one host under each other ToR: zero-length writes, and their
+// acknowledgements at the priority that these have.
+func probedPaths(ctx context.Context, f *fabric.Fabric, deployment string, ackPriority int) ([]checklist.Line, error) {
+	d, err := runner.LoadDeployment(deployment)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Hosts) != f.Hosts() {
+		return nil, fmt.Errorf("%s: %d hosts for a fabric of %d", deployment, len(d.Hosts), f.Hosts())
+	}
+	lines := make([]checklist.Line, f.Hosts())
+	found := make([][]probedPath, f.Hosts())
+	var g errgroup.Group
+	g.SetLimit(4) // probes are not to make queues of their own
+	for h := range f.Hosts() {
+		id := fabric.NodeID(h)
+		g.Go(func() error {
+			paths, err := pathsToProbe(f, id, nil)
+			if err != nil {
+				return err
+			}
+			p := &prober{packets: preflightProbes, timeout: preflightTrip}
+			if err := p.run(ctx, "unix:"+d.Hosts[h], f, id, paths); err != nil {
+				lines[h] = checklist.Line{
+					Light: checklist.Red, Subject: f.Name(id), Check: "paths", Seen: err.Error(),
+					Remedy: "start its agent with --control, or correct hosts in " + deployment,
+				}
+				return ctx.Err()
+			}
+			found[h] = p.found
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	lines = slices.DeleteFunc(lines, func(l checklist.Line) bool { return l.Subject == "" })
+	return append(lines, judgePaths(f, slices.Concat(found...), ackPriority)), nil
+}
+
+// judgePaths says in one line how many paths lose probes, and what these have in common.
+func judgePaths(f *fabric.Fabric, found []probedPath, ackPriority int) checklist.Line {
+	line := checklist.Line{Light: checklist.Green, Subject: "fabric", Check: "paths"}
+	var lossy, clean []probedPath
+	for _, p := range found {
+		if p.Lost > 0 {
+			lossy = append(lossy, p)
+		} else {
+			clean = append(clean, p)
+		}
+	}
+	line.Seen = fmt.Sprintf("%d of %d paths answer every probe", len(clean), len(found))
+	if len(lossy) == 0 {
+		return line
+	}
+	line.Light = checklist.Red
+	one := lossy[0]
+	line.Seen += fmt.Sprintf("; from %s to %s by label %d %d of %d are lost", one.From, one.To, one.Label, one.Lost, one.Sent)
+	at := "the switches"
+	if common := commonSwitches(f, lossy, clean); len(common) > 0 {
+		at = strings.Join(common, ", ")
+		line.Seen += "; all paths that lose cross " + at + ", and no other does"
+	}
+	line.Remedy = fmt.Sprintf("see why %s drops: acknowledgements have priority %d and need %d --priority-queues (an ethereal switch says so on "+
+		"its standard error); then look for a cable that loses", at, ackPriority, ackPriority+1)
+	return line
+}
+
+// commonSwitches returns the switches that all lossy paths cross, and no clean one.
+func commonSwitches(f *fabric.Fabric, lossy, clean []probedPath) (names []string) {
+	crossed := func(paths []probedPath) map[fabric.NodeID]int {
+		n := map[fabric.NodeID]int{}
+		for _, p := range paths {
+			src, err := f.NodeByName(p.From)
+			dst, err2 := f.NodeByName(p.To)
+			if err != nil || err2 != nil {
+				continue
+			}
+			hops, _ := f.Path(nil, f.ToROf(src), f.ToROf(dst), fabric.Label(p.Label))
+			for _, h := range hops {
+				n[h.From]++
+			}
+			n[f.ToROf(dst)]++
+		}
+		return n
+	}
+	bad, good := crossed(lossy), crossed(clean)
+	for i := range f.Switches() {
+		if id := fabric.NodeID(f.Hosts() + i); bad[id] == len(lossy) && good[id] == 0 {
+			names = append(names, f.Name(id))
+		}
+	}
+	return names
+}
