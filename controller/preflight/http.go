@@ -157,5 +157,11 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
 	r := new(cabling.Report)
 	query.Set("wait", wait.String())
-	return r, c.ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r)
+	if err := c.ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r); err != nil {
+		return nil, err
+	}
+	if len(r.Links) != c.f.Links() {
+		return nil, fmt.Errorf("%s tells of %d links, and the fabric has %d: give both the same --fabric", addr, len(r.Links), c.f.Links())
+	}
+	return r, nil
 }
