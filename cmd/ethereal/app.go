@@ -23,8 +23,9 @@ type app struct {
 	stdout, stderr io.Writer
 	run            runner.Run // in virtual time; from several goroutines at once
 	version        string
-	command        string // line that was given
-	live           bool   // stderr is a terminal: redraw a progress line
+	command        string                           // line that was given
+	free           func() (bytes int64, known bool) // memory for runs; nil: unknown
+	live           bool                             // stderr is a terminal: redraw a progress line
 	log            *slog.Logger
 }
 

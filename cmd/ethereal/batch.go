@@ -155,7 +155,7 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 
 // observed executes a run with its files open.
 func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.Record) (_ *report.Result, err error) {
-	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: b.coresOf(run)}
+	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: coresOf(run, b.cores, min(b.parallel, len(b.runs)))}
 	if b.record || len(run.Scenario.Expect) > 0 {
 		obs.Happened = record.Add
 	}
@@ -181,16 +181,16 @@ func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.R
 // coresPay is from how many hosts on a run is faster on several cores.
 const coresPay = 64
 
-// coresOf returns on how many cores to simulate a run: those asked for, or those that
-// the runs beside it leave.
-func (b *batch) coresOf(run scenario.Run) int {
+// coresOf returns on how many cores to simulate a run of so many at once: those asked
+// for, or those that the runs beside it leave.
+func coresOf(run scenario.Run, asked, atOnce int) int {
 	switch {
-	case b.cores > 0:
-		return b.cores
+	case asked > 0:
+		return asked
 	case run.Fabric.Hosts() < coresPay:
 		return 1
 	}
-	return max(1, runtime.GOMAXPROCS(0)/min(b.parallel, len(b.runs)))
+	return max(1, runtime.GOMAXPROCS(0)/atOnce)
 }
 
 // path returns a run's own file.

@@ -27,6 +27,7 @@ type benchFlags struct {
 	again    bool
 	dryRun   bool
 	quiet    bool
+	force    bool
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -59,6 +60,7 @@ goes on where it was.`,
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
 	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
+	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -119,8 +121,20 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if len(todo) == 0 {
 		return nil
 	}
-	b := &bench{app: a, run: runner.Timed(a.run), version: made, sweep: s.Name, cases: todo, flags: flags, out: file}
+	work, err := a.admit(casesRuns(todo), flags.parallel, 1, flags.force, flags.quiet)
+	if err != nil {
+		return err
+	}
+	b := &bench{app: a, run: runner.Timed(a.run), version: made, sweep: s.Name, cases: todo, work: work, flags: flags, out: file}
 	return b.execute(ctx)
+}
+
+func casesRuns(cases []sweep.Case) []scenario.Run {
+	runs := make([]scenario.Run, len(cases))
+	for i, c := range cases {
+		runs[i] = c.Run
+	}
+	return runs
 }
 
 // chooseCases returns the cases that the flags ask for.

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
-	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // bench executes cases in parallel and writes each result when its run ends.
@@ -32,17 +32,16 @@ type bench struct {
 	ended  int
 	failed error
 	began  time.Time
-	work   []float64 // of each case, in packets
-	total  float64   // of all
-	done   float64   // of those that ended
+	work   []virtual.Estimate // of each case
+	total  float64            // seconds of all
+	done   float64            // of those that ended
 }
 
 // execute runs the cases in their order. What ended is in the file when it
 // returns, whatever the reason.
 func (b *bench) execute(ctx context.Context) error {
-	b.work = packets(b.cases)
 	for _, w := range b.work {
-		b.total += w
+		b.total += w.Seconds()
 	}
 	b.began = time.Now()
 	var workers errgroup.Group
@@ -94,7 +93,7 @@ func (b *bench) one(ctx context.Context, i int) {
 		_, err = b.out.Write(line.Bytes())
 	}
 	b.ended++
-	b.done += b.work[i]
+	b.done += b.work[i].Seconds()
 	text := ""
 	if err != nil {
 		e := &runError{c.Run, err}
@@ -110,39 +109,13 @@ func (b *bench) one(ctx context.Context, i int) {
 		caseText(c), text, took.Seconds(), b.left())
 }
 
-// left says how much time is left, by the packets of the runs that are. b.mu is
+// left says how much time is left, by the estimates of the runs that are. b.mu is
 // held.
 func (b *bench) left() string {
 	if b.done == 0 || b.ended == len(b.cases) {
 		return ""
 	}
-	left := time.Duration(float64(time.Since(b.began)) * (b.total - b.done) / b.done)
-	return fmt.Sprintf(", about %v left", left.Round(max(time.Second, left.Round(time.Minute)/60)))
-}
-
-// packets estimates the work of each case: the packets of its collective, and
-// something for setting up.
-func packets(cases []sweep.Case) []float64 {
-	known := map[collective.Spec]float64{}
-	out := make([]float64, len(cases))
-	for i, c := range cases {
-		spec := c.Run.CollectiveSpec()
-		spec.Seed = 0
-		n, ok := known[spec]
-		if !ok {
-			payload := int64(c.Run.Scenario.Host.Payload)
-			if job, err := collective.New(spec); err == nil {
-				for p := range job.Phases() {
-					for s := range job.Traffic(p) {
-						n += float64((s.Bytes + payload - 1) / payload)
-					}
-				}
-			}
-			known[spec] = n
-		}
-		out[i] = n + 100*float64(c.Run.Fabric.Links())
-	}
-	return out
+	return ", " + timeLeft(time.Since(b.began), b.done, b.total)
 }
 
 // resultText says in a few words what came of a run.

@@ -28,7 +28,7 @@ func main() {
 	// Once interrupted, the next signal ends the program at once.
 	context.AfterFunc(ctx, stop)
 	a := &app{
-		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr),
+		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: freeMemory,
 	}
 	args := os.Args[1:]
 	if switchArgs, ok := switchInvocation(os.Args); ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // progress shows how a batch goes: a line for each run that ended and, on a
@@ -16,11 +17,14 @@ import (
 type progress struct {
 	w           io.Writer
 	total       int
+	estimates   []virtual.Estimate // of each run; nil: none
+	began       time.Time
 	live, quiet bool
 
 	mu     sync.Mutex
 	ended  int
-	hops   uint64 // of runs that ended
+	work   float64 // estimated seconds of runs that ended
+	hops   uint64  // of runs that ended
 	active []*watched
 	drawn  bool
 	last   struct {
@@ -39,8 +43,8 @@ type watched struct {
 // repaint is how often the live line is redrawn.
 const repaint = 100 * time.Millisecond
 
-func newProgress(w io.Writer, total int, live, quiet bool) *progress {
-	return &progress{w: w, total: total, live: live && !quiet, quiet: quiet}
+func newProgress(w io.Writer, total int, estimates []virtual.Estimate, live, quiet bool) *progress {
+	return &progress{w: w, total: total, estimates: estimates, began: time.Now(), live: live && !quiet, quiet: quiet}
 }
 
 // paint redraws the live line until ctx ends.
@@ -104,6 +108,9 @@ func (p *progress) end(run scenario.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended++
+	if p.estimates != nil {
+		p.work += p.estimates[run.Index].Seconds()
+	}
 	for i, w := range p.active {
 		if w.run.Index == run.Index {
 			p.hops += w.now.Hops
@@ -127,7 +134,11 @@ func (p *progress) line(run scenario.Run, o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
-	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)\n", len(fmt.Sprint(p.total)), run.Index+1, p.total, run, what, o.took.Seconds())
+	left, ok := p.left(time.Now())
+	if ok {
+		left = ", " + left
+	}
+	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)%s\n", len(fmt.Sprint(p.total)), run.Index+1, p.total, run, what, o.took.Seconds(), left)
 	p.draw()
 }
 
@@ -149,6 +160,9 @@ func (p *progress) draw() {
 	if p.rate > 0 {
 		parts = append(parts, fmt.Sprintf("%.2f M packet hops/s", p.rate/1e6))
 	}
+	if left, ok := p.left(time.Now()); ok {
+		parts = append(parts[:1], append([]string{left}, parts[1:]...)...)
+	}
 	text := []rune(strings.Join(parts, " | "))
 	const widest = 119 // more would wrap, and a wrapped line cannot be redrawn
 	if len(text) > widest {
@@ -156,6 +170,30 @@ func (p *progress) draw() {
 	}
 	p.drawn = true
 	fmt.Fprintf(p.w, "\r\033[K%s", string(text))
+}
+
+// left says how much time is left: the estimates say which part of the work is done,
+// the clock how long that took. p.mu is held.
+func (p *progress) left(now time.Time) (text string, ok bool) {
+	all, done := 0.0, p.work
+	for _, e := range p.estimates {
+		all += e.Seconds()
+	}
+	for _, w := range p.active {
+		if p.estimates != nil {
+			done += p.estimates[w.run.Index].Done(w.now.Hops)
+		}
+	}
+	if done <= 0 || done >= all {
+		return "", false
+	}
+	return timeLeft(now.Sub(p.began), done, all), true
+}
+
+// timeLeft says how much time is left after done of all work took so long.
+func timeLeft(took time.Duration, done, all float64) string {
+	left := time.Duration(float64(took) * (all - done) / done)
+	return fmt.Sprintf("about %v left", left.Round(max(time.Second, left.Round(time.Minute)/60)))
 }
 
 // erase removes the live line. p.mu is held.

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // runFlags are the flags of `ethereal run`.
@@ -30,7 +31,7 @@ type runFlags struct {
 	world                string
 	quiet                bool
 	cpuProfile           string
-	check                bool
+	check, force         bool
 	replay               replayFlags
 }
 
@@ -77,6 +78,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more than whether it held")
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
+	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.replay.register(f)
 	// The only errors are of flags that do not exist.
@@ -113,6 +115,13 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		return err
 	}
 
+	var estimates []virtual.Estimate // of the virtual world alone
+	if flags.world == scenario.WorldVirtual {
+		if estimates, err = a.admit(p.runs, flags.parallel, flags.cores, flags.force, flags.quiet); err != nil {
+			return err
+		}
+	}
+
 	// Files are opened before anything runs, so that a bad path costs no time.
 	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, skipped: p.skipped}
 	if flags.json == "-" {
@@ -141,7 +150,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 
 	b := &batch{
 		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
-		record: t.records != nil, progress: newProgress(a.stderr, len(p.runs), a.live, flags.quiet), done: t.ended,
+		record: t.records != nil, progress: newProgress(a.stderr, len(p.runs), estimates, a.live, flags.quiet), done: t.ended,
 	}
 	results, failed := b.execute(ctx)
 	return t.end(results, failed)

@@ -51,8 +51,8 @@ func TestRunDemo(t *testing.T) {
 		t.Errorf("report: %v, %d bytes", err, len(html))
 	}
 	progress := strings.Split(strings.TrimSpace(stderr), "\n")
-	if len(progress) != 17 || !strings.HasPrefix(progress[0], "[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 300.0 us, 1.034 x the bound (") ||
-		!strings.HasPrefix(progress[16], "report: ") {
+	if len(progress) != 18 || !strings.HasPrefix(progress[0], "estimate: ") || !strings.HasPrefix(progress[1], "[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 300.0 us, 1.034 x the bound (") ||
+		!strings.HasPrefix(progress[17], "report: ") {
 		t.Errorf("progress:\n%s", stderr)
 	}
 }
@@ -204,7 +204,7 @@ func TestLiveProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProgress(&w, len(runs), true, false)
+	p := newProgress(&w, len(runs), nil, true, false)
 	p.begin(runs[0])
 	p.begin(runs[1])
 	p.watch(runs[0])(scenario.Progress{Now: 123456789, Hops: 10})

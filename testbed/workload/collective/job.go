@@ -143,6 +143,27 @@ func (j *Job) Traffic(phase int) iter.Seq[Send] {
 	}
 }
 
+// Messages returns how many messages all ranks send in all, without listing them.
+func (j *Job) Messages() (n int64) {
+	for r := range j.spec.Ranks {
+		_, out := j.plan.total(r)
+		n += int64(out)
+	}
+	return n
+}
+
+// Rank returns every message that a rank sends, whatever has been posted so far.
+func (j *Job) Rank(rank int) iter.Seq[Send] {
+	return func(yield func(Send) bool) {
+		more := true
+		for step := 0; step < j.plan.steps() && more; step++ {
+			j.plan.sends(rank, step, func(dst int, bytes int64) {
+				more = more && yield(j.send(rank, step, dst, bytes))
+			})
+		}
+	}
+}
+
 // TotalBytes returns the payload of all messages of the job.
 func (j *Job) TotalBytes() int64 {
 	sum := int64(0)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+// admit estimates what runs in virtual time take, so many at a time and each on so many
+// cores (0: as [coresOf] says), says so, and refuses what does not fit in the memory that
+// is free.
+func (a *app) admit(runs []scenario.Run, parallel, cores int, force, quiet bool) ([]virtual.Estimate, error) {
+	estimates := virtual.Estimates(runs)
+	if len(runs) == 0 {
+		return estimates, nil
+	}
+	parallel = min(parallel, len(runs))
+	sizes, seconds, largest := make([]int64, len(runs)), 0.0, 0
+	for i, e := range estimates {
+		sizes[i] = e.BytesOn(coresOf(runs[i], cores, parallel))
+		seconds += e.Seconds()
+		if sizes[i] > sizes[largest] {
+			largest = i
+		}
+	}
+	slices.Sort(sizes)
+	need := int64(virtual.EstimateProcess)
+	for _, n := range sizes[len(sizes)-parallel:] {
+		need += n
+	}
+	if !force && a.free != nil {
+		if free, known := a.free(); known && need > free {
+			remedy := "use --world flow (ethereal run), or a fabric of fewer hosts and ports"
+			if fit := (free - virtual.EstimateProcess) / max(1, estimates[largest].Bytes); fit > 0 {
+				remedy = fmt.Sprintf("use --parallel %d", min(fit, int64(parallel)))
+				if cores != 1 {
+					remedy += " --cores 1"
+				}
+			}
+			return nil, fmt.Errorf("memory: %s is free, and about %s needed (%d at a time; %s, on %d hosts); %s, or --force to begin all the same",
+				size(free), size(need), parallel, runs[largest], runs[largest].Fabric.Hosts(), remedy)
+		}
+	}
+	if !quiet {
+		took := time.Duration(seconds / float64(parallel) * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(a.stderr, "estimate: %s of memory, %v\n", size(need), max(took, time.Second))
+	}
+	return estimates, nil
+}
+
+// size writes bytes for people.
+func size(n int64) string {
+	if n >= 1e9 {
+		return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+	}
+	return fmt.Sprintf("%d MB", n/1e6)
+}

@@ -1,0 +1,142 @@
+package virtual
+
+import (
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Estimate is what a run is likely to take on one core. See docs/performance.md for
+// what it was fitted to, and its error.
+type Estimate struct {
+	Bytes int64   // resident at most, less [EstimateProcess]; on one core
+	Hops  float64 // packets and acknowledgements through switches and hosts
+	set   float64 // seconds that do not follow from hops
+}
+
+// The fit, to fat-trees of 16 to 8,192 hosts. Squared ports: the pairs of ports that
+// packets take through a switch are what it remembers.
+const (
+	EstimateProcess = 50 << 20 // bytes of the program itself, with the P4 program compiled
+
+	bytesPerSwitch   = 300e3
+	bytesPerPortPair = 2400
+	bytesPerMessage  = 2000
+
+	secondsPerPortPair = 40e-6
+	secondsPerMessage  = 40e-6
+	hopsPerSecond      = 1.2e6
+)
+
+// severalCores is how much more a run takes on several cores, whose regions remember by
+// themselves.
+const severalCores = 1.45
+
+// BytesOn is Bytes on so many cores.
+func (e Estimate) BytesOn(cores int) int64 {
+	if cores > 1 {
+		return int64(severalCores * float64(e.Bytes))
+	}
+	return e.Bytes
+}
+
+// Seconds is the CPU time of the run.
+func (e Estimate) Seconds() float64 { return e.set + e.Hops/hopsPerSecond }
+
+// Done is how much of Seconds is done once a run has had so many hops.
+func (e Estimate) Done(hops uint64) float64 {
+	if e.Hops == 0 {
+		return 0
+	}
+	return e.Seconds() * min(1, float64(hops)/e.Hops)
+}
+
+// Estimates returns what each run is likely to take.
+func Estimates(runs []scenario.Run) []Estimate {
+	type job struct {
+		f       *fabric.Fabric
+		spec    collective.Spec
+		program *workload.Program
+		payload fabric.Bytes
+		acks    int
+	}
+	known := map[job]Estimate{}
+	out := make([]Estimate, len(runs))
+	for i, r := range runs {
+		host := r.Scenario.Host
+		j := job{f: r.Fabric, spec: r.CollectiveSpec(), program: r.Program, payload: host.Payload, acks: host.AckEvery}
+		j.spec.Seed = 0
+		e, ok := known[j]
+		if !ok {
+			e = estimate(r)
+			known[j] = e
+		}
+		out[i] = e
+	}
+	return out
+}
+
+func estimate(r scenario.Run) Estimate {
+	pairs := 0.0
+	for i := range r.Fabric.Switches() {
+		ports := float64(r.Fabric.Node(fabric.NodeID(r.Fabric.Hosts() + i)).Ports())
+		pairs += ports * ports
+	}
+	messages, links := traffic(r)
+	return Estimate{
+		Bytes: int64(bytesPerSwitch*float64(r.Fabric.Switches()) + bytesPerPortPair*pairs + bytesPerMessage*messages),
+		Hops:  links * (1 + 1/float64(max(1, r.Scenario.Host.AckEvery))),
+		set:   secondsPerPortPair*pairs + secondsPerMessage*messages,
+	}
+}
+
+// sampled is about how many messages are looked at one by one.
+const sampled = 50_000
+
+// traffic returns how many messages a run has, and over how many links its packets go
+// in all. Of a large collective it looks at a sample of the ranks.
+func traffic(r scenario.Run) (messages, links float64) {
+	payload := int64(max(1, r.Scenario.Host.Payload))
+	seen := 0.0
+	see := func(s collective.Send) {
+		seen++
+		packets := max(1, (s.Bytes+payload-1)/payload)
+		links += float64(packets) * float64(distance(r.Fabric, fabric.NodeID(s.Src), fabric.NodeID(s.Dst)))
+	}
+	if r.Program != nil {
+		// A bad program was refused when it was loaded.
+		all, _ := r.Program.Traffic() //nolint:errcheck // see above
+		for _, s := range all {
+			see(s)
+		}
+		return seen, links
+	}
+	job, err := collective.New(r.CollectiveSpec())
+	if err != nil {
+		return 0, 0 // the run will say so
+	}
+	messages = float64(job.Messages())
+	for _, rank := range rand.New(rand.NewPCG(1, 1)).Perm(job.Spec().Ranks) {
+		for s := range job.Rank(rank) {
+			see(s)
+		}
+		if seen >= sampled {
+			break
+		}
+	}
+	return messages, links * messages / max(1, seen)
+}
+
+// distance returns how many links a path between hosts has.
+func distance(f *fabric.Fabric, a, b fabric.NodeID) int {
+	switch ta, tb := f.ToROf(a), f.ToROf(b); {
+	case ta == tb:
+		return 2
+	case !f.ThreeTier() || f.Node(ta).Pod == f.Node(tb).Pod:
+		return 4
+	}
+	return 6
+}
