@@ -209,7 +209,8 @@ func TestLab(t *testing.T) {
 	controller := func(c int, election, cert string) {
 		l.ethereal(fmt.Sprintf("ctl%d", c), l.unit("ethereal-controller.service", "${ELECTION_ID}", election,
 			"${AGENTS}", fmt.Sprintf("127.0.2.%d:9559", c+1), "${ADMIN}", fmt.Sprintf("127.0.2.%d:9560", c+1),
-			"${PEER}", fmt.Sprintf("127.0.2.%d:9559", 2-c), "%d/token", "token", "/var/lib/ethereal-controller/drained.json", cert+"-drained.json",
+			"${PEER}", fmt.Sprintf("127.0.2.%d:9559", 2-c), "%d/token", "token",
+			"/var/lib/ethereal-controller/drained.json", cert+"-drained.json",
 			"/var/log/ethereal-controller/events.jsonl", cert+".jsonl", "controller.pem", cert+".pem", "%d/key", cert+".key")...)
 	}
 	controller(0, "2", "controller") // of two that start together the higher is primary, and its log has the writes
@@ -242,5 +243,6 @@ func TestLab(t *testing.T) {
 	spine := l.switchID(l.f.ToRs())
 	l.kill("spine0")
 	l.startLabSwitch(spine, "--priority-queues", "1")
-	broken("no priority queues", probed, "48 of 96 paths answer every probe", "all paths that lose cross spine0, and no other does", "--priority-queues")
+	broken("no priority queues", probed, "48 of 96 paths answer every probe",
+		"all paths that lose cross spine0, and no other does", "--priority-queues")
 }

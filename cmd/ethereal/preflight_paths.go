@@ -83,8 +83,8 @@ func judgePaths(f *fabric.Fabric, found []probedPath, ackPriority int) checklist
 		at = strings.Join(common, ", ")
 		line.Seen += "; all paths that lose cross " + at + ", and no other does"
 	}
-	line.Remedy = fmt.Sprintf("see why %s drops: acknowledgements have priority %d and need %d --priority-queues (an ethereal switch says so on "+
-		"its standard error); then look for a cable that loses", at, ackPriority, ackPriority+1)
+	line.Remedy = fmt.Sprintf("see why %s drops: acknowledgements have priority %d and need %d "+
+		"--priority-queues (an ethereal switch says so on its standard error); then look for a cable that loses", at, ackPriority, ackPriority+1)
 	return line
 }
 
