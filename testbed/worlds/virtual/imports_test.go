@@ -20,6 +20,7 @@ func TestImports(t *testing.T) {
 		"fabric":                  {"fabric/statepb", "fabric/strictyaml"},
 		"fabric/strictyaml":       {},
 		"fabric/lldp":             {"fabric"},
+		"fabric/durable":          {"fabric/durable"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},
 		"controller":              {"fabric", "controller", "p4src"},
