@@ -59,7 +59,7 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f := c.Flags()
 	flags.switches.register(c)
 	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the highest is primary")
-	f.StringVar(&flags.agents, "agents", "127.0.0.1:9559", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
+	f.StringVar(&flags.agents, "agents", "127.0.0.1:9562", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
 	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT` or unix:PATH; empty: do not")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains and cabling checks need; without it nobody may have either")
 	f.StringSliceVar(&flags.peers, "peer", nil, "`HOST:PORT` of another controller's --agents, to agree with on what is drained; needs --admin-token-file, the same for both")

@@ -45,8 +45,8 @@ soft    a RoCEv2 endpoint of its own in software, RDMA WRITE and SEND with the i
         it splits, labels and moves. Driven by a coordinator over a UNIX socket. It needs CAP_NET_RAW.
 tagger  the packets of other programs, by an eBPF program; the same as ethereal tag. It needs CAP_BPF and CAP_NET_ADMIN.
 verbs   the queue pairs of an RNIC, whose owners join at --owners and label them through the verbs as the agent decides.`,
-		Example: `  ethereal hostagent --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9559 --control unix:/run/h0.sock
-  ethereal hostagent --fabric fabric.yaml --host h0 --labeller verbs --owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9559`,
+		Example: `  ethereal hostagent --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562 --control unix:/run/h0.sock
+  ethereal hostagent --fabric fabric.yaml --host h0 --labeller verbs --owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9562`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if flags.labeller != labelSoft {

@@ -12,7 +12,7 @@ func newTagCommand() *cobra.Command {
 its packets by an eBPF program at the interfaces' egress, and moves queue pairs whose path dies: when a controller says so, or
 a switch by a source quench. It needs CAP_BPF and CAP_NET_ADMIN (root). What an RNIC sends past the kernel it cannot see.
 It is ethereal hostagent --labeller tagger.`,
-		Example: `  ethereal tag --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9559`,
+		Example: `  ethereal tag --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.ErrOrStderr()) },
 	}
