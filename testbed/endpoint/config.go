@@ -27,9 +27,9 @@ const MaxMessage = 1 << 31
 
 // Errors of this package.
 var (
-	ErrConfig  = errors.New("nic: bad configuration")
-	ErrMessage = errors.New("nic: bad message")
-	ErrUnknown = errors.New("nic: no such queue pair")
+	ErrConfig  = errors.New("endpoint: bad configuration")
+	ErrMessage = errors.New("endpoint: bad message")
+	ErrUnknown = errors.New("endpoint: no such queue pair")
 )
 
 // Config is what an [Endpoint] needs to know.

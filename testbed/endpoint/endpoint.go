@@ -117,10 +117,10 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {
-		return nil, fmt.Errorf("nic: header template: %w", err)
+		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
 	if err := e.ack.init(&e.stack, &e.cfg); err != nil {
-		return nil, fmt.Errorf("nic: header template: %w", err)
+		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
 	return e, nil
 }

@@ -10,10 +10,10 @@ import (
 
 // Errors of this package wrap one of these.
 var (
-	ErrConfig   = errors.New("netsim: bad configuration")
-	ErrNoSwitch = errors.New("netsim: not ready to run") // a node without Pipeline or Endpoint
-	ErrEndpoint = errors.New("netsim: endpoint broke its contract")
-	ErrPacket   = errors.New("netsim: bad packet") // of Inject
+	ErrConfig   = errors.New("sim: bad configuration")
+	ErrNoSwitch = errors.New("sim: not ready to run") // a node without Pipeline or Endpoint
+	ErrEndpoint = errors.New("sim: endpoint broke its contract")
+	ErrPacket   = errors.New("sim: bad packet") // of Inject
 )
 
 // Defaults of a [Config].

@@ -9,7 +9,7 @@ import (
 
 // ErrLookahead is wrapped by Run's error when a function of [Network.Serially]
 // asks for something sooner than regions that run side by side can do it.
-var ErrLookahead = errors.New("netsim: too soon for regions side by side")
+var ErrLookahead = errors.New("sim: too soon for regions side by side")
 
 // entry is something in a region's window that the rest of the network must
 // take notice of in the order of events: what one core would do at once is done

@@ -43,7 +43,7 @@ func (n *Network) Tap(link fabric.LinkID, w io.Writer, c TapConfig) error {
 	}
 	t := &tap{TapConfig: c, w: pcapgo.NewWriterNanos(w)}
 	if err := t.w.WriteFileHeader(uint32(c.SnapLen), layers.LinkTypeEthernet); err != nil {
-		return fmt.Errorf("netsim: capture of %s: %w", n.fab.LinkName(link), err)
+		return fmt.Errorf("sim: capture of %s: %w", n.fab.LinkName(link), err)
 	}
 	n.dirs[Upward(link)].tap = t
 	n.dirs[Downward(link)].tap = t
@@ -69,6 +69,6 @@ func (r *region) capture(d *direction, p *packet) {
 		Length:        length,
 	}
 	if err := t.w.WritePacket(ci, kept); err != nil {
-		r.fail(fmt.Errorf("netsim: capture at %v: %w", r.now, err))
+		r.fail(fmt.Errorf("sim: capture at %v: %w", r.now, err))
 	}
 }

@@ -78,7 +78,7 @@ func layout(j *collective.Job, rank int) (slots []slot, total int64, err error) 
 			}
 			slots = append(slots, slot{id: uint64(s.ID), start: total, bytes: s.Bytes, left: s.Bytes})
 			if total += s.Bytes; total > maxJobBytes {
-				return nil, 0, fmt.Errorf("rank: the job sends more than %d bytes to rank %d; make it smaller", int64(maxJobBytes), rank)
+				return nil, 0, fmt.Errorf("host: the job sends more than %d bytes to rank %d; make it smaller", int64(maxJobBytes), rank)
 			}
 		}
 	}

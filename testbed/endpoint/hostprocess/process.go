@@ -156,7 +156,7 @@ func (p *Process) Controllers() []daemon.Controller { return p.watcher.Controlle
 func (p *Process) Stats(ctx context.Context) (*hostproto.Stats, error) {
 	var s *hostproto.Stats
 	if err := p.shell.Call(ctx, func(fabric.Time) { s = p.rank.Stats() }); err != nil {
-		return nil, fmt.Errorf("rank: %w", err)
+		return nil, fmt.Errorf("host: %w", err)
 	}
 	s.CPU, s.RSS = usage()
 	s.Controller = p.server.Controller()

@@ -123,7 +123,7 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	}
 	congestion := slices.Index(endpoint.ControlNames(), s.Control)
 	if congestion < 0 {
-		return fmt.Errorf("rank: congestion control %q is unknown; use one of %v", s.Control, endpoint.ControlNames())
+		return fmt.Errorf("host: congestion control %q is unknown; use one of %v", s.Control, endpoint.ControlNames())
 	}
 	c := endpoint.Config{
 		Fabric: f, Host: r.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: fabric.Rate(s.RateBits),
@@ -183,10 +183,10 @@ func (r *Rank) Prepare(j hostproto.Job) error {
 		return err
 	}
 	if j.Spec.Ranks > r.cfg.Fabric.Hosts() {
-		return fmt.Errorf("rank: %d ranks on %d hosts", j.Spec.Ranks, r.cfg.Fabric.Hosts())
+		return fmt.Errorf("host: %d ranks on %d hosts", j.Spec.Ranks, r.cfg.Fabric.Hosts())
 	}
 	if r.job != nil && !r.job.Done(int(r.cfg.Host)) {
-		return fmt.Errorf("rank: a job is under way; forget it first")
+		return fmt.Errorf("host: a job is under way; forget it first")
 	}
 	if !r.set.Send {
 		slots, total, err := layout(job, int(r.cfg.Host))
@@ -204,7 +204,7 @@ func (r *Rank) Prepare(j hostproto.Job) error {
 // Start says when the job that Prepare took begins.
 func (r *Rank) Start(at int64) error {
 	if r.job == nil {
-		return fmt.Errorf("rank: no job is prepared")
+		return fmt.Errorf("host: no job is prepared")
 	}
 	r.jobAt, r.due = r.time(at), true
 	return nil
@@ -229,7 +229,7 @@ func (r *Rank) stamp(t fabric.Time) int64 { return r.cfg.Origin + int64(t/fabric
 func (r *Rank) Expect(in []hostproto.Inbound) error {
 	for _, m := range in {
 		if m.Bytes < 1 || m.Bytes > maxAssembly {
-			return fmt.Errorf("rank: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxAssembly)
+			return fmt.Errorf("host: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxAssembly)
 		}
 		g := &region{buf: make([]byte, m.Bytes), slots: []slot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}, once: true}
 		if err := r.register(m.Key, g); err != nil {
@@ -243,10 +243,10 @@ func (r *Rank) Expect(in []hostproto.Inbound) error {
 func (r *Rank) Post(now fabric.Time, out []hostproto.Outbound) error {
 	for _, m := range out {
 		if r.sending[m.ID] != nil {
-			return fmt.Errorf("rank: message %#x is under way already", m.ID)
+			return fmt.Errorf("host: message %#x is under way already", m.ID)
 		}
 		if m.Bytes < 1 || m.Bytes > maxAssembly || m.Dst < 0 || m.Dst >= r.cfg.Fabric.Hosts() || m.Dst == int(r.cfg.Host) {
-			return fmt.Errorf("rank: message %#x of %d bytes to host %d cannot be sent", m.ID, m.Bytes, m.Dst)
+			return fmt.Errorf("host: message %#x of %d bytes to host %d cannot be sent", m.ID, m.Bytes, m.Dst)
 		}
 	}
 	for _, m := range out {

@@ -93,7 +93,7 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("rank: control socket: %w", err)
+			return fmt.Errorf("host: control socket: %w", err)
 		}
 		p := &peer{conn: conn, more: make(chan struct{}, 1)}
 		wg.Go(func() {
@@ -138,7 +138,7 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&q); err != nil {
-			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("rank: bad request: %v", err)})
+			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("host: bad request: %v", err)})
 			continue
 		}
 		if q.Probe == nil {
@@ -193,7 +193,7 @@ func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) e
 			r.Stats.PortLost = s.PortLost()
 		}
 	default:
-		return errors.New("rank: an empty request")
+		return errors.New("host: an empty request")
 	}
 	return nil
 }

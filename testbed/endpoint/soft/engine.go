@@ -14,8 +14,8 @@ import (
 
 // Errors of this package.
 var (
-	ErrConfig = errors.New("softroce: bad configuration")
-	ErrMemory = errors.New("softroce: bad memory region")
+	ErrConfig = errors.New("endpoint: bad configuration")
+	ErrMemory = errors.New("endpoint: bad memory region")
 )
 
 // Handler takes an engine's events, in the engine's goroutine. It may call Write,
@@ -238,7 +238,7 @@ func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
 	}
 	frame, err := rocev2.Parse(buf[:n])
 	if err != nil {
-		panic(fmt.Sprintf("softroce: the endpoint's own frame: %v", err)) // a test would have seen it
+		panic(fmt.Sprintf("endpoint: the endpoint's own frame: %v", err)) // a test would have seen it
 	}
 	frame.SetICRC()
 	e.stats.FramesOut++

@@ -78,7 +78,7 @@ func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
 	}
 	if err := poller.Add(cfg.Port, 0); err != nil {
 		poller.Close() //nolint:errcheck // the first error is reported
-		return nil, fmt.Errorf("softroce: %w", err)
+		return nil, fmt.Errorf("endpoint: %w", err)
 	}
 	return &Shell{cfg: cfg, d: d, poller: poller}, nil
 }
@@ -106,7 +106,7 @@ func (s *Shell) Do(f func(now fabric.Time)) bool {
 func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 	done := make(chan struct{})
 	if !s.Do(func(now fabric.Time) { f(now); close(done) }) {
-		return fmt.Errorf("softroce: the shell has ended")
+		return fmt.Errorf("endpoint: the shell has ended")
 	}
 	select {
 	case <-done:
@@ -151,7 +151,7 @@ func (s *Shell) loop(ctx context.Context) error {
 		}
 		var err error
 		if events, err = s.poller.Wait(wait, events[:0]); err != nil {
-			return fmt.Errorf("softroce: %w", err)
+			return fmt.Errorf("endpoint: %w", err)
 		}
 		for _, ev := range events {
 			more = more || ev.In

@@ -6,12 +6,12 @@ import (
 )
 
 func indexError(what, name string, i, size int) error {
-	return fmt.Errorf("bmv2: %s %q: index %d: %w: 0 to %d exist", what, name, i, ErrNotFound, size-1)
+	return fmt.Errorf("interp: %s %q: index %d: %w: 0 to %d exist", what, name, i, ErrNotFound, size-1)
 }
 
 func (s *Switch) counter(id CounterID, i int) (*counterArray, error) {
 	if id < 0 || int(id) >= len(s.counters) {
-		return nil, fmt.Errorf("bmv2: counter %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: counter %d: %w", id, ErrNotFound)
 	}
 	if i < 0 || i >= s.p.counters[id].Size {
 		return nil, indexError("counter", s.p.counters[id].Name, i, s.p.counters[id].Size)
@@ -53,7 +53,7 @@ func (s *Switch) direct(id TableID, h Handle) (*tableState, int32, error) {
 		return nil, 0, err
 	}
 	if !ts.t.info.HasDirectCounter {
-		return nil, 0, fmt.Errorf("bmv2: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
+		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
 	}
 	i, err := ts.entry(h)
 	return ts, i, err
@@ -82,11 +82,11 @@ func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) e
 
 func (s *Switch) meter(id MeterID, i int) (*meterArray, error) {
 	if id < 0 || int(id) >= len(s.meters) {
-		return nil, fmt.Errorf("bmv2: meter %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: meter %d: %w", id, ErrNotFound)
 	}
 	m := &s.p.meters[id]
 	if m.Table >= 0 {
-		return nil, fmt.Errorf("bmv2: meter %q: %w: it is direct; its cells are the entries of table %q", m.Name, ErrInvalid, s.p.tables[m.Table].info.Name)
+		return nil, fmt.Errorf("interp: meter %q: %w: it is direct; its cells are the entries of table %q", m.Name, ErrInvalid, s.p.tables[m.Table].info.Name)
 	}
 	if i < 0 || i >= m.Size {
 		return nil, indexError("meter", m.Name, i, m.Size)
@@ -97,10 +97,10 @@ func (s *Switch) meter(id MeterID, i int) (*meterArray, error) {
 // checkMeter refuses what BMv2 refuses: a committed rate above the peak rate.
 func checkMeter(name string, c MeterConfig) error {
 	if c.CIR < 0 || c.PIR < 0 || c.CBurst < 0 || c.PBurst < 0 {
-		return fmt.Errorf("bmv2: meter %q: %w: rates and bursts cannot be negative", name, ErrInvalid)
+		return fmt.Errorf("interp: meter %q: %w: rates and bursts cannot be negative", name, ErrInvalid)
 	}
 	if c.CIR > c.PIR {
-		return fmt.Errorf("bmv2: meter %q: %w: committed rate %d is above the peak rate %d", name, ErrInvalid, c.CIR, c.PIR)
+		return fmt.Errorf("interp: meter %q: %w: committed rate %d is above the peak rate %d", name, ErrInvalid, c.CIR, c.PIR)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *Switch) directMeterOf(id TableID, h Handle) (*tableState, int32, error)
 		return nil, 0, err
 	}
 	if ts.t.info.DirectMeter < 0 {
-		return nil, 0, fmt.Errorf("bmv2: table %q: %w: it has no direct meter", ts.t.info.Name, ErrInvalid)
+		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct meter", ts.t.info.Name, ErrInvalid)
 	}
 	i, err := ts.entry(h)
 	return ts, i, err
@@ -209,7 +209,7 @@ func (s *Switch) DirectMeter(id TableID, h Handle) (c MeterConfig, set bool, err
 
 func (s *Switch) register(id RegisterID, i int) (*registerArray, error) {
 	if id < 0 || int(id) >= len(s.registers) {
-		return nil, fmt.Errorf("bmv2: register %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: register %d: %w", id, ErrNotFound)
 	}
 	if i < 0 || i >= s.p.registers[id].Size {
 		return nil, indexError("register", s.p.registers[id].Name, i, s.p.registers[id].Size)
@@ -234,7 +234,7 @@ func (s *Switch) SetRegister(id RegisterID, index int, value []byte) error {
 	}
 	w := make([]uint64, r.words)
 	if err := putValue(w, value, r.width); err != nil {
-		return fmt.Errorf("bmv2: register %q: %w", s.p.registers[id].Name, err)
+		return fmt.Errorf("interp: register %q: %w", s.p.registers[id].Name, err)
 	}
 	c := r.touch(uint64(index))
 	old := slices.Clone(c)

@@ -88,13 +88,13 @@ func Load(data []byte) (*Program, error) {
 		fieldLists: map[uint64][]ref{}, digestByID: map[uint64]int{},
 	}
 	if err := json.Unmarshal(data, &c.j); err != nil {
-		return nil, fmt.Errorf("bmv2: program JSON: %w", err)
+		return nil, fmt.Errorf("interp: program JSON: %w", err)
 	}
 	if m := c.j.Meta; m != nil && len(m.Version) == 2 && m.Version[0] != 2 {
-		return nil, fmt.Errorf("bmv2: program JSON has format version %d.%d; version 2 is needed", m.Version[0], m.Version[1])
+		return nil, fmt.Errorf("interp: program JSON has format version %d.%d; version 2 is needed", m.Version[0], m.Version[1])
 	}
 	for _, x := range c.j.ExternInstances {
-		return nil, fmt.Errorf("bmv2: %w: extern instance %q of type %q", ErrUnsupported, x.Name, x.Type)
+		return nil, fmt.Errorf("interp: %w: extern instance %q of type %q", ErrUnsupported, x.Name, x.Type)
 	}
 	c.slots = 2
 	c.constList = []constSlot{{slotOne, 1}}
@@ -108,11 +108,11 @@ func Load(data []byte) (*Program, error) {
 		c.compileDeparser, c.compileChecksums,
 	} {
 		if err := step(); err != nil {
-			return nil, fmt.Errorf("bmv2: %w", err)
+			return nil, fmt.Errorf("interp: %w", err)
 		}
 	}
 	if c.slots > maxSlots {
-		return nil, fmt.Errorf("bmv2: %w: a program of more than %d words of state per packet", ErrUnsupported, maxSlots)
+		return nil, fmt.Errorf("interp: %w: a program of more than %d words of state per packet", ErrUnsupported, maxSlots)
 	}
 	c.finish(p)
 	return p, nil

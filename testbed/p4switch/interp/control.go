@@ -59,7 +59,7 @@ func (s *Switch) SetDefault(id TableID, g Target) error {
 		return err
 	}
 	fail := func(err error) error {
-		return fmt.Errorf("bmv2: table %q: default: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: default: %w", ts.t.info.Name, err)
 	}
 	if ts.t.info.ConstDefault {
 		return fail(fmt.Errorf("%w: the program fixes it", ErrConst))

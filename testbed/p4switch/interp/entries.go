@@ -46,7 +46,7 @@ func (ts *tableState) build(t *table) {
 // table checks an id.
 func (s *Switch) table(id TableID) (*tableState, error) {
 	if id < 0 || int(id) >= len(s.tables) {
-		return nil, fmt.Errorf("bmv2: table %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: table %d: %w", id, ErrNotFound)
 	}
 	return &s.tables[id], nil
 }
@@ -224,7 +224,7 @@ func (ts *tableState) handle(i int32) Handle {
 func (ts *tableState) entry(h Handle) (int32, error) {
 	i, gen := int64(uint32(h)), uint32(h>>32)
 	if i >= int64(len(ts.entries)) || ts.entries[i].gen != gen || !ts.entries[i].live {
-		return 0, fmt.Errorf("bmv2: table %q: entry %#x: %w", ts.t.info.Name, uint64(h), ErrNotFound)
+		return 0, fmt.Errorf("interp: table %q: entry %#x: %w", ts.t.info.Name, uint64(h), ErrNotFound)
 	}
 	return int32(i), nil
 }
@@ -237,7 +237,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 		return 0, err
 	}
 	fail := func(err error) (Handle, error) {
-		return 0, fmt.Errorf("bmv2: table %q: insert: %w", ts.t.info.Name, err)
+		return 0, fmt.Errorf("interp: table %q: insert: %w", ts.t.info.Name, err)
 	}
 	if ts.t.info.ConstEntries {
 		return fail(fmt.Errorf("%w: its entries come with the program", ErrConst))
@@ -352,11 +352,11 @@ func (s *Switch) Modify(id TableID, h Handle, g Target) error {
 	}
 	target, err := s.resolve(ts.t, g)
 	if err != nil {
-		return fmt.Errorf("bmv2: table %q: modify: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: modify: %w", ts.t.info.Name, err)
 	}
 	args := make([]uint64, ts.t.argMax)
 	if err := s.putArgs(args, ts.t, g); err != nil {
-		return fmt.Errorf("bmv2: table %q: modify: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: modify: %w", ts.t.info.Name, err)
 	}
 	e := &ts.entries[i]
 	old, oldArgs := *e, slices.Clone(ts.args[int(i)*ts.t.argMax:(int(i)+1)*ts.t.argMax])
@@ -386,7 +386,7 @@ func (s *Switch) mutable(id TableID, h Handle, what string) (*tableState, int32,
 		return nil, 0, err
 	}
 	if ts.entries[i].konst {
-		return nil, 0, fmt.Errorf("bmv2: table %q: %s: %w: its entries come with the program", ts.t.info.Name, what, ErrConst)
+		return nil, 0, fmt.Errorf("interp: table %q: %s: %w: its entries come with the program", ts.t.info.Name, what, ErrConst)
 	}
 	return ts, i, nil
 }

@@ -309,7 +309,7 @@ func (v *jVal) from(tree any) error {
 		v.Type, v.num = "number", n
 		return err
 	}
-	return fmt.Errorf("bmv2: value %.40q is neither an object nor a number", fmt.Sprint(tree))
+	return fmt.Errorf("interp: value %.40q is neither an object nor a number", fmt.Sprint(tree))
 }
 
 func (v *jVal) fromObject(o map[string]any) error {
@@ -322,13 +322,13 @@ func (v *jVal) fromObject(o map[string]any) error {
 		case string:
 			*f.to = x
 		default:
-			return fmt.Errorf("bmv2: %q of a value is not a string", f.name)
+			return fmt.Errorf("interp: %q of a value is not a string", f.name)
 		}
 	}
 	if o["bitwidth"] != nil {
 		n, err := strconv.Atoi(fmt.Sprint(o["bitwidth"]))
 		if err != nil {
-			return fmt.Errorf("bmv2: bitwidth of a value: %w", err)
+			return fmt.Errorf("interp: bitwidth of a value: %w", err)
 		}
 		v.Bitwidth = n
 	}
@@ -366,7 +366,7 @@ func (v *jVal) isNull() bool { return v == nil || (v.Type == "" && v.Op == "") }
 func (v *jVal) str() (string, error) {
 	var s string
 	if err := json.Unmarshal(v.Value, &s); err != nil {
-		return "", fmt.Errorf("bmv2: value %.60s of a %q operand is not a string", v.Value, v.Type)
+		return "", fmt.Errorf("interp: value %.60s of a %q operand is not a string", v.Value, v.Type)
 	}
 	return s, nil
 }
@@ -375,7 +375,7 @@ func (v *jVal) str() (string, error) {
 func (v *jVal) strs(n int) ([]string, error) {
 	var s []string
 	if err := json.Unmarshal(v.Value, &s); err != nil || len(s) != n {
-		return nil, fmt.Errorf("bmv2: value %.60s of a %q operand is not %d strings", v.Value, v.Type, n)
+		return nil, fmt.Errorf("interp: value %.60s of a %q operand is not %d strings", v.Value, v.Type, n)
 	}
 	return s, nil
 }
@@ -384,7 +384,7 @@ func (v *jVal) strs(n int) ([]string, error) {
 func (v *jVal) int() (int, error) {
 	var n int
 	if err := json.Unmarshal(v.Value, &n); err != nil {
-		return 0, fmt.Errorf("bmv2: value %.60s of a %q operand is not an integer", v.Value, v.Type)
+		return 0, fmt.Errorf("interp: value %.60s of a %q operand is not an integer", v.Value, v.Type)
 	}
 	return n, nil
 }
@@ -394,11 +394,11 @@ func parseHex(s string) (*big.Int, error) {
 	t, neg := strings.CutPrefix(s, "-")
 	t = strings.TrimPrefix(strings.TrimPrefix(t, "0x"), "0X")
 	if len(t) == 0 || len(t) > 1<<16 {
-		return nil, fmt.Errorf("bmv2: %.40q is not a hexadecimal constant", s)
+		return nil, fmt.Errorf("interp: %.40q is not a hexadecimal constant", s)
 	}
 	n, ok := new(big.Int).SetString(t, 16)
 	if !ok || n.Sign() < 0 {
-		return nil, fmt.Errorf("bmv2: %.40q is not a hexadecimal constant", s)
+		return nil, fmt.Errorf("interp: %.40q is not a hexadecimal constant", s)
 	}
 	if neg {
 		n.Neg(n)

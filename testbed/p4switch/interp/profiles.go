@@ -35,7 +35,7 @@ type memberGroup struct {
 
 func (s *Switch) profile(id ProfileID) (*profileState, *profile, error) {
 	if id < 0 || int(id) >= len(s.profiles) {
-		return nil, nil, fmt.Errorf("bmv2: action profile %d: %w", id, ErrNotFound)
+		return nil, nil, fmt.Errorf("interp: action profile %d: %w", id, ErrNotFound)
 	}
 	return &s.profiles[id], &s.p.profiles[id], nil
 }
@@ -43,7 +43,7 @@ func (s *Switch) profile(id ProfileID) (*profileState, *profile, error) {
 func (ps *profileState) member(pr *profile, m MemberID) (int32, error) {
 	i, ok := ps.memberIndex[m]
 	if !ok {
-		return 0, fmt.Errorf("bmv2: action profile %q: member %d: %w", pr.info.Name, m, ErrNotFound)
+		return 0, fmt.Errorf("interp: action profile %q: member %d: %w", pr.info.Name, m, ErrNotFound)
 	}
 	return i, nil
 }
@@ -51,7 +51,7 @@ func (ps *profileState) member(pr *profile, m MemberID) (int32, error) {
 func (ps *profileState) group(pr *profile, g GroupID) (int32, error) {
 	i, ok := ps.groupIndex[g]
 	if !ok {
-		return 0, fmt.Errorf("bmv2: action profile %q: group %d: %w", pr.info.Name, g, ErrNotFound)
+		return 0, fmt.Errorf("interp: action profile %q: group %d: %w", pr.info.Name, g, ErrNotFound)
 	}
 	return i, nil
 }
@@ -59,15 +59,15 @@ func (ps *profileState) group(pr *profile, g GroupID) (int32, error) {
 // checkMember resolves a member's action and arguments.
 func (s *Switch) checkMember(pr *profile, c ActionCall) ([]uint64, error) {
 	if !slices.Contains(pr.acts, c.Action) {
-		return nil, fmt.Errorf("bmv2: action profile %q: %w: action %d is not one of its tables'", pr.info.Name, ErrInvalid, c.Action)
+		return nil, fmt.Errorf("interp: action profile %q: %w: action %d is not one of its tables'", pr.info.Name, ErrInvalid, c.Action)
 	}
 	a := &s.p.actions[c.Action]
 	if len(c.Args) != len(a.params) {
-		return nil, fmt.Errorf("bmv2: action profile %q: %w: action %q takes %d arguments, not %d", pr.info.Name, ErrInvalid, a.info.Name, len(a.params), len(c.Args))
+		return nil, fmt.Errorf("interp: action profile %q: %w: action %q takes %d arguments, not %d", pr.info.Name, ErrInvalid, a.info.Name, len(a.params), len(c.Args))
 	}
 	args := make([]uint64, a.words)
 	if err := s.callArgs(args, c); err != nil {
-		return nil, fmt.Errorf("bmv2: action profile %q: %w", pr.info.Name, err)
+		return nil, fmt.Errorf("interp: action profile %q: %w", pr.info.Name, err)
 	}
 	return args, nil
 }
@@ -84,7 +84,7 @@ func (s *Switch) AddMember(id ProfileID, c ActionCall) (MemberID, error) {
 		return 0, err
 	}
 	if pr.info.Size > 0 && len(ps.memberIndex) >= pr.info.Size {
-		return 0, fmt.Errorf("bmv2: action profile %q: %w: it holds %d members, its size in the program", pr.info.Name, ErrFull, pr.info.Size)
+		return 0, fmt.Errorf("interp: action profile %q: %w: it holds %d members, its size in the program", pr.info.Name, ErrFull, pr.info.Size)
 	}
 	if ps.memberIndex == nil {
 		ps.memberIndex = map[MemberID]int32{}
@@ -142,7 +142,7 @@ func (s *Switch) DeleteMember(id ProfileID, m MemberID) error {
 		return err
 	}
 	if ps.members[i].refs > 0 {
-		return fmt.Errorf("bmv2: action profile %q: member %d: %w by %d entries or group places", pr.info.Name, m, ErrInUse, ps.members[i].refs)
+		return fmt.Errorf("interp: action profile %q: member %d: %w by %d entries or group places", pr.info.Name, m, ErrInUse, ps.members[i].refs)
 	}
 	delete(ps.memberIndex, m)
 	s.finally(func() { ps.freeM = append(ps.freeM, i) }, func() { ps.memberIndex[m] = i })
@@ -206,7 +206,7 @@ func (s *Switch) CreateGroup(id ProfileID) (GroupID, error) {
 		return 0, err
 	}
 	if pr.calc < 0 {
-		return 0, fmt.Errorf("bmv2: action profile %q: %w: it has no selector, so no groups", pr.info.Name, ErrInvalid)
+		return 0, fmt.Errorf("interp: action profile %q: %w: it has no selector, so no groups", pr.info.Name, ErrInvalid)
 	}
 	if ps.groupIndex == nil {
 		ps.groupIndex = map[GroupID]int32{}
@@ -289,7 +289,7 @@ func (s *Switch) DeleteGroup(id ProfileID, g GroupID) error {
 		return err
 	}
 	if ps.groups[i].refs > 0 {
-		return fmt.Errorf("bmv2: action profile %q: group %d: %w by %d entries", pr.info.Name, g, ErrInUse, ps.groups[i].refs)
+		return fmt.Errorf("interp: action profile %q: group %d: %w by %d entries", pr.info.Name, g, ErrInUse, ps.groups[i].refs)
 	}
 	old := ps.groups[i].all
 	ps.setAll(i, nil)

@@ -25,10 +25,10 @@ func put[V any](s *Switch, m map[uint32]*V, k uint32, v *V) {
 // 32767, as in simple_switch.
 func (s *Switch) SetCloneSession(id uint32, c CloneSession) error {
 	if id >= cloneFlag {
-		return fmt.Errorf("bmv2: clone session %d: %w: ids go up to %d", id, ErrInvalid, cloneFlag-1)
+		return fmt.Errorf("interp: clone session %d: %w: ids go up to %d", id, ErrInvalid, cloneFlag-1)
 	}
 	if c.Truncate < 0 {
-		return fmt.Errorf("bmv2: clone session %d: %w: truncation to %d bytes", id, ErrInvalid, c.Truncate)
+		return fmt.Errorf("interp: clone session %d: %w: truncation to %d bytes", id, ErrInvalid, c.Truncate)
 	}
 	c.Replicas = slices.Clone(c.Replicas)
 	if s.clones == nil {
@@ -41,7 +41,7 @@ func (s *Switch) SetCloneSession(id uint32, c CloneSession) error {
 // DeleteCloneSession removes a clone session.
 func (s *Switch) DeleteCloneSession(id uint32) error {
 	if s.clones[id] == nil {
-		return fmt.Errorf("bmv2: clone session %d: %w", id, ErrNotFound)
+		return fmt.Errorf("interp: clone session %d: %w", id, ErrNotFound)
 	}
 	put(s, s.clones, id, nil)
 	return nil
@@ -51,7 +51,7 @@ func (s *Switch) DeleteCloneSession(id uint32) error {
 func (s *Switch) CloneSession(id uint32) (CloneSession, error) {
 	c := s.clones[id]
 	if c == nil {
-		return CloneSession{}, fmt.Errorf("bmv2: clone session %d: %w", id, ErrNotFound)
+		return CloneSession{}, fmt.Errorf("interp: clone session %d: %w", id, ErrNotFound)
 	}
 	out := *c
 	out.Replicas = slices.Clone(c.Replicas)
@@ -73,7 +73,7 @@ func (s *Switch) CloneSessions() iter.Seq2[uint32, CloneSession] {
 // multicast to a program and is refused.
 func (s *Switch) SetMulticastGroup(id uint32, replicas []Replica) error {
 	if id == 0 {
-		return fmt.Errorf("bmv2: multicast group 0: %w: a program's mcast_grp of 0 means no multicast", ErrInvalid)
+		return fmt.Errorf("interp: multicast group 0: %w: a program's mcast_grp of 0 means no multicast", ErrInvalid)
 	}
 	r := slices.Clone(replicas)
 	if s.groups == nil {
@@ -86,7 +86,7 @@ func (s *Switch) SetMulticastGroup(id uint32, replicas []Replica) error {
 // DeleteMulticastGroup removes a multicast group.
 func (s *Switch) DeleteMulticastGroup(id uint32) error {
 	if s.groups[id] == nil {
-		return fmt.Errorf("bmv2: multicast group %d: %w", id, ErrNotFound)
+		return fmt.Errorf("interp: multicast group %d: %w", id, ErrNotFound)
 	}
 	put(s, s.groups, id, nil)
 	return nil
@@ -96,7 +96,7 @@ func (s *Switch) DeleteMulticastGroup(id uint32) error {
 func (s *Switch) MulticastGroup(id uint32) ([]Replica, error) {
 	r := s.groups[id]
 	if r == nil {
-		return nil, fmt.Errorf("bmv2: multicast group %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: multicast group %d: %w", id, ErrNotFound)
 	}
 	return slices.Clone(*r), nil
 }

@@ -11,7 +11,7 @@ import (
 // are set; Any matches everything.
 func (s *Switch) SetValueSet(id ValueSetID, members [][]FieldMatch) error {
 	if id < 0 || int(id) >= len(s.vsets) {
-		return fmt.Errorf("bmv2: value set %d: %w", id, ErrNotFound)
+		return fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}
 	info := &s.p.vsets[id]
 	vals := map[int][]uint64{}
@@ -23,7 +23,7 @@ func (s *Switch) SetValueSet(id ValueSetID, members [][]FieldMatch) error {
 		for _, m := range members {
 			kv, err := use.pack(m)
 			if err != nil {
-				return fmt.Errorf("bmv2: value set %q: %w", info.Name, err)
+				return fmt.Errorf("interp: value set %q: %w", info.Name, err)
 			}
 			vals[u] = append(vals[u], kv...)
 		}
@@ -103,7 +103,7 @@ next:
 // ValueSet reads a value set's members.
 func (s *Switch) ValueSet(id ValueSetID) ([][]FieldMatch, error) {
 	if id < 0 || int(id) >= len(s.vsets) {
-		return nil, fmt.Errorf("bmv2: value set %d: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}
 	return slices.Clone(s.vsets[id]), nil
 }

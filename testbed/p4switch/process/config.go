@@ -32,7 +32,7 @@ func ParsePortEvents(s string) (PortEvents, error) {
 	case "off":
 		return PortEventsOff, nil
 	}
-	return 0, fmt.Errorf("device: port events %q; it is auto, on or off", s)
+	return 0, fmt.Errorf("switch: port events %q; it is auto, on or off", s)
 }
 
 // Defaults of Config.
@@ -112,18 +112,18 @@ func (c *Config) setDefaults() error {
 	}
 	switch {
 	case c.Queues < 0 || c.Queues > maxQueues:
-		return fmt.Errorf("device: %d priority queues; it is 1 to %d", c.Queues, maxQueues)
+		return fmt.Errorf("switch: %d priority queues; it is 1 to %d", c.Queues, maxQueues)
 	case c.QueueDepth < 0:
-		return fmt.Errorf("device: queue depth %d is negative", c.QueueDepth)
+		return fmt.Errorf("switch: queue depth %d is negative", c.QueueDepth)
 	case c.QueueRate < 0:
-		return fmt.Errorf("device: queue rate %d is negative", c.QueueRate)
+		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
 	}
 	for _, p := range c.Ports {
 		switch {
 		case p.Port == nil:
-			return fmt.Errorf("device: port %d (%s) is not opened", p.Number, p.Name)
+			return fmt.Errorf("switch: port %d (%s) is not opened", p.Number, p.Name)
 		case p.Number == c.CPUPort && c.CPUPort != 0:
-			return fmt.Errorf("device: CPU port %d is port %s too; choose another number", p.Number, p.Name)
+			return fmt.Errorf("switch: CPU port %d is port %s too; choose another number", p.Number, p.Name)
 		}
 	}
 	return nil

@@ -181,7 +181,7 @@ func (d *Device) addPorts() error {
 		}
 		configs = append(configs, server.PortConfig{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
 		if err := d.poller.Add(pc.Port, i); err != nil {
-			return fmt.Errorf("device: port %s: %w", pc.Name, err)
+			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
 		d.markReady(e) // what came before is there, though nobody will say so
 	}
@@ -252,7 +252,7 @@ func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerO
 	d.server.Register(s)
 	defer whenDone(ctx, s.Stop)()
 	if err := s.Serve(server.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("device: serve: %w", err)
+		return fmt.Errorf("switch: serve: %w", err)
 	}
 	s.Stop() // waits for the handlers
 	return ctx.Err()

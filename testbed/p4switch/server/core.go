@@ -119,7 +119,7 @@ type Core struct {
 // New makes a core without a pipeline.
 func New(cfg Config) (*Core, error) {
 	if cfg.Now == nil {
-		return nil, fmt.Errorf("switchd: config: Now is required")
+		return nil, fmt.Errorf("switch: config: Now is required")
 	}
 	if cfg.Ports == nil {
 		cfg.Ports = &Ports{}

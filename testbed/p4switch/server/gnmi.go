@@ -43,7 +43,7 @@ var models = []struct{ name, version string }{
 // NewGNMI makes the gNMI side of the ports.
 func NewGNMI(cfg GNMIConfig) (*GNMI, error) {
 	if cfg.Ports == nil || cfg.Now == nil {
-		return nil, fmt.Errorf("switchd: gnmi config: Ports and Now are required")
+		return nil, fmt.Errorf("switch: gnmi config: Ports and Now are required")
 	}
 	if cfg.MinInterval <= 0 {
 		cfg.MinInterval = 10e6

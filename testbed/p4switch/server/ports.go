@@ -66,13 +66,13 @@ func NewPorts(configs []PortConfig) (*Ports, error) {
 	slices.SortStableFunc(sorted, func(a, b PortConfig) int { return cmp.Compare(a.Number, b.Number) })
 	for i, c := range sorted {
 		if c.Name == "" {
-			return nil, fmt.Errorf("switchd: port %d has no name", c.Number)
+			return nil, fmt.Errorf("switch: port %d has no name", c.Number)
 		}
 		if _, dup := p.byName[c.Name]; dup {
-			return nil, fmt.Errorf("switchd: two ports are named %q", c.Name)
+			return nil, fmt.Errorf("switch: two ports are named %q", c.Name)
 		}
 		if _, dup := p.byNumber[c.Number]; dup {
-			return nil, fmt.Errorf("switchd: two ports have the number %d", c.Number)
+			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
 		}
 		s := &PortState{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down}
 		if s.IfIndex == 0 {
@@ -112,7 +112,7 @@ func (p *Ports) Port(number uint32) (PortState, bool) {
 func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
-		return fmt.Errorf("switchd: no port %d", number)
+		return fmt.Errorf("switch: no port %d", number)
 	}
 	if s.Link == up {
 		return nil
@@ -127,14 +127,14 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
-		return fmt.Errorf("switchd: no port %d", number)
+		return fmt.Errorf("switch: no port %d", number)
 	}
 	if s.Enabled == enabled {
 		return nil
 	}
 	if p.OnAdmin != nil {
 		if err := p.OnAdmin(number, enabled); err != nil {
-			return fmt.Errorf("switchd: port %s: %w", s.Name, err)
+			return fmt.Errorf("switch: port %s: %w", s.Name, err)
 		}
 	}
 	if s.Enabled == enabled { // OnAdmin has noted it
@@ -151,7 +151,7 @@ func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
 func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
-		return fmt.Errorf("switchd: no port %d", number)
+		return fmt.Errorf("switch: no port %d", number)
 	}
 	if s.Enabled != enabled {
 		s.Enabled = enabled

@@ -18,7 +18,7 @@ const (
 )
 
 // errStalled is what the core hears of a message that was not taken.
-var errStalled = errors.New("switchd: the controller does not read its stream")
+var errStalled = errors.New("switch: the controller does not read its stream")
 
 // Capabilities implements p4.P4RuntimeServer.
 func (s *Server) Capabilities(_ context.Context, req *p4.CapabilitiesRequest) (*p4.CapabilitiesResponse, error) {

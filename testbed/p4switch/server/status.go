@@ -22,7 +22,7 @@ type opError struct {
 func (e *opError) Error() string { return e.msg }
 
 // GRPCStatus lets an opError leave the package as a gRPC status.
-func (e *opError) GRPCStatus() *status.Status { return status.New(e.code, "switchd: "+e.msg) }
+func (e *opError) GRPCStatus() *status.Status { return status.New(e.code, "switch: "+e.msg) }
 
 func errorf(code codes.Code, format string, args ...any) error {
 	return &opError{code: code, msg: fmt.Sprintf(format, args...)}
@@ -72,7 +72,7 @@ func rpcError(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	return status.Error(codes.Internal, "switchd: "+err.Error())
+	return status.Error(codes.Internal, "switch: "+err.Error())
 }
 
 // maxMessage bounds the words about one element, in bytes.
@@ -113,7 +113,7 @@ func (c *Core) batchError(what string, errs []error) error {
 		note = fmt.Sprintf(" (the first %d are described, the budget details)", c.budget.Details)
 		errs = errs[:c.budget.Details]
 	}
-	st := status.Newf(codes.Unknown, "switchd: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
+	st := status.Newf(codes.Unknown, "switch: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
 	details := make([]protoadapt.MessageV1, len(errs))
 	told := 0
 	for i, err := range errs {

@@ -22,15 +22,15 @@ import (
 func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
 	began := time.Now() // of the machine, for the report only
 	if err := run.Ready(); err != nil {
-		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+		return nil, fmt.Errorf("flow: %v: %w", run, err)
 	}
 	w, err := newWorld(run)
 	if err != nil {
-		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+		return nil, fmt.Errorf("flow: %v: %w", run, err)
 	}
 	err = w.simulate(ctx)
 	if err != nil && !errors.Is(err, context.Cause(ctx)) {
-		return nil, fmt.Errorf("flowlevel: %v: %w", run, err)
+		return nil, fmt.Errorf("flow: %v: %w", run, err)
 	}
 	r := &report.Result{
 		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),

@@ -24,7 +24,7 @@ const (
 )
 
 // ErrScheme is wrapped by the error about a scheme that has no flow-level model.
-var ErrScheme = errors.New("flowlevel: no flow-level model")
+var ErrScheme = errors.New("flow: no flow-level model")
 
 // Bytes on the wire beside the payload: Ethernet with FCS, preamble and gap, UDP,
 // BTH and ICRC; RETH on a queue pair's first packet, AETH on acknowledgements.
