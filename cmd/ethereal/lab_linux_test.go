@@ -189,7 +189,7 @@ func TestLab(t *testing.T) {
 		sockets = append(sockets, fmt.Sprintf("%q", name+".sock"))
 		l.ethereal(name, l.unit("ethereal-hostagent@.service",
 			"${HOST}", name, "%I", live.InterfaceName(l.f, fabric.End{Node: id, Port: 1}), "${ADMIN}", admin,
-			"$CONTROLLERS", "--controller 127.0.2.1:9559 --controller 127.0.2.2:9559", "/run/ethereal-hostagent/control.sock", name+".sock",
+			"$CONTROLLERS", "--controller 127.0.2.1:9562 --controller 127.0.2.2:9562", "/run/ethereal-hostagent/control.sock", name+".sock",
 			"/var/lib/ethereal-hostagent/%i.json", name+".json", "host.pem", name+".pem", "%d/key", name+".key")...)
 	}
 	l.write("targets.yaml", targets)
@@ -208,8 +208,8 @@ func TestLab(t *testing.T) {
 	green("preflight before there are controllers", before)
 	controller := func(c int, election, cert string) {
 		l.ethereal(fmt.Sprintf("ctl%d", c), l.unit("ethereal-controller.service", "${ELECTION_ID}", election,
-			"${AGENTS}", fmt.Sprintf("127.0.2.%d:9559", c+1), "${ADMIN}", fmt.Sprintf("127.0.2.%d:9560", c+1),
-			"${PEER}", fmt.Sprintf("127.0.2.%d:9559", 2-c), "%d/token", "token",
+			"${AGENTS}", fmt.Sprintf("127.0.2.%d:9562", c+1), "${ADMIN}", fmt.Sprintf("127.0.2.%d:9560", c+1),
+			"${PEER}", fmt.Sprintf("127.0.2.%d:9562", 2-c), "%d/token", "token",
 			"/var/lib/ethereal-controller/drained.json", cert+"-drained.json",
 			"/var/log/ethereal-controller/events.jsonl", cert+".jsonl", "controller.pem", cert+".pem", "%d/key", cert+".key")...)
 	}
