@@ -132,7 +132,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		if err != nil {
 			t.Skipf("no TCP on the loopback: %v", err)
 		}
-		srv := grpc.NewServer(append(server.ServerOptions(server.Budget{}), grpc.Creds(pki.Server()))...)
+		srv := grpc.NewServer(append(server.Options(server.Budget{}), grpc.Creds(pki.Server()))...)
 		shell := server.NewServer(&s.mu, core, gn)
 		shell.Register(srv)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -165,7 +166,7 @@ func (p *prober) run(ctx context.Context, control string, f *fabric.Fabric, from
 		for left := len(some); left > 0; {
 			var r hostproto.Reply
 			if !lines.Scan() {
-				return fmt.Errorf("%w: the agent does not answer: %v", errRun, lines.Err())
+				return fmt.Errorf("%w: the agent does not answer: %w", errRun, cmp.Or(lines.Err(), io.EOF))
 			}
 			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 				return fmt.Errorf("%w: the agent's answer is not understood: %w", errRun, err)

@@ -191,8 +191,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 	var bad strictyaml.Errors
 	for _, name := range files {
 		s, err := scenario.Load(name)
-		var es strictyaml.Errors
-		if errors.As(err, &es) {
+		if es, ok := errors.AsType[strictyaml.Errors](err); ok {
 			bad = append(bad, es...)
 			continue
 		}

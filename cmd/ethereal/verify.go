@@ -161,7 +161,7 @@ func printProof(w io.Writer, format *outputFormat, f *fabric.Fabric, p proof, fo
 	for _, x := range found {
 		y := problem{Kind: string(x.Kind), Src: f.Name(x.Walk.Src), Host: f.Name(x.Walk.Host), IPv6: x.Walk.IPv6, Walk: x.Format(f)}
 		if x.Walk.Label != verify.NoLabel {
-			label := int(x.Walk.Label)
+			label := x.Walk.Label
 			y.Label = &label
 		}
 		if x.Walk.Failed != verify.NoLink {

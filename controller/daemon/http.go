@@ -33,13 +33,14 @@ func (d *Daemon) Handler() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		s, err := d.Status(r.Context())
 		if err != nil || !s.Ready {
-			text := "not ready"
+			var text strings.Builder
+			text.WriteString("not ready")
 			for _, x := range s.Switches {
 				if len(x.NeverSeen) > 0 {
-					text += fmt.Sprintf("\n%s: never seen over gNMI: %s", x.Name, strings.Join(x.NeverSeen, ", "))
+					fmt.Fprintf(&text, "\n%s: never seen over gNMI: %s", x.Name, strings.Join(x.NeverSeen, ", "))
 				}
 			}
-			http.Error(w, text, http.StatusServiceUnavailable)
+			http.Error(w, text.String(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

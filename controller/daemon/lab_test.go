@@ -166,7 +166,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 // up starts the switch's servers.
 func (s *labSwitch) up() {
 	lis, connect := s.lab.listen()
-	srv := grpc.NewServer(append(server.ServerOptions(server.Budget{}), grpc.UnaryInterceptor(
+	srv := grpc.NewServer(append(server.Options(server.Budget{}), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:

@@ -76,7 +76,7 @@ func newTarget(t *testing.T) *target {
 
 func (tg *target) up() {
 	tg.lis.Store(bufconn.Listen(1 << 16))
-	tg.srv = grpc.NewServer(append(server.ServerOptions(server.Budget{}), grpc.UnaryInterceptor(
+	tg.srv = grpc.NewServer(append(server.Options(server.Budget{}), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:

@@ -45,7 +45,7 @@ func expect(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	ok := len(got) == len(want)
 	for i := range min(len(got), len(want)) {
-		for _, part := range strings.Split(want[i], "...") {
+		for part := range strings.SplitSeq(want[i], "...") {
 			ok = ok && strings.Contains(got[i], part)
 		}
 	}

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,12 +35,7 @@ func IsHost(ctx context.Context, name string) bool {
 	if !known || err == nil && len(ids) == 0 {
 		return true
 	}
-	for _, id := range ids {
-		if id == (Identity{Host, name}) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ids, Identity{Host, name})
 }
 
 func check(ctx context.Context, call string) error {

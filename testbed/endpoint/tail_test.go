@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,10 +63,8 @@ func losing(data, acks []int) func(fabric.Time, []byte, bool) fate {
 			lost = acks
 		}
 		n[control]++
-		for _, i := range lost {
-			if n[control] == i {
-				return fate{}
-			}
+		if slices.Contains(lost, n[control]) {
+			return fate{}
 		}
 		return fate{copies: []fabric.Time{0}}
 	}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,10 +67,8 @@ func TestWatcher(t *testing.T) {
 					n, lost = &acks, c.acks
 				}
 				*n++
-				for _, i := range lost {
-					if *n == i {
-						return fate{}
-					}
+				if slices.Contains(lost, *n) {
+					return fate{}
 				}
 				return fate{copies: []fabric.Time{0}, mark: !control && *n == c.marked}
 			}

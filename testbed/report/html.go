@@ -79,7 +79,7 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 		},
 		"script": func() template.JS { return template.JS(script) }, //nolint:gosec // it is embedded
 		"scriptHash": func() string {
-			h := sha256.Sum256([]byte(script))
+			h := sha256.Sum256(script)
 			return base64.StdEncoding.EncodeToString(h[:])
 		},
 	}).ParseFS(pageFiles, "page/*.html")

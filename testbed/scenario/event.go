@@ -24,8 +24,8 @@ type Event struct {
 	At   fabric.Time `yaml:"-"`
 	// Link is a link's name, "tor0-agg0", or its role, which any fabric with such a
 	// node has: "uplink of tor0", its first, or "uplink 2 of tor0".
-	Link string      `yaml:"link"`
-	Node string      `yaml:"node"` // "agg1": all its links; the host of an agent
+	Link string `yaml:"link"`
+	Node string `yaml:"node"` // "agg1": all its links; the host of an agent
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.

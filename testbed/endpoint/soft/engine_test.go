@@ -280,7 +280,7 @@ func TestQuench(t *testing.T) {
 		p.e[0].Receive(0, bytes.Clone(frame[:n]))
 	}
 	p.e[1].Receive(0, bytes.Clone(frame)) // for another host
-	q.Notice = true // forged: to one host, from nowhere and from another host
+	q.Notice = true                       // forged: to one host, from nowhere and from another host
 	p.e[0].Receive(0, quenchFrame([4]byte{}, p.e[0].addr.As4(), q.Append(nil)))
 	p.e[0].Receive(0, quenchFrame(p.e[1].addr.As4(), p.e[0].addr.As4(), q.Append(nil)))
 	if n := len(p.log[0].quenches) + len(p.log[1].quenches); n != 1 {

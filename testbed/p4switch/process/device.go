@@ -248,7 +248,7 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 // Serve answers P4Runtime and gNMI requests that reach the listener, which it
 // closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	s := grpc.NewServer(append(append(server.ServerOptions(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
+	s := grpc.NewServer(append(append(server.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
 	d.server.Register(s)
 	defer whenDone(ctx, s.Stop)()
 	if err := s.Serve(server.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {

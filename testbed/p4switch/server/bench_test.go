@@ -64,7 +64,7 @@ func benchmarkInsert(b *testing.B, size int, tcp bool) {
 			b.Skip(err)
 		}
 		d := &device{core: core}
-		srv := grpc.NewServer(ServerOptions(Budget{})...)
+		srv := grpc.NewServer(Options(Budget{})...)
 		NewServer(&d.mu, core, nil).Register(srv)
 		go srv.Serve(lis) //nolint:errcheck // ends with Stop
 		defer srv.Stop()

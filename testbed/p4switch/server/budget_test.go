@@ -328,7 +328,7 @@ func TestDoor(t *testing.T) {
 		t.Skip(err)
 	}
 	b := Budget{Requests: 3, Connections: 2, Parts: 1000}
-	srv := grpc.NewServer(ServerOptions(b)...)
+	srv := grpc.NewServer(Options(b)...)
 	NewServer(&d.mu, d.core, d.gn).Register(srv)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(Limit(lis, b)) }()

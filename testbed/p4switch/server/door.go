@@ -26,10 +26,10 @@ const (
 	probeTime     = 30 * time.Second
 )
 
-// ServerOptions are the gRPC options that a server of these services needs: they
+// Options are the gRPC options that a server of these services needs: they
 // hold connections, RPCs and messages against the budget before the services see
 // them. Each call's options are for one server.
-func ServerOptions(b Budget) []grpc.ServerOption {
+func Options(b Budget) []grpc.ServerOption {
 	b = b.withDefaults()
 	d := &door{budget: b}
 	return []grpc.ServerOption{

@@ -53,7 +53,7 @@ func twoPorts(t *testing.T) (ports *server.Ports, mu *sync.Mutex, addr string) {
 	}
 	mu = new(sync.Mutex)
 	shell := server.NewServer(mu, core, gn)
-	gs := grpc.NewServer(server.ServerOptions(server.Budget{})...)
+	gs := grpc.NewServer(server.Options(server.Budget{})...)
 	shell.Register(gs)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup

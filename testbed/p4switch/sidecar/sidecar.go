@@ -339,7 +339,7 @@ func (s *Sidecar) counters(number uint32) server.Counters {
 // Serve answers gNMI requests that reach the listener, which it closes, until
 // ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	srv := grpc.NewServer(append(append(server.ServerOptions(server.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
+	srv := grpc.NewServer(append(append(server.Options(server.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
 	done := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {

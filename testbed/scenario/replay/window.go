@@ -83,10 +83,10 @@ func (l *Log) Case(w Window) (Case, error) {
 // event returns a change as a scenario has it.
 func (c change) event(at fabric.Time, f *fabric.Fabric, detection fabric.Time) scenario.Event {
 	e := scenario.Event{At: at, Action: c.do}
-	switch {
-	case c.do == scenario.Drain || c.do == scenario.Undrain:
+	switch c.do {
+	case scenario.Drain, scenario.Undrain:
 		e.Link = f.LinkName(c.link)
-	case c.do == "":
+	case "":
 		e.Link, e.Action, e.Detection = f.LinkName(c.link), scenario.Cut, detection
 		if c.up {
 			e.Action = scenario.Restore
