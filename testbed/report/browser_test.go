@@ -22,13 +22,15 @@ func browser(t *testing.T) (context.Context, func() []string) {
 		t.Skip("no chromium: apt-get install chromium")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // it complains of events that it does not know
 	t.Cleanup(cancel)
+	// The browser closes before its folder, which is the allocator's, is removed.
+	t.Cleanup(func() { chromedp.Cancel(ctx) }) //nolint:errcheck // it may have ended
 	var mu sync.Mutex
 	var complaints []string
 	chromedp.ListenTarget(ctx, func(e any) {
