@@ -40,9 +40,15 @@ type look struct {
 	hollow bool
 }
 
+// baseName is a scheme without its parameters.
+func baseName(scheme string) string {
+	base, _, _ := strings.Cut(scheme, "(")
+	return base
+}
+
 // lookOf returns the look of a scheme, named as results name it.
 func lookOf(scheme string) look {
-	base, _, _ := strings.Cut(scheme, "(")
+	base := baseName(scheme)
 	i := slices.Index(schemes[:], base)
 	if i < 0 {
 		h := fnv.New32a()
@@ -76,13 +82,13 @@ func (l look) inline() template.HTML {
 
 // dashes tells lines of one scheme with other parameters apart: of the set's schemes of that name, the first is whole.
 func dashes(scheme string, all []string) string {
-	base, _, _ := strings.Cut(scheme, "(")
+	base := baseName(scheme)
 	n := 0
 	for _, s := range all {
 		if s == scheme {
 			break
 		}
-		if b, _, _ := strings.Cut(s, "("); b == base {
+		if baseName(s) == base {
 			n++
 		}
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // closeBy is the part of a completion time within which schemes count as equally fast.
@@ -62,7 +61,7 @@ func Story(rs []*Result) []string {
 		return nil
 	}
 	hero := order[0]
-	if i := slices.IndexFunc(order, func(s string) bool { return s == "ethereal" || strings.HasPrefix(s, "ethereal(") }); i >= 0 {
+	if i := slices.IndexFunc(order, func(s string) bool { return baseName(s) == "ethereal" }); i >= 0 {
 		hero = order[i]
 	}
 	if len(order) == 1 {
