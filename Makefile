@@ -14,8 +14,9 @@ FORCE:
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl
 
-test:
-	$(GO) test -timeout 20m $(TESTFLAGS) ./...
+# Tests that start the program take the one that is built here.
+test: bin/ethereal
+	ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 # A fabric in Mininet (Debian, Ubuntu: apt-get install mininet ethtool); MININET
 # takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.

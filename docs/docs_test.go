@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // block is a fenced block of shell commands, ```sh.
@@ -54,16 +56,19 @@ func build(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", "ethereal"), filepath.Join(root, "cmd", "ethereal")).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	for _, name := range []string{"testbed", "docs"} {
-		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+	for _, name := range []string{"bin", "build"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "build"), 0o755); err != nil {
-		t.Fatal(err)
+	links := map[string]string{filepath.Join("bin", "ethereal"): etherealtest.Binary(t)}
+	for _, name := range []string{"testbed", "docs"} {
+		links[name] = filepath.Join(root, name)
+	}
+	for name, to := range links {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // python is Debian's: Mininet is installed for it, and not for others.
@@ -66,11 +68,7 @@ func newLab(t *testing.T) lab {
 	if out, err := exec.Command("unshare", "-nm", "mount", "-t", "sysfs", "sysfs", "/sys").CombinedOutput(); err != nil {
 		t.Skipf("no network namespaces: %v\n%s", err, out)
 	}
-	l := lab{ethereal: filepath.Join(t.TempDir(), "ethereal"), dir: t.TempDir()}
-	if out, err := exec.Command("go", "build", "-o", l.ethereal, "../cmd/ethereal").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return l
+	return lab{ethereal: etherealtest.Binary(t), dir: t.TempDir()}
 }
 
 // run runs run.py in namespaces of its own.

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
@@ -47,7 +48,7 @@ func TestUnderAttack(t *testing.T) {
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)
-	p := startSwitch(t, ns, []string{buildSwitch(t), "switch"}, "s1", "s2")
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch"}, "s1", "s2")
 	limited := inCgroup(t, p.cmd.Process.Pid)
 	p.program(t)
 	in, err := port.OpenInterface("h1", port.InterfaceOptions{SendBuffer: 1 << 20})

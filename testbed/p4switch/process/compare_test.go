@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
@@ -42,7 +43,7 @@ func TestAgainstBMv2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	switches := map[string][]string{"ethereal": append([]string{buildSwitch(t), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}
+	switches := map[string][]string{"ethereal": append([]string{etherealtest.Binary(t), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}
 	order := []string{"ethereal"}
 	if name := os.Getenv("BMV2"); name != "" {
 		path, err := exec.LookPath(name)

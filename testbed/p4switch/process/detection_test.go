@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
@@ -16,7 +17,7 @@ func TestDetectionTime(t *testing.T) {
 	}
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
-	p := startSwitch(t, ns, []string{buildSwitch(t), "switch"}, "s1")
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch"}, "s1")
 	status := p.operStatus(t, "s1")
 	expect(t, status, "UP")
 	var took []time.Duration

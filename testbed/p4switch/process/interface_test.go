@@ -13,6 +13,7 @@ import (
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
@@ -147,7 +148,7 @@ func TestProcess(t *testing.T) {
 	ns.Veth(t, "h2", "s2", 9000)
 	ns.Veth(t, "h3", "s3", 9000)
 	dir := t.TempDir()
-	p := startSwitch(t, ns, []string{buildSwitch(t), "switch", "--pcap=" + dir, "--log-console"}, "s1", "s2", "s3")
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--pcap=" + dir, "--log-console"}, "s1", "s2", "s3")
 	json, info := program(t, "tm")
 	p.push(t, json, info)
 	h1, h2 := newEndpoint(t, "h1"), newEndpoint(t, "h2")
@@ -286,7 +287,7 @@ func TestPortEvent(t *testing.T) {
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)
-	p := startSwitch(t, ns, []string{buildSwitch(t), "switch"}, "s1", "s2")
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch"}, "s1", "s2")
 	p.program(t)
 	// Quench at most every microsecond, and a session towards port 1.
 	p.write(t,

@@ -17,12 +17,11 @@ import (
 	"testing"
 	"time"
 
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-
-	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
@@ -38,21 +37,6 @@ type running struct {
 	ctl  p4.P4Runtime_StreamChannelClient
 	info *p4config.P4Info
 	stop context.CancelFunc
-}
-
-// buildSwitch builds the ethereal binary, or takes that which the environment's
-// ETHEREAL_SWITCH names.
-func buildSwitch(t testing.TB) string {
-	t.Helper()
-	if bin := os.Getenv("ETHEREAL_SWITCH"); bin != "" {
-		return bin
-	}
-	bin := filepath.Join(t.TempDir(), "ethereal")
-	out, err := exec.Command("go", "build", "-o", bin, "../../../cmd/ethereal").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return bin
 }
 
 // startSwitch runs command with the options that give it the interfaces, and

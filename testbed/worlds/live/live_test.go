@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
@@ -43,13 +44,10 @@ deadline: 30s
 // it. The checksums are compared by the run itself.
 func TestRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds the program and starts processes: skipped with -short")
+		t.Skip("starts processes: skipped with -short")
 	}
 	dir := t.TempDir()
-	bin, scenario, out := filepath.Join(dir, "ethereal"), filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "out.jsonl")
-	if text, err := exec.Command("go", "build", "-o", bin, "../../../cmd/ethereal").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
-	}
+	bin, scenario, out := etherealtest.Binary(t), filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "out.jsonl")
 	if err := os.WriteFile(scenario, []byte(tiny), 0o600); err != nil {
 		t.Fatal(err)
 	}
