@@ -229,10 +229,16 @@ func (c *Core) deal(d *destination) {
 	for _, f := range d.batch {
 		c.sizes = append(c.sizes, f.Bytes)
 	}
+	parts := 1
+	if len(c.paths) < d.paths {
+		c.cuts = Split(c.cuts[:0], c.sizes, d.paths)
+		parts = len(c.cuts)
+	}
 	c.cuts = Split(c.cuts[:0], c.sizes, len(c.paths))
+	parts = max(1, parts/len(c.cuts)) // fewer would halve the rate of more at a mark
 	for _, cut := range c.cuts {
 		cut.Path = c.paths[cut.Path]
-		c.openPiece(d.batch[cut.Flow], cut, d)
+		cut.each(parts, func(part Cut) { c.openPiece(d.batch[part.Flow], part, d) })
 	}
 }
 

@@ -28,6 +28,12 @@
 // sizes are this project's extension, stated at [Split]. Paths of unequal rate
 // are not treated: every good path gets the same share.
 //
+// Fewer paths need fewer pieces, down to one on the last path. But an endpoint's rate
+// control is per queue pair: one that sends at line rate into half the capacity halves
+// its rate as often as several together, and wins it back by one queue pair's steps. So
+// where paths are dead every piece is cut once more, on its path, into as many parts as
+// fit into the number of queue pairs that all paths would have had.
+//
 // # Failures
 //
 // Word of a dead path comes in four independent ways, and the first counts:

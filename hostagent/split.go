@@ -8,6 +8,17 @@ type Cut struct {
 	Path   int   // 0 to paths-1
 }
 
+// each calls f with a cut in so many parts, of which none is empty.
+func (c Cut) each(parts int, f func(Cut)) {
+	n, bytes, offset := int64(parts), c.Bytes, c.Offset
+	for k := range n {
+		from, to := bytes/n*k+bytes%n*k/n, bytes/n*(k+1)+bytes%n*(k+1)/n
+		if c.Offset, c.Bytes = offset+from, to-from; c.Bytes > 0 {
+			f(c)
+		}
+	}
+}
+
 // Split cuts a batch of flows to one destination ToR into pieces and deals them
 // onto its paths. It appends to dst and returns the result. Sizes are in bytes
 // and at least 1; paths is at least 1.

@@ -143,3 +143,26 @@ func TestSplitTinyFlow(t *testing.T) {
 		t.Errorf("no flows: %+v", got)
 	}
 }
+
+// TestParts checks that the parts of a cut follow each other on its path, and are equal
+// but for a byte.
+func TestParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Cut{
+			Flow: 3, Path: 5,
+			Offset: rapid.Int64Range(0, 1<<40).Draw(t, "offset"), Bytes: rapid.Int64Range(1, 1<<50).Draw(t, "bytes"),
+		}
+		n := rapid.IntRange(1, 300).Draw(t, "parts")
+		next, count := c.Offset, 0
+		c.each(n, func(p Cut) {
+			if p.Flow != c.Flow || p.Path != c.Path || p.Offset != next || p.Bytes < max(1, c.Bytes/int64(n)) || p.Bytes > c.Bytes/int64(n)+1 {
+				t.Fatalf("part %+v of %+v in %d; want it at %d", p, c, n, next)
+			}
+			next += p.Bytes
+			count++
+		})
+		if next != c.Offset+c.Bytes || count > n {
+			t.Fatalf("%d parts to %d of %+v in %d", count, next, c, n)
+		}
+	})
+}
