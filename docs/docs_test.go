@@ -137,7 +137,7 @@ func TestFlags(t *testing.T) {
 		"ethereal-preflight.md": {"preflight", "preflight host"}, "ethereal-hostagent.md": {"hostagent"},
 		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},
 		"ethereal-tag.md": {"tag"}, "ethereal-version.md": {"version"}, "ethereal-switch.md": {"switch test"},
-		"live.md": {"live up", "live exec", "live down", "live react", "live soak", "live forge"},
+		"live.md": {"live up", "live exec", "live down", "live react"},
 	} {
 		text := pages(t)[filepath.Join("docs", page)]
 		shown := strings.Join(code(text), "\n")

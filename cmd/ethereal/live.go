@@ -59,10 +59,15 @@ func (a *app) liveCommand() *cobra.Command {
 		Short: "Build a fabric of processes on this machine, to explore it or to try it",
 		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
 go when the program ends, however it ends. It takes root, or user namespaces.`,
-		Args: cobra.NoArgs,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && args[0] == "soak" {
+				return errors.New("live soak is an experiment now: ethereal run --world live mininet/experiments/soak.yaml")
+			}
+			return cobra.NoArgs(c, args)
+		},
 		RunE: func(c *cobra.Command, _ []string) error { return needsCommand(c) },
 	}
-	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveDownCommand(), a.liveReactCommand(), a.liveSoakCommand(), a.liveForgeCommand())
+	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveDownCommand(), a.liveReactCommand())
 	return c
 }
 

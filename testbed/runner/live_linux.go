@@ -2,14 +2,12 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -65,7 +63,6 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	defer session.Close() //nolint:errcheck // the hosts end anyway
 	h := &liveHands{x: x, f: f, ways: ways}
-	defer h.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	w := &wall{
 		actuator: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
 		clock: live.Monotonic, eventLog: x.EventLog(),
@@ -81,7 +78,6 @@ type liveHands struct {
 	x    *live.Fabric
 	f    *fabric.Fabric
 	ways live.Notifiers
-	gray gray.Losses
 }
 
 func (h *liveHands) Link(ctx context.Context, id fabric.LinkID, up bool) (err error) {
@@ -100,25 +96,14 @@ func (h *liveHands) Node(ctx context.Context, id fabric.NodeID, up bool) error {
 	return h.x.KillSwitch(id)
 }
 
-// ends returns the interfaces of a link between switches.
-func (h *liveHands) ends(id fabric.LinkID) ([]string, error) {
-	l := h.f.Link(id)
-	var names []string
-	for _, e := range []fabric.End{l.A, l.B} {
-		if int(e.Node) < h.f.Hosts() {
-			return nil, fmt.Errorf("%s is a host's, with an end elsewhere; name a link between switches", h.f.LinkName(id))
-		}
-		names = append(names, live.InterfaceName(h.f, e))
+// Gray asks the fabric, whose links all have both ends here.
+func (h *liveHands) Gray(ctx context.Context, id fabric.LinkID, loss float64) (err error) {
+	if loss == 0 {
+		_, err = h.x.Lose(ctx, id, false)
+	} else {
+		_, err = h.x.Impair(ctx, id, scenario.BothWays, loss, 0)
 	}
-	return names, nil
-}
-
-func (h *liveHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
-	names, err := h.ends(id)
-	if err != nil {
-		return err
-	}
-	return h.gray.Set(h.f.LinkName(id), names, loss)
+	return err
 }
 
 // Rate asks the fabric, which shapes its links itself.

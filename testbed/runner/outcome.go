@@ -62,8 +62,9 @@ func (o *Outcome) Judge() {
 // firstEvent returns the first thing that happens in a run. ok is false when nothing
 // does.
 func firstEvent(r scenario.Run) (_ scenario.Event, ok bool) {
-	if len(r.Failure.Events) == 0 {
+	events := r.Failure.Drawn(r.Fabric, r.Seed)
+	if len(events) == 0 {
 		return scenario.Event{}, false
 	}
-	return slices.MinFunc(r.Failure.Events, func(a, b scenario.Event) int { return int(min(1, max(-1, a.At-b.At))) }), true
+	return events[0], true
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,9 +169,7 @@ func (w *wall) tellController(tell func(scenario.Happening), at func(time.Time) 
 // acts returns what the run's events are on the wall clock.
 func (w *wall) acts(run scenario.Run, tell func(scenario.Happening), start func() int64) ([]coordinator.Act, error) {
 	a := &actor{w: w, run: run, tell: tell, start: start, hurt: map[fabric.LinkID]scenario.Action{}}
-	events := slices.Clone(run.Failure.Events)
-	slices.SortStableFunc(events, func(a, b scenario.Event) int { return cmp.Compare(a.At, b.At) })
-	for _, e := range events {
+	for _, e := range run.Failure.Drawn(run.Fabric, run.Seed) {
 		if err := a.event(e); err != nil {
 			return nil, fmt.Errorf("%v: %w", e, err)
 		}

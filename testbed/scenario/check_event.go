@@ -81,29 +81,30 @@ func (e Event) checkAction(p string, bad complain) {
 	if known := []string{string(UpWay), string(DownWay)}; e.Direction != BothWays && !slices.Contains(known, string(e.Direction)) {
 		bad(p+".direction", fmt.Sprintf("%q is unknown", e.Direction), strictyaml.Choose(string(e.Direction), known)+", or leave it out for both")
 	}
+	again := []string{string(Flap), string(Chaos)}
 	for _, k := range []struct {
-		key    string
-		given  bool
-		action Action
-		remedy string
+		key     string
+		given   bool
+		actions []string
+		remedy  string
 	}{
-		{"loss", e.Loss != 0, Gray, "write for example 1%"},
-		{"rate", e.Rate != 0, Degrade, "write for example 100Gb/s"},
-		{"period", e.Period != 0, Flap, "write for example 100us"},
-		{"down", e.Down != 0, Flap, "write for example 20us"},
-		{"times", e.Times != 0, Flap, "write for example 10"},
+		{"loss", e.Loss != 0, []string{string(Gray)}, "write for example 1%"},
+		{"rate", e.Rate != 0, []string{string(Degrade)}, "write for example 100Gb/s"},
+		{"period", e.Period != 0, again, "write for example 100us"},
+		{"down", e.Down != 0, again, "write for example 20us"},
+		{"times", e.Times != 0, again, "write for example 10"},
 	} {
-		switch {
-		case k.given && e.Action != k.action:
-			bad(p+"."+k.key, fmt.Sprintf("belongs to action %s", k.action), "remove it")
-		case !k.given && e.Action == k.action:
+		switch belongs := slices.Contains(k.actions, string(e.Action)); {
+		case k.given && !belongs:
+			bad(p+"."+k.key, fmt.Sprintf("belongs to action %s", strings.Join(k.actions, ", ")), "remove it")
+		case !k.given && belongs:
 			bad(p+"."+k.key, "is missing", k.remedy)
 		}
 	}
 	if e.Action == Degrade && e.Rate < 0 {
 		bad(p+".rate", fmt.Sprintf("%v is below zero", e.Rate), "write for example 100Gb/s")
 	}
-	if e.Action != Flap {
+	if !slices.Contains(again, string(e.Action)) {
 		return
 	}
 	if e.Times < 0 || e.Times > 10_000 {
@@ -172,6 +173,14 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 		}
 	}
 	switch {
+	case e.Action == Chaos && len(given) > 0:
+		bad(p+"."+given[0], "what fails is drawn", "remove it")
+		return
+	case e.Action == Chaos && e.Direction != BothWays:
+		bad(p+".direction", "links fail both ways", "remove it")
+		return
+	case e.Action == Chaos:
+		return
 	case len(given) == 0:
 		bad(p, "names neither a link nor a node", "add for example link: tor0-agg0, or random: 1%")
 		return

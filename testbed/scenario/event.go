@@ -38,6 +38,7 @@ type Event struct {
 	Rate fabric.Rate `yaml:"rate"` // degrade: what the link carries from then on
 	// Of a flap: it goes down Times times, each Period after the one before, and
 	// comes back after Down. In YAML Down is half of the period when it is left out.
+	// Of a chaos: Times failures, one in each Period, each over within Down.
 	Period fabric.Time `yaml:"period"`
 	Down   fabric.Time `yaml:"down"`
 	Times  int         `yaml:"times"`
@@ -54,10 +55,10 @@ func (e *Event) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string
 	if len(e.When) == 1 && e.When[0].Share == 0 {
 		e.At, e.When = e.When[0].Plus, nil
 	}
-	if e.Action == Flap && !d.Given(path+".down") {
+	if (e.Action == Flap || e.Action == Chaos) && !d.Given(path+".down") {
 		e.Down = e.Period / 2
 	}
-	if n.Kind != yaml.MappingNode || !slices.Contains([]Action{Cut, Restore, Flap}, e.Action) {
+	if n.Kind != yaml.MappingNode || !slices.Contains([]Action{Cut, Restore, Flap, Chaos}, e.Action) {
 		return
 	}
 	if detection := path + ".detection"; !d.Given(detection) && !slices.Contains(meant, "detection") {
@@ -75,6 +76,8 @@ const (
 	Gray    Action = "gray"    // the link loses packets at random, and nobody notices
 	Degrade Action = "degrade" // the link gets slower, and nobody notices
 	Flap    Action = "flap"    // the link goes down and comes back, again and again
+	// Chaos is failures of links and switches, one after the other, that the run's seed draws: see [Failure.Drawn].
+	Chaos Action = "chaos"
 )
 
 // Actions on the control plane.
@@ -97,7 +100,7 @@ const (
 )
 
 // linkActions returns the actions on links.
-func linkActions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap} }
+func linkActions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap, Chaos} }
 
 // Actions returns all actions.
 func Actions() []Action {
@@ -120,7 +123,7 @@ func (e Event) String() string {
 	}
 	text := strings.TrimSpace(string(e.Action) + " " + where)
 	switch e.Action {
-	case Flap:
+	case Flap, Chaos:
 		text += fmt.Sprintf(", %d times, every %v", e.Times, e.Period)
 	case Gray:
 		text += fmt.Sprintf(", %v lost", e.Loss)
@@ -228,10 +231,8 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 	if !c.timed() {
 		return nil, nil // it is not known when
 	}
-	events := slices.Clone(c.Events)
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	var out []LinkEvent
-	for _, e := range events {
+	for _, e := range c.Drawn(f, seed) {
 		if !e.Action.OfLinks() {
 			continue
 		}
@@ -250,7 +251,7 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 // eventsBySeed returns what happens in the runs of each seed.
 func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkEvent, error) {
 	out := make(map[uint64][]LinkEvent, len(seeds))
-	random := slices.ContainsFunc(c.Events, func(e Event) bool { return e.Random > 0 })
+	random := slices.ContainsFunc(c.Events, func(e Event) bool { return e.Random > 0 || e.Action == Chaos })
 	for i, seed := range seeds {
 		if i > 0 && !random {
 			out[seed] = out[seeds[0]]

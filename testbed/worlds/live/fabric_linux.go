@@ -135,6 +135,9 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 
 func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 
+// In calls f in a thread that is in a host's network namespace.
+func (x *Fabric) In(host fabric.NodeID, f func() error) error { return x.thread.in(x.host(host).ns, f) }
+
 func (x *Fabric) host(id fabric.NodeID) *hostNode {
 	if int(id) < len(x.hosts) {
 		return x.hosts[id]
