@@ -11,6 +11,18 @@ import (
 // ErrConfig is wrapped by every error of [Config.Validate].
 var ErrConfig = errors.New("controller: bad config")
 
+// FieldError is what is wrong with one field of a [Config].
+type FieldError struct {
+	Field   string // as in ECN.Kmax
+	Problem string // and, after a semicolon, the remedy
+}
+
+// Error returns the field and what is wrong with it.
+func (e *FieldError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrConfig, e.Field, e.Problem) }
+
+// Unwrap returns [ErrConfig].
+func (e *FieldError) Unwrap() error { return ErrConfig }
+
 // ErrUnknownPort is wrapped when a port state names a switch or port that the
 // fabric does not have.
 var ErrUnknownPort = errors.New("controller: unknown port")
@@ -111,7 +123,7 @@ func (c Config) withDefaults() Config {
 // remedy.
 func (c Config) Validate() error {
 	fail := func(field, format string, args ...any) error {
-		return fmt.Errorf("%w: %s: %s", ErrConfig, field, fmt.Sprintf(format, args...))
+		return &FieldError{field, fmt.Sprintf(format, args...)}
 	}
 	c = c.withDefaults()
 	switch {

@@ -328,3 +328,18 @@ func BenchmarkNew(b *testing.B) {
 		mustNew(b, Spec{Kind: KindFatTree, K: 32})
 	}
 }
+
+func TestRough(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Time(2577844.3 * float64(Microsecond)).Rough(), "2.578 s"}, {(67577005999 * Picosecond).Rough(), "67.58 ms"},
+		{(12500 * Nanosecond).Rough(), "12.5 us"}, {Time(0).Rough(), "0 ps"}, {(999996 * Nanosecond).Rough(), "1 ms"},
+		{(20 * Millisecond).Rough(), "20 ms"}, {(-3 * Microsecond).Rough(), "-3 us"},
+		{Bytes(3422552064).Rough(), "3.423 GB"}, {Bytes(3.42e12).Rough(), "3.42 TB"}, {Bytes(999).Rough(), "999 B"},
+		{Rate(0.5e6).Rough(), "500 kb/s"},
+		{Count(1, "run"), "1 run"}, {Count(0, "run"), "0 runs"}, {Count(2, "switch"), "2 switches"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -26,15 +26,15 @@ func TestAdmit(t *testing.T) {
 		runs  int
 	}{
 		{64, "", 24 * gb, "memory: 24.0 GB is free, and about ", 0},
-		{64, "--seed 1..4 --parallel 4", 24 * gb, "use --world flow", 0},
+		{64, "--seeds 1..4 --parallel 4", 24 * gb, "use --world flow", 0},
 		{64, "--force", 24 * gb, "estimate: ", 1},
 		{64, "", -1, "estimate: ", 1},
 		{64, "", 256 * gb, "estimate: ", 1},
 		{16, "", 1 * gb, "estimate: ", 1},
-		{16, "--seed 1..4 --parallel 4", 1 * gb, "use --parallel 3 --cores 1, or --force", 0},
-		{16, "--seed 1..4 --parallel 4 --cores 1", 1 * gb, "use --parallel 3, or --force", 0},
+		{16, "--seeds 1..4 --parallel 4", 1 * gb, "use --parallel 3 --cores 1, or --force", 0},
+		{16, "--seeds 1..4 --parallel 4 --cores 1", 1 * gb, "use --parallel 3, or --force", 0},
 		{16, "--cores 2", 4 * gb / 10, "use --parallel 1 --cores 1", 0},
-		{16, "--seed 1..4 --parallel 3 --cores 1", 1 * gb, "estimate: ", 4},
+		{16, "--seeds 1..4 --parallel 3 --cores 1", 1 * gb, "estimate: ", 4},
 		{16, "", gb / 10, "or a fabric of fewer hosts", 0},
 	} {
 		t.Run(fmt.Sprintf("k=%d %s", c.k, c.flags), func(t *testing.T) {

@@ -22,6 +22,7 @@ type benchFlags struct {
 	out      string
 	only     string
 	schemes  schemeList
+	seeds    string
 	parallel int
 	full     bool
 	again    bool
@@ -40,7 +41,7 @@ values. Each run's result is one line of JSON, written when the run ends, with t
 that the run depends on. Runs whose results the file has already are not run again: after an interrupt, the same command
 goes on where it was.`,
 		Example: `  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl
-  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl --only 'ecmp.*seed 1'
+  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl --only 'ecmp.*gnmi' --seeds 1
   ethereal bench testbed/sweeps/demo.yaml --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -57,6 +58,7 @@ goes on where it was.`,
 	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with .jsonl when left out")
 	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and seed, as progress shows them")
 	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
+	f.StringVar(&flags.seeds, "seeds", "", "run only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
 	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
@@ -147,8 +149,17 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--schemes: %w", err)
 	}
+	var seeds scenario.Seeds
+	if flags.seeds != "" {
+		if seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
+			return nil, fmt.Errorf("--seeds: %w; write for example 7, 1,2,5 or 1..10", err)
+		}
+	}
 	var out []sweep.Case
 	for _, c := range s.Cases {
+		if len(seeds) > 0 && !slices.Contains(seeds, c.Run.Seed) {
+			continue
+		}
 		if len(wanted) > 0 {
 			asked := false
 			for _, key := range []string{c.Run.Scheme.Name, c.Run.Scheme.String()} {
@@ -170,7 +181,7 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("--only: no run of the sweep matches; --dry-run lists them")
+		return nil, errors.New("--only, --schemes, --seeds: no run of the sweep matches; --dry-run lists them")
 	}
 	return out, nil
 }

@@ -112,7 +112,7 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 		return cfg, nil, err
 	}
 	if err := file.Apply(&cfg); err != nil {
-		return cfg, nil, fmt.Errorf("%s: %w", s.targets, err)
+		return cfg, nil, err
 	}
 	if cfg.Pipeline, err = s.pipeline(); err != nil {
 		return cfg, nil, err

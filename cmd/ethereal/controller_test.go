@@ -264,6 +264,9 @@ func TestController(t *testing.T) {
 			until("proved", with("verify")...)
 
 			run(exitRun, asks("drain", "spine1")...)
+			if out := run(exitOK, append([]string{"__complete"}, append(asks("drain"), "")...)...); !strings.Contains(out, "tor2-spine1\n") || !strings.Contains(out, "\nspine1\n") || strings.Contains(out, "h0") {
+				t.Errorf("completion of drain: %s", out)
+			}
 			if out := run(exitOK, asks("drain", "spine1", "--admin-token-file="+token)...); !strings.Contains(out, "tor2-spine1") {
 				t.Errorf("drain: %s", out)
 			}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -33,6 +35,23 @@ told. Refused where hosts would lose their last path, unless forced.`,
 				return errDrainName
 			}
 			return nil
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			// By the flags that are on the line already. A controller that does not answer offers nothing.
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			body, err := admin.call(ctx, http.MethodGet, "/links", nil)
+			var names []string
+			if err == nil {
+				err = json.Unmarshal(body, &names)
+			}
+			if err != nil {
+				cobra.CompErrorln(err.Error())
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			query := url.Values{"name": {args[0]}}

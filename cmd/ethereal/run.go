@@ -48,7 +48,7 @@ expects something, what happened is printed in order of time, and the exit code 
 Where a file is written per run (--events, --pcap) and there is more than one run, the run's number and name go
 before the file's extension. Nothing is overwritten but the files named.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
-  ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seed 1..10 --json ecmp.jsonl
+  ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --json ecmp.jsonl
   ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
   ethereal run mininet/experiments/single-link.yaml mininet/experiments/flap.yaml --world live
   ethereal run lab.yaml --replay controller.jsonl --replay-from 41.2s --replay-speed 1000`,
@@ -68,7 +68,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.report, "report", "", "write the report, a self-contained HTML page, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
 	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be repeated")
-	f.StringVar(&flags.seeds, "seed", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
+	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
 	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
@@ -81,6 +81,8 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.replay.register(f)
+	f.StringVar(&flags.seeds, "seed", "", "")
+	_ = f.MarkDeprecated("seed", "write --seeds")
 	// The only errors are of flags that do not exist.
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -168,7 +170,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 	over := scenario.Override{Schemes: flags.schemes}
 	if flags.seeds != "" {
 		if over.Seeds, err = scenario.ParseSeeds(flags.seeds); err != nil {
-			return p, fmt.Errorf("--seed: %w; write for example 7, 1,2,5 or 1..10", err)
+			return p, fmt.Errorf("--seeds: %w; write for example 7, 1,2,5 or 1..10", err)
 		}
 	}
 	for _, n := range flags.notifiers {
@@ -236,7 +238,7 @@ func fromFlags(err error) error {
 		case strings.HasPrefix(e.Key, "schemes"):
 			flag = "--schemes"
 		case strings.HasPrefix(e.Key, "seeds"):
-			flag = "--seed"
+			flag = "--seeds"
 		}
 		// Each failure case has the same notifiers.
 		text := fmt.Sprintf("%s: %s; %s", flag, e.Problem, e.Remedy)

@@ -59,7 +59,7 @@ func TestRunDemo(t *testing.T) {
 
 func TestRunFlags(t *testing.T) {
 	f := &fake{}
-	code, _, stderr := call(t, f, "run", demo, "--seed", "3..4", "--schemes", "ecmp", "--notifiers", "all", "--quiet")
+	code, _, stderr := call(t, f, "run", demo, "--seeds", "3..4", "--schemes", "ecmp", "--notifiers", "all", "--quiet")
 	if code != exitOK || stderr != "" {
 		t.Fatalf("code %d: %s", code, stderr)
 	}

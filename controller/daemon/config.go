@@ -149,25 +149,30 @@ func (c Config) Validate() error {
 	if limit := c.groupLimit(); limit > 0 && c.Core.MaxGroupSize > limit {
 		return fmt.Errorf("%w: MaxGroupSize: %d; the switches' programs allow %d", ErrConfig, c.Core.MaxGroupSize, limit)
 	}
-	return checkTargets(c.Core.Fabric, c.Targets)
+	if n := c.Core.Fabric.Switches(); len(c.Targets) > n {
+		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(c.Targets), n)
+	}
+	var bad error
+	checkTargets(c.Core.Fabric, c.Targets, func(_ fabric.NodeID, problem string) {
+		if bad == nil {
+			bad = fmt.Errorf("%w: targets: %s", ErrConfig, problem)
+		}
+	})
+	return bad
 }
 
-// checkTargets reports a switch that has no target, and a target of no switch.
-func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target) error {
+// checkTargets calls say with each switch that has no target, and with each target without an address.
+func checkTargets(f *fabric.Fabric, targets map[fabric.NodeID]Target, say func(id fabric.NodeID, problem string)) {
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		t, ok := targets[id]
 		switch {
 		case !ok:
-			return fmt.Errorf("%w: targets: %s is missing", ErrConfig, f.Name(id))
+			say(id, f.Name(id)+" is missing")
 		case t.P4Runtime == "":
-			return fmt.Errorf("%w: targets: %s: p4runtime: missing; write host:port", ErrConfig, f.Name(id))
+			say(id, f.Name(id)+": p4runtime: missing; write host:port")
 		}
 	}
-	if len(targets) > f.Switches() {
-		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(targets), f.Switches())
-	}
-	return nil
 }
 
 // groupLimit returns how many shares a group may have in the programs of all switches;

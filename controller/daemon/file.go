@@ -1,10 +1,15 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
@@ -28,7 +33,8 @@ type File struct {
 	// Hosts says where preflight checks find the agents, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
 
-	dir string // of the file
+	dir string                           // of the file
+	at  func(path string) strictyaml.Pos // where a key stands; nil: no file holds it
 }
 
 // FileHost is what is known of a host.
@@ -36,14 +42,11 @@ type FileHost struct {
 	Admin string `yaml:"admin"` // of its agent: host:port or unix:PATH
 }
 
-// Agents returns the admin addresses of the hosts' agents.
+// Agents returns the admin addresses of the hosts' agents, as [File.Apply] has found them right.
 func (f File) Agents(fab *fabric.Fabric) (map[fabric.NodeID]string, error) {
 	out := map[fabric.NodeID]string{}
 	for name, h := range f.Hosts {
 		id, err := fab.NodeByName(name)
-		if err == nil && fab.Node(id).Tier != fabric.Host {
-			err = errors.New("it is a switch")
-		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: hosts: %s: %w", ErrConfig, name, err)
 		}
@@ -137,85 +140,162 @@ func ParseFile(name string, text []byte) (File, error) {
 	if root := d.Document(text, "switches: {tor0: {p4runtime: HOST:PORT}, ...}"); root != nil {
 		d.Value(root, &f, "")
 	}
+	f.at = d.At
 	return f, d.Err()
 }
 
-// Apply sets what the file says in a config whose Core.Fabric is set.
+// Apply sets what the file says in a config whose Core.Fabric is set. What is wrong is strictyaml.Errors,
+// all that could be found.
 func (f File) Apply(c *Config) error {
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	var bad strictyaml.Errors
+	say := func(path, problem, remedy string) {
+		e := &strictyaml.Error{Pos: strictyaml.Pos{File: "targets"}, Key: path, Problem: problem, Remedy: remedy}
+		if f.at != nil {
+			e.Pos = f.at(path)
+		}
+		bad = append(bad, e)
 	}
 	c.Targets = map[fabric.NodeID]Target{}
-	for name, t := range f.Switches {
-		id, err := c.Core.Fabric.NodeByName(name)
+	for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
+		f.applySwitch(c, name, say)
+	}
+	checkTargets(c.Core.Fabric, c.Targets, func(id fabric.NodeID, problem string) {
+		name := c.Core.Fabric.Name(id)
+		switch _, there := f.Switches[name]; {
+		case !there:
+			say("switches."+name, problem, fmt.Sprintf("write %s: {p4runtime: HOST:PORT}; every switch of the fabric has one", name))
+		case c.Targets[id].P4Runtime == "":
+			say("switches."+name+".p4runtime", "missing", "write HOST:PORT")
+		}
+	})
+	f.checkHosts(c.Core.Fabric, say)
+	f.pipelines(c, say)
+	f.Tables.apply(c, len(bad) == 0, say)
+	f.Suspicion.apply(c, say)
+	return bad.Err()
+}
+
+// complain takes one thing that is wrong: where, what, and the remedy.
+type complain func(path, problem, remedy string)
+
+// applySwitch sets one switch's target.
+func (f File) applySwitch(c *Config, name string, say complain) {
+	t, path, fab := f.Switches[name], "switches."+name, c.Core.Fabric
+	id, err := fab.NodeByName(name)
+	if err == nil && fab.Node(id).Tier == fabric.Host {
+		err = fmt.Errorf("%s is a host", name)
+	}
+	if err != nil {
+		first, last := fabric.NodeID(fab.Hosts()), fabric.NodeID(fab.Nodes()-1)
+		say(path, strings.TrimPrefix(err.Error(), "fabric: "), fmt.Sprintf("name a switch of the fabric, as in %s or %s", fab.Name(first), fab.Name(last)))
+		return
+	}
+	x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
+	if t.DeviceID != nil {
+		x.DeviceID = *t.DeviceID
+	}
+	checkAddress(path+".p4runtime", t.P4Runtime, say)
+	if t.GNMI != NoGNMI {
+		checkAddress(path+".gnmi", t.GNMI, say)
+	}
+	c.Targets[id] = x
+	if x.Profile, err = targets.ByName(t.Profile); err != nil {
+		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile), strictyaml.Choose(t.Profile, targets.Names()))
+		return
+	}
+	switch {
+	case t.GNMI == NoGNMI:
+		x.GNMI = ""
+	case t.GNMI == "" && x.Profile.NoGNMI:
+		say(path+".gnmi", fmt.Sprintf("missing; a %s has none of its own", x.Profile.Name),
+			fmt.Sprintf("name the address of `ethereal gnmi` beside it, or write %s", NoGNMI))
+	case t.GNMI == "":
+		x.GNMI = t.P4Runtime
+	}
+	if ports := fab.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 && x.Profile.NeedsPorts {
+		say(path+".ports", fmt.Sprintf("%d listed", len(t.Ports)),
+			fmt.Sprintf("a %s lists all its %d fabric ports, down to up, with name and id", x.Profile.Name, ports))
+	} else if x.Ports, err = targets.NewPortMap(t.Ports); err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "targets: "), "; ")
+		say(path+".ports", problem, cmp.Or(remedy, "each port has a name and an id of its own"))
+	}
+	c.Targets[id] = x
+}
+
+// checkAddress complains about what is given and no HOST:PORT.
+func checkAddress(path, addr string, say complain) {
+	if addr == "" || strings.HasPrefix(addr, "unix:") {
+		return
+	}
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		say(path, fmt.Sprintf("%q is no HOST:PORT", addr), "write for example 192.0.2.11:9559")
+	}
+}
+
+// checkHosts complains about agents of hosts that the fabric has not.
+func (f File) checkHosts(fab *fabric.Fabric, say complain) {
+	for _, name := range slices.Sorted(maps.Keys(f.Hosts)) {
+		id, err := fab.NodeByName(name)
+		if err == nil && fab.Node(id).Tier != fabric.Host {
+			err = fmt.Errorf("%s is a switch", name)
+		}
 		if err != nil {
-			return fail("switches: %v", err)
+			say("hosts."+name, strings.TrimPrefix(err.Error(), "fabric: "), fmt.Sprintf("name a host, from h0 to h%d", fab.Hosts()-1))
+			continue
 		}
-		if c.Core.Fabric.Node(id).Tier == fabric.Host {
-			return fail("switches: %s is a host", name)
-		}
-		x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
-		if t.DeviceID != nil {
-			x.DeviceID = *t.DeviceID
-		}
-		if x.Profile, err = targets.ByName(t.Profile); err != nil {
-			return fail("switches: %s: %v", name, err)
-		}
-		switch {
-		case t.GNMI == NoGNMI:
-			x.GNMI = ""
-		case t.GNMI == "" && x.Profile.NoGNMI:
-			return fail("switches: %s: gnmi: missing; a %s has none of its own: name the address of `ethereal gnmi` beside it, or write %s", name, x.Profile.Name, NoGNMI)
-		case t.GNMI == "":
-			x.GNMI = t.P4Runtime
-		}
-		if ports := c.Core.Fabric.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 && x.Profile.NeedsPorts {
-			return fail("switches: %s: ports: %d listed; a %s lists all its %d fabric ports, down to up, with name and id", name, len(t.Ports), x.Profile.Name, ports)
-		}
-		if x.Ports, err = targets.NewPortMap(t.Ports); err != nil {
-			return fail("switches: %s: %v", name, err)
-		}
-		c.Targets[id] = x
+		checkAddress("hosts."+name+".admin", f.Hosts[name].Admin, say)
 	}
-	if err := checkTargets(c.Core.Fabric, c.Targets); err != nil {
-		return err
-	}
-	if err := f.pipelines(c); err != nil {
-		return err
-	}
-	t := f.Tables
-	interval := uint32(controller.NeverQuench)
-	if t.QuenchInterval != 0 {
-		us := t.QuenchInterval / fabric.Microsecond
-		if t.QuenchInterval < 0 || us*fabric.Microsecond != t.QuenchInterval || us >= controller.NeverQuench {
-			return fail("tables: quench_interval: %v is not a whole number of microseconds below 71 minutes", t.QuenchInterval)
-		}
-		interval = uint32(us)
+}
+
+// apply sets the settings of tables. targets says whether those are right, of which one setting follows.
+func (t FileTables) apply(c *Config, targets bool, say complain) {
+	us := t.QuenchInterval / fabric.Microsecond
+	if us*fabric.Microsecond != t.QuenchInterval || us >= controller.NeverQuench {
+		say("tables.quench_interval", fmt.Sprintf("%v is not a whole number of microseconds below 71 minutes", t.QuenchInterval), "write for example 10us")
 	}
 	c.Core.CarrierV4, c.Core.CarrierV6 = t.CarrierV4, t.CarrierV6
-	c.Core.QuenchIntervalUs, c.Core.ControlPriority = interval, t.ControlPriority
-	c.Core.HashSeed, c.Core.MaxGroupSize = t.HashSeed, t.MaxGroupSize
+	if c.Core.QuenchIntervalUs = uint32(us); us == 0 {
+		c.Core.QuenchIntervalUs = controller.NeverQuench
+	}
+	c.Core.ControlPriority, c.Core.HashSeed, c.Core.MaxGroupSize = t.ControlPriority, t.HashSeed, t.MaxGroupSize
 	c.Core.ECN = controller.ECN{Kmin: t.ECN.KMin, Kmax: t.ECN.KMax, Pmax: t.ECN.PMax, Unit: t.ECN.Unit}
 	if ecn := &c.Core.ECN; *ecn != (controller.ECN{}) && ecn.Unit == 0 {
 		if ecn.Unit = queueUnit(c.Targets); ecn.Unit == 0 {
-			return fail("tables: ecn: unit: missing; the switches' profiles name none, or different ones: give the bytes that one step of queue depth stands for")
+			if targets {
+				say("tables.ecn.unit", "missing; the switches' profiles name none, or different ones",
+					"give the bytes that one step of queue depth stands for")
+			}
+			ecn.Unit = 1 // so that the rest is checked
 		}
 	}
-	if err := c.Core.Validate(); err != nil {
-		return fmt.Errorf("%w: tables: %w", ErrConfig, err)
+	bad, wrong := errors.AsType[*controller.FieldError](c.Core.Validate())
+	if !wrong {
+		return
 	}
-	return f.Suspicion.apply(c)
+	key, ours := map[string]string{
+		"CarrierV4": "carrier_v4", "CarrierV6": "carrier_v6", "ControlPriority": "control_priority", "MaxGroupSize": "max_group_size",
+		"ECN.Kmax": "ecn.kmax", "ECN.Pmax": "ecn.pmax", "ECN.Unit": "ecn.unit",
+	}[bad.Field]
+	if !ours { // of what no file says
+		key = bad.Field
+	}
+	problem, remedy, _ := strings.Cut(bad.Problem, "; ")
+	say("tables."+key, problem, cmp.Or(remedy, "see docs/ethereal-controller.md for what it may be"))
 }
 
-func (s FileSuspicion) apply(c *Config) error {
+func (s FileSuspicion) apply(c *Config, say complain) {
 	c.Suspicion = suspicion.Config{
 		Fabric: c.Core.Fabric, Gather: s.Gather, Memory: s.Memory, Hold: s.Hold, Forget: s.Forget, Agents: s.Agents, Packets: s.Packets,
 		ProbeTimeout: s.ProbeTimeout, ProbeEvery: s.ProbeEvery, ProbeMost: s.ProbeMost, NoProbes: s.NoProbes,
 	}
-	if err := c.Suspicion.Validate(); err != nil {
-		return fmt.Errorf("%w: suspicion: %w", ErrConfig, err)
+	for _, n := range []struct {
+		key string
+		v   int
+	}{{"agents", s.Agents}, {"packets", s.Packets}} {
+		if n.v < 0 {
+			say("suspicion."+n.key, fmt.Sprintf("%d is below 0", n.v), "write 1 or more, or leave it out for the default")
+		}
 	}
-	return nil
 }
 
 // queueUnit returns the unit of queue depth that all targets share; 0 if there is none.

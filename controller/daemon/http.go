@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // Handler returns what operators ask over HTTP:
@@ -15,6 +16,7 @@ import (
 //	GET  /healthz  the process lives
 //	GET  /readyz   settled, every switch in hand and every port heard of; else what is missing
 //	GET  /status   Status as JSON
+//	GET  /links    names that can be drained, as a list in JSON: links between switches, and switches above ToRs
 //	GET  /metrics  for Prometheus
 //	POST /cabling  [wait=TIME] [frame=BYTES]: compares the cables with the fabric; cabling.Report as JSON
 //	POST /drain    name=LINK|SWITCH [undo=true] [force=true]: see Daemon.Drain
@@ -53,6 +55,7 @@ func (d *Daemon) Handler() http.Handler {
 		}
 		answer(w, s)
 	})
+	mux.HandleFunc("GET /links", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.drainable()) })
 	mux.Handle("GET /metrics", d.metricsHandler())
 	act := func(path string, do http.HandlerFunc) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -77,6 +80,18 @@ func (d *Daemon) Handler() http.Handler {
 		}
 	})
 	return mux
+}
+
+// drainable returns the names that a drain takes, which never change.
+func (d *Daemon) drainable() []string {
+	var names []string
+	for i := d.f.Hosts(); i < d.f.Links(); i++ {
+		names = append(names, d.f.LinkName(fabric.LinkID(i)))
+	}
+	for i := d.f.Hosts() + d.f.ToRs(); i < d.f.Nodes(); i++ {
+		names = append(names, d.f.Name(fabric.NodeID(i)))
+	}
+	return names
 }
 
 func answer(w http.ResponseWriter, v any) {

@@ -1,12 +1,17 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // FileProgram names the files of one program, as its compiler wrote them. Paths
@@ -23,31 +28,59 @@ type FileProgram struct {
 }
 
 // pipelines sets the pipeline of every target whose program the file names, and
-// reports a target that needs one and has none.
-func (f File) pipelines(c *Config) error {
-	made := map[string]*p4rt.Pipeline{} // by profile
-	for id, t := range c.Targets {
-		name := t.Profile.Program.String()
-		prog, ok := f.Programs[name]
-		if !ok {
-			if t.Profile.Program == targets.V1Model {
-				continue
-			}
-			return fmt.Errorf("%w: programs: %s: missing; %s is a %s: name the p4info, bf_rt, context and binary that the compiler wrote of p4src/tna/ethereal.p4",
-				ErrConfig, name, c.Core.Fabric.Name(id), t.Profile.Name)
+// complains about a target that needs one and has none.
+func (f File) pipelines(c *Config, say complain) {
+	for _, name := range slices.Sorted(maps.Keys(f.Programs)) {
+		if known := []string{targets.V1Model.String(), targets.TNA.String(), targets.T2NA.String()}; !slices.Contains(known, name) {
+			say("programs."+name, "is no architecture", strictyaml.Choose(name, known))
 		}
-		p := made[t.Profile.Name]
-		if p == nil {
-			var err error
-			if p, err = prog.load(f.dir, t.Profile); err != nil {
-				return fmt.Errorf("%w: programs: %s: %w", ErrConfig, name, err)
-			}
-			made[t.Profile.Name] = p
-		}
-		t.Pipeline = p
-		c.Targets[id] = t
 	}
-	return nil
+	type result struct {
+		p  *p4rt.Pipeline
+		ok bool
+	}
+	made := map[string]result{} // by profile
+	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
+		t := c.Targets[id]
+		if t.Profile == nil {
+			continue // that was said
+		}
+		r, tried := made[t.Profile.Name]
+		if !tried {
+			r.p, r.ok = f.pipeline(c.Core.Fabric.Name(id), t.Profile, say)
+			made[t.Profile.Name] = r
+		}
+		if r.ok {
+			t.Pipeline = r.p
+			c.Targets[id] = t
+		}
+	}
+}
+
+// pipeline returns the program of a kind of switch, of which one is named; nil where the controller's own will do.
+func (f File) pipeline(of string, profile *targets.Profile, say complain) (*p4rt.Pipeline, bool) {
+	name := profile.Program.String()
+	path := "programs." + name
+	prog, ok := f.Programs[name]
+	switch {
+	case !ok && profile.Program == targets.V1Model:
+		return nil, true
+	case !ok:
+		say(path, fmt.Sprintf("missing; %s is a %s", of, profile.Name),
+			"name the p4info, bf_rt, context and binary that the compiler wrote of p4src/tna/ethereal.p4")
+		return nil, false
+	}
+	p, err := prog.load(f.dir, profile)
+	if err == nil {
+		return p, true
+	}
+	problem := err.Error()
+	if key, rest, ok := strings.Cut(problem, ": "); ok && slices.Contains([]string{"p4info", "json", "bf_rt", "context", "binary"}, key) {
+		path, problem = path+"."+key, rest
+	}
+	problem, remedy, _ := strings.Cut(problem, "; ")
+	say(path, problem, cmp.Or(remedy, "name a file that the compiler wrote, relative to this one"))
+	return nil, false
 }
 
 func (p FileProgram) load(dir string, profile *targets.Profile) (*p4rt.Pipeline, error) {

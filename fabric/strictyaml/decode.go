@@ -55,7 +55,7 @@ func (d *Decoder) OK() bool { return len(d.errs) == 0 }
 // Complain says what is wrong with the value at a key path, or with what is
 // missing there.
 func (d *Decoder) Complain(path, problem, remedy string) {
-	d.fail(d.locate(path), path, problem, remedy)
+	d.fail(d.At(path), path, problem, remedy)
 }
 
 // ComplainAt is [Decoder.Complain] at the place of a node.
@@ -127,8 +127,8 @@ func (d *Decoder) fail(p Pos, path, problem, remedy string) {
 	}
 }
 
-// locate returns where a key stands, or the nearest key around it.
-func (d *Decoder) locate(path string) Pos {
+// At returns where a key stands, or the nearest key around it.
+func (d *Decoder) At(path string) Pos {
 	for {
 		if p, ok := d.at[path]; ok {
 			return p
@@ -210,7 +210,8 @@ func (d *Decoder) text(n *yaml.Node, t encoding.TextUnmarshaler, path string) {
 		if lead, rest, ok := strings.Cut(problem, ": "); ok && !strings.ContainsAny(lead, " \"") {
 			problem = rest
 		}
-		d.ComplainAt(n, path, problem, "")
+		problem, remedy, _ := strings.Cut(problem, "; ")
+		d.ComplainAt(n, path, problem, remedy)
 	}
 }
 
@@ -273,7 +274,7 @@ func (d *Decoder) Scalar(n *yaml.Node, path, want string) bool {
 // mapping fills a struct. It returns the keys that misspelt ones were meant to be.
 func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int) (meant []string) {
 	t := v.Type()
-	var known []string
+	known := KeysOf(v.Interface())
 	former := map[string]string{} // what a key was called: what it is called now
 	field := map[string]int{}
 	for i := range t.NumField() {
@@ -281,7 +282,6 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 		if key == "" || key == "-" {
 			continue
 		}
-		known = append(known, key)
 		field[key] = i
 		if was := t.Field(i).Tag.Get("was"); was != "" {
 			former[was] = key
@@ -296,7 +296,7 @@ func (d *Decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 	for _, key := range known {
 		remedy, required := t.Field(field[key]).Tag.Lookup("required")
 		if required && !slices.Contains(seen, key) && !slices.Contains(meant, key) {
-			d.fail(d.locate(path), Join(path, key), "is missing", "add it; "+remedy)
+			d.fail(d.At(path), Join(path, key), "is missing", "add it; "+remedy)
 		}
 	}
 	return meant
@@ -399,6 +399,17 @@ func describe(n *yaml.Node) string {
 		return strconv.Quote(n.Value)
 	}
 	return "an alias"
+}
+
+// KeysOf returns the keys that the struct v may have in a file.
+func KeysOf(v any) []string {
+	var keys []string
+	for f := range reflect.TypeOf(v).Fields() {
+		if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" && key != "-" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Join returns the path of a key below another.

@@ -74,7 +74,9 @@ func (d *Decoder) Document(data []byte, what string) *yaml.Node {
 		message := strings.TrimPrefix(err.Error(), "yaml: ")
 		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 			start.Line, _ = strconv.Atoi(m[1])
-			message = m[2]
+			if message = m[2]; strings.HasPrefix(message, "did not find expected") {
+				start.Line++ // the parser counts lines from 0, the scanner from 1
+			}
 		}
 		d.fail(start, "", "not YAML: "+message, "check indentation, colons and quotes on this line and the one before")
 		return nil

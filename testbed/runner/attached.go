@@ -17,7 +17,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -56,6 +55,8 @@ type Deployment struct {
 	// namespace, with %s for the switch and %d for the port. Empty: they are not
 	// here.
 	Interface string `yaml:"interface"`
+
+	at func(key string) strictyaml.Pos // where a key stands
 }
 
 // LoadDeployment reads a deployment's file. Unknown keys are refused.
@@ -64,8 +65,8 @@ func LoadDeployment(path string) (*Deployment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
-	d := &Deployment{}
 	in := strictyaml.New(path, nil) // JSON is YAML
+	d := &Deployment{at: in.At}
 	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
 		in.Value(root, d, "")
 	}
@@ -77,6 +78,41 @@ func LoadDeployment(path string) (*Deployment, error) {
 		*p = in.Beside(*p)
 	}
 	return d, in.Err()
+}
+
+// Read reads the files that the deployment names and compares them: the fabric, and the controller's configuration of its
+// targets. Nothing is connected.
+func (d *Deployment) Read() (*fabric.Fabric, daemon.Config, error) {
+	var cfg daemon.Config
+	spec, err := fabric.LoadSpec(d.Fabric)
+	if err != nil {
+		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
+	}
+	f, err := fabric.New(spec)
+	if err != nil {
+		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
+	}
+	if len(d.Hosts) != f.Hosts() {
+		return nil, cfg, d.refuse("hosts", fmt.Errorf("%d of a fabric of %d", len(d.Hosts), f.Hosts()), "list the control socket of each host's agent, by rank")
+	}
+	file, err := daemon.ReadFile(d.Targets)
+	if err != nil {
+		return nil, cfg, d.refuse("targets", err, "name the targets file that the controller reads")
+	}
+	cfg.Core.Fabric = f
+	return f, cfg, file.Apply(&cfg)
+}
+
+// refuse says what is wrong with what a key says. What another file's content says of itself stays as it is.
+func (d *Deployment) refuse(key string, err error, remedy string) error {
+	if errors.Is(err, strictyaml.ErrContent) {
+		return err
+	}
+	e := &strictyaml.Error{Pos: strictyaml.Pos{File: "deployment"}, Key: key, Problem: err.Error(), Remedy: remedy}
+	if d.at != nil {
+		e.Pos = d.at(key)
+	}
+	return strictyaml.Errors{e}
 }
 
 // Attached is a world that somebody else has made. Close ends the connections.
@@ -96,11 +132,11 @@ type Attached struct {
 // Attach connects to a deployment. name is scenario.WorldMininet or WorldLab; dial connects to the
 // switches, nil being with the deployment's TLS.
 func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
-	spec, err := fabric.LoadSpec(d.Fabric)
+	f, cfg, err := d.Read()
 	if err != nil {
 		return nil, err
 	}
-	a := &Attached{name: name, d: d, dial: dial}
+	a := &Attached{name: name, d: d, f: f, targets: cfg.Targets, dial: dial}
 	if a.files, err = certs.Read(d.CA, d.Cert, d.Key); err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
@@ -109,21 +145,6 @@ func Attach(ctx context.Context, name string, d *Deployment, dial func(addr stri
 			return grpc.NewClient(addr, grpc.WithTransportCredentials(a.files.Client("")))
 		}
 	}
-	if a.f, err = fabric.New(spec); err != nil {
-		return nil, fmt.Errorf("deployment: %w", err)
-	}
-	if len(d.Hosts) != a.f.Hosts() {
-		return nil, fmt.Errorf("deployment: %d hosts for a fabric of %d", len(d.Hosts), a.f.Hosts())
-	}
-	file, err := daemon.ReadFile(d.Targets)
-	if err != nil {
-		return nil, err
-	}
-	cfg := daemon.Config{Core: controller.Config{Fabric: a.f}}
-	if err := file.Apply(&cfg); err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Targets, err)
-	}
-	a.targets = cfg.Targets
 	if a.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
 		return nil, err
 	}

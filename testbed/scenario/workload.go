@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -27,8 +29,16 @@ func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
 	}
 	p, err := workload.Load(c.File, f.Hosts())
 	if err != nil {
-		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), workload.ErrProgram.Error()+": "), "; ")
-		bad(path+".file", problem, remedy)
+		es, ok := errors.AsType[strictyaml.Errors](err)
+		if !ok {
+			problem, remedy, _ := strings.Cut(err.Error(), "; ")
+			bad(path+".file", problem, remedy)
+		}
+		for _, e := range es {
+			at := *e // says its own place
+			at.Remedy = ""
+			bad(path+".file", at.Error(), e.Remedy)
+		}
 		return
 	}
 	all, err := p.Traffic()

@@ -65,7 +65,7 @@ type node struct {
 // if there is one. Algorithm is that of all-reduces and the like; empty means
 // direct. Errors about content wrap [ErrProgram].
 func ReadChakra(prefix, algorithm string) (*Program, error) {
-	groups, err := readGroups(prefix + ".groups.json")
+	groups, err := ReadGroups(prefix + ".groups.json")
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,8 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 	return p, nil
 }
 
-func readGroups(path string) (map[string][]int, error) {
+// ReadGroups reads the groups of ranks of a trace, PREFIX.groups.json. A file that is not there has none.
+func ReadGroups(path string) (map[string][]int, error) {
 	data, err := strictyaml.ReadLarge(path, maxMessage)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

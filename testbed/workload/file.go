@@ -1,15 +1,18 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
 // file is a workload file: one of its keys.
@@ -34,9 +37,9 @@ type chakra struct {
 	Algorithm string `yaml:"algorithm"`
 }
 
-// Load reads a workload file for a fabric of that many ranks. The program may
-// use fewer: the others do nothing. Errors about content are those of package
-// strictyaml, or wrap [ErrProgram].
+// Load reads a workload file for a fabric of that many ranks; 0 stands for as many as the file
+// names. The program may use fewer: the others do nothing. What is wrong with the content is
+// [strictyaml.Errors].
 func Load(path string, ranks int) (*Program, error) {
 	data, err := strictyaml.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,9 +51,6 @@ func Load(path string, ranks int) (*Program, error) {
 	p, err := parse(path, data, ranks)
 	if err != nil {
 		return nil, err
-	}
-	if len(p.Ranks) > ranks {
-		return nil, fmt.Errorf("%w: %s: it has %d ranks, and the fabric %d; use a larger fabric", ErrProgram, path, len(p.Ranks), ranks)
 	}
 	for len(p.Ranks) < ranks {
 		p.Ranks = append(p.Ranks, nil)
@@ -78,17 +78,51 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 	if !d.OK() {
 		return nil, d.Err()
 	}
+	p := &Program{}
+	key := "jobs"
+	var err error
 	switch {
 	case f.GPT != nil:
-		return f.GPT.Program()
+		key = "gpt"
+		f.GPT.complain(func(k, problem, remedy string) { d.Complain(strictyaml.Join("gpt", k), problem, remedy) })
+		if d.OK() {
+			p, err = f.GPT.Program()
+		}
 	case f.Chakra != nil:
-		return ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
+		key = "chakra.trace"
+		p, err = ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
+	default:
+		most := ranks
+		if most == 0 {
+			most = max(2, f.ranks())
+		}
+		p.Ranks = make([][]Op, most)
+		for i, j := range f.Jobs {
+			j.add(p, most, fmt.Sprintf("jobs[%d]", i), d)
+		}
 	}
-	p := &Program{Ranks: make([][]Op, ranks)}
-	for i, j := range f.Jobs {
-		j.add(p, ranks, fmt.Sprintf("jobs[%d]", i), d)
+	if err != nil {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), ErrProgram.Error()+": "), "; ")
+		d.Complain(key, problem, cmp.Or(remedy, "name the PREFIX of the trace's files PREFIX.0.et, PREFIX.1.et, ..."))
+		return nil, d.Err()
+	}
+	if d.OK() && ranks > 0 && len(p.Ranks) > ranks {
+		d.Complain(key, fmt.Sprintf("it has %d ranks, and the fabric %d", len(p.Ranks), ranks), "use a larger fabric")
 	}
 	return p, d.Err()
+}
+
+// ranks returns how many ranks the jobs name.
+func (f file) ranks() int {
+	most := -1
+	for _, j := range f.Jobs {
+		group, err := parseRanks(j.Ranks, collective.MaxRanks)
+		if j.Ranks == "" || err != nil {
+			continue // all there are, or said later
+		}
+		most = max(most, slices.Max(group))
+	}
+	return most + 1
 }
 
 // add puts a job into the program. Jobs do not wait for each other.
@@ -100,6 +134,18 @@ func (j job) add(p *Program, ranks int, path string, d *strictyaml.Decoder) {
 	}
 	if j.Repeat < 0 || j.Repeat > 10_000 {
 		d.Complain(path+".repeat", fmt.Sprintf("%d is outside 1 to 10000", j.Repeat), "write for example 10")
+		return
+	}
+	spec := collective.Spec{Kind: j.Kind, Algorithm: j.Algorithm, Bytes: int64(j.Bytes), Ranks: len(group)}
+	if err := spec.Validate(); err != nil && len(group) > 0 {
+		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": "), "; ")
+		key := path
+		for _, k := range []string{"kind", "algorithm", "bytes", "ranks"} {
+			if strings.HasPrefix(problem, k+" ") || strings.Contains(problem, " has no "+k) {
+				key = path + "." + k
+			}
+		}
+		d.Complain(key, problem, remedy)
 		return
 	}
 	for _, r := range group {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -42,6 +43,46 @@ func (g GPT) withDefaults() GPT {
 	return g
 }
 
+// complain calls say with what is wrong: the key, what, and the remedy.
+func (g GPT) complain(say func(key, problem, remedy string)) {
+	g = g.withDefaults()
+	wrong := false
+	for _, c := range []struct {
+		key   string
+		value int
+	}{{"layers", g.Layers}, {"hidden", g.Hidden}, {"sequence", g.Sequence}, {"tensor", g.Tensor}, {"data", g.Data},
+		{"pipeline", g.Pipeline}, {"micro_batch", g.MicroBatch}, {"micro_batches", g.MicroBatches}, {"element", g.Element}} {
+		if c.value < 1 || c.value > 1<<20 {
+			say(c.key, fmt.Sprintf("%d is outside 1 to %d", c.value, 1<<20), "write 1 or more")
+			wrong = true
+		}
+	}
+	if !(g.TeraFLOPS > 0) {
+		say("teraflops", fmt.Sprintf("%v is not above 0", g.TeraFLOPS), "write for example 300")
+		wrong = true
+	}
+	if wrong {
+		return
+	}
+	ranks := atMost(collective.MaxRanks, g.Tensor, g.Data, g.Pipeline)
+	switch {
+	case g.Layers%g.Pipeline != 0:
+		say("layers", fmt.Sprintf("%d is not a multiple of pipeline (%d)", g.Layers, g.Pipeline), "write one that is")
+	case ranks < 0:
+		say("", fmt.Sprintf("tensor x data x pipeline is more than %d ranks", collective.MaxRanks), "use fewer")
+	case atMost(maxOps, int(ranks), g.MicroBatches, g.Layers/g.Pipeline, 8) < 0:
+		say("", fmt.Sprintf("%d ranks make more than %d operations", ranks, maxOps), "use fewer")
+	case atMost(maxTransfer, g.MicroBatch, g.Sequence, g.Hidden, g.Element) < 0 ||
+		atMost(maxTransfer, 12, g.Hidden, g.Hidden, g.Element) < 0:
+		say("", fmt.Sprintf("activations or a layer's gradients are more than %d bytes", int64(maxTransfer)),
+			"use fewer of hidden, sequence, micro_batch or element")
+	default:
+		if limit := 1000 * fabric.Second; !(g.forward() <= float64(limit)) {
+			say("", fmt.Sprintf("a layer's forward pass takes more than %v", limit), "use a smaller model, or more teraflops")
+		}
+	}
+}
+
 // maxOps bounds a program that a few numbers make.
 const maxOps = 4 << 20
 
@@ -54,36 +95,17 @@ const maxOps = 4 << 20
 // gradients are all-reduced, a layer at a time, the last first, each as soon as
 // its last backward pass is done.
 func (g GPT) Program() (*Program, error) {
-	g = g.withDefaults()
-	for _, c := range []struct {
-		key   string
-		value int
-	}{{"layers", g.Layers}, {"hidden", g.Hidden}, {"sequence", g.Sequence}, {"tensor", g.Tensor}, {"data", g.Data},
-		{"pipeline", g.Pipeline}, {"micro_batch", g.MicroBatch}, {"micro_batches", g.MicroBatches}, {"element", g.Element}} {
-		if c.value < 1 || c.value > 1<<20 {
-			return nil, fmt.Errorf("%w: gpt.%s is %d; write 1 or more", ErrProgram, c.key, c.value)
+	var bad error
+	g.complain(func(key, problem, remedy string) {
+		if bad == nil {
+			bad = fmt.Errorf("%w: %s: %s; %s", ErrProgram, strings.TrimSuffix("gpt."+key, "."), problem, remedy)
 		}
+	})
+	if bad != nil {
+		return nil, bad
 	}
-	if !(g.TeraFLOPS > 0) {
-		return nil, fmt.Errorf("%w: gpt.teraflops is %v; write for example 300", ErrProgram, g.TeraFLOPS)
-	}
-	if g.Layers%g.Pipeline != 0 {
-		return nil, fmt.Errorf("%w: gpt.layers is %d, not a multiple of pipeline (%d)", ErrProgram, g.Layers, g.Pipeline)
-	}
+	g = g.withDefaults()
 	ranks := atMost(collective.MaxRanks, g.Tensor, g.Data, g.Pipeline)
-	if ranks < 0 {
-		return nil, fmt.Errorf("%w: gpt: tensor x data x pipeline is more than %d ranks; use fewer", ErrProgram, collective.MaxRanks)
-	}
-	if atMost(maxOps, int(ranks), g.MicroBatches, g.Layers/g.Pipeline, 8) < 0 {
-		return nil, fmt.Errorf("%w: gpt: %d ranks make more than %d operations; use fewer", ErrProgram, ranks, maxOps)
-	}
-	if atMost(maxTransfer, g.MicroBatch, g.Sequence, g.Hidden, g.Element) < 0 ||
-		atMost(maxTransfer, 12, g.Hidden, g.Hidden, g.Element) < 0 {
-		return nil, fmt.Errorf("%w: gpt: activations or a layer's gradients are more than %d bytes; use fewer of hidden, sequence, micro_batch or element", ErrProgram, int64(maxTransfer))
-	}
-	if limit := 1000 * fabric.Second; !(g.forward() <= float64(limit)) {
-		return nil, fmt.Errorf("%w: gpt: a layer's forward pass takes more than %v; use a smaller model, or more teraflops", ErrProgram, limit)
-	}
 	p := &Program{Name: "gpt", Ranks: make([][]Op, ranks)}
 	for r := range int(ranks) {
 		p.Ranks[r] = g.rank(r)

@@ -97,6 +97,9 @@ func Parse(name string, data []byte, read func(path string) ([]byte, error)) (*S
 	return s, nil
 }
 
+// noSuchKey is the remedy for a key path that leads nowhere.
+const noSuchKey = "name a key of the scenario, lists by [NUMBER] or [*]"
+
 // expander multiplies out one part.
 type expander struct {
 	file  string
@@ -115,10 +118,17 @@ type setting struct {
 
 // bad says what is wrong with what stands at n, and below key of the part.
 func (x *expander) bad(n *yaml.Node, key, problem, remedy string) error {
-	return strictyaml.Errors{{
-		Pos: strictyaml.Pos{File: x.file, Line: n.Line, Column: n.Column},
-		Key: strictyaml.Join(x.where, key), Problem: problem, Remedy: remedy,
-	}}
+	return strictyaml.Errors{x.complaint(n, key, problem, remedy)}
+}
+
+func (x *expander) complaint(n *yaml.Node, key, problem, remedy string) *strictyaml.Error {
+	where := x.where
+	if key != "" {
+		where = strictyaml.Join(where, key)
+	}
+	return &strictyaml.Error{
+		Pos: strictyaml.Pos{File: x.file, Line: n.Line, Column: n.Column}, Key: where, Problem: problem, Remedy: remedy,
+	}
 }
 
 func (x *expander) expand() ([]Case, error) {
@@ -136,7 +146,7 @@ func (x *expander) expand() ([]Case, error) {
 	}
 	for _, s := range fixed {
 		if err := assign(root, s.path, s.value); err != nil {
-			return nil, x.bad(s.value, "set."+s.text, err.Error(), "")
+			return nil, x.bad(s.value, "set."+s.text, err.Error(), noSuchKey)
 		}
 	}
 	var out []Case
@@ -231,7 +241,7 @@ func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
 	where := []string{"set"}
 	for _, s := range picked {
 		if err := assign(doc, s.path, s.value); err != nil {
-			return nil, x.bad(s.value, "vary."+s.text, err.Error(), "")
+			return nil, x.bad(s.value, "vary."+s.text, err.Error(), noSuchKey)
 		}
 		names[s.text] = valueText(s.value)
 		where = append(where, s.text+"="+names[s.text])
@@ -243,11 +253,12 @@ func (x *expander) variant(root *yaml.Node, picked []setting) ([]Case, error) {
 		if !errors.As(err, &es) {
 			return nil, err
 		}
-		var texts []string
-		for _, e := range es {
-			texts = append(texts, fmt.Sprintf("%s: %s; %s", e.Key, e.Problem, e.Remedy))
+		out := make(strictyaml.Errors, len(es))
+		for i, e := range es {
+			problem := fmt.Sprintf("%s with %s: %s: %s", x.base, strings.Join(where, ", "), e.Key, e.Problem)
+			out[i] = x.complaint(&x.part.Scenario, "", problem, e.Remedy)
 		}
-		return nil, x.bad(&x.part.Scenario, "", x.base+" with "+strings.Join(where, ", ")+": "+strings.Join(texts, "\n"), "")
+		return nil, out
 	}
 	runs, err := s.Expand()
 	if err != nil {

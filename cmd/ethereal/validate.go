@@ -1,0 +1,334 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
+)
+
+// fileKind is a kind of file that people write.
+type fileKind struct {
+	name string
+	keys []string // at its top
+	// check reads a file as whoever uses it does, and says in a few words what it holds.
+	check func(v *validation, path string) (what string, err error)
+}
+
+// fileKinds returns all kinds. Of two that a file could be, the first is meant.
+func fileKinds() []fileKind {
+	return []fileKind{
+		{"scenario", strictyaml.KeysOf(scenario.Scenario{}), (*validation).scenario},
+		{"sweep", []string{"name", "description", "parts"}, (*validation).sweep},
+		{"targets", strictyaml.KeysOf(daemon.File{}), (*validation).targets},
+		{"workload", []string{"jobs", "gpt", "chakra"}, (*validation).workload},
+		{"fabric", strictyaml.KeysOf(fabric.Spec{}), (*validation).fabricFile},
+		{"deployment", strictyaml.KeysOf(runner.Deployment{}), (*validation).deployment},
+		{"groups", nil, (*validation).groups},
+	}
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range fileKinds() {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// validation is what `ethereal validate` has read so far.
+type validation struct {
+	fabric *fabric.Fabric // that targets and workloads are for; nil: not known
+}
+
+// checkedFile is what came of one file.
+type checkedFile struct {
+	File   string      `json:"file"`
+	Kind   string      `json:"kind"`
+	OK     bool        `json:"ok"`
+	What   string      `json:"what,omitempty"` // in it, if it is right
+	Errors []fileError `json:"errors,omitempty"`
+}
+
+type fileError struct {
+	File    string `json:"file"` // which may be one that the file names
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+func (a *app) validateCommand() *cobra.Command {
+	var kind, fabricFile string
+	var format outputFormat
+	c := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check files that people write, and run nothing",
+		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks as the commands do
+that use them, with the files that they name, and says what is wrong: file, line, key and what would be right. What kind a
+file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
+a fabric among the files.`,
+		Example: `  ethereal validate testbed/scenarios/demo.yaml mininet/experiments/*.yaml
+  ethereal validate --fabric fabric.yaml targets.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("validate: name a file, as in ethereal validate testbed/scenarios/demo.yaml")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if kind != "" && !slices.Contains(kindNames(), kind) {
+				return fmt.Errorf("--kind: %q is unknown; %s", kind, strictyaml.Choose(kind, kindNames()))
+			}
+			return a.validate(args, kind, fabricFile, format)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&fabricFile, "fabric", "", "compare targets and workloads with the fabric in `FILE`")
+	f.StringVar(&kind, "kind", "", "take all files for this `KIND` instead of what their keys say: "+strings.Join(kindNames(), ", "))
+	format.register(c)
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) validate(files []string, kind, fabricFile string, format outputFormat) error {
+	v := &validation{}
+	if fabricFile != "" {
+		if _, err := v.fabricFile(fabricFile); err != nil {
+			return err
+		}
+	}
+	kinds := make([]*fileKind, len(files))
+	var wrong strictyaml.Errors
+	results := make([]checkedFile, len(files))
+	for i, path := range files {
+		var err error
+		results[i].File = path
+		if kinds[i], err = kindOf(path, kind); err != nil {
+			results[i].add(path, err, &wrong)
+			continue
+		}
+		results[i].Kind = kinds[i].name
+	}
+	// Fabrics first: others are compared with them.
+	for _, fabrics := range []bool{true, false} {
+		for i, path := range files {
+			if kinds[i] == nil || (kinds[i].name == "fabric") != fabrics {
+				continue
+			}
+			what, err := kinds[i].check(v, path)
+			if results[i].What = what; err != nil {
+				results[i].add(path, err, &wrong)
+			}
+			results[i].OK = err == nil
+		}
+	}
+	if err := tellChecked(a.stdout, results, format); err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		return wrong // in the order of the files
+	}
+	return nil
+}
+
+// add notes what is wrong with a file.
+func (c *checkedFile) add(path string, err error, all *strictyaml.Errors) {
+	es, ok := errors.AsType[strictyaml.Errors](err)
+	if !ok {
+		es = strictyaml.Errors{unreadable(path, err)}
+	}
+	*all = append(*all, es...)
+	for _, e := range es {
+		c.Errors = append(c.Errors, fileError{e.File, e.Line, e.Column, e.Key, e.Problem, e.Remedy})
+	}
+}
+
+// unreadable is an error about a file whose content nobody has seen.
+func unreadable(path string, err error) *strictyaml.Error {
+	problem, remedy, _ := strings.Cut(err.Error(), "; ")
+	if remedy == "" {
+		remedy = "name a file that is there and can be read"
+	}
+	return &strictyaml.Error{Pos: strictyaml.Pos{File: path}, Problem: problem, Remedy: remedy}
+}
+
+// tellChecked prints what came of all files. What is wrong is printed as errors are.
+func tellChecked(w io.Writer, results []checkedFile, format outputFormat) error {
+	if !format.people() {
+		return format.write(w, results)
+	}
+	for _, r := range results {
+		if r.OK {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", r.File, r.What); err != nil {
+				return fmt.Errorf("%w: printing: %w", errRun, err)
+			}
+		}
+	}
+	return nil
+}
+
+// kindOf returns the kind that most of a file's keys are of, or the one asked for.
+func kindOf(path, asked string) (*fileKind, error) {
+	kinds := fileKinds()
+	if i := slices.IndexFunc(kinds, func(k fileKind) bool { return k.name == asked }); i >= 0 {
+		return &kinds[i], nil
+	}
+	if strings.HasSuffix(path, ".groups.json") {
+		return &kinds[len(kinds)-1], nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	// A targets file is larger than what people write otherwise.
+	text, err := strictyaml.ReadLarge(path, max(info.Size(), strictyaml.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	d := strictyaml.New(path, nil)
+	root := d.Document(text, "a scenario, a sweep, targets, a workload, a fabric or a deployment")
+	if root == nil {
+		return nil, d.Err()
+	}
+	if root.Kind != yaml.MappingNode {
+		d.ComplainAt(root, "", "is no mapping of keys", "write key: value pairs, as in name: demo; `ethereal init` writes files to begin with")
+		return nil, d.Err()
+	}
+	best, most := 0, 0
+	for i, k := range kinds {
+		known := 0
+		for j := 0; j+1 < len(root.Content); j += 2 {
+			if slices.Contains(k.keys, root.Content[j].Value) {
+				known++
+			}
+		}
+		if known > most {
+			best, most = i, known
+		}
+	}
+	if most == 0 {
+		d.ComplainAt(root, "", "none of its keys is of a kind of file that is read here", "say what it is meant to be: --kind "+strings.Join(kindNames(), "|"))
+		return nil, d.Err()
+	}
+	return &kinds[best], nil
+}
+
+func (v *validation) scenario(path string) (string, error) {
+	s, err := scenario.Load(path)
+	if err != nil {
+		return "", err
+	}
+	runs, err := s.Expand()
+	if err != nil {
+		return "", placed(path, err)
+	}
+	what := "a scenario"
+	if len(s.Expect) > 0 {
+		what = "an experiment"
+	}
+	return fmt.Sprintf("%s of %s", what, fabric.Count(len(runs), "run")), nil
+}
+
+// placed gives what is wrong with a scenario as a whole the lines of the keys in its file.
+func placed(path string, err error) error {
+	es, ok := errors.AsType[strictyaml.Errors](err)
+	text, unread := strictyaml.ReadFile(path)
+	if !ok || unread != nil {
+		return err
+	}
+	d := strictyaml.New(path, strictyaml.ReadFile)
+	if root := d.Document(text, ""); root != nil {
+		d.Value(root, new(scenario.Scenario), "")
+	}
+	for _, e := range es {
+		if e.Line == 0 {
+			e.Pos = d.At(e.Key)
+		}
+	}
+	return es
+}
+
+func (v *validation) sweep(path string) (string, error) {
+	s, err := sweep.Load(path)
+	if err != nil {
+		return "", placed(path, err)
+	}
+	return fmt.Sprintf("a sweep of %s", fabric.Count(len(s.Cases), "run")), nil
+}
+
+func (v *validation) targets(path string) (string, error) {
+	file, err := daemon.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	what := "targets of " + fabric.Count(len(file.Switches), "switch")
+	if v.fabric == nil {
+		return what + "; not compared with a fabric: name it with --fabric", nil
+	}
+	return what, file.Apply(&daemon.Config{Core: controller.Config{Fabric: v.fabric}})
+}
+
+func (v *validation) workload(path string) (string, error) {
+	ranks := 0
+	if v.fabric != nil {
+		ranks = v.fabric.Hosts()
+	}
+	p, err := workload.Load(path, ranks)
+	if err != nil {
+		return "", err
+	}
+	return "a workload of " + fabric.Count(len(p.Ranks), "rank"), nil
+}
+
+func (v *validation) fabricFile(path string) (string, error) {
+	spec, err := fabric.LoadSpec(path)
+	if err != nil {
+		return "", err
+	}
+	f, err := fabric.New(spec)
+	if err != nil {
+		return "", err
+	}
+	v.fabric = f
+	return fmt.Sprintf("a fabric of %s and %s", fabric.Count(f.Hosts(), "host"), fabric.Count(f.Switches(), "switch")), nil
+}
+
+func (v *validation) deployment(path string) (string, error) {
+	d, err := runner.LoadDeployment(path)
+	if err != nil {
+		return "", err
+	}
+	f, _, err := d.Read()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("a deployment of %s and %s", fabric.Count(f.Hosts(), "host"), fabric.Count(f.Switches(), "switch")), nil
+}
+
+func (v *validation) groups(path string) (string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", err
+	}
+	g, err := workload.ReadGroups(path)
+	return filepath.Base(path) + " has " + fabric.Count(len(g), "group"), err
+}
