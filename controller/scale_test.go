@@ -12,55 +12,62 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-var scaleK = flag.String("scale.k", "8", "fat-trees of TestScale, with commas between")
+var scaleK = flag.String("scale.k", "8", "fat-trees of BenchmarkScale, with commas between")
 
-// TestScale measures what the tables of a fabric cost: computing all of them, their
+// BenchmarkScale is what the tables of a fabric cost: computing all of them, their
 // memory, and what one link's change takes, medians of many. For the numbers of a report:
 //
-//	go test ./controller -run TestScale -v -args -scale.k=8,16,24,32,48,64
-func TestScale(t *testing.T) {
-	t.Log("| k | switches | hosts | entries | a switch | full compute | memory | ToR uplink | aggregation uplink | ... with 1 % down | ... with 1 % down |")
+//	go test ./controller -run '^$' -bench Scale -benchtime 1x -args -scale.k=8,16,24,32,48,64
+func BenchmarkScale(b *testing.B) {
 	for text := range strings.SplitSeq(*scaleK, ",") {
 		k, err := strconv.Atoi(text)
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
-		f := mustFabric(t, fabric.Spec{Kind: fabric.KindFatTree, K: k})
-		c := mustCore(t, testConfig(f))
-		runtime.GC()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		began := time.Now()
-		tables := make([][]Entry, f.Switches())
-		entries := 0
-		for i := range tables {
-			tables[i] = c.Desired(fabric.NodeID(f.Hosts() + i))
-			entries += len(tables[i])
-		}
-		full := time.Since(began)
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		held := after.HeapAlloc - before.HeapAlloc
-		runtime.KeepAlive(tables) // up to here
+		b.Run("k="+text, func(b *testing.B) {
+			for b.Loop() {
+				scale(b, k)
+			}
+		})
+	}
+}
 
-		var cells []string
-		for _, failures := range []bool{false, true} {
-			if failures {
-				failOnePercent(t, c, f)
-			}
-			for _, name := range []string{"tor0-agg0", "agg0-core0"} {
-				took, updates := median(t, c, name)
-				cells = append(cells, took.Round(10*time.Microsecond).String()+", "+strconv.Itoa(updates)+" updates")
-			}
+func scale(b *testing.B, k int) {
+	f := mustFabric(b, fabric.Spec{Kind: fabric.KindFatTree, K: k})
+	c := mustCore(b, testConfig(f))
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	tables := make([][]Entry, f.Switches())
+	entries := 0
+	for i := range tables {
+		tables[i] = c.Desired(fabric.NodeID(f.Hosts() + i))
+		entries += len(tables[i])
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "full-ms")
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB")
+	runtime.KeepAlive(tables) // up to here
+	b.ReportMetric(float64(entries), "entries")
+	for _, failures := range []bool{false, true} {
+		with := ""
+		if failures {
+			failOnePercent(b, c, f)
+			with = "-1%-down"
 		}
-		t.Logf("| %d | %d | %d | %d | %d | %v | %d MB | %s |", k, f.Switches(), f.Hosts(), entries, entries/f.Switches(),
-			full.Round(100*time.Microsecond), held>>20, strings.Join(cells, " | "))
+		for _, name := range []string{"tor0-agg0", "agg0-core0"} {
+			took, updates := median(b, c, name)
+			b.ReportMetric(float64(took.Microseconds()), name+with+"-us")
+			b.ReportMetric(float64(updates), name+with+"-updates")
+		}
 	}
 }
 
 // median takes a link down and up again and again, and returns the median time until
 // the updates are known, and how many they are when it goes down.
-func median(t *testing.T, c *Core, name string) (took time.Duration, updates int) {
+func median(t testing.TB, c *Core, name string) (took time.Duration, updates int) {
 	t.Helper()
 	id, err := c.f.LinkByName(name)
 	if err != nil {
@@ -87,7 +94,7 @@ func median(t *testing.T, c *Core, name string) (took time.Duration, updates int
 }
 
 // failOnePercent takes one in a hundred links between switches down.
-func failOnePercent(t *testing.T, c *Core, f *fabric.Fabric) {
+func failOnePercent(t testing.TB, c *Core, f *fabric.Fabric) {
 	t.Helper()
 	for l := f.Hosts() + 50; l < f.Links(); l += 100 {
 		setLink(t, c, fabric.LinkID(l), false)

@@ -24,20 +24,16 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report/plot"
 )
 
-// TestGrowth measures how the cost of a packet grows with a table's entries, the
+// BenchmarkGrowth measures how the cost of a packet grows with a table's entries, the
 // number of headers and the packet's size, here and in BMv2, and the memory that
-// an entry takes. It takes minutes and a machine of its own, so it runs when
-// GROWTH names the directory for switch-growth.json and switch-growth.svg
-// (docs of this repository keeps both). Without BMv2 its curves are left out.
+// an entry takes. GROWTH names the directory for switch-growth.json and
+// switch-growth.svg (docs of this repository keeps both), else both are only
+// computed. Without BMv2 its curves are left out.
 //
 // Costs are CPU time: of the measuring thread, best of several rounds, for ours
 // in memory; of all threads of BMv2, with its pcap pipes, as it cannot do
 // without input and output.
-func TestGrowth(t *testing.T) {
-	dir := os.Getenv("GROWTH")
-	if dir == "" {
-		t.Skip("set GROWTH to a directory for the plots, such as ../../docs")
-	}
+func BenchmarkGrowth(t *testing.B) {
 	program := growthProgram(t)
 	g := &growth{t: t, program: program}
 	if binary := os.Getenv("BMV2"); binary != "" {
@@ -76,6 +72,10 @@ func TestGrowth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := os.Getenv("GROWTH")
+	if dir == "" {
+		return
+	}
 	if err := os.WriteFile(filepath.Join(dir, "switch-growth.json"), append(out, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +96,13 @@ type growthResult struct {
 }
 
 type growth struct {
-	t       *testing.T
+	t       testing.TB
 	program Program
 	bmv2    *process
 	memory  map[string]float64
 }
 
-func growthProgram(t *testing.T) Program {
+func growthProgram(t testing.TB) Program {
 	t.Helper()
 	p := Program{P4Info: new(p4config.P4Info)}
 	var err error
@@ -348,7 +348,7 @@ func (g *growth) theirs(frame func() []byte) float64 {
 }
 
 // cpu is what the process has used, user and system, all threads.
-func (d *process) cpu(t *testing.T) (sum time.Duration) {
+func (d *process) cpu(t testing.TB) (sum time.Duration) {
 	t.Helper()
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.cmd.Process.Pid))
 	if err != nil {

@@ -22,59 +22,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
-// TestAgainstBMv2 measures the switch as a process on veths and, where the
-// environment's BMV2 names a simple_switch_grpc, that one with the same program,
-// entries and traffic. It runs when ETHEREAL_COMPARE_BMV2 is set and says
-// what it measured; ETHEREAL_COMPARE_SECONDS is how long each measurement
-// takes (default 3), ETHEREAL_COMPARE_ROUNDS how often the switches take turns
-// (default 3); of the rounds the median is shown.
-func TestAgainstBMv2(t *testing.T) {
-	if os.Getenv("ETHEREAL_COMPARE_BMV2") == "" {
-		t.Skip("set ETHEREAL_COMPARE_BMV2=1, and BMV2 to a simple_switch_grpc to compare with")
+// BenchmarkBesideBMv2 measures the switch as a process on veths and, where the environment's BMV2 names a
+// simple_switch_grpc, that one with the same program, entries and traffic, three seconds each. The options of `ethereal
+// switch` are those of ETHEREAL_SWITCH_OPTIONS.
+func BenchmarkBesideBMv2(b *testing.B) {
+	type device struct {
+		name    string
+		command []string
 	}
-	seconds, rounds := 3.0, 3
-	if s := os.Getenv("ETHEREAL_COMPARE_SECONDS"); s != "" {
-		if _, err := fmt.Sscan(s, &seconds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s := os.Getenv("ETHEREAL_COMPARE_ROUNDS"); s != "" {
-		if _, err := fmt.Sscan(s, &rounds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	switches := map[string][]string{"ethereal": append([]string{etherealtest.Binary(t), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}
-	order := []string{"ethereal"}
+	switches := []device{{"ethereal", append([]string{etherealtest.Binary(b), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}}
 	if name := os.Getenv("BMV2"); name != "" {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			t.Fatalf("BMV2: %v", err)
+			b.Fatalf("BMV2: %v", err)
 		}
-		switches["bmv2"] = []string{path}
-		order = append(order, "bmv2")
-	} else {
-		t.Log("BMV2 is not set: nothing to compare with")
+		switches = append(switches, device{"bmv2", []string{path}})
 	}
-	duration := time.Duration(seconds * float64(time.Second))
 	for _, prog := range []string{"lpm", "ethereal"} {
 		for _, size := range []int{64, 1400, 4200} {
 			for _, load := range []int{0, 20000} {
-				results := map[string][]measurement{}
-				for range rounds {
-					for _, name := range order {
-						t.Run(fmt.Sprintf("%s/%d/%d/%s", prog, size, load, name), func(t *testing.T) {
-							results[name] = append(results[name], measure(t, switches[name], prog, size, load, duration))
-						})
-					}
-				}
-				for _, name := range order {
-					if m := results[name]; len(m) > 0 {
-						slices.SortFunc(m, func(a, b measurement) int { return int(a.perCPU() - b.perCPU()) })
-						t.Logf("%-8s %5d B %-8s %-8s %v", prog, size, traffic(load), name, m[len(m)/2])
-					}
-				}
-				if a, b := results["ethereal"], results["bmv2"]; len(a) > 0 && len(b) > 0 {
-					t.Logf("%-8s %5d B %-8s ratio    %.1f times the packets per CPU-second", prog, size, traffic(load), a[len(a)/2].perCPU()/b[len(b)/2].perCPU())
+				for _, s := range switches {
+					b.Run(fmt.Sprintf("%s/%dB/%s/%s", prog, size, traffic(load), s.name), func(b *testing.B) {
+						for range b.N {
+							measure(b, s.command, prog, size, load, 3*time.Second).report(b)
+						}
+					})
 				}
 			}
 		}
@@ -85,7 +57,7 @@ func traffic(load int) string {
 	if load == 0 {
 		return "flooded"
 	}
-	return fmt.Sprintf("%d/s", load)
+	return fmt.Sprintf("%d-a-second", load)
 }
 
 // measurement is what one switch did with one kind of traffic.
@@ -96,17 +68,18 @@ type measurement struct {
 	p50, p99       time.Duration
 }
 
-func (m measurement) perCPU() float64 { return float64(m.received) / m.cpu.Seconds() }
-
-func (m measurement) String() string {
-	return fmt.Sprintf("%8.0f packets/s, %8.0f per CPU-second (%5.2f us each, sender's %5.2f us), loss %4.1f%%, latency p50 %v p99 %v",
-		float64(m.received)/m.elapsed.Seconds(), m.perCPU(), m.cpu.Seconds()*1e6/float64(max(m.received, 1)),
-		m.senderCPU.Seconds()*1e6/float64(max(m.sent, 1)), 100*(1-float64(m.received)/float64(max(m.sent, 1))), m.p50, m.p99)
+func (m measurement) report(b *testing.B) {
+	b.ReportMetric(float64(m.received)/m.elapsed.Seconds(), "packets/s")
+	b.ReportMetric(float64(m.received)/m.cpu.Seconds(), "packets/cpu-s")
+	b.ReportMetric(m.senderCPU.Seconds()*1e6/float64(max(m.sent, 1)), "sender-us/packet")
+	b.ReportMetric(100*(1-float64(m.received)/float64(max(m.sent, 1))), "%-lost")
+	b.ReportMetric(float64(m.p50.Microseconds()), "p50-us")
+	b.ReportMetric(float64(m.p99.Microseconds()), "p99-us")
 }
 
 // measure runs a switch between two veths and sends packets of size bytes
 // through it: load per second, or as many as go.
-func measure(t *testing.T, command []string, prog string, size, load int, duration time.Duration) measurement {
+func measure(t testing.TB, command []string, prog string, size, load int, duration time.Duration) measurement {
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)

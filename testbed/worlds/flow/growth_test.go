@@ -19,71 +19,70 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 )
 
-var (
-	growthGPUs  = flag.String("growth.gpus", "64,512", "GPUs of TestGrowth, 64 to 32768, multiples of 128 or 64 itself")
-	growthBytes = flag.String("growth.bytes", "4194304", "message sizes of TestGrowth, bytes")
-	growthKinds = flag.String("growth.kinds", "permutation,halving-doubling", "collectives of TestGrowth")
-)
+var growthGPUs = flag.String("growth.gpus", "64,512", "GPUs of BenchmarkGrowth, 64 to 32768, multiples of 128 or 64 itself")
 
-// TestGrowth prints what a run costs as the fabric and the message grow: CPU
-// time and memory for the fabric with its paths, for all switches'
-// tables, and for the run.
-func TestGrowth(t *testing.T) {
-	fmt.Println("gpus\tcollective\tbytes\tfabric_s\ttables_s\ttable_entries\trun_s\theap_MB\tevents\tcct_us")
+// BenchmarkGrowth is what a run costs as the fabric and the message grow: CPU time for the fabric with its paths, for all
+// switches' tables, and for the run.
+func BenchmarkGrowth(b *testing.B) {
 	for g := range strings.SplitSeq(*growthGPUs, ",") {
 		gpus, _ := strconv.Atoi(g)
 		spec, ok := bench.FatTree(gpus)
 		if !ok {
-			t.Fatalf("-growth.gpus: %q", g)
+			b.Fatalf("-growth.gpus: %q", g)
 		}
-		began := cpuSeconds(t)
-		f, err := fabric.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		built := cpuSeconds(t) - began
-		tables, entries := tablesOf(t, f)
-		for kind := range strings.SplitSeq(*growthKinds, ",") {
-			for b := range strings.SplitSeq(*growthBytes, ",") {
-				bytes, _ := strconv.Atoi(b)
-				op, algorithm := kind, ""
-				if kind == "halving-doubling" {
-					op, algorithm = "all-reduce", kind
-				}
-				run := plan(t, spec, op, algorithm, fabric.Bytes(bytes), "ethereal", scenario.Seeds{1})[0]
-				began = cpuSeconds(t)
-				r, err := flow.Run(context.Background(), run, scenario.Observer{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				var m runtime.MemStats
-				runtime.ReadMemStats(&m)
-				fmt.Printf("%d\t%s\t%d\t%.3f\t%.3f\t%d\t%.2f\t%d\t%d\t%.1f\n", gpus, kind, bytes, built, tables, entries,
-					cpuSeconds(t)-began, m.HeapSys>>20, r.SimEvents, *r.CCT)
+		for _, kind := range []string{"permutation", "halving-doubling"} {
+			for _, bytes := range []fabric.Bytes{64 << 10, 1 << 20, 4 << 20, 16 << 20, 256 << 20} {
+				b.Run(fmt.Sprintf("%s-%d-GPUs-%dKiB", kind, gpus, bytes>>10), func(b *testing.B) {
+					for b.Loop() {
+						grow(b, spec, kind, bytes)
+					}
+				})
 			}
 		}
 	}
 }
 
-// tablesOf computes all switches' tables, as a controller does when it starts.
-func tablesOf(t *testing.T, f *fabric.Fabric) (seconds float64, entries int) {
-	t.Helper()
-	began := cpuSeconds(t)
+func grow(b *testing.B, spec fabric.Spec, kind string, bytes fabric.Bytes) {
+	began := cpuSeconds(b)
+	f, err := fabric.New(spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(cpuSeconds(b)-began, "fabric-cpu-s")
+	began = cpuSeconds(b)
 	c, err := controller.New(controller.Config{Fabric: f, Instance: "growth"})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
+	entries := 0
 	for i := range f.Switches() {
 		entries += len(c.Desired(fabric.NodeID(f.Hosts() + i)))
 	}
-	return cpuSeconds(t) - began, entries
+	b.ReportMetric(cpuSeconds(b)-began, "tables-cpu-s")
+	b.ReportMetric(float64(entries), "entries")
+	op, algorithm := kind, ""
+	if kind == "halving-doubling" {
+		op, algorithm = "all-reduce", kind
+	}
+	run := plan(b, spec, op, algorithm, bytes, "ethereal", scenario.Seeds{1})[0]
+	began = cpuSeconds(b)
+	r, err := flow.Run(context.Background(), run, scenario.Observer{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(cpuSeconds(b)-began, "run-cpu-s")
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapSys>>20), "heap-MB")
+	b.ReportMetric(float64(r.SimEvents), "events")
+	b.ReportMetric(*r.CCT, "cct-us")
 }
 
-func cpuSeconds(t *testing.T) float64 {
-	t.Helper()
+func cpuSeconds(b *testing.B) float64 {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
