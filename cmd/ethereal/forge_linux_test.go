@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -69,9 +70,10 @@ func TestForgedQuenches(t *testing.T) {
 		}},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
-			set := hostproto.Settings{
-				Seed: 1, Payload: 4096, RTO: int64(100 * time.Millisecond), FailedMemory: int64(100 * time.Millisecond), RateBits: 20e6,
-			}
+			set := hostproto.Settings{Settings: host.Settings{
+				Seed: 1, Payload: 4096, RTO: 100 * fabric.Millisecond, FailedMemory: 100 * fabric.Millisecond, Rate: 20e6,
+				Losses: hostagent.LossTest{Off: true}, // these switches mark nothing
+			}}
 			if err := s.Configure(ctx, set); err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -76,7 +77,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		return err
 	}
 	cfg := hostprocess.ProcessConfig{
-		Fabric: s.fab, Host: s.id, Controllers: f.controllers, Settings: hostproto.Settings{Seed: f.seed}, Log: s.log, Dial: s.dial,
+		Fabric: s.fab, Host: s.id, Controllers: f.controllers, Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.log, Dial: s.dial,
 		Known: s.known(),
 		OnUpdate: func(u *statepb.Update) {
 			s.keep(func(st *daemon.State) { st.SetLinks(u) })

@@ -18,12 +18,13 @@ import (
 // to one of two hosts, h0 and h1; what follows it is what they do: packets, which are
 // numbered as they are sent, and events. Run with -rewrite to write what they do now.
 //
-//	new [receiver=go-back-n] [control=none] [ackevery=1] [window=256]   a payload is 1000 bytes, the line 400 Gb/s
+//	new [receiver=go-back-n] [control=none] [ackevery=1] [window=256] [trip=0]   trip in us, of tail probes; a payload is 1000 bytes, the line 400 Gb/s
 //	open at=1us qp=1 bytes=3000 [label=0] [sprayed]   from h0 to h1; sprayed: labels 0 to 3 in turn
 //	send at=1us [host=h0] [most=8]   what the host's port takes, the next when the one before is sent
 //	arrive at=2us (1,2) [ce]    packets reach the other host, in that order, whose answers are listed
 //	relabel at= qp= label= / resend at= qp= / close at= qp=
 //	wake [host=h0]              when the host wants to be asked
+//	trip [host=h0]              round trip of last packets so far, for tail probes
 //	rate qp= / stats [host=h0]  counts that are not 0
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -110,6 +111,8 @@ func (x *exchange) run(t *testing.T, d *datadriven.TestData) string {
 		if at, ok := x.hosts[host].NextWake(); ok {
 			fmt.Fprintln(&x.out, at)
 		}
+	case "trip":
+		fmt.Fprintln(&x.out, x.hosts[host].tails.trip)
 	case "rate":
 		e := x.hosts[0]
 		fmt.Fprintln(&x.out, e.qps[e.byID.get(uint64(qp))].rate.now)
@@ -155,6 +158,7 @@ func (x *exchange) create(t *testing.T, d *datadriven.TestData) {
 	for i := range x.hosts {
 		c := Config{
 			Fabric: x.f, Host: fabric.NodeID(i), MTU: 1000, Balancer: &inTurnOf4{},
+			Trip:     fabric.Time(number(t, d, "trip", 0)) * fabric.Microsecond,
 			AckEvery: number(t, d, "ackevery", 1), ReorderWindow: number(t, d, "window", 256),
 			Receiver:   Receiver(slices.Index(ReceiverNames(), receiver)),
 			Control:    Control(slices.Index(ControlNames(), control)),

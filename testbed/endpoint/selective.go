@@ -86,14 +86,21 @@ func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, max(s.lost, s.old)
-	q.state.timing.packet = 0
+	t.repeats(q)
 	t.timedOut(now, q)
 }
 
 func (t selectiveRepeat) lost(q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, q.sent
-	q.state.timing.packet = 0
+	t.repeats(q)
+}
+
+// repeats takes the word that packets are to be sent again. Their answers tell no round
+// trip, since they can be for either copy, and the last packet is still to come.
+func (t selectiveRepeat) repeats(q *qp) {
+	q.state.timing.packet, q.once = 0, q.sent
+	q.noTail()
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
@@ -136,10 +143,12 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	s.acked.forget(q.unacked)
 	t.tailAnswered(now, q, q.unacked)
 	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
-	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 && t.cfg.Watcher != nil {
-		id := q.id
-		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
-			return // it was closed
+	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 {
+		q.once = q.sent
+		if id := q.id; t.cfg.Watcher != nil {
+			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+				return // it was closed
+			}
 		}
 	}
 	t.activate(q)

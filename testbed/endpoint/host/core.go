@@ -131,10 +131,6 @@ func (c *Core) Scheme() balance.Host { return c.scheme }
 // the endpoint's balancer.
 func (c *Core) PerPacket() bool { return c.packets != nil }
 
-// HearsLosses reports whether the scheme leaves paths for what they lose: the core
-// may then be the endpoint's watcher.
-func (c *Core) HearsLosses() bool { return c.losses != nil }
-
 // Post takes a message into the batching window.
 func (c *Core) Post(now fabric.Time, m hostagent.Flow) {
 	if c.log != nil {

@@ -69,6 +69,11 @@ func (l *Log) begin(c *Config) {
 			fmt.Fprintf(&b, " %s=%d", x.key, *x.value)
 		}
 	}
+	for _, x := range configShares(c) {
+		if *x.value != 0 {
+			fmt.Fprintf(&b, " %s=%v", x.key, *x.value)
+		}
+	}
 	for _, x := range configFlags(c) {
 		if *x.value {
 			fmt.Fprintf(&b, " %s", x.key)
@@ -94,8 +99,13 @@ func configNumbers(c *Config) []field[int] {
 	return []field[int]{{"mtu", &c.MTU}, {"quench-burst", &c.QuenchBurst}}
 }
 
+func configShares(c *Config) []field[float64] {
+	t := &c.Losses
+	return []field[float64]{{"healthy", &t.Healthy}, {"lossy", &t.Lossy}, {"alpha", &t.Alpha}, {"beta", &t.Beta}}
+}
+
 func configFlags(c *Config) []field[bool] {
-	return []field[bool]{{"resend", &c.ResendOnFlip}, {"unshuffled", &c.Unshuffled}}
+	return []field[bool]{{"resend", &c.ResendOnFlip}, {"unshuffled", &c.Unshuffled}, {"no-loss-test", &c.Losses.Off}}
 }
 
 func (l *Log) post(now fabric.Time, m hostagent.Flow) {

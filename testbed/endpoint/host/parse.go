@@ -76,6 +76,18 @@ func (w *words) number(key string, bits int) uint64 {
 	return n
 }
 
+func (w *words) share(key string) float64 {
+	text := w.take(key)
+	if text == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		w.fail(key, text, err)
+	}
+	return v
+}
+
 func (w *words) qp() endpoint.QP     { return endpoint.QP(w.number("qp", 32)) }
 func (w *words) label() fabric.Label { return fabric.Label(w.number("label", 16)) }
 
@@ -168,6 +180,9 @@ func ParseConfig(f *fabric.Fabric, line string) (Config, error) {
 	}
 	for _, x := range configNumbers(&c) {
 		*x.value = int(w.number(x.key, 31))
+	}
+	for _, x := range configShares(&c) {
+		*x.value = w.share(x.key)
 	}
 	for _, x := range configFlags(&c) {
 		*x.value = w.flag(x.key)

@@ -62,8 +62,8 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if cfg.Rate == 0 {
 		cfg.Rate = cfg.Fabric.Link(cfg.Fabric.Node(cfg.Host).Link(1)).Rate
 	}
-	if cfg.Settings.RateBits == 0 {
-		cfg.Settings.RateBits = int64(cfg.Rate)
+	if cfg.Settings.Rate == 0 {
+		cfg.Settings.Rate = cfg.Rate
 	}
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
 	origin, monotonic := time.Now(), monotonicNow()

@@ -99,40 +99,37 @@ func orDefault[T comparable](v *T, to T) {
 	}
 }
 
+// inSoftware sets what hosts and switches in software need in place of what hardware
+// does: times are those of processes that wait for a processor, and loss ratios those
+// of their queues.
+func inSoftware(s *host.Settings) {
+	orDefault(&s.Scheme, balance.Ethereal)
+	orDefault(&s.Payload, 1024)
+	orDefault(&s.RTO, 50*fabric.Millisecond)
+	orDefault(&s.Control, endpoint.NoControl.String())
+	orDefault(&s.LeastTrip, s.RTO/16)   // probed and unanswered before the timer runs
+	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
+	orDefault(&s.Calm, s.RTO)           // what drains slower times out
+	orDefault(&s.ProbeEvery, s.RTO)
+	orDefault(&s.Losses.Healthy, 1e-4)
+	orDefault(&s.Losses.Lossy, 1e-2)
+}
+
 // Configure starts the endpoint and the balancer anew. What was under way is
 // forgotten. On an error all is as it was.
 func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
-	orDefault(&s.Scheme, balance.Ethereal)
-	orDefault(&s.Payload, 1024)
-	orDefault(&s.RTO, 50e6)
-	orDefault(&s.Control, endpoint.NoControl.String())
-	f := r.cfg.Fabric
-	ns := func(n int64) fabric.Time { return fabric.Time(n) * fabric.Nanosecond }
-	core, err := host.New(host.Config{
-		Config: balance.Config{
-			Config: hostagent.Config{
-				Fabric: f, Host: r.cfg.Host, Seed: s.Seed, FailedPathMemory: ns(s.FailedMemory), StartJitter: ns(s.StartJitter),
-				TimeoutGrace: ns(s.TimeoutGrace), QuenchBurst: s.QuenchBurst, QuenchInterval: ns(s.QuenchSpacing),
-			},
-			MTU: s.Payload,
-		},
-		Scheme: s.Scheme, Params: s.Params, BatchWindow: ns(s.BatchWindow), ResendOnFlip: !s.NoResend, Log: r.events,
-	})
+	inSoftware(&s.Settings)
+	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
+	coreConfig.Log = r.events
+	core, err := host.New(coreConfig)
 	if err != nil {
 		return err
 	}
-	congestion := slices.Index(endpoint.ControlNames(), s.Control)
-	if congestion < 0 {
-		return fmt.Errorf("host: congestion control %q is unknown; use one of %v", s.Control, endpoint.ControlNames())
+	c, err := s.Endpoint(core)
+	if err != nil {
+		return err
 	}
-	c := endpoint.Config{
-		Fabric: f, Host: r.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: fabric.Rate(s.RateBits),
-		RTO: ns(s.RTO), AckEvery: s.AckEvery, NoNudge: s.NoNudge, Control: endpoint.Control(congestion), CNPInterval: ns(s.MarkInterval),
-		AckLabel: core.Scheme().AckLabel, InitialPSN: initialPSN(s.Nonce), PKey: partition(s.Nonce),
-	}
-	if core.PerPacket() {
-		c.Balancer = core
-	}
+	c.InitialPSN, c.PKey = initialPSN(s.Nonce), partition(s.Nonce)
 	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly}, r)
 	if err != nil {
 		return err
@@ -318,7 +315,7 @@ func (r *Rank) Receive(now fabric.Time, frame []byte) {
 func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() }
 
 // LineRate implements [soft.Driven].
-func (r *Rank) LineRate() fabric.Rate { return fabric.Rate(r.set.RateBits) }
+func (r *Rank) LineRate() fabric.Rate { return r.set.Rate }
 
 // Tick implements [soft.Driven].
 func (r *Rank) Tick(now fabric.Time) {

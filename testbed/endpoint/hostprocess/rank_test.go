@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -45,7 +46,7 @@ func TestJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Configure(0, hostproto.Settings{Seed: 1, Nonce: 7, Send: send, RTO: 1e6}); err != nil {
+			if err := r.Configure(0, hostproto.Settings{Nonce: 7, Send: send, Settings: host.Settings{Seed: 1, RTO: fabric.Millisecond}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.Start(0); err == nil {

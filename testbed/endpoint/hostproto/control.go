@@ -1,6 +1,7 @@
 package hostproto
 
 import (
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -36,36 +37,18 @@ type Probed struct {
 	Least int64 `json:"least_ns"`
 }
 
-// Settings say how a host's endpoint and agent behave. They start both anew.
+// Settings say how a host's endpoint and agent behave. They start both anew. What is
+// zero in [host.Settings] has a default for hosts in software.
 type Settings struct {
-	Seed uint64 `json:"seed"`
+	host.Settings
 	// Nonce goes into partition keys and first sequence numbers; the same at all
 	// hosts, and another each time, so that late packets of before are told apart.
-	Nonce  uint64            `json:"nonce"`
-	Scheme string            `json:"scheme"` // empty: ethereal
-	Params map[string]string `json:"params,omitempty"`
-
-	Payload       int    `json:"payload"`    // bytes of a full packet; 0: 1024
-	RTO           int64  `json:"rto_ns"`     // 0: 50 ms
-	AckEvery      int    `json:"ack_every"`  // 0: 1
-	Control       string `json:"control"`    // congestion control; empty: none
-	MarkInterval  int64  `json:"cnp_ns"`     // dcqcn: least time between CNPs; 0: 50 us
-	IPv6          bool   `json:"ipv6"`       //
-	FlowLabel     bool   `json:"flow_label"` // labels in the IPv6 flow label
-	NoNudge       bool   `json:"no_nudge"`   //
-	NoResend      bool   `json:"no_resend"`  // a flipped queue pair waits until it is asked for what is missing
-	Send          bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
-	RateBits      int64  `json:"rate"`       // of the link, bit/s; 0: the fabric's
-	BatchWindow   int64  `json:"window_ns"`  // of the agent
-	StartJitter   int64  `json:"jitter_ns"`  // -1: none
-	FailedMemory  int64  `json:"memory_ns"`  // how long a path stays dead without news; 0: 100 ms
-	TimeoutGrace  int64  `json:"grace_ns"`   //
-	NoQuench      bool   `json:"no_quench"`  // quenches are counted, not believed
-	NoUpdates     bool   `json:"no_updates"` // controllers are listened to, not believed
-	NoReports     bool   `json:"no_reports"` // controllers are not told of time-outs, nor what they suspect believed
-	KeepReceived  bool   `json:"keep"`       // regions of a job stay registered until Forget
-	QuenchBurst   int    `json:"quench_burst"`
-	QuenchSpacing int64  `json:"quench_spacing_ns"`
+	Nonce        uint64 `json:"nonce"`
+	Send         bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
+	NoQuench     bool   `json:"no_quench"`  // quenches are counted, not believed
+	NoUpdates    bool   `json:"no_updates"` // controllers are listened to, not believed
+	NoReports    bool   `json:"no_reports"` // controllers are not told of time-outs, nor what they suspect believed
+	KeepReceived bool   `json:"keep"`       // regions of a job stay registered until Forget
 }
 
 // Job is a host's part in a collective: it posts its rank's messages, each step

@@ -91,20 +91,16 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	case spec.InSwitches():
 		return hostproto.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
 	}
-	ns := func(t fabric.Time) int64 { return int64(t / fabric.Nanosecond) }
-	set := hostproto.Settings{
-		Seed: run.Seed, Scheme: run.Scheme.Name, Params: run.Scheme.Params,
-		Payload: int(s.Host.Payload), RTO: ns(s.Host.RTO), AckEvery: s.Host.AckEvery, Control: string(s.Host.CongestionControl),
-		IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel, NoNudge: !s.Host.NudgeOnFlip, NoResend: !s.Host.ResendOnFlip,
-		RateBits:    int64(run.Fabric.Spec().HostLink.Rate),
-		BatchWindow: ns(s.Agent.BatchWindow), StartJitter: ns(s.Agent.StartJitter), FailedMemory: ns(s.Agent.FailedPathMemory),
+	hosts, err := run.Hosts()
+	if err != nil {
+		return hostproto.Settings{}, err
+	}
+	hosts.Rate = run.Fabric.Spec().HostLink.Rate
+	return hostproto.Settings{
+		Settings: hosts,
 		NoQuench: !run.Notifier.Quench(), NoUpdates: !run.Notifier.GNMI(),
 		NoReports: !spec.SharesSuspicion(run.Scheme.Params),
-	}
-	if s.Agent.StartJitter == 0 {
-		set.StartJitter = -1
-	}
-	return set, nil
+	}, nil
 }
 
 // live is one run under way.

@@ -28,21 +28,14 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if w.hosts[id] != nil {
 		return w.hosts[id], nil
 	}
-	s, r := w.run.Scenario, w.run
-	name, params := r.Scheme.Name, r.Scheme.Params
-	if w.model == balance.Spread { // one queue pair a flow; which paths its bytes take is decided here
-		name, params = balance.ECMP, nil
+	settings, err := w.run.Hosts()
+	if err != nil {
+		return nil, err
 	}
-	core, err := host.New(host.Config{
-		Config: balance.Config{
-			Config: hostagent.Config{
-				Fabric: w.f, Host: id, Seed: r.Seed,
-				FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
-			},
-			MTU: int(s.Host.Payload),
-		},
-		Scheme: name, Params: params, BatchWindow: s.Agent.BatchWindow, ResendOnFlip: s.Host.ResendOnFlip,
-	})
+	if w.model == balance.Spread { // one queue pair a flow; which paths its bytes take is decided here
+		settings.Scheme, settings.Params = balance.ECMP, nil
+	}
+	core, err := host.New(settings.Core(w.f, id))
 	if err != nil {
 		return nil, err
 	}

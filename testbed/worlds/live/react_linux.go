@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -82,7 +84,9 @@ type Reaction struct {
 	// new path; All to the last such of a queue pair that the cut concerned.
 	First, All time.Duration
 	Flips      int
-	Lost       int64 // packets
+	Lost       int64  // packets
+	Timeouts   uint64 // retransmission timers that expired
+	TailProbes uint64
 	// Down is from before the cut until the kernel said that the port of the
 	// sender's ToR is down: the time it takes to close an interface. 0: it did not.
 	Down time.Duration
@@ -106,9 +110,12 @@ func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	}
 	defer b.Close()
 	rate := f.Spec().HostLink.Rate
-	memory := time.Minute // every cut meets a new agent
 	set := hostproto.Settings{
-		Seed: cfg.Seed, Payload: cfg.Payload, RTO: int64(cfg.RTO), RateBits: int64(rate), FailedMemory: int64(memory),
+		Settings: host.Settings{
+			Seed: cfg.Seed, Payload: cfg.Payload, RTO: fabric.Time(cfg.RTO) * fabric.Nanosecond, Rate: rate,
+			FailedMemory: 60 * fabric.Second,            // every cut meets a new agent
+			Losses:       hostagent.LossTest{Off: true}, // these switches mark nothing
+		},
 		NoQuench: !cfg.Notifier.Quench(), NoUpdates: !cfg.Notifier.GNMI(),
 	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x72656163))
@@ -194,6 +201,8 @@ func (b *Bench) react(ctx context.Context, set hostproto.Settings, uplink int, t
 	}
 	for _, h := range stats {
 		r.Lost += int64(h.FramesOut) - int64(h.FramesIn)
+		r.Timeouts += h.Timeouts
+		r.TailProbes += h.TailProbes
 	}
 	if _, err := b.Fabric.Restore(ctx, link, way); err != nil {
 		return Reaction{}, err
@@ -218,7 +227,7 @@ func Percentile(ds []time.Duration, p float64) time.Duration {
 // Reactions writes a table of reactions, one row a way to cut.
 func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "notifier\tway\tcuts\tno flip\tfrom cut: first p50\tp99\tall p50\tp99\tfrom port down: first p50\tp99\tall p50\tp99\tlost p50\tmax\t")
+	fmt.Fprintln(t, "notifier\tway\tcuts\tno flip\tfrom cut: first p50\tp99\tall p50\tp99\tfrom port down: first p50\tp99\tall p50\tp99\tlost p50\tmax\ttime-outs\t")
 	var ways []How
 	for _, r := range rs {
 		if !slices.Contains(ways, r.Way) {
@@ -228,13 +237,14 @@ func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 	row := func(name string, of func(Reaction) bool) {
 		var first, all, firstDown, allDown []time.Duration
 		var lost []int64
-		cuts, none := 0, 0
+		cuts, none, timeouts := 0, 0, uint64(0)
 		for _, r := range rs {
 			if !of(r) {
 				continue
 			}
 			cuts++
 			lost = append(lost, r.Lost)
+			timeouts += r.Timeouts
 			if r.Flips == 0 {
 				none++
 				continue
@@ -246,9 +256,9 @@ func Reactions(w io.Writer, notifier scenario.Notifier, rs []Reaction) error {
 		}
 		slices.Sort(lost)
 		us := func(d time.Duration) string { return fmt.Sprintf("%dus", d.Microseconds()) }
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", notifier, name, cuts, none, us(Percentile(first, 50)), us(Percentile(first, 99)),
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t\n", notifier, name, cuts, none, us(Percentile(first, 50)), us(Percentile(first, 99)),
 			us(Percentile(all, 50)), us(Percentile(all, 99)), us(Percentile(firstDown, 50)), us(Percentile(firstDown, 99)),
-			us(Percentile(allDown, 50)), us(Percentile(allDown, 99)), lost[(len(lost)-1)/2], lost[len(lost)-1])
+			us(Percentile(allDown, 50)), us(Percentile(allDown, 99)), lost[(len(lost)-1)/2], lost[len(lost)-1], timeouts)
 	}
 	for _, way := range ways {
 		row(string(way), func(r Reaction) bool { return r.Way == way })

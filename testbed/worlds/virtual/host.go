@@ -10,10 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -44,46 +42,25 @@ var (
 )
 
 func (w *world) newHost(id fabric.NodeID) (*hostShell, error) {
-	s := w.run.Scenario
-	return w.newHostOf(host.Config{
-		Config: balance.Config{
-			Config: hostagent.Config{
-				Fabric: w.f, Host: id, Seed: w.run.Seed,
-				FailedPathMemory: s.Agent.FailedPathMemory, StartJitter: s.Agent.StartJitter,
-			},
-			MTU: int(s.Host.Payload),
-		},
-		Scheme: w.run.Scheme.Name, Params: w.run.Scheme.Params,
-		BatchWindow: s.Agent.BatchWindow, ResendOnFlip: s.Host.ResendOnFlip,
-	})
+	settings, err := w.run.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	return w.newHostOf(settings.Core(w.f, id), &settings)
 }
 
 // newHostOf returns a shell around a core of such a configuration.
-func (w *world) newHostOf(config host.Config) (*hostShell, error) {
-	id, s := config.Host, w.run.Scenario
+func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShell, error) {
+	id := config.Host
 	h := &hostShell{w: w, id: id, arriving: map[collective.ID]int64{}}
 	var err error
 	if h.core, err = host.New(config); err != nil {
 		return nil, err
 	}
 	h.tick, h.perPacket = h.core.Tick, h.core.PerPacket()
-	c := endpoint.Config{
-		Fabric: w.f, Host: id, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == scenario.IPv6FlowLabel,
-		MTU: int(s.Host.Payload), RTO: s.Host.RTO, AckEvery: s.Host.AckEvery, AckWhenAsked: s.Host.AckWhenAsked,
-		NoNudge:  !s.Host.NudgeOnFlip,
-		AckLabel: h.core.Scheme().AckLabel,
-		Control:  s.Host.CongestionControl.Control(),
-		Receiver: s.Host.Receiver.For(w.run.Scheme.Name), ReorderWindow: s.Host.ReorderWindow,
-		Reordered: w.spec.InSwitches(),
-	}
-	if s.Host.TailProbe {
-		c.Trip = endpoint.IdleTrip(w.f, int(s.Host.Payload))
-	}
-	if h.perPacket {
-		c.Balancer = h.core
-	}
-	if h.core.HearsLosses() && (s.Switch.ECN.KMax > 0 || s.FlowControl() != (sim.PFC{})) {
-		c.Watcher = h.core // without marks a loss by congestion looks like any other
+	c, err := settings.Endpoint(h.core)
+	if err != nil {
+		return nil, err
 	}
 	if h.nic, err = endpoint.New(c, h); err != nil {
 		return nil, err

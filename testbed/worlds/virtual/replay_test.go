@@ -44,7 +44,9 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 		if ranks[i], err = hostprocess.New(c); err != nil {
 			t.Fatal(err)
 		}
-		if err := ranks[i].Configure(0, hostproto.Settings{Seed: 3, Scheme: scheme, RTO: 1e6, BatchWindow: 1000, FailedMemory: 3e6}); err != nil {
+		if err := ranks[i].Configure(0, hostproto.Settings{Settings: host.Settings{
+			Seed: 3, Scheme: scheme, RTO: fabric.Millisecond, BatchWindow: fabric.Microsecond, FailedMemory: 3 * fabric.Millisecond,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		spec := collective.Spec{Kind: collective.AllToAll, Ranks: f.Hosts(), Bytes: 1_600_000}
@@ -144,6 +146,10 @@ func TestLiveHostsLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			settings, err := run.Hosts()
+			if err != nil {
+				t.Fatal(err)
+			}
 			w.job = anyJob{w.job.(single)}
 			var virtual bytes.Buffer
 			var h *hostShell
@@ -156,7 +162,7 @@ func TestLiveHostsLog(t *testing.T) {
 						t.Fatal(err)
 					}
 					c.Log = host.NewLog(&virtual, run.Fabric)
-					if h, err = w.newHostOf(c); err != nil {
+					if h, err = w.newHostOf(c, &settings); err != nil {
 						t.Fatal(err)
 					}
 				case !host.IsEffect(line):

@@ -23,7 +23,7 @@ func theory(t testing.TB, lab *Lab, f fabric.Spec, s scenario.Scheme, packets in
 	}
 	sc.Fabric = f
 	sc.Host.Payload, sc.Host.CongestionControl, sc.Switch.ECN = 4096, scenario.NoCC, scenario.ECN{PMax: 1}
-	sc.Agent.BatchWindow, sc.Agent.StartJitter = 0, 1
+	sc.Agent.BatchWindow, sc.Agent.StartJitter = 0, 0
 	sc.Collectives = []scenario.Collective{{Kind: "permutation", Bytes: fabric.Bytes(4096 * packets)}}
 	sc.Schemes, sc.Seeds = []scenario.Scheme{s}, scenario.Seeds{seed}
 	if edit != nil {

@@ -1,0 +1,116 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+)
+
+// Settings say how a host's endpoint and agent behave, in every world. A field that is
+// zero has the default of the part that it goes to.
+type Settings struct {
+	Seed   uint64            `json:"seed"`
+	Scheme string            `json:"scheme"`
+	Params map[string]string `json:"params,omitempty"`
+
+	Payload   int         `json:"payload"` // bytes of a full packet
+	Rate      fabric.Rate `json:"rate"`    // of the link; 0: the fabric's
+	IPv6      bool        `json:"ipv6"`
+	FlowLabel bool        `json:"flow_label"` // labels in the IPv6 flow label
+
+	RTO           fabric.Time `json:"rto"`
+	AckEvery      int         `json:"ack_every"`
+	AckWhenAsked  bool        `json:"ack_when_asked"`
+	Control       string      `json:"control"`  // congestion control, by its name
+	CNPInterval   fabric.Time `json:"cnp"`      // dcqcn: least time between CNPs
+	Receiver      string      `json:"receiver"` // by its name; empty: go-back-n
+	ReorderWindow int         `json:"reorder_window"`
+	Reordered     bool        `json:"reordered"` // switches reorder packets
+	NoNudge       bool        `json:"no_nudge"`
+	NoResend      bool        `json:"no_resend"` // a flipped queue pair waits until it is asked for what is missing
+	NoTailProbe   bool        `json:"no_tail_probe"`
+	// LeastTrip is what a round trip takes at least, where wires are not what it takes
+	// longest on: no answer to a last packet is late before.
+	LeastTrip fabric.Time `json:"least_trip"`
+
+	BatchWindow  fabric.Time `json:"window"`
+	StartJitter  fabric.Time `json:"jitter"`
+	NoJitter     bool        `json:"no_jitter"`
+	FailedMemory fabric.Time `json:"memory"` // how long a path stays dead without news
+	TimeoutGrace fabric.Time `json:"grace"`
+	QuenchBurst  int         `json:"quench_burst"`
+	// QuenchInterval is for one more quench believed.
+	QuenchInterval fabric.Time `json:"quench_interval"`
+	// Losses is the test by which paths are left for what they lose. It is to be off
+	// where switches drop packets and mark none: such a loss looks like any other.
+	Losses     hostagent.LossTest `json:"losses"`
+	Calm       fabric.Time        `json:"calm"`
+	ProbeEvery fabric.Time        `json:"probe_every"`
+}
+
+// Core returns what [New] takes for a host.
+func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
+	jitter := s.StartJitter
+	if s.NoJitter {
+		jitter = -1
+	}
+	return Config{
+		Config: balance.Config{
+			Config: hostagent.Config{
+				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
+				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
+				Losses: s.Losses, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
+			},
+			MTU: s.Payload,
+		},
+		Scheme: s.Scheme, Params: s.Params, BatchWindow: s.BatchWindow, ResendOnFlip: !s.NoResend,
+	}
+}
+
+// Endpoint returns what [endpoint.New] takes for the interface under a core: the core
+// labels its packets and hears what they meet, as far as its scheme does.
+func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
+	receiver, err := named("receiver", s.Receiver, endpoint.ReceiverNames())
+	if err != nil {
+		return endpoint.Config{}, err
+	}
+	control, err := named("congestion control", s.Control, endpoint.ControlNames())
+	if err != nil {
+		return endpoint.Config{}, err
+	}
+	f := c.cfg.Fabric
+	e := endpoint.Config{
+		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
+		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoNudge,
+		Receiver: endpoint.Receiver(receiver), ReorderWindow: s.ReorderWindow, Reordered: s.Reordered,
+		Control: endpoint.Control(control), CNPInterval: s.CNPInterval,
+		AckLabel: c.scheme.AckLabel,
+	}
+	if !s.NoTailProbe {
+		e.Trip = max(s.LeastTrip, endpoint.IdleTrip(f, cmp.Or(s.Payload, endpoint.DefaultMTU)))
+	}
+	if c.packets != nil {
+		e.Balancer = c
+	}
+	if c.losses != nil && !s.Losses.Off {
+		e.Watcher = c
+	}
+	return e, nil
+}
+
+// named returns a name's place among names; an empty one is the first.
+func named(what, name string, names []string) (int, error) {
+	if name == "" {
+		return 0, nil
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		return 0, fmt.Errorf("host: %s %q is unknown; use one of %v", what, name, names)
+	}
+	return i, nil
+}

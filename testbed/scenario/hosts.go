@@ -1,0 +1,27 @@
+package scenario
+
+import (
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// Hosts returns how the run's hosts behave. The error says that there is no such scheme.
+func (r Run) Hosts() (host.Settings, error) {
+	spec, err := r.Scheme.Spec()
+	if err != nil {
+		return host.Settings{}, err
+	}
+	h, a := r.Scenario.Host, r.Scenario.Agent
+	// Without marks a loss by congestion looks like any other.
+	silent := r.Scenario.Switch.ECN.KMax == 0 && r.Scenario.FlowControl() == (sim.PFC{})
+	return host.Settings{
+		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
+		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel,
+		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: string(h.CongestionControl),
+		Receiver: h.Receiver.For(r.Scheme.Name).String(), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
+		NoNudge: !h.NudgeOnFlip, NoResend: !h.ResendOnFlip, NoTailProbe: !h.TailProbe,
+		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
+		Losses: hostagent.LossTest{Off: silent},
+	}, nil
+}
