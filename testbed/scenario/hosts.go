@@ -14,7 +14,8 @@ func (r Run) Hosts() (host.Settings, error) {
 	}
 	h, a := r.Scenario.Host, r.Scenario.Agent
 	// Without marks a loss by congestion looks like any other.
-	silent := r.Scenario.Switch.ECN.KMax == 0 && r.Scenario.FlowControl() == (sim.PFC{})
+	sw := r.Scenario.Switch
+	silent := (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.Buffer) && r.Scenario.FlowControl() == (sim.PFC{})
 	return host.Settings{
 		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
 		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel,
