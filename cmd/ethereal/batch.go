@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -22,16 +23,18 @@ import (
 
 // batch executes runs in parallel and hands on their results in order.
 type batch struct {
-	run      runner.Run
-	runs     []scenario.Run
-	parallel int
-	cores    int    // of each run
-	events   string // file of the event log; "" for none
-	captures []capture
-	progress *progress
-	log      *slog.Logger
-	record   bool                              // keep what happens in every run, not in those alone that something is expected of
-	done     func(scenario.Run, outcome) error // called in the order of runs
+	run        runner.Run
+	runs       []scenario.Run
+	parallel   int
+	cores      int    // of each run
+	events     string // file of the event log; "" for none
+	captures   []capture
+	trace      string // file of the trace; "" for none
+	progress   *progress
+	log        *slog.Logger
+	recordings []recording.Options               // by run, of the trace
+	record     bool                              // keep what happens in every run, not in those alone that something is expected of
+	done       func(scenario.Run, outcome) error // called in the order of runs
 
 	mu       sync.Mutex
 	outcomes []outcome
@@ -174,6 +177,9 @@ func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.R
 		}
 		defer closeFile(file, &err)
 		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.link, W: file})
+	}
+	if b.trace != "" {
+		return b.traced(ctx, run, obs)
 	}
 	return b.run(ctx, run, obs)
 }

@@ -27,6 +27,9 @@ func checkOutputs(from []string, flags runFlags, captures []capture, runs []scen
 	if flags.events != "" {
 		each = append(each, output{"--events", flags.events})
 	}
+	if flags.trace.path != "" {
+		each = append(each, output{"--trace", flags.trace.path})
+	}
 	for _, c := range captures {
 		each = append(each, output{"--pcap", c.path})
 	}

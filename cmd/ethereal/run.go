@@ -23,6 +23,7 @@ import (
 type runFlags struct {
 	json, report, events string
 	record, deployment   string
+	trace                traceFlags
 	pcap                 []string
 	seeds                string
 	schemes              schemeList
@@ -45,7 +46,7 @@ func (a *app) runCommand() *cobra.Command {
 run. Runs are independent and use all cores. A table goes to standard output, progress to standard error. Where a scenario
 expects something, what happened is printed in order of time, and the exit code says whether all expectations held.
 
-Where a file is written per run (--events, --pcap) and there is more than one run, the run's number and name go
+Where a file is written per run (--events, --trace, --pcap) and there is more than one run, the run's number and name go
 before the file's extension. Nothing is overwritten but the files named.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
   ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --json ecmp.jsonl
@@ -80,6 +81,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
+	flags.trace.register(f)
 	flags.replay.register(f)
 	f.StringVar(&flags.seeds, "seed", "", "")
 	_ = f.MarkDeprecated("seed", "write --seeds")
@@ -110,6 +112,10 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 	defer done()
 	captures, err := parseCaptures(flags.pcap, p.runs, files)
+	if err != nil {
+		return err
+	}
+	recordings, err := flags.trace.options(p.runs)
 	if err != nil {
 		return err
 	}
@@ -151,7 +157,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 
 	b := &batch{
-		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, log: a.log,
+		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, trace: flags.trace.path, recordings: recordings, log: a.log,
 		record: t.records != nil, progress: newProgress(a.stderr, len(p.runs), estimates, a.live, flags.quiet), done: t.ended,
 	}
 	results, failed := b.execute(ctx)

@@ -173,4 +173,18 @@ func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
 // go on. ACKs and timers are not stopped.
 func (e *Endpoint) Pause(paused bool) { e.paused = paused }
 
+// Sending returns the payload bytes that open QPs have sent and that are not acknowledged, and the rate that they may send
+// at, the mean over them; 0 if none is open.
+func (e *Endpoint) Sending() (inFlight int64, allowed fabric.Rate) {
+	open := fabric.Rate(0)
+	for _, q := range e.qps {
+		if q.live {
+			inFlight += q.payload(q.unacked, q.sent, int64(e.cfg.MTU))
+			allowed += q.rate.now
+			open++
+		}
+	}
+	return inFlight, allowed / max(1, open)
+}
+
 func padding(payload int) int { return -payload & 3 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
 )
 
 // Observer is what a run is asked to tell while it goes. The zero value asks
@@ -22,6 +23,9 @@ type Observer struct {
 	// Happened, when not nil, is called for every gNMI notification, P4Runtime
 	// write, push and flip, and what else stands on the timeline, as it happens.
 	Happened func(Happening)
+
+	// Recorder, when not nil, takes down what happens within the run, as far as the world can tell.
+	Recorder *recording.Recorder
 
 	// ControllerLog, when not nil, takes what the run's controller hears, decides, writes
 	// and tells, as the controller's process logs it.

@@ -56,12 +56,30 @@ func (n *Network) Counters(dir LinkDir) LinkCounters {
 	d := &n.dirs[dir]
 	c := d.counters
 	c.MaxQueue = int64(d.queues.maxBytes)
+	if n.peaks != nil {
+		c.MaxQueue = max(c.MaxQueue, n.peaks[dir])
+	}
 	c.MeanQueue = d.queues.mean(n.Now())
 	c.Arrived = n.arrivals[dir].arrived
 	if n.flow != nil {
 		c.Pauses, c.Paused = n.flow.senders[dir].pauses, n.flow.senders[dir].rested
 	}
 	return c
+}
+
+// Sending returns for how long a direction's port goes on sending the packet that it has begun, and counted; 0 if it is idle.
+func (n *Network) Sending(dir LinkDir) fabric.Time { return max(0, n.dirs[dir].busyUntil-n.Now()) }
+
+// QueuePeak returns the most bytes of class 0 that have waited at a direction's port since it was last asked.
+func (n *Network) QueuePeak(dir LinkDir) int64 {
+	if n.peaks == nil {
+		n.peaks = make([]int64, len(n.dirs))
+	}
+	q := &n.dirs[dir].queues
+	peak := int64(q.maxBytes)
+	n.peaks[dir] = max(n.peaks[dir], peak)
+	q.maxBytes = q.classes[0].bytes
+	return peak
 }
 
 // Queued returns the bytes that wait at a direction's port now: of class 0, and

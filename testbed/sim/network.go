@@ -17,6 +17,7 @@ type Network struct {
 	fab *fabric.Fabric
 
 	dirs      []direction
+	peaks     []int64   // by direction, see QueuePeak; nil: nobody asked
 	arrivals  []arrival // by direction
 	hosts     []host
 	switches  []switchNode

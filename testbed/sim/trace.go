@@ -28,6 +28,16 @@ type Tracer interface {
 	Trace(Record)
 }
 
+// Tracers are several, told one after the other.
+type Tracers []Tracer
+
+// Trace implements [Tracer].
+func (t Tracers) Trace(r Record) {
+	for _, tracer := range t {
+		tracer.Trace(r)
+	}
+}
+
 // JSONL writes records as lines of JSON. Create it with [NewJSONL].
 type JSONL struct {
 	w    *bufio.Writer

@@ -351,7 +351,9 @@ func (c *controllerProcess) startAgents(snapshot *statepb.Update) (err error) {
 func (c *controllerProcess) tellAgents(now fabric.Time, u *statepb.Update) error {
 	c.w.note(now, report.KindPush, "agents", "link states pushed")
 	for _, h := range c.w.hosts {
+		c.w.obs.Recorder.Told(now, h.id)
 		h.core.Update(now, u)
+		c.w.obs.Recorder.Answered(h.id)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ func (w *world) regions() int {
 	switch {
 	case w.servers.On(): // their links are nobody's region's
 	case w.run.Program != nil: // its computations have one clock
-	case len(w.obs.Captures) > 0 || w.obs.Events != nil: // are written by one
+	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // are written by one
 	case w.spec.SharesSuspicion(w.run.Scheme.Params) &&
 		w.run.Scenario.Control.PushDelay < longestDelay(w.f): // an agent's report would come too soon
 	case w.obs.Regions > 0:

@@ -65,7 +65,7 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	if h.nic, err = endpoint.New(c, h); err != nil {
 		return nil, err
 	}
-	h.core.Attach(h.nic, h)
+	h.core.Attach(h.recorded(), h)
 	w.net.SetHost(id, h)
 	return h, nil
 }
@@ -78,6 +78,7 @@ func (w *world) postTo(now fabric.Time, h *hostShell, s collective.Send) {
 	} else { // it knows in time: the first packet will take longer
 		w.net.Serially(h.id, func(fabric.Time) { to.arriving[s.ID] = s.Bytes })
 	}
+	h.w.obs.Recorder.Posted(now, h.id, uint64(s.ID), to.id, s.Bytes)
 	h.core.Post(now, hostagent.Flow{ID: uint64(s.ID), Dst: to.id, Bytes: s.Bytes})
 }
 
@@ -88,7 +89,8 @@ func (h *hostShell) Alarm(at fabric.Time) { h.w.net.AtNode(h.id, at, h.tick) }
 func (h *hostShell) Wake(fabric.Time) { h.w.net.Wake(h.id) }
 
 // Flipped implements [host.Shell].
-func (h *hostShell) Flipped(_ fabric.Time, f hostagent.Flip) {
+func (h *hostShell) Flipped(now fabric.Time, f hostagent.Flip) {
+	h.w.obs.Recorder.Flipped(now, h.id, f)
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.noteFlip(now, h.id, f) })
 }
 
@@ -168,11 +170,15 @@ func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 func (h *hostShell) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { h.core.Acked(now, qp, bytes) }
 
 // Done implements [endpoint.Handler].
-func (h *hostShell) Done(now fabric.Time, qp endpoint.QP) { h.core.Done(now, qp) }
+func (h *hostShell) Done(now fabric.Time, qp endpoint.QP) {
+	h.w.obs.Recorder.Closed(now, h.id, uint64(qp))
+	h.core.Done(now, qp)
+}
 
 // Sent implements [host.Shell].
 func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	id := collective.ID(message)
+	h.w.obs.Recorder.Sent(now, message)
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
@@ -185,7 +191,9 @@ func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
 		h.timedOut = true
 		h.note(report.KindTimeout, "first retransmission time-out of this host")
 	}
+	h.w.obs.Recorder.TimedOut(now, h.id, uint64(qp))
 	h.core.Timeout(now, qp)
+	h.w.obs.Recorder.Answered(h.id)
 }
 
 // Delivered implements [endpoint.Handler]. A message has arrived when all its pieces
@@ -201,6 +209,7 @@ func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, 
 		return
 	}
 	delete(h.arriving, id)
+	h.w.obs.Recorder.Received(now, message)
 	if err := h.w.job.received(now, id); err != nil {
 		h.w.fail(err)
 	}
@@ -218,7 +227,9 @@ func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 		h.quenched = true
 		h.note(report.KindQuench, "first source quench of this host")
 	}
+	h.w.obs.Recorder.Quenched(now, h.id, q)
 	h.core.Quench(now, q)
+	h.w.obs.Recorder.Answered(h.id)
 }
 
 // checkFinished notes when the rank, and when the collective, is done.
@@ -227,9 +238,30 @@ func (h *hostShell) checkFinished() {
 		return
 	}
 	h.w.net.Serially(h.id, func(now fabric.Time) {
+		h.w.obs.Recorder.Finished(now, h.id)
 		h.w.note(now, report.KindDone, h.w.f.Name(h.id), "rank finished")
 		h.w.checkFinished(now)
 	})
+}
+
+// recordedEndpoint tells the recorder which queue pairs are opened.
+type recordedEndpoint struct {
+	host.Endpoint
+	h *hostShell
+}
+
+// recorded returns the host's endpoint for its core.
+func (h *hostShell) recorded() host.Endpoint {
+	if h.w.obs.Recorder == nil {
+		return h.nic
+	}
+	return recordedEndpoint{h.nic, h}
+}
+
+// Open implements [host.Endpoint].
+func (e recordedEndpoint) Open(now fabric.Time, m endpoint.Message) error {
+	e.h.w.obs.Recorder.Opened(now, e.h.id, m)
+	return e.Endpoint.Open(now, m)
 }
 
 // note puts an event of the host's on the timeline.

@@ -12,6 +12,7 @@ import (
 
 // told hands something that happened to whoever watches the run.
 func (w *world) told(now fabric.Time, kind, where, text string) {
+	w.obs.Recorder.Happened(now, kind, where, text)
 	if w.obs.Happened != nil {
 		w.obs.Happened(scenario.Happening{At: now, Kind: kind, Where: where, Text: text})
 	}

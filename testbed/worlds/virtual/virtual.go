@@ -10,6 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -86,11 +87,20 @@ func (l *Lab) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) 
 // simulate runs the network to the collective's end or the scenario's deadline.
 func (w *world) simulate(ctx context.Context) error {
 	w.start()
-	err := w.net.RunSteps(ctx, w.run.Scenario.Deadline, progressEvery, func() (more bool) {
+	step := progressEvery
+	if every := w.obs.Recorder.Every(); every > 0 {
+		step = every
+	}
+	told := fabric.Time(0)
+	err := w.net.RunSteps(ctx, w.run.Scenario.Deadline, step, func() (more bool) {
 		if w.fault != nil {
 			return false
 		}
-		w.tellProgress()
+		w.obs.Recorder.Read(w.net, framing(w.run), func(h fabric.NodeID) *endpoint.Endpoint { return w.hosts[h].nic })
+		if now := w.net.Now(); now-told >= progressEvery || w.finished {
+			w.tellProgress()
+			told = now
+		}
 		return !w.finished
 	})
 	if err == nil && w.fault != nil {

@@ -91,6 +91,11 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		w.log = sim.NewJSONL(obs.Events, w.f)
 		config.Tracer = w.log
 	}
+	if rec := obs.Recorder; rec != nil {
+		if config.Tracer = rec; w.log != nil {
+			config.Tracer = sim.Tracers{w.log, rec}
+		}
+	}
 	if w.net, err = sim.New(config); err != nil {
 		return nil, err
 	}
@@ -153,6 +158,7 @@ func (w *world) start() {
 	for _, i := range w.run.Interventions {
 		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
 	}
+	w.obs.Recorder.Begin()
 	w.net.At(0, func(fabric.Time) { w.job.start() })
 }
 

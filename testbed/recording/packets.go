@@ -1,0 +1,113 @@
+package recording
+
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// packetKey tells the marked packets under way apart.
+type packetKey struct{ src, dst, qp, psn uint32 }
+
+// Offsets in a frame without VLAN, as the testbed's hosts send them.
+const (
+	etherTypeAt = 12
+	tosAt       = 15
+	v4At, v6At  = 14, 14
+	bthV4       = 14 + 20 + 8
+	bthV6       = 14 + 40 + 8
+	congested   = 3 // ECN field of a packet that met congestion
+)
+
+// marked returns which packet a header is of, if it has the mark of congestion.
+func marked(h []byte) (packetKey, bool) {
+	if len(h) < bthV4+12 {
+		return packetKey{}, false
+	}
+	var k packetKey
+	var bth []byte
+	switch binary.BigEndian.Uint16(h[etherTypeAt:]) {
+	case 0x0800:
+		if h[tosAt]&3 != congested {
+			return k, false
+		}
+		k.src, k.dst = binary.BigEndian.Uint32(h[v4At+12:]), binary.BigEndian.Uint32(h[v4At+16:])
+		bth = h[bthV4:]
+	case 0x86DD:
+		if h[tosAt]>>4&3 != congested || len(h) < bthV6+12 {
+			return k, false
+		}
+		k.src, k.dst = binary.BigEndian.Uint32(h[v6At+20:]), binary.BigEndian.Uint32(h[v6At+36:])
+		bth = h[bthV6:]
+	default:
+		return k, false
+	}
+	k.qp = binary.BigEndian.Uint32(bth[4:]) & 0xFFFFFF
+	k.psn = binary.BigEndian.Uint32(bth[8:]) & 0xFFFFFF
+	return k, true
+}
+
+// Trace implements [sim.Tracer].
+func (r *Recorder) Trace(rec sim.Record) {
+	switch rec.Kind {
+	case sim.RecordSend:
+		if rec.Class == 0 && int(rec.Node) >= r.f.Hosts() {
+			r.sent(rec)
+		}
+	case sim.RecordDrop:
+		if rec.Reason == sim.DropPipeline && rec.Length > 0 && rec.Dir < 0 && rec.Payload == 0 {
+			return // a port event or an answered packet: the program took it in
+		}
+		r.forget(rec.Header)
+		if rec.Dir >= 0 {
+			r.count(&r.dirs[rec.Dir].drop, Instant{At: rec.At, Kind: Drop, Node: rec.Node, Dir: rec.Dir, Text: rec.Reason.String()})
+		} else {
+			r.count(&r.drops[rec.Node], Instant{At: rec.At, Kind: Drop, Node: rec.Node, Dir: -1, Text: rec.Reason.String()})
+		}
+	case sim.RecordLost:
+		r.forget(rec.Header)
+		r.count(&r.dirs[rec.Dir].lost, Instant{At: rec.At, Kind: Lost, Node: rec.Node, Dir: rec.Dir})
+	case sim.RecordCut, sim.RecordRestore:
+		kind := Cut
+		if rec.Kind == sim.RecordRestore {
+			kind = Restore
+		}
+		at := r.add(Instant{At: rec.At, Kind: kind, Node: rec.Node, Dir: rec.Dir, Cause: -1})
+		if at >= 0 {
+			r.changes[rec.Dir.Link()] = at
+		}
+	}
+}
+
+// sent notices where a packet got its mark: the first port that it leaves with it.
+func (r *Recorder) sent(rec sim.Record) {
+	k, ok := marked(rec.Header)
+	if !ok {
+		return
+	}
+	_, before := r.ce[k]
+	if _, to := Ends(r.f, rec.Dir); int(to.Node) < r.f.Hosts() {
+		delete(r.ce, k)
+	} else if !before {
+		r.ce[k] = struct{}{}
+	}
+	if !before {
+		r.count(&r.dirs[rec.Dir].mark, Instant{At: rec.At, Kind: Mark, Node: rec.Node, Dir: rec.Dir})
+	}
+}
+
+func (r *Recorder) forget(header []byte) {
+	if k, ok := marked(header); ok {
+		delete(r.ce, k)
+	}
+}
+
+// count adds one to the instant that counts such packets until the next reading, or begins one.
+func (r *Recorder) count(open *openCount, i Instant) {
+	if *open > 0 {
+		r.r.Instants[*open-1].Count++
+		return
+	}
+	i.Cause = -1
+	*open = openCount(r.add(i) + 1)
+}

@@ -1,0 +1,427 @@
+package recording
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// What names say of tracks. Read knows counters by them.
+const (
+	queueTrack    = "queue "
+	peakTrack     = "longest queue "
+	useTrack      = "use "
+	rateTrack     = "rate "
+	inFlightTrack = "in flight "
+	allowedTrack  = "allowed rate "
+	aboutCategory = "about"
+)
+
+// sequence is the trace's one sequence of packets.
+const sequence = 1
+
+// runPID is the process of what belongs to no node; a node's is firstPID plus its number.
+const (
+	runPID   = 1
+	firstPID = 2
+)
+
+// Write writes the recording as a trace of Perfetto's, which https://ui.perfetto.dev, trace_processor and [Read] read.
+// Times are whole nanoseconds.
+//
+// A node is a process; a host's threads are its phases, lanes of messages and of queue pairs, what it receives and
+// what its agent hears, a switch's are its ports. Arrows lead from a piece to the receipt of its message, and from a
+// cut to the quench, push or flip that answers it.
+func (r *Recording) Write(w io.Writer) error {
+	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1, process: map[fabric.NodeID]uint64{}, thread: map[threadKey]uint64{}}
+	t.about()
+	t.slices()
+	t.instants()
+	t.counters()
+	t.flush()
+	if t.err != nil {
+		return t.err
+	}
+	return t.w.Flush()
+}
+
+type threadKey struct {
+	node fabric.NodeID
+	name string
+}
+
+type timedEvent struct {
+	at    fabric.Time
+	event *tracepb.TrackEvent
+}
+
+type traceWriter struct {
+	r        *Recording
+	f        *fabric.Fabric
+	w        *bufio.Writer
+	buf      []byte
+	err      error
+	nextUUID uint64
+	process  map[fabric.NodeID]uint64
+	thread   map[threadKey]uint64
+	events   []timedEvent // in the order of each track; flush puts all in the order of time
+	lanes    map[laneKey]uint64
+	flows    uint64
+}
+
+// laneKey is a piece's queue pair, by which instants find its track.
+type laneKey struct {
+	node fabric.NodeID
+	qp   uint64
+}
+
+func (t *traceWriter) packet(p *tracepb.TracePacket) {
+	if t.err != nil {
+		return
+	}
+	p.TrustedPacketSequenceId = proto.Uint32(sequence)
+	body, err := proto.MarshalOptions{}.MarshalAppend(t.buf[:0], p)
+	if t.buf = body; err != nil {
+		t.err = err
+		return
+	}
+	var head [1 + binary.MaxVarintLen64]byte
+	h := protowire.AppendTag(head[:0], 1, protowire.BytesType)
+	h = protowire.AppendVarint(h, uint64(len(body)))
+	if _, t.err = t.w.Write(h); t.err == nil {
+		_, t.err = t.w.Write(body)
+	}
+}
+
+func (t *traceWriter) uuid() uint64 {
+	t.nextUUID++
+	return t.nextUUID
+}
+
+func pidOf(n fabric.NodeID) int32 {
+	if n < 0 {
+		return runPID
+	}
+	return firstPID + int32(n)
+}
+
+// processOf returns the track of a node; of the run for -1.
+func (t *traceWriter) processOf(n fabric.NodeID) uint64 {
+	if id, ok := t.process[n]; ok {
+		return id
+	}
+	name := "run"
+	if n >= 0 {
+		name = t.f.Name(n)
+	}
+	id := t.uuid()
+	t.process[n] = id
+	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{
+		Uuid: &id, Process: &tracepb.ProcessDescriptor{Pid: new(pidOf(n)), ProcessName: &name},
+	}})
+	return id
+}
+
+// threadOf returns the track of a thread of a node.
+func (t *traceWriter) threadOf(n fabric.NodeID, name string) uint64 {
+	key := threadKey{n, name}
+	if id, ok := t.thread[key]; ok {
+		return id
+	}
+	t.processOf(n)
+	id := t.uuid()
+	t.thread[key] = id
+	// A thread with its process's number would be its main thread.
+	tid := int32(id) + firstPID + int32(t.f.Nodes())
+	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{
+		Uuid: &id, Thread: &tracepb.ThreadDescriptor{Pid: new(pidOf(n)), Tid: &tid, ThreadName: &name},
+	}})
+	return id
+}
+
+func (t *traceWriter) counterOf(parent uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string) uint64 {
+	id := t.uuid()
+	c := &tracepb.CounterDescriptor{Unit: &unit}
+	if unitName != "" {
+		c.UnitName = &unitName
+	}
+	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{Uuid: &id, ParentUuid: &parent, Name: &name, Counter: c}})
+	return id
+}
+
+// portOf returns the track of the port that sends in a direction.
+func (t *traceWriter) portOf(d sim.LinkDir) uint64 {
+	from, to := Ends(t.f, d)
+	return t.threadOf(from.Node, fmt.Sprintf("port %d to %s", from.Port, t.f.Name(to.Node)))
+}
+
+func (t *traceWriter) event(at fabric.Time, e *tracepb.TrackEvent) {
+	t.events = append(t.events, timedEvent{at, e})
+}
+
+// flush writes the events in the order of time, those of one time in the order in which they were made.
+func (t *traceWriter) flush() {
+	slices.SortStableFunc(t.events, func(a, b timedEvent) int { return cmp.Compare(a.at/fabric.Nanosecond, b.at/fabric.Nanosecond) })
+	for _, e := range t.events {
+		t.packet(&tracepb.TracePacket{Timestamp: new(uint64(e.at / fabric.Nanosecond)), TrackEvent: e.event})
+	}
+}
+
+func text(name, value string) *tracepb.DebugAnnotation {
+	return &tracepb.DebugAnnotation{Name: &name, StringValue: &value}
+}
+
+func number(name string, value int64) *tracepb.DebugAnnotation {
+	return &tracepb.DebugAnnotation{Name: &name, IntValue: &value}
+}
+
+func unsigned(name string, value uint64) *tracepb.DebugAnnotation {
+	return &tracepb.DebugAnnotation{Name: &name, UintValue: &value}
+}
+
+// about writes what the recording is of.
+func (t *traceWriter) about() {
+	spec, err := json.Marshal(t.f.Spec())
+	if err != nil {
+		t.err = err
+		return
+	}
+	notes := []*tracepb.DebugAnnotation{text("fabric", string(spec)), number("every_ps", int64(t.r.Every)), number("left_out", t.r.Left)}
+	name := "run"
+	if t.r.Result != nil {
+		result, err := json.Marshal(t.r.Result)
+		if err != nil {
+			t.err = err
+			return
+		}
+		notes = append(notes, text("result", string(result)))
+		name = t.r.Result.String()
+	}
+	track := t.processOf(-1)
+	t.packet(&tracepb.TracePacket{
+		Timestamp: proto.Uint64(0), SequenceFlags: proto.Uint32(1), TrackEvent: &tracepb.TrackEvent{
+			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: &name, DebugAnnotations: notes,
+		},
+	})
+}
+
+// lane finds each slice of a kind at a node the first of its lanes that is free.
+type lanes map[threadKey][]fabric.Time
+
+func (l lanes) take(node fabric.NodeID, kind string, begin, end fabric.Time) string {
+	key := threadKey{node, kind}
+	for i, until := range l[key] {
+		// Whole nanoseconds, as they are written.
+		if until/fabric.Nanosecond <= begin/fabric.Nanosecond {
+			l[key][i] = end
+			return kind + " " + strconv.Itoa(i)
+		}
+	}
+	l[key] = append(l[key], end)
+	return kind + " " + strconv.Itoa(len(l[key])-1)
+}
+
+// laneNames say which lanes slices are on.
+func laneName(k SliceKind) string {
+	switch k {
+	case Message:
+		return "messages"
+	case Piece, Probe:
+		return "queue pairs"
+	case Phase:
+		return "phases"
+	}
+	return string(k)
+}
+
+// slices writes the slices, and the arrows from pieces to receipts.
+func (t *traceWriter) slices() {
+	t.lanes = map[laneKey]uint64{}
+	free := lanes{}
+	arrows := map[uint64][]uint64{} // by message
+	for i := range t.r.Slices {
+		s := &t.r.Slices[i]
+		track := t.threadOf(s.Node, free.take(s.Node, laneName(s.Kind), s.Begin, s.End))
+		e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_BEGIN.Enum(), TrackUuid: &track, Categories: []string{string(s.Kind)}}
+		name := ""
+		switch s.Kind {
+		case Collective:
+			name = t.collectiveName()
+		case Phase:
+			name = "phase " + strconv.FormatUint(s.ID&0xFFFFFFFF, 10)
+			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID))
+		case Message:
+			name = "to " + t.f.Name(s.Dst)
+			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID), number("phase", int64(collective.ID(s.ID).Step())), number("received_ps", int64(s.Received)))
+		case Piece, Probe:
+			t.lanes[laneKey{s.Node, s.ID}] = track
+			name = "to " + t.f.Name(s.Dst)
+			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("queue_pair", s.ID), unsigned("message", s.Message))
+			if s.Path != nil {
+				name += fmt.Sprintf(" by %d", s.Label)
+				e.DebugAnnotations = append(e.DebugAnnotations, number("label", int64(s.Label)), text("path", PathText(t.f, s.Path)))
+			}
+			if s.Kind == Piece {
+				t.flows++
+				e.FlowIds = append(e.FlowIds, t.flows)
+				arrows[s.Message] = append(arrows[s.Message], t.flows)
+			}
+		}
+		if s.Dst >= 0 {
+			e.DebugAnnotations = append(e.DebugAnnotations, text("to", t.f.Name(s.Dst)), number("bytes", s.Bytes))
+		}
+		if s.Open {
+			e.DebugAnnotations = append(e.DebugAnnotations, text("open", "it had not ended when the recording did"))
+		}
+		e.Name = &name
+		t.event(s.Begin, e)
+		t.event(max(s.Begin, s.End), &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_END.Enum(), TrackUuid: &track})
+	}
+	for i := range t.r.Slices {
+		if s := &t.r.Slices[i]; s.Kind == Message && s.Received > 0 {
+			track := t.threadOf(s.Dst, "receipts")
+			t.event(s.Received, &tracepb.TrackEvent{
+				Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{"receipt"}, Name: new("from " + t.f.Name(s.Node)),
+				TerminatingFlowIds: arrows[s.ID], DebugAnnotations: []*tracepb.DebugAnnotation{unsigned("message", s.ID), number("bytes", s.Bytes)},
+			})
+		}
+	}
+}
+
+func (t *traceWriter) collectiveName() string {
+	if t.r.Result == nil {
+		return "collective"
+	}
+	return t.r.Result.Collective + " of " + fabric.Bytes(t.r.Result.Bytes).String() + ", " + t.r.Result.Scheme
+}
+
+// trackOf returns where an instant is shown.
+func (t *traceWriter) trackOf(i *Instant) uint64 {
+	if i.QP != 0 {
+		if track, ok := t.lanes[laneKey{i.Node, i.QP}]; ok {
+			return track
+		}
+	}
+	switch {
+	case i.Dir >= 0:
+		return t.portOf(i.Dir)
+	case i.Node >= 0 && int(i.Node) < t.f.Hosts():
+		return t.threadOf(i.Node, "agent")
+	case i.Node >= 0:
+		return t.threadOf(i.Node, "switch")
+	}
+	return t.threadOf(-1, "events")
+}
+
+// instants writes them, with an arrow from each to those that answer it.
+func (t *traceWriter) instants() {
+	events := make([]*tracepb.TrackEvent, len(t.r.Instants))
+	for n := range t.r.Instants {
+		i := &t.r.Instants[n]
+		track := t.trackOf(i)
+		name := string(i.Kind)
+		if i.Count > 1 {
+			name += " x" + strconv.FormatInt(i.Count, 10)
+		}
+		e := &tracepb.TrackEvent{
+			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{string(i.Kind)}, Name: &name,
+			DebugAnnotations: []*tracepb.DebugAnnotation{number("count", i.Count)},
+		}
+		if i.Node >= 0 {
+			e.DebugAnnotations = append(e.DebugAnnotations, text("node", t.f.Name(i.Node)))
+		}
+		if i.Dir >= 0 {
+			e.DebugAnnotations = append(e.DebugAnnotations, text("direction", DirName(t.f, i.Dir)))
+		}
+		if i.QP != 0 {
+			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("queue_pair", i.QP))
+		}
+		if i.Text != "" {
+			e.DebugAnnotations = append(e.DebugAnnotations, text("text", i.Text))
+		}
+		if i.Cause >= 0 {
+			t.flows++
+			events[i.Cause].FlowIds = append(events[i.Cause].FlowIds, t.flows)
+			e.TerminatingFlowIds = append(e.TerminatingFlowIds, t.flows)
+			e.DebugAnnotations = append(e.DebugAnnotations, number("answers", int64(i.Cause)))
+		}
+		events[n] = e
+		t.event(i.At, e)
+	}
+}
+
+// counters writes what the counters were, where that is not as before.
+func (t *traceWriter) counters() {
+	f, r := t.f, t.r
+	starts := func(k int) fabric.Time { // of a reading's span
+		if k == 0 {
+			return max(0, r.Readings[0]-r.Every)
+		}
+		return r.Readings[k-1]
+	}
+	write := func(parent func() uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string, after bool, value func(k int) float64) {
+		track, last := uint64(0), 0.0
+		for k := range r.Readings {
+			v := value(k)
+			if v == last {
+				continue
+			}
+			if last = v; track == 0 {
+				track = t.counterOf(parent(), name, unit, unitName)
+			}
+			at := starts(k)
+			if after {
+				at = r.Readings[k]
+			}
+			id := track
+			e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_COUNTER.Enum(), TrackUuid: &id}
+			if unitName == "" {
+				e.CounterValue = new(int64(v))
+			} else {
+				e.DoubleCounterValue = &v
+			}
+			t.event(at, e)
+		}
+	}
+	bytes, none := tracepb.CounterDescriptor_UNIT_SIZE_BYTES, tracepb.CounterDescriptor_UNIT_UNSPECIFIED
+	for d := range sim.LinkDir(2 * f.Links()) {
+		port, name := func() uint64 { return t.portOf(d) }, DirName(f, d)
+		write(port, useTrack+name, none, "%", false, func(k int) float64 { return float64(r.Link(k, d).Use) / (useUnit / 100) })
+		write(port, queueTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Queue) })
+		write(port, peakTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Peak) })
+	}
+	for h := range fabric.NodeID(f.Hosts()) {
+		if len(r.Hosts) == 0 {
+			break
+		}
+		host, name := func() uint64 { return t.processOf(h) }, f.Name(h)
+		write(host, rateTrack+name, none, "Gb/s", false, func(k int) float64 { return float64(r.Host(k, h).Rate) })
+		write(host, inFlightTrack+name, bytes, "", true, func(k int) float64 { return float64(r.Host(k, h).InFlight) })
+		write(host, allowedTrack+name, none, "Gb/s", true, func(k int) float64 { return float64(r.Host(k, h).Allowed) })
+	}
+	// So that the readings themselves can be read back.
+	if len(r.Readings) > 0 {
+		times := make([]byte, 0, 4*len(r.Readings))
+		for _, at := range r.Readings {
+			times = strconv.AppendInt(append(times, ' '), int64(at/fabric.Nanosecond), 10)
+		}
+		track := t.processOf(-1)
+		t.event(0, &tracepb.TrackEvent{
+			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: new("readings"),
+			DebugAnnotations: []*tracepb.DebugAnnotation{text("readings_ns", string(times))},
+		})
+	}
+}

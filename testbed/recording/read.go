@@ -1,0 +1,368 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// ErrTrace is wrapped by every error about what a trace says.
+var ErrTrace = errors.New("no trace of ethereal run --trace")
+
+// Limits on what is read.
+const (
+	maxPacket   = 64 << 20 // bytes of one packet: the result is in one
+	maxReadings = 256 << 20
+)
+
+// Is reports whether a file that begins so is a trace, packed or not.
+func Is(head []byte) bool {
+	return len(head) > 1 && (head[0] == 0x0A || head[0] == 0x1F && head[1] == 0x8B)
+}
+
+// Read reads what [Recording.Write] wrote, also when it is packed by gzip.
+func Read(from io.Reader) (*Recording, error) {
+	in := bufio.NewReaderSize(from, 1<<18)
+	if head, err := in.Peek(2); err == nil && head[0] == 0x1F && head[1] == 0x8B {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+		}
+		in = bufio.NewReaderSize(unpacked, 1<<18)
+	}
+	t := &traceReader{tracks: map[uint64]*track{}}
+	for n := 0; ; n++ {
+		p, err := readPacket(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.packet(p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: packet %d: %w", ErrTrace, n, err)
+		}
+	}
+	if t.r.Fabric == nil {
+		return nil, fmt.Errorf("%w: it does not say of which fabric it is", ErrTrace)
+	}
+	if err := t.end(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTrace, err)
+	}
+	return &t.r, nil
+}
+
+func readPacket(in *bufio.Reader) (*tracepb.TracePacket, error) {
+	tag, err := in.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	if tag != 0x0A {
+		return nil, fmt.Errorf("byte %#x where a packet should begin", tag)
+	}
+	size, err := binary.ReadUvarint(in)
+	if err != nil || size > maxPacket {
+		return nil, fmt.Errorf("a packet of %d bytes: %w", size, noEOF(err))
+	}
+	var body bytes.Buffer // grows with what there is, whatever size says
+	if _, err := io.CopyN(&body, in, int64(size)); err != nil {
+		return nil, noEOF(err)
+	}
+	p := &tracepb.TracePacket{}
+	return p, proto.Unmarshal(body.Bytes(), p)
+}
+
+func noEOF(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("too large")
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// track is what a track descriptor says.
+type track struct {
+	node  fabric.NodeID
+	pid   int32
+	name  string
+	open  int32 // the slice that is open; -1: none
+	steps []step
+}
+
+type step struct {
+	at fabric.Time
+	v  float64
+}
+
+type traceReader struct {
+	r        Recording
+	tracks   map[uint64]*track
+	counters []*track
+}
+
+func (t *traceReader) packet(p *tracepb.TracePacket) error {
+	if d := p.GetTrackDescriptor(); d != nil {
+		return t.descriptor(d)
+	}
+	e := p.GetTrackEvent()
+	if e == nil {
+		return nil
+	}
+	if p.GetTimestamp() > uint64(fabric.Never/fabric.Nanosecond) {
+		return fmt.Errorf("a time of %d ns", p.GetTimestamp())
+	}
+	at := fabric.Time(p.GetTimestamp()) * fabric.Nanosecond
+	if len(e.GetCategories()) == 1 && e.GetCategories()[0] == aboutCategory {
+		return t.about(e)
+	}
+	tr := t.tracks[e.GetTrackUuid()]
+	if tr == nil {
+		return fmt.Errorf("an event of track %d, which nothing describes", e.GetTrackUuid())
+	}
+	if t.r.Fabric == nil {
+		return errors.New("an event before the fabric is described")
+	}
+	switch e.GetType() {
+	case tracepb.TrackEvent_TYPE_SLICE_BEGIN:
+		return t.begin(at, tr, e)
+	case tracepb.TrackEvent_TYPE_SLICE_END:
+		if tr.open < 0 {
+			return fmt.Errorf("the end of a slice that did not begin, on track %q", tr.name)
+		}
+		t.r.Slices[tr.open].End = at
+		tr.open = -1
+	case tracepb.TrackEvent_TYPE_INSTANT:
+		return t.instant(at, tr, e)
+	case tracepb.TrackEvent_TYPE_COUNTER:
+		v := e.GetDoubleCounterValue()
+		if e.CounterValue != nil {
+			v = float64(e.GetCounterValue())
+		}
+		tr.steps = append(tr.steps, step{at, v})
+	}
+	return nil
+}
+
+func (t *traceReader) descriptor(d *tracepb.TrackDescriptor) error {
+	tr := &track{node: -1, open: -1, name: d.GetName()}
+	switch {
+	case d.GetProcess() != nil:
+		tr.pid = d.GetProcess().GetPid()
+	case d.GetThread() != nil:
+		tr.pid, tr.name = d.GetThread().GetPid(), d.GetThread().GetThreadName()
+	case d.GetCounter() != nil:
+		t.counters = append(t.counters, tr)
+	}
+	tr.node = fabric.NodeID(tr.pid - firstPID)
+	if tr.pid <= runPID {
+		tr.node = -1
+	}
+	if t.r.Fabric != nil && int(tr.node) >= t.r.Fabric.Nodes() {
+		return fmt.Errorf("process %d: the fabric has %d nodes", tr.pid, t.r.Fabric.Nodes())
+	}
+	t.tracks[d.GetUuid()] = tr
+	return nil
+}
+
+// notes are the annotations of an event by name.
+func notes(e *tracepb.TrackEvent) map[string]*tracepb.DebugAnnotation {
+	m := make(map[string]*tracepb.DebugAnnotation, len(e.GetDebugAnnotations()))
+	for _, a := range e.GetDebugAnnotations() {
+		m[a.GetName()] = a
+	}
+	return m
+}
+
+func (t *traceReader) about(e *tracepb.TrackEvent) error {
+	m := notes(e)
+	if a := m["readings_ns"]; a != nil {
+		last := fabric.Time(-1)
+		for text := range strings.FieldsSeq(a.GetStringValue()) {
+			ns, err := strconv.ParseInt(text, 10, 64)
+			at := fabric.Time(ns) * fabric.Nanosecond
+			if err != nil || at <= last || ns > int64(fabric.Never/fabric.Nanosecond) {
+				return fmt.Errorf("%q as the time of a reading", text)
+			}
+			last = at
+			t.r.Readings = append(t.r.Readings, at)
+		}
+		return nil
+	}
+	if t.r.Fabric != nil {
+		return errors.New("the fabric is described twice")
+	}
+	var spec fabric.Spec
+	err := json.Unmarshal([]byte(m["fabric"].GetStringValue()), &spec)
+	if err == nil {
+		t.r.Fabric, err = fabric.New(spec)
+	}
+	if err != nil {
+		return fmt.Errorf("the fabric: %w", err)
+	}
+	t.r.Every, t.r.Left = fabric.Time(m["every_ps"].GetIntValue()), m["left_out"].GetIntValue()
+	if a := m["result"]; a != nil {
+		t.r.Result = &report.Result{}
+		if err := json.Unmarshal([]byte(a.GetStringValue()), t.r.Result); err != nil {
+			return fmt.Errorf("the result: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *traceReader) begin(at fabric.Time, tr *track, e *tracepb.TrackEvent) error {
+	if tr.open >= 0 {
+		return fmt.Errorf("a slice begins within another on track %q", tr.name)
+	}
+	if len(e.GetCategories()) != 1 {
+		return errors.New("a slice of no category")
+	}
+	m := notes(e)
+	s := Slice{
+		Kind: SliceKind(e.GetCategories()[0]), Begin: at, Node: tr.node, Dst: -1, ID: m["id"].GetUintValue(), Message: m["message"].GetUintValue(),
+		Bytes: m["bytes"].GetIntValue(), Label: fabric.Label(m["label"].GetIntValue()), Received: fabric.Time(m["received_ps"].GetIntValue()), Open: m["open"] != nil,
+	}
+	if s.Kind == Piece || s.Kind == Probe {
+		s.ID = m["queue_pair"].GetUintValue()
+	}
+	var err error
+	if a := m["to"]; a != nil {
+		if s.Dst, err = t.r.Fabric.NodeByName(a.GetStringValue()); err != nil {
+			return err
+		}
+	}
+	if a := m["path"]; a != nil {
+		if s.Path, err = parsePath(t.r.Fabric, a.GetStringValue()); err != nil {
+			return err
+		}
+	}
+	tr.open = int32(len(t.r.Slices))
+	t.r.Slices = append(t.r.Slices, s)
+	return nil
+}
+
+func (t *traceReader) instant(at fabric.Time, tr *track, e *tracepb.TrackEvent) error {
+	if len(e.GetCategories()) != 1 {
+		return errors.New("an instant of no category")
+	}
+	kind := InstantKind(e.GetCategories()[0])
+	if kind == "receipt" {
+		return nil // its message says it
+	}
+	m := notes(e)
+	i := Instant{At: at, Kind: kind, Node: -1, Dir: -1, Count: m["count"].GetIntValue(), QP: m["queue_pair"].GetUintValue(), Cause: -1, Text: m["text"].GetStringValue()}
+	var err error
+	if a := m["node"]; a != nil {
+		if i.Node, err = t.r.Fabric.NodeByName(a.GetStringValue()); err != nil {
+			return err
+		}
+	}
+	if a := m["direction"]; a != nil {
+		if i.Dir, err = DirByName(t.r.Fabric, a.GetStringValue()); err != nil {
+			return err
+		}
+	}
+	if a := m["answers"]; a != nil {
+		if c := a.GetIntValue(); c >= 0 && c < int64(len(t.r.Instants)) {
+			i.Cause = int32(c)
+		}
+	}
+	t.r.Instants = append(t.r.Instants, i)
+	return nil
+}
+
+// end fills the readings in from the counters' tracks.
+func (t *traceReader) end() error {
+	f, k := t.r.Fabric, len(t.r.Readings)
+	if k == 0 || len(t.counters) == 0 {
+		return nil
+	}
+	if k*(2*f.Links()+f.Hosts()) > maxReadings {
+		return fmt.Errorf("%d readings of %d links", k, f.Links())
+	}
+	t.r.Links = make([]LinkReading, k*2*f.Links())
+	t.r.Hosts = make([]HostReading, k*f.Hosts())
+	for _, tr := range t.counters {
+		set, after, err := t.counter(tr.name)
+		if err != nil {
+			return err
+		}
+		for i, s := range tr.steps {
+			// A value holds from its reading to the next that is written.
+			from := t.readingOf(s.at, after)
+			until := k
+			if i+1 < len(tr.steps) {
+				until = t.readingOf(tr.steps[i+1].at, after)
+			}
+			for at := from; at < until; at++ {
+				set(at, s.v)
+			}
+		}
+	}
+	return nil
+}
+
+// readingOf returns which reading a counter's value is of, from when it stands in the trace: at the reading, or at the
+// one before.
+func (t *traceReader) readingOf(at fabric.Time, after bool) int {
+	i := sort.Search(len(t.r.Readings), func(i int) bool { return t.r.Readings[i] >= at })
+	if !after && i < len(t.r.Readings) && t.r.Readings[i] == at {
+		i++
+	}
+	return i
+}
+
+// counter returns what a counter's track sets, and whether its values stand at the reading itself.
+func (t *traceReader) counter(name string) (set func(k int, v float64), after bool, err error) {
+	for _, c := range []struct {
+		prefix string
+		set    func(l *LinkReading, v float64)
+	}{
+		{useTrack, func(l *LinkReading, v float64) { l.Use = uint16(v*(useUnit/100) + 0.5) }},
+		{queueTrack, func(l *LinkReading, v float64) { l.Queue = int32(v) }},
+		{peakTrack, func(l *LinkReading, v float64) { l.Peak = int32(v) }},
+	} {
+		if rest, ok := strings.CutPrefix(name, c.prefix); ok {
+			d, err := DirByName(t.r.Fabric, rest)
+			return func(k int, v float64) { c.set(t.link(k, d), v) }, false, err
+		}
+	}
+	for _, c := range []struct {
+		prefix string
+		after  bool
+		set    func(h *HostReading, v float64)
+	}{
+		{rateTrack, false, func(h *HostReading, v float64) { h.Rate = float32(v) }},
+		{inFlightTrack, true, func(h *HostReading, v float64) { h.InFlight = int64(v) }},
+		{allowedTrack, true, func(h *HostReading, v float64) { h.Allowed = float32(v) }},
+	} {
+		if rest, ok := strings.CutPrefix(name, c.prefix); ok {
+			n, err := t.r.Fabric.NodeByName(rest)
+			if err == nil && int(n) >= t.r.Fabric.Hosts() {
+				err = fmt.Errorf("%s is no host", rest)
+			}
+			return func(k int, v float64) { c.set(&t.r.Hosts[k*t.r.Fabric.Hosts()+int(n)], v) }, c.after, err
+		}
+	}
+	return nil, false, fmt.Errorf("the counter %q is unknown", name)
+}
+
+func (t *traceReader) link(k int, d sim.LinkDir) *LinkReading {
+	return &t.r.Links[k*2*t.r.Fabric.Links()+int(d)]
+}

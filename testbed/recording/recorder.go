@@ -1,0 +1,344 @@
+package recording
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// Options bound a recording. The zero value takes all, up to the defaults.
+type Options struct {
+	From, Until fabric.Time // what lies between; Until 0: to the end
+	Hosts       []fabric.NodeID
+	Every       fabric.Time // between two readings of the counters; 0: see [DefaultEvery]
+	Most        int         // slices and instants; 0: [DefaultMost]
+}
+
+// DefaultMost is how many slices and instants are kept unless the options say otherwise.
+const DefaultMost = 4_000_000
+
+// readingsDirs is how many directions are read every microsecond by default.
+const readingsDirs = 512
+
+// DefaultEvery returns how often counters are read unless the options say otherwise: every microsecond in a fabric of
+// up to 512 directions of links (64 hosts of a fat tree, say), in a larger one as much more seldom.
+func DefaultEvery(f *fabric.Fabric) fabric.Time {
+	return fabric.Microsecond * fabric.Time((2*f.Links()+readingsDirs-1)/readingsDirs)
+}
+
+// Recorder takes down what happens in a run. A nil Recorder takes nothing.
+type Recorder struct {
+	options Options
+	hosts   []bool // that are recorded; nil: all
+	f       *fabric.Fabric
+
+	mu    sync.Mutex // for what Happened adds
+	r     Recording
+	exact bool // the world tells of flips, quenches and time-outs itself
+
+	messages map[uint64]int32 // open slices
+	pieces   map[key]int32
+	phases   map[fabric.NodeID]int32
+
+	cause   map[fabric.NodeID]int32 // what a host answers at present
+	changes map[fabric.LinkID]int32 // the instant at which a link was last cut or restored
+	dirs    []dirState              // by direction
+	ce      map[packetKey]struct{}  // packets under way that are marked
+	last    int32                   // the instant that Happened added last; -1: it was left out
+	acked   []uint64                // by host: bytes, at the last reading
+	drops   []openCount             // by switch
+}
+
+type key struct {
+	host fabric.NodeID
+	qp   uint64
+}
+
+// openCount is an instant that still counts, until the next reading; 0: none does. It is the place plus 1.
+type openCount int32
+
+type dirState struct {
+	mark, drop, lost openCount
+	used             fabric.Time // for how long it has sent, up to the last reading
+	area             float64     // of its queue, byte*ps
+}
+
+// New returns a recorder of a run on a fabric.
+func New(f *fabric.Fabric, o Options) *Recorder {
+	if o.Every <= 0 {
+		o.Every = DefaultEvery(f)
+	}
+	if o.Most <= 0 {
+		o.Most = DefaultMost
+	}
+	if o.Until <= 0 {
+		o.Until = fabric.Never
+	}
+	r := &Recorder{
+		options: o, f: f, r: Recording{Fabric: f, Every: o.Every},
+		messages: map[uint64]int32{}, pieces: map[key]int32{}, phases: map[fabric.NodeID]int32{},
+		cause: map[fabric.NodeID]int32{}, changes: map[fabric.LinkID]int32{}, ce: map[packetKey]struct{}{},
+		dirs: make([]dirState, 2*f.Links()), drops: make([]openCount, f.Nodes()), acked: make([]uint64, f.Hosts()),
+	}
+	if len(o.Hosts) > 0 {
+		r.hosts = make([]bool, f.Hosts())
+		for _, h := range o.Hosts {
+			r.hosts[h] = true
+		}
+	}
+	return r
+}
+
+// takes reports whether what happens at a host now is recorded.
+func (r *Recorder) takes(now fabric.Time, host fabric.NodeID) bool {
+	return now < r.options.Until && (r.hosts == nil || host < 0 || int(host) >= len(r.hosts) || r.hosts[host])
+}
+
+// room reports whether one more slice or instant may be kept.
+func (r *Recorder) room() bool {
+	if len(r.r.Slices)+len(r.r.Instants) < r.options.Most {
+		return true
+	}
+	r.r.Left++
+	return false
+}
+
+// begin adds a slice and returns its place; -1: it is not recorded.
+func (r *Recorder) begin(s Slice) int32 {
+	if !r.takes(s.Begin, s.Node) || !r.room() {
+		return -1
+	}
+	s.Open = true
+	r.r.Slices = append(r.r.Slices, s)
+	return int32(len(r.r.Slices) - 1)
+}
+
+func (r *Recorder) end(now fabric.Time, at int32) {
+	if at >= 0 {
+		r.r.Slices[at].End, r.r.Slices[at].Open = now, false
+	}
+}
+
+// add adds an instant and returns its place; -1: it is not recorded.
+func (r *Recorder) add(i Instant) int32 {
+	if i.At < r.options.From || !r.takes(i.At, i.Node) || !r.room() {
+		return -1
+	}
+	i.Count = max(1, i.Count)
+	r.r.Instants = append(r.r.Instants, i)
+	return int32(len(r.r.Instants) - 1)
+}
+
+// Begin says that a run begins whose world tells of every message, flip, quench and time-out.
+func (r *Recorder) Begin() {
+	if r == nil {
+		return
+	}
+	r.exact = true
+	r.begin(Slice{Kind: Collective, Node: -1, Dst: -1})
+}
+
+// Posted says that a host has a message to send.
+func (r *Recorder) Posted(now fabric.Time, host fabric.NodeID, message uint64, dst fabric.NodeID, bytes int64) {
+	if r == nil {
+		return
+	}
+	id := collective.ID(message)
+	phase := uint64(id.Job())<<32 | uint64(id.Step())
+	if at, ok := r.phases[host]; !ok || at >= 0 && r.r.Slices[at].ID != phase {
+		if ok {
+			r.end(now, at)
+		}
+		r.phases[host] = r.begin(Slice{Kind: Phase, Begin: now, Node: host, ID: phase, Dst: -1})
+	}
+	if at := r.begin(Slice{Kind: Message, Begin: now, Node: host, ID: message, Dst: dst, Bytes: bytes}); at >= 0 {
+		r.messages[message] = at
+	}
+}
+
+// Received says that a message has arrived whole.
+func (r *Recorder) Received(now fabric.Time, message uint64) {
+	if r == nil {
+		return
+	}
+	if at, ok := r.messages[message]; ok {
+		r.r.Slices[at].Received = now
+	}
+}
+
+// Sent says that all of a message is acknowledged.
+func (r *Recorder) Sent(now fabric.Time, message uint64) {
+	if r == nil {
+		return
+	}
+	if at, ok := r.messages[message]; ok {
+		r.end(now, at)
+		delete(r.messages, message)
+	}
+}
+
+// Finished says that a host's rank is done.
+func (r *Recorder) Finished(now fabric.Time, host fabric.NodeID) {
+	if r == nil {
+		return
+	}
+	if at, ok := r.phases[host]; ok && at >= 0 && r.r.Slices[at].Open {
+		r.end(now, at)
+	}
+}
+
+// Opened says that a queue pair was opened for a piece, or for a probe if it has no bytes.
+func (r *Recorder) Opened(now fabric.Time, host fabric.NodeID, m endpoint.Message) {
+	if r == nil {
+		return
+	}
+	s := Slice{Kind: Piece, Begin: max(now, m.Start), Node: host, ID: uint64(m.QP), Message: m.ID, Dst: m.Dst, Bytes: m.Bytes}
+	if m.Bytes == 0 {
+		s.Kind = Probe
+	}
+	if !m.Balanced {
+		s.Label, s.Path = m.Label, pathOf(r.f, host, m.Dst, m.Label)
+	}
+	if at := r.begin(s); at >= 0 {
+		r.pieces[key{host, uint64(m.QP)}] = at
+	}
+}
+
+// Closed says that a queue pair has ended.
+func (r *Recorder) Closed(now fabric.Time, host fabric.NodeID, qp uint64) {
+	if r == nil {
+		return
+	}
+	if at, ok := r.pieces[key{host, qp}]; ok {
+		r.end(max(now, r.r.Slices[at].Begin), at)
+		delete(r.pieces, key{host, qp})
+	}
+}
+
+// Flipped says that a host moved a queue pair.
+func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip) {
+	if r == nil {
+		return
+	}
+	r.add(Instant{
+		At: now, Kind: Flip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: r.causeOf(host),
+		Text: fmt.Sprintf("from path %d to %d: %v", f.From, f.To, f.Reason),
+	})
+	if at, ok := r.pieces[key{host, uint64(f.QP)}]; ok && f.Reason != hostagent.Return {
+		s := &r.r.Slices[at]
+		s.Label, s.Path = f.To, pathOf(r.f, host, s.Dst, f.To) // where it ended
+	}
+}
+
+func (r *Recorder) causeOf(host fabric.NodeID) int32 {
+	if c, ok := r.cause[host]; ok {
+		return c
+	}
+	return -1
+}
+
+// Quenched says that a host took a quench, and is about to answer it.
+func (r *Recorder) Quenched(now fabric.Time, host fabric.NodeID, q hostagent.Quench) {
+	if r == nil {
+		return
+	}
+	cause, text := int32(-1), fmt.Sprintf("%s port %d", r.f.Name(q.Switch), q.Port)
+	if link, ok := r.f.LinkAt(q.Switch, q.Port); ok {
+		text += " " + r.f.LinkName(link)
+		if c, cut := r.changes[link]; cut {
+			cause = c
+		}
+	}
+	if q.Notice {
+		text += ", a notice"
+	}
+	r.cause[host] = r.add(Instant{At: now, Kind: Quench, Node: host, Dir: -1, Cause: cause, Text: text})
+}
+
+// TimedOut says that a host's retransmission timer expired, and that it is about to answer that.
+func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
+	if r == nil {
+		return
+	}
+	r.cause[host] = r.add(Instant{At: now, Kind: Timeout, Node: host, Dir: -1, QP: qp, Cause: -1})
+}
+
+// Told says that a host got the controller's word, and is about to answer it.
+func (r *Recorder) Told(now fabric.Time, host fabric.NodeID) {
+	if r == nil {
+		return
+	}
+	cause := int32(-1)
+	for _, c := range r.changes {
+		cause = max(cause, c)
+	}
+	r.cause[host] = r.add(Instant{At: now, Kind: Push, Node: host, Dir: -1, Cause: cause})
+}
+
+// Answered says that what a host does next answers nothing of what it was told.
+func (r *Recorder) Answered(host fabric.NodeID) {
+	if r != nil {
+		delete(r.cause, host)
+	}
+}
+
+// Happened takes what stands on a world's timeline. It may be called from any goroutine.
+func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := Instant{At: at, Kind: InstantKind(kind), Node: -1, Dir: -1, Cause: -1, Text: text}
+	if r.exact {
+		switch i.Kind {
+		case Flip, Quench, Timeout, Push:
+			return // each is told
+		case Cut, Restore:
+			if text == "" || text == "upward only" || text == "downward only" {
+				return // the network tells of each direction
+			}
+		}
+	}
+	if n, err := r.f.NodeByName(where); err == nil {
+		i.Node = n
+	} else if link, err := r.f.LinkByName(where); err == nil {
+		i.Node, i.Dir = r.f.Link(link).A.Node, sim.Upward(link)
+		if change := i.Kind == Cut || i.Kind == Restore; change {
+			defer func() { r.changes[link] = r.last }()
+		} else if c, ok := r.changes[link]; ok {
+			i.Cause = c
+		}
+	} else if where != "" {
+		i.Text = where + ": " + text
+	}
+	r.last = r.add(i)
+}
+
+// End closes the recording at the end of its run.
+func (r *Recorder) End(result *report.Result) *Recording {
+	end := fabric.Time(result.EndTime * float64(fabric.Microsecond))
+	bare := *result
+	bare.Links, bare.FlipRecords, bare.Timeline = nil, nil, nil
+	r.r.Result = &bare
+	for i := range r.r.Slices {
+		s := &r.r.Slices[i]
+		if s.Open && s.Kind == Collective && result.Finished {
+			s.Open = false
+			s.End = end
+		}
+		if s.Open {
+			s.End = max(s.Begin, min(end, r.options.Until))
+		}
+	}
+	r.r.Slices = slices.DeleteFunc(r.r.Slices, func(s Slice) bool { return s.End < r.options.From })
+	r.r.sortAll()
+	return &r.r
+}

@@ -1,0 +1,212 @@
+package recording
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// Recording is what happened within a run.
+type Recording struct {
+	Result *report.Result // without links, flips and timeline; nil while the run goes on
+	Fabric *fabric.Fabric
+	Every  fabric.Time // between two readings of the counters
+
+	Slices   []Slice   // by their beginning
+	Instants []Instant // by time
+
+	// Counters, a reading after the other. Of a direction of a link or of a host there is one value a reading.
+	Readings []fabric.Time
+	Links    []LinkReading // of reading r and direction d: r*2*links + d
+	Hosts    []HostReading // of reading r and host h: r*hosts + h
+
+	Left int64 // slices and instants that were left out, for want of room
+}
+
+// SliceKind is what a [Slice] is.
+type SliceKind string
+
+// Kinds of slices.
+const (
+	Collective SliceKind = "collective" // of the run
+	Phase      SliceKind = "phase"      // of a rank: from the posting of a step's messages to that of the next step's
+	Message    SliceKind = "message"    // from its posting to its last acknowledgement
+	Piece      SliceKind = "piece"      // of a message, on a queue pair of its own
+	Probe      SliceKind = "probe"      // a queue pair without bytes
+)
+
+// Slice is something that took a while.
+type Slice struct {
+	Kind       SliceKind
+	Begin, End fabric.Time
+	Open       bool          // it had not ended when the recording did
+	Node       fabric.NodeID // host; -1: of the whole run
+	ID         uint64        // of a message; of a piece or a probe: its queue pair; of a phase: its number
+	Message    uint64        // of a piece
+	Dst        fabric.NodeID // of a message, piece or probe; else -1
+	Bytes      int64
+	Path       []fabric.NodeID // of a piece or a probe, hosts included; nil: a path for every packet, or unknown
+	Label      fabric.Label    // of a piece with a path
+	Received   fabric.Time     // of a message: when its receiver had all of it; 0: not
+}
+
+// InstantKind is what an [Instant] is: one of these, or a kind of a scenario's happening.
+type InstantKind string
+
+// Kinds of instants that a recorder finds itself.
+const (
+	Mark    InstantKind = "mark"    // packets that got their mark of congestion here
+	Drop    InstantKind = "drop"    // packets dropped in a switch
+	Lost    InstantKind = "lost"    // packets lost on a link that is cut or loses some
+	Cut     InstantKind = "cut"     // a direction of a link
+	Restore InstantKind = "restore" // a direction of a link
+	Quench  InstantKind = "quench"  // a host took a source quench
+	Flip    InstantKind = "flip"    // a queue pair was moved
+	Timeout InstantKind = "timeout" // a retransmission timer expired
+	Push    InstantKind = "push"    // the agents got the controller's word
+)
+
+// Instant is something that happened at once.
+type Instant struct {
+	At    fabric.Time
+	Kind  InstantKind
+	Node  fabric.NodeID // -1: nowhere in particular
+	Dir   sim.LinkDir   // -1: of no link
+	Count int64         // of packets; else 1
+	QP    uint64        // of a flip or a time-out; else 0
+	Cause int32         // which instant, by its place, it answers; -1: none
+	Text  string
+}
+
+// LinkReading is a direction of a link between two readings.
+type LinkReading struct {
+	Use   uint16 // part of its capacity, of 10,000
+	Queue int32  // mean bytes of data that waited at its port
+	Peak  int32  // most bytes
+}
+
+// HostReading is a host between two readings.
+type HostReading struct {
+	Rate     float32 // Gb/s of payload newly acknowledged
+	InFlight int64   // bytes of payload sent and not acknowledged, at the reading
+	Allowed  float32 // Gb/s that its rate control lets a queue pair send, the mean over those open; 0: none is
+}
+
+// Link returns a direction's value in a reading.
+func (r *Recording) Link(reading int, d sim.LinkDir) LinkReading {
+	return r.Links[reading*2*r.Fabric.Links()+int(d)]
+}
+
+// Host returns a host's value in a reading.
+func (r *Recording) Host(reading int, h fabric.NodeID) HostReading {
+	return r.Hosts[reading*r.Fabric.Hosts()+int(h)]
+}
+
+// Ends returns the sender and the receiver of a direction.
+func Ends(f *fabric.Fabric, d sim.LinkDir) (from, to fabric.End) {
+	l := f.Link(d.Link())
+	if d.Up() {
+		return l.A, l.B
+	}
+	return l.B, l.A
+}
+
+// DirName names a direction, the sender first: "tor0>agg1".
+func DirName(f *fabric.Fabric, d sim.LinkDir) string {
+	from, to := Ends(f, d)
+	return f.Name(from.Node) + ">" + f.Name(to.Node)
+}
+
+// DirByName returns what DirName names.
+func DirByName(f *fabric.Fabric, name string) (sim.LinkDir, error) {
+	from, to, ok := strings.Cut(name, ">")
+	if !ok {
+		return 0, fmt.Errorf("%q names no direction of a link, as tor0>agg1 does", name)
+	}
+	a, err := f.NodeByName(from)
+	if err != nil {
+		return 0, err
+	}
+	b, err := f.NodeByName(to)
+	if err != nil {
+		return 0, err
+	}
+	id, ok := f.LinkBetween(a, b)
+	if !ok {
+		return 0, fmt.Errorf("no link is between %s and %s", from, to)
+	}
+	if f.Link(id).A.Node == a {
+		return sim.Upward(id), nil
+	}
+	return sim.Downward(id), nil
+}
+
+// pathOf returns the nodes of a path between hosts; nil if the label names none.
+func pathOf(f *fabric.Fabric, src, dst fabric.NodeID, l fabric.Label) []fabric.NodeID {
+	hops, ok := f.Path(nil, f.ToROf(src), f.ToROf(dst), l)
+	if !ok {
+		return nil
+	}
+	path := []fabric.NodeID{src, f.ToROf(src)}
+	for _, h := range hops {
+		path = append(path, f.Link(h.Link).Peer(h.From).Node)
+	}
+	return append(path, dst)
+}
+
+// PathText writes a path: "h0 tor0 agg1 tor1 h4".
+func PathText(f *fabric.Fabric, path []fabric.NodeID) string {
+	names := make([]string, len(path))
+	for i, n := range path {
+		names[i] = f.Name(n)
+	}
+	return strings.Join(names, " ")
+}
+
+// parsePath reads what PathText wrote.
+func parsePath(f *fabric.Fabric, text string) ([]fabric.NodeID, error) {
+	var path []fabric.NodeID
+	for name := range strings.FieldsSeq(text) {
+		n, err := f.NodeByName(name)
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, n)
+	}
+	return path, nil
+}
+
+// sortAll puts slices and instants in the order of time, and keeps what instants say of others.
+func (r *Recording) sortAll() {
+	slices.SortStableFunc(r.Slices, func(a, b Slice) int { return compare(a.Begin, b.Begin) })
+	order := make([]int32, len(r.Instants))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return compare(r.Instants[a].At, r.Instants[b].At) })
+	place := make([]int32, len(order))
+	sorted := make([]Instant, len(order))
+	for to, from := range order {
+		place[from], sorted[to] = int32(to), r.Instants[from]
+	}
+	for i := range sorted {
+		if c := sorted[i].Cause; c >= 0 {
+			sorted[i].Cause = place[c]
+		}
+	}
+	r.Instants = sorted
+}
+
+func compare(a, b fabric.Time) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

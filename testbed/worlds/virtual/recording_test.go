@@ -1,0 +1,271 @@
+package virtual
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
+	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// record carries a run out with a recorder.
+func record(t testing.TB, lab *Lab, run scenario.Run, o recording.Options) (*recording.Recording, *report.Result) {
+	t.Helper()
+	rec := recording.New(run.Fabric, o)
+	result, err := lab.Run(context.Background(), run, scenario.Observer{Recorder: rec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.End(result), result
+}
+
+// recordedRuns are a healthy run with marks, and a cut that quenches tell of and one that the controller tells of.
+func recordedRuns(t testing.TB) []scenario.Run {
+	edit := func(s *scenario.Scenario) { s.Seeds = scenario.Seeds{1} }
+	return demo(t, edit, func(r scenario.Run) bool {
+		switch r.Notifier {
+		case scenario.NotifyNone:
+			return r.Scheme.Name == scenario.ECMP && r.Collective.Name() == "all-to-all"
+		case scenario.NotifyQuench, scenario.NotifyGNMI:
+			return ethereal(r) && r.Collective.Name() == "all-to-all"
+		}
+		return false
+	})
+}
+
+// TestRecordingChangesNothing: a run that is recorded is the same run, to every event.
+func TestRecordingChangesNothing(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	for _, run := range recordedRuns(t) {
+		_, got := record(t, lab, run, recording.Options{})
+		want := mustRun(t, lab, run)
+		got.WallMS, want.WallMS = 0, 0
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: without and with a recorder:\n%s", run, diff)
+		}
+	}
+}
+
+// TestRecordingEqualsResult: what a recording counts is what the result says.
+func TestRecordingEqualsResult(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	for _, run := range recordedRuns(t) {
+		r, result := record(t, lab, run, recording.Options{})
+		count := map[recording.InstantKind]int64{}
+		for _, i := range r.Instants {
+			count[i.Kind] += i.Count
+		}
+		lost := count[recording.Lost]
+		for kind, want := range map[recording.InstantKind]int64{
+			recording.Quench: result.Quenches, recording.Flip: int64(result.Flips), recording.Timeout: result.Timeouts,
+		} {
+			if count[kind] != want {
+				t.Errorf("%v: %d times %s, the result says %d", run, count[kind], kind, want)
+			}
+		}
+		// What was marked and then lost did not arrive.
+		if m := count[recording.Mark]; m < result.Marked || m > result.Marked+lost {
+			t.Errorf("%v: %d marks, %d arrived and %d packets were lost", run, m, result.Marked, lost)
+		}
+		if run.Notifier == scenario.NotifyNone && count[recording.Mark] == 0 {
+			t.Errorf("%v: no mark", run)
+		}
+		open, messages := 0, 0
+		for _, s := range r.Slices {
+			if s.Open {
+				open++
+			}
+			if s.Kind == recording.Message {
+				messages++
+				if s.Received == 0 || s.Received > s.End {
+					t.Errorf("%v: message %#x was received at %v and acknowledged at %v", run, s.ID, s.Received, s.End)
+				}
+			}
+		}
+		hosts := run.Fabric.Hosts()
+		if open > 0 || messages != hosts*(hosts-1) {
+			t.Errorf("%v: %d messages of %d, %d slices did not end", run, messages, hosts*(hosts-1), open)
+		}
+		equalCounters(t, r, result)
+	}
+}
+
+// equalCounters compares the readings with the result: what links carried, and the longest queue.
+func equalCounters(t *testing.T, r *recording.Recording, result *report.Result) {
+	t.Helper()
+	longest := int32(0)
+	for d := range sim.LinkDir(2 * r.Fabric.Links()) {
+		used, before := 0.0, fabric.Time(0)
+		for k, at := range r.Readings {
+			l := r.Link(k, d)
+			used += float64(l.Use) / 10_000 * float64(at-before)
+			before = at
+			longest = max(longest, l.Peak)
+			if l.Queue > l.Peak {
+				t.Fatalf("%s: a mean queue of %d and a longest of %d", recording.DirName(r.Fabric, d), l.Queue, l.Peak)
+			}
+		}
+		// A packet whose first bit leaves counts at once, and readings hold four digits.
+		share := used / float64(before)
+		if want := result.Links[d].Share; math.Abs(share-want) > 0.002 {
+			t.Errorf("%s: used %.4f of the time by the readings, %.4f by the result", recording.DirName(r.Fabric, d), share, want)
+		}
+	}
+	if want := result.QueueMax[len(result.QueueMax)-1]; math.Abs(float64(longest)-want) > want/1000 {
+		t.Errorf("the longest queue is %d by the readings, %.0f by the result", longest, want)
+	}
+}
+
+// TestTraceReadsBack: a trace says all that the recording has, to whole nanoseconds, and written again it is the same.
+func TestTraceReadsBack(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	for _, run := range recordedRuns(t) {
+		r, _ := record(t, lab, run, recording.Options{})
+		var first, second bytes.Buffer
+		if err := r.Write(&first); err != nil {
+			t.Fatal(err)
+		}
+		again, err := recording.Read(bytes.NewReader(first.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Slices) != len(r.Slices) || len(again.Instants) != len(r.Instants) || len(again.Readings) != len(r.Readings) {
+			t.Errorf("%v: %d slices, %d instants, %d readings of %d, %d, %d", run,
+				len(again.Slices), len(again.Instants), len(again.Readings), len(r.Slices), len(r.Instants), len(r.Readings))
+		}
+		if diff := cmp.Diff(r.Links, again.Links); diff != "" {
+			t.Errorf("%v: links: %s", run, diff)
+		}
+		if diff := cmp.Diff(r.Hosts, again.Hosts); diff != "" {
+			t.Errorf("%v: hosts: %s", run, diff)
+		}
+		if err := again.Write(&second); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Errorf("%v: read and written again, the trace is another", run)
+		}
+		checkTrace(t, run, first.Bytes())
+	}
+}
+
+// checkTrace checks what Perfetto asks of a trace: every event is of a track that was described before, every slice
+// ends, after it began and before the next on its track begins, time does not go back, and every arrow has two ends.
+func checkTrace(t *testing.T, run scenario.Run, data []byte) {
+	t.Helper()
+	var trace tracepb.Trace
+	if err := proto.Unmarshal(data, &trace); err != nil {
+		t.Fatal(err)
+	}
+	type state struct {
+		at   uint64
+		open bool
+	}
+	tracks, flows, ended := map[uint64]*state{}, map[uint64]uint64{}, map[uint64]bool{}
+	kinds := map[tracepb.TrackEvent_Type]int{}
+	last := uint64(0)
+	for _, p := range trace.GetPacket() {
+		if d := p.GetTrackDescriptor(); d != nil {
+			if tracks[d.GetUuid()] != nil {
+				t.Fatalf("track %d is described twice", d.GetUuid())
+			}
+			tracks[d.GetUuid()] = &state{}
+			continue
+		}
+		e, at := p.GetTrackEvent(), p.GetTimestamp()
+		s := tracks[e.GetTrackUuid()]
+		if s == nil || at < last {
+			t.Fatalf("event %v: track not described, or after %d", p, last)
+		}
+		last, s.at = at, at
+		kinds[e.GetType()]++
+		switch e.GetType() {
+		case tracepb.TrackEvent_TYPE_SLICE_BEGIN:
+			if s.open {
+				t.Errorf("%v: begins within another", p)
+			}
+			s.open = true
+		case tracepb.TrackEvent_TYPE_SLICE_END:
+			if !s.open {
+				t.Errorf("%v: ends and did not begin", p)
+			}
+			s.open = false
+		}
+		for _, id := range e.GetFlowIds() {
+			flows[id] = at
+		}
+		for _, id := range e.GetTerminatingFlowIds() {
+			if from, ok := flows[id]; !ok || ended[id] || from > at {
+				t.Errorf("arrow %d ends at %d, and began: %v", id, at, ok)
+			}
+			ended[id] = true
+		}
+	}
+	for id, s := range tracks {
+		if s.open {
+			t.Errorf("a slice of track %d does not end", id)
+		}
+	}
+	if len(flows) == 0 || len(flows) != len(ended) {
+		t.Errorf("%v: %d arrows begin, %d end", run, len(flows), len(ended))
+	}
+	if kinds[tracepb.TrackEvent_TYPE_COUNTER] == 0 || kinds[tracepb.TrackEvent_TYPE_INSTANT] == 0 {
+		t.Errorf("%v: events by type: %v", run, kinds)
+	}
+}
+
+// TestFlipAnswersCut: from every flip arrows lead back by the quench, or the controller's word, to the cut.
+func TestFlipAnswersCut(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	for _, run := range recordedRuns(t) {
+		r, _ := record(t, lab, run, recording.Options{})
+		for _, i := range r.Instants {
+			if i.Kind != recording.Flip {
+				continue
+			}
+			for i.Cause >= 0 {
+				i = r.Instants[i.Cause]
+			}
+			if i.Kind != recording.Cut {
+				t.Errorf("%v: a flip answers %s at %v, not the cut", run, i.Kind, i.At)
+			}
+		}
+	}
+}
+
+// TestRecordingBounds: options keep a recording small, and what is full says so.
+func TestRecordingBounds(t *testing.T) {
+	oneGoroutine(t)
+	lab, run := newLab(t), recordedRuns(t)[0]
+	from, until := 50*fabric.Microsecond, 100*fabric.Microsecond
+	r, _ := record(t, lab, run, recording.Options{From: from, Until: until, Hosts: []fabric.NodeID{3}, Every: 5 * fabric.Microsecond})
+	if got := len(r.Readings); got < 10 || got > 12 {
+		t.Errorf("%d readings of 50 us, one in 5 us", got)
+	}
+	for _, s := range r.Slices {
+		if s.End < from || s.Begin >= until || s.Node > 0 && s.Node != 3 {
+			t.Errorf("%+v: not of host 3 between %v and %v", s, from, until)
+		}
+	}
+	for _, i := range r.Instants {
+		if i.At < from || i.At >= until {
+			t.Errorf("%+v: not between %v and %v", i, from, until)
+		}
+	}
+	if r, _ := record(t, lab, run, recording.Options{Most: 100}); len(r.Slices)+len(r.Instants) != 100 || r.Left == 0 {
+		t.Errorf("%d slices and %d instants of 100, %d left out", len(r.Slices), len(r.Instants), r.Left)
+	}
+}
