@@ -1,0 +1,82 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+)
+
+// TestLedger: each message is posted once, arrives once, with its bytes, and is acknowledged once, in whatever order two
+// hosts say so. What is not like that is named.
+func TestLedger(t *testing.T) {
+	posted := happening{0, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 1, Bytes: 10, CRC: 5}}
+	received := happening{1, hostproto.Event{Kind: hostproto.Received, ID: 7, Peer: 0, Bytes: 10, CRC: 5}}
+	sent := happening{0, hostproto.Event{Kind: hostproto.Sent, ID: 7}}
+	other := received
+	other.CRC = 6
+	// The ID is the sender's: another host's message of the same one is another message.
+	theirs := happening{1, hostproto.Event{Kind: hostproto.Posted, ID: 7, Peer: 0, Bytes: 3, CRC: 1}}
+	for _, c := range []struct {
+		name   string
+		events []happening
+		open   int
+		want   string // of the error; "": none
+	}{
+		{"in order", []happening{posted, received, sent}, 0, ""},
+		{"arrival heard of first", []happening{received, posted, sent}, 0, ""},
+		{"acknowledgement heard of first", []happening{sent, received, posted}, 0, ""},
+		{"not acknowledged", []happening{posted, received}, 1, "1 messages were lost"},
+		{"not arrived", []happening{posted, sent}, 1, "1 messages were lost"},
+		{"the same ID of another host", []happening{posted, received, sent, theirs}, 1, "1 messages were lost"},
+		{"twice", []happening{posted, received, sent, received}, 0, "of host 0 arrived twice"},
+		{"posted twice", []happening{posted, posted, received, sent}, 0, "host 0 posted message"},
+		{"acknowledged twice", []happening{posted, received, sent, sent}, 0, "of host 0 was acknowledged twice"},
+		{"other bytes", []happening{posted, other, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
+		{"other bytes, heard of first", []happening{other, posted, sent}, 0, "arrived with checksum 0x00000006; it was posted with 0x00000005"},
+		{"a host's own fault", []happening{{1, hostproto.Event{Kind: hostproto.Fault, Text: "no room"}}}, 0, "host 1: no room"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLedger()
+			for _, e := range c.events {
+				l.take(e)
+			}
+			if l.open != c.open {
+				t.Errorf("%d messages are open, want %d", l.open, c.open)
+			}
+			switch err := l.check(); {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%v; want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestLedgerFaultsEnd: a host that faults all the time does not fill the memory.
+func TestLedgerFaultsEnd(t *testing.T) {
+	l := newLedger()
+	for range 10 * maxFaults {
+		l.take(happening{0, hostproto.Event{Kind: hostproto.Fault, Text: "again"}})
+	}
+	if len(l.faults) != maxFaults {
+		t.Errorf("%d faults are kept, want %d", len(l.faults), maxFaults)
+	}
+}
+
+// TestCountedSince: a switch that was started again meanwhile counts from 0.
+func TestCountedSince(t *testing.T) {
+	before := Counted{"a": {1: {10, 1000}, 2: {5, 500}}}
+	after := Counted{"a": {1: {13, 1300}, 2: {2, 200}, 3: {1, 100}}, "b": {0: {4, 40}}}
+	got := after.since(before)
+	for _, c := range []struct {
+		name string
+		at   int64
+		want Cell
+	}{{"a", 1, Cell{3, 300}}, {"a", 2, Cell{2, 200}}, {"a", 3, Cell{1, 100}}, {"b", 0, Cell{4, 40}}} {
+		if got[c.name][c.at] != c.want {
+			t.Errorf("%s[%d] counted %v since, want %v", c.name, c.at, got[c.name][c.at], c.want)
+		}
+	}
+}

@@ -1,0 +1,412 @@
+//go:build linux
+
+package coordinator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+// cable is one end of what joins two hosts. It swallows frames while it is cut.
+type cable struct {
+	*port.Memory
+	cut *atomic.Bool
+}
+
+func (c cable) Send(frames [][]byte) int {
+	if c.cut.Load() {
+		return len(frames)
+	}
+	return c.Memory.Send(frames)
+}
+
+// hosts are two of them, real but for the fabric between: a cable, so that there is one path.
+type hosts struct {
+	sockets []string
+	cut     atomic.Bool
+	told    atomic.Int32
+	stop    context.CancelFunc
+	done    chan error
+}
+
+const text = `
+name: pair
+fabric:
+  kind: leaf-spine
+  tors: 2
+  spines: 1
+  hosts_per_tor: 1
+  host_link: {rate: 100Mb/s, delay: 1us}
+  tor_uplink: {rate: 100Mb/s, delay: 1us}
+host: {payload: 1024B, rto: 20ms, congestion_control: none, receiver: go-back-n}
+collectives: [{kind: all-to-all, bytes: 400KB}]
+schemes: [ethereal]
+failures:
+  - name: healthy
+  - name: cut and restored
+    events:
+      - {at: 5ms, link: tor0-spine0, action: cut, detection: 1ms}
+      - {at: 30ms, link: tor0-spine0, action: restore, detection: 1ms}
+    notifiers: [all, timeout]
+  - name: gray
+    events: [{at: 5ms, link: tor0-spine0, action: gray, loss: 1%}]
+    notifiers: [all]
+deadline: 20s
+`
+
+func runs(t *testing.T) []scenario.Run {
+	t.Helper()
+	s, err := scenario.Parse("pair.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func newHosts(t *testing.T, f *fabric.Fabric) *hosts {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hosts") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := port.Pair(256)
+	h := &hosts{done: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	var g errgroup.Group
+	for i, end := range []*port.Memory{a, b} {
+		path := filepath.Join(dir, f.Name(fabric.NodeID(i)))
+		lis, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := hostprocess.NewProcess(hostprocess.ProcessConfig{
+			Fabric: f, Host: fabric.NodeID(i), Port: cable{end, &h.cut}, Listen: lis, Log: slog.New(slog.DiscardHandler),
+			Dial: func(addr string) (*grpc.ClientConn, error) { return nil, fmt.Errorf("no controller at %s", addr) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.sockets = append(h.sockets, path)
+		g.Go(func() error { return p.Run(ctx) })
+	}
+	go func() { h.done <- g.Wait() }()
+	t.Cleanup(func() {
+		h.end(t)
+		os.RemoveAll(dir)
+	})
+	return h
+}
+
+// end ends the hosts, once.
+func (h *hosts) end(t *testing.T) {
+	if h.stop == nil {
+		return
+	}
+	h.stop()
+	h.stop = nil
+	if err := <-h.done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Lose implements coordinator.Links.
+func (h *hosts) Lose(_ context.Context, _ fabric.LinkID, lost bool) (int64, error) {
+	h.cut.Store(lost)
+	return live.Monotonic(), nil
+}
+
+// Tell implements coordinator.Links.
+func (h *hosts) Tell(context.Context, fabric.LinkID, bool) (int64, error) {
+	h.told.Add(1)
+	return live.Monotonic(), nil
+}
+
+func connect(t *testing.T, h *hosts) *coordinator.Session {
+	t.Helper()
+	s, err := coordinator.Connect(t.Context(), h.sockets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestRun has two hosts play a collective, healthy, over a link that is cut and comes back, which is told of or not, and
+// again on the same session: all bytes arrive, and the result says what happened, in order of time.
+func TestRun(t *testing.T) {
+	all := runs(t)
+	f := all[0].Fabric
+	h := newHosts(t, f)
+	s := connect(t, h)
+	for _, run := range all[:3] {
+		h.told.Store(0)
+		var log bytes.Buffer
+		s.Log(&log)
+		started := int64(0)
+		r, err := s.Run(t.Context(), run, coordinator.Options{
+			Links: h, Clock: live.Monotonic, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at },
+		})
+		if err != nil {
+			t.Fatalf("%v: %v", run, err)
+		}
+		if !r.Finished || r.CCT == nil || r.Bound == nil || *r.CCT < *r.Bound || started == 0 {
+			t.Errorf("%v: finished %v, CCT %v, bound %v, started %d", run, r.Finished, r.CCT, r.Bound, started)
+		}
+		if !strings.Contains(log.String(), `"kind":"done"`) {
+			t.Errorf("%v: the log has no end of a rank: %.300s", run, log.String())
+		}
+		if !slices.IsSortedFunc(r.Timeline, func(a, b report.Event) int { return int(a.Time - b.Time) }) {
+			t.Errorf("%v: the timeline is not in order: %+v", run, r.Timeline)
+		}
+		var kinds []report.Kind
+		for _, e := range r.Timeline {
+			if slices.Contains([]report.Kind{report.KindCut, report.KindDetect, report.KindRestore}, e.Kind) {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+		var want []report.Kind
+		detected := int32(0)
+		switch {
+		case len(run.Events) == 0:
+		case run.Notifier == scenario.NotifyTimeout:
+			want = []report.Kind{report.KindCut, report.KindRestore}
+		default:
+			want, detected = []report.Kind{report.KindCut, report.KindDetect, report.KindRestore, report.KindDetect}, 2
+		}
+		if !slices.Equal(kinds, want) || h.told.Load() != detected {
+			t.Errorf("%v: %v, and %d times told; want %v and %d", run, kinds, h.told.Load(), want, detected)
+		}
+		if cut := len(run.Events) > 0; cut && (r.Retransmissions == 0 || r.LostToFailure == 0 || *r.CCT < 30_000) {
+			t.Errorf("%v: %d sent again, %d lost, CCT %v us, and the link was away until 30 ms", run, r.Retransmissions, r.LostToFailure, *r.CCT)
+		}
+		for _, l := range r.Links {
+			if l.From == "h0" && (l.DataBytes < 200_000 || l.Link != "h0-tor0") {
+				t.Errorf("%v: %+v: the host sends 200 KB over its link", run, l)
+			}
+		}
+	}
+}
+
+// TestActs: what is done besides a run's events stands on the timeline; an error of one ends the run.
+func TestActs(t *testing.T) {
+	run := runs(t)[0]
+	h := newHosts(t, run.Fabric)
+	s := connect(t, h)
+	act := func(err error) coordinator.Act {
+		return coordinator.Act{
+			At: fabric.Millisecond, Event: report.Event{Kind: report.KindCut, Where: "tor0-spine0"}, Cut: []fabric.LinkID{2},
+			Do: func(context.Context) (int64, error) { return live.Monotonic(), err },
+		}
+	}
+	options := func(a coordinator.Act) coordinator.Options {
+		return coordinator.Options{Clock: live.Monotonic, Lead: 200 * time.Millisecond, Acts: []coordinator.Act{a}}
+	}
+	r, err := s.Run(t.Context(), run, options(act(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Timeline, func(e report.Event) bool {
+		return e.Kind == report.KindCut && e.Where == "tor0-spine0" && e.Time >= 1000
+	}) {
+		t.Errorf("the act is not on the timeline: %+v", r.Timeline)
+	}
+	broken := errors.New("the hand slipped")
+	if _, err := s.Run(t.Context(), run, options(act(broken))); !errors.Is(err, broken) {
+		t.Errorf("%v; want %v", err, broken)
+	}
+}
+
+// TestRefused: what hosts and links cannot do here is refused before anything begins, and said.
+func TestRefused(t *testing.T) {
+	all := runs(t)
+	h := newHosts(t, all[0].Fabric)
+	s := connect(t, h)
+	opt := coordinator.Options{Links: h, Clock: live.Monotonic}
+	for _, c := range []struct {
+		name string
+		run  scenario.Run
+		opt  coordinator.Options
+		want string
+	}{
+		{"nobody cuts links", all[1], coordinator.Options{Clock: live.Monotonic}, "nobody can cut links"},
+		{"gray without an Impairer", all[3], opt, "gray"},
+		{"receivers that reorder", with(all[0], "reps"), opt, "receivers"},
+		{"switches that balance", with(all[0], "ofan"), opt, ""},
+	} {
+		if _, err := s.Run(t.Context(), c.run, c.opt); !errors.Is(err, coordinator.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	larger, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 1, HostsPerToR: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := all[0]
+	run.Fabric = larger
+	if _, err := s.Run(t.Context(), run, opt); err == nil || !strings.Contains(err.Error(), "2 hosts for a fabric of 4") {
+		t.Errorf("a fabric of four hosts: %v", err)
+	}
+}
+
+// with returns the run with another scheme, whose receivers are its own.
+func with(run scenario.Run, scheme string) scenario.Run {
+	s := *run.Scenario
+	s.Host.Receiver = scenario.SchemeReceiver
+	run.Scenario, run.Scheme = &s, scenario.Scheme{Name: scheme}
+	return run
+}
+
+// TestDeadline: a run that does not end in time is given up at its deadline; one that is interrupted says so. The session
+// is good for another run.
+func TestDeadline(t *testing.T) {
+	run := runs(t)[0]
+	h := newHosts(t, run.Fabric)
+	s := connect(t, h)
+	short := *run.Scenario
+	short.Deadline = 2 * fabric.Millisecond
+	late := run
+	late.Scenario = &short
+	opt := coordinator.Options{Clock: live.Monotonic, Lead: 200 * time.Millisecond}
+	r, err := s.Run(t.Context(), late, opt)
+	if err != nil || r.Finished || r.End != report.Deadline {
+		t.Errorf("%+v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	opt.Acts = []coordinator.Act{{At: 2 * fabric.Millisecond, Do: func(context.Context) (int64, error) { cancel(); return live.Monotonic(), nil }}}
+	if r, err = s.Run(ctx, run, opt); !errors.Is(err, context.Canceled) || r == nil || r.End != report.Interrupted {
+		t.Errorf("%+v, %v", r, err)
+	}
+	opt.Acts = nil
+	if r, err = s.Run(t.Context(), run, opt); err != nil || !r.Finished {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestHostEnds: a host that goes is named, whether it is asked or listened to.
+func TestHostEnds(t *testing.T) {
+	run := runs(t)[0]
+	h := newHosts(t, run.Fabric)
+	s := connect(t, h)
+	opt := coordinator.Options{Clock: live.Monotonic, Lead: 100 * time.Millisecond, Started: func(int64) { h.end(t) }}
+	if _, err := s.Run(t.Context(), run, opt); err == nil || !strings.Contains(err.Error(), h.sockets[0]) && !strings.Contains(err.Error(), h.sockets[1]) {
+		t.Errorf("%v; want the socket of the host that has ended", err)
+	}
+	if _, err := s.Stats(t.Context()); err == nil {
+		t.Error("counts of hosts that have ended")
+	}
+	if _, err := coordinator.Connect(t.Context(), h.sockets); err == nil {
+		t.Error("connected to hosts that have ended")
+	}
+}
+
+// TestTransfers moves single messages.
+func TestTransfers(t *testing.T) {
+	run := runs(t)[0]
+	h := newHosts(t, run.Fabric)
+	s := connect(t, h)
+	set, err := coordinator.Settings(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Configure(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	h.cut.Store(true)
+	if err := s.Post(t.Context(), coordinator.Transfer{Src: 0, Dst: 1, Bytes: 5000}, coordinator.Transfer{Src: 1, Dst: 0, Bytes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	arrived := func() bool { return s.Open() == 0 }
+	if err := s.Until(t.Context(), 10*time.Millisecond, "they arrive", arrived); !errors.Is(err, coordinator.ErrTimeout) || !strings.Contains(err.Error(), "they arrive") {
+		t.Errorf("over a cut link: %v", err)
+	}
+	if s.Check() == nil {
+		t.Error("nothing is wrong, and two messages are lost")
+	}
+	h.cut.Store(false)
+	if err := s.Until(t.Context(), 20*time.Second, "they arrive", arrived); err != nil {
+		t.Fatal(err)
+	}
+	if n, b := s.Moved(); n != 2 || b != 5001 {
+		t.Errorf("%d messages, %d bytes", n, b)
+	}
+	if _, timeouts, _ := s.Words(); timeouts == 0 {
+		t.Error("no time-out, and the link was cut")
+	}
+	if err := s.Idle(t.Context(), 10*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadHost: what is not a host's answer ends the connection, and is said.
+func TestBadHost(t *testing.T) {
+	dir, err := os.MkdirTemp("", "bad")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for i, c := range []struct{ answer, want string }{
+		{"nonsense\n", "invalid character"},
+		{`{"seq": 1, "error": "no such thing"}` + "\n", "no such thing"},
+		{`{"seq": 1}` + "\n", "no counts in the answer"},
+		{strings.Repeat("x", 17<<20), "token too long"},
+		{"", "closed"},
+	} {
+		path := filepath.Join(dir, string(rune('a'+i)))
+		lis, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			if _, err := conn.Read(make([]byte, 4096)); err != nil {
+				return
+			}
+			io.WriteString(conn, c.answer)
+		}()
+		h, err := coordinator.Dial(t.Context(), path, func(hostproto.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%.40q: %v; want %q and the socket", c.answer, err, c.want)
+		}
+		h.Close()
+		lis.Close()
+	}
+}
