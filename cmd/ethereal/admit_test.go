@@ -68,7 +68,7 @@ func TestBenchAdmits(t *testing.T) {
 	a := &app{stdout: &out, stderr: &errs, run: f.run, free: func() (int64, bool) { return 60 << 20, true }}
 	file := filepath.Join(t.TempDir(), "x.jsonl")
 	code := a.execute(t.Context(), []string{"bench", "../../testbed/sweeps/demo.yaml", "--out", file, "--parallel", "16"})
-	if code != exitInput || !strings.Contains(errs.String(), "use --parallel 1, or --force") {
+	if code != exitInput || !strings.Contains(errs.String(), "use --parallel 1 --cores 1, or --force") {
 		t.Errorf("code %d: %s", code, errs.String())
 	}
 }
@@ -123,7 +123,7 @@ func TestTimeLeft(t *testing.T) {
 		runs[i].Index = i
 	}
 	estimates := virtual.Estimates(runs)
-	p := newProgress(&strings.Builder{}, len(runs), estimates, true, false)
+	p := newProgress(&strings.Builder{}, runs, estimates, true, false)
 	if text, ok := p.left(p.began); ok {
 		t.Errorf("before anything is done: %s", text)
 	}

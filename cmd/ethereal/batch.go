@@ -21,7 +21,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// batch executes runs in parallel and hands on their results in order.
+// batch executes runs in parallel and hands on what came of them. It is the one executor: `run` and `experiment` take
+// outcomes in the order of the runs, `bench` as they come.
 type batch struct {
 	run        runner.Run
 	runs       []scenario.Run
@@ -33,12 +34,13 @@ type batch struct {
 	progress   *progress
 	log        *slog.Logger
 	recordings []recording.Options               // by run, of the trace
-	record     bool                              // keep what happens in every run, not in those alone that something is expected of
-	done       func(scenario.Run, outcome) error // called in the order of runs
+	record     func(scenario.Run) bool           // keep what happens in the run; nil: in none
+	asEnded    bool                              // hand on each outcome when its run ends, and keep no result
+	done       func(scenario.Run, outcome) error // takes what is handed on, one at a time
 
 	mu       sync.Mutex
 	outcomes []outcome
-	next     int // first run that has not been handed on
+	next     int // first run that has not been handed on, when they are handed on in order
 	err      error
 }
 
@@ -84,7 +86,7 @@ func parseCaptures(args []string, runs []scenario.Run, from []string) ([]capture
 
 // execute returns the results there are, in the order of the runs, and the
 // errors of all runs. When ctx ends, runs that go on stop early and the others
-// do not begin.
+// do not begin; the error is then an errInterrupted, too.
 func (b *batch) execute(ctx context.Context) ([]*report.Result, error) {
 	b.outcomes = make([]outcome, len(b.runs))
 	paint, stop := context.WithCancel(context.Background())
@@ -140,6 +142,11 @@ func (b *batch) one(ctx context.Context, i int) {
 	defer b.mu.Unlock()
 	b.outcomes[i] = outcome{true, result, record, err, took}
 	b.progress.end(run)
+	if b.asEnded {
+		b.handOn(run, b.outcomes[i])
+		b.outcomes[i].result, b.outcomes[i].record = nil, nil
+		return
+	}
 	for ; b.next < len(b.runs) && b.outcomes[b.next].ended; b.next++ {
 		b.handOn(b.runs[b.next], b.outcomes[b.next])
 	}
@@ -147,6 +154,9 @@ func (b *batch) one(ctx context.Context, i int) {
 
 // handOn reports an outcome. b.mu is held.
 func (b *batch) handOn(run scenario.Run, o outcome) {
+	if b.asEnded && errors.Is(o.err, context.Canceled) {
+		return // it will run again
+	}
 	b.progress.line(run, o)
 	if o.err != nil && !errors.Is(o.err, context.Canceled) {
 		b.err = errors.Join(b.err, &runError{run, o.err})
@@ -158,8 +168,10 @@ func (b *batch) handOn(run scenario.Run, o outcome) {
 
 // observed executes a run with its files open.
 func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.Record) (_ *report.Result, err error) {
-	obs := scenario.Observer{Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: coresOf(run, b.cores, min(b.parallel, len(b.runs)))}
-	if b.record || len(run.Scenario.Expect) > 0 {
+	obs := scenario.Observer{
+		Progress: b.progress.watch(run), Log: b.log.With("run", run.Index+1), Cores: coresOf(run, b.cores, min(b.parallel, len(b.runs))),
+	}
+	if b.record != nil && b.record(run) {
 		obs.Happened = record.Add
 	}
 	if b.events != "" {
@@ -182,6 +194,17 @@ func (b *batch) observed(ctx context.Context, run scenario.Run, record *runner.R
 		return b.traced(ctx, run, obs)
 	}
 	return b.run(ctx, run, obs)
+}
+
+// checkCores checks how many runs are to be at a time, and on how many cores each.
+func checkCores(parallel, cores int) error {
+	switch {
+	case parallel < 1:
+		return fmt.Errorf("--parallel: %d; write 1 or more", parallel)
+	case cores < 0:
+		return fmt.Errorf("--cores: %d; write 1 or more, or 0 for as many as are left", cores)
+	}
+	return nil
 }
 
 // coresPay is from how many hosts on a run is faster on several cores.

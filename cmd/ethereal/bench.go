@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
@@ -24,6 +25,7 @@ type benchFlags struct {
 	schemes  schemeList
 	seeds    string
 	parallel int
+	cores    int
 	full     bool
 	again    bool
 	dryRun   bool
@@ -60,6 +62,7 @@ goes on where it was.`,
 	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.seeds, "seeds", "", "run only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
 	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
@@ -74,8 +77,8 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if err != nil {
 		return err
 	}
-	if flags.parallel < 1 {
-		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
+	if err := checkCores(flags.parallel, flags.cores); err != nil {
+		return err
 	}
 	cases, err := chooseCases(s, flags)
 	if err != nil {
@@ -123,18 +126,51 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if len(todo) == 0 {
 		return nil
 	}
-	work, err := a.admit(casesRuns(todo), flags.parallel, 1, flags.force, flags.quiet)
+	runs := casesRuns(todo)
+	estimates, err := a.admit(runs, flags.parallel, flags.cores, flags.force, flags.quiet)
 	if err != nil {
 		return err
 	}
-	b := &bench{app: a, run: runner.Timed(a.run), version: made, sweep: s.Name, cases: todo, work: work, flags: flags, out: file}
-	return b.execute(ctx)
+	shown := newProgress(a.stderr, runs, estimates, a.live, flags.quiet)
+	for i, c := range todo {
+		shown.names[i] = caseText(c)
+	}
+	written := 0
+	b := &batch{run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown, asEnded: true}
+	b.done = func(run scenario.Run, o outcome) error {
+		if o.result == nil || o.err != nil {
+			return nil
+		}
+		c := todo[run.Index]
+		o.result.Version, o.result.RunSHA256, o.result.Sweep, o.result.Variant = made, c.Hash, s.Name, c.Variant
+		if !flags.full {
+			o.result.Links, o.result.FlipRecords, o.result.Timeline = nil, nil, nil
+		}
+		if err := report.Encode(file, o.result); err != nil {
+			return err
+		}
+		written++
+		return nil
+	}
+	_, failed := b.execute(ctx)
+	if err := file.Sync(); err != nil {
+		failed = errors.Join(failed, err)
+	}
+	if errors.Is(failed, errInterrupted) {
+		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, flags.out)
+	}
+	if failed != nil {
+		return fmt.Errorf("%w: %w", errRun, failed)
+	}
+	return nil
 }
 
+// casesRuns returns the runs of cases, numbered anew.
 func casesRuns(cases []sweep.Case) []scenario.Run {
 	runs := make([]scenario.Run, len(cases))
 	for i, c := range cases {
 		runs[i] = c.Run
+		runs[i].Index = i
 	}
 	return runs
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
@@ -16,13 +17,14 @@ import (
 // terminal, one below them that is redrawn. It is safe for concurrent use.
 type progress struct {
 	w           io.Writer
-	total       int
+	names       []string           // of the runs
 	estimates   []virtual.Estimate // of each run; nil: none
 	began       time.Time
 	live, quiet bool
 
 	mu     sync.Mutex
 	ended  int
+	shown  int     // lines
 	work   float64 // estimated seconds of runs that ended
 	hops   uint64  // of runs that ended
 	active []*watched
@@ -43,8 +45,13 @@ type watched struct {
 // repaint is how often the live line is redrawn.
 const repaint = 100 * time.Millisecond
 
-func newProgress(w io.Writer, total int, estimates []virtual.Estimate, live, quiet bool) *progress {
-	return &progress{w: w, total: total, estimates: estimates, began: time.Now(), live: live && !quiet, quiet: quiet}
+// newProgress shows the progress of runs whose indices count from 0.
+func newProgress(w io.Writer, runs []scenario.Run, estimates []virtual.Estimate, live, quiet bool) *progress {
+	names := make([]string, len(runs))
+	for i, r := range runs {
+		names[i] = r.String()
+	}
+	return &progress{w: w, names: names, estimates: estimates, began: time.Now(), live: live && !quiet, quiet: quiet}
 }
 
 // paint redraws the live line until ctx ends.
@@ -138,8 +145,25 @@ func (p *progress) line(run scenario.Run, o outcome) {
 	if ok {
 		left = ", " + left
 	}
-	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)%s\n", len(fmt.Sprint(p.total)), run.Index+1, p.total, run, what, o.took.Seconds(), left)
+	p.shown++
+	total := len(p.names)
+	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)%s\n", len(fmt.Sprint(total)), p.shown, total, p.names[run.Index], what, o.took.Seconds(), left)
 	p.draw()
+}
+
+// resultText says in a few words what came of a run.
+func resultText(r *report.Result) string {
+	switch {
+	case r.End == report.Interrupted:
+		return fmt.Sprintf("interrupted at %.1f us", r.EndTime)
+	case r.CCT == nil:
+		return fmt.Sprintf("did not finish (%s)", r.End)
+	}
+	text := fmt.Sprintf("CCT %.1f us", *r.CCT)
+	if s, ok := r.Slowdown(); ok {
+		text += fmt.Sprintf(", %.3f x the bound", s)
+	}
+	return text
 }
 
 // draw shows the live line. p.mu is held.
@@ -154,8 +178,8 @@ func (p *progress) draw() {
 		}
 	}
 	parts := []string{
-		fmt.Sprintf("%d of %d done, %d running", p.ended, p.total, len(p.active)),
-		fmt.Sprintf("%s at %.3f ms", first.run, first.now.Now.Micros()/1000),
+		fmt.Sprintf("%d of %d done, %d running", p.ended, len(p.names), len(p.active)),
+		fmt.Sprintf("%s at %.3f ms", p.names[first.run.Index], first.now.Now.Micros()/1000),
 	}
 	if p.rate > 0 {
 		parts = append(parts, fmt.Sprintf("%.2f M packet hops/s", p.rate/1e6))

@@ -100,11 +100,8 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	if p.told != "" && !flags.quiet {
 		fmt.Fprintln(a.stderr, p.told)
 	}
-	if flags.parallel < 1 {
-		return fmt.Errorf("--parallel: %d; write 1 or more", flags.parallel)
-	}
-	if flags.cores < 0 {
-		return fmt.Errorf("--cores: %d; write 1 or more, or 0 for as many as are left", flags.cores)
+	if err := checkCores(flags.parallel, flags.cores); err != nil {
+		return err
 	}
 	run, done, err := a.enterWorld(ctx, &flags)
 	if err != nil {
@@ -157,8 +154,10 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 
 	b := &batch{
-		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures, trace: flags.trace.path, recordings: recordings, log: a.log,
-		record: t.records != nil, progress: newProgress(a.stderr, len(p.runs), estimates, a.live, flags.quiet), done: t.ended,
+		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures,
+		trace: flags.trace.path, recordings: recordings, log: a.log,
+		record:   func(r scenario.Run) bool { return t.records != nil || len(r.Scenario.Expect) > 0 },
+		progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), done: t.ended,
 	}
 	results, failed := b.execute(ctx)
 	return t.end(results, failed)

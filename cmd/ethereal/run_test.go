@@ -204,7 +204,7 @@ func TestLiveProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProgress(&w, len(runs), nil, true, false)
+	p := newProgress(&w, runs, nil, true, false)
 	p.begin(runs[0])
 	p.begin(runs[1])
 	p.watch(runs[0])(scenario.Progress{Now: 123456789, Hops: 10})
