@@ -22,6 +22,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
@@ -269,10 +270,12 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 		)...)
 		statepb.RegisterFabricStateServer(srv, d.Service())
 		statepb.RegisterControllersServer(srv, d.PeerService())
+		stopping := introspect.Register(srv)
 		log.Info("serving agents", "addr", agents.Addr().String(), "tls", files.Mutual())
 		g.Go(func() error { return srv.Serve(agents) })
 		g.Go(func() error {
 			<-ctx.Done()
+			stopping()
 			srv.Stop()
 			d.Service().Wait()
 			return nil

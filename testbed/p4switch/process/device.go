@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
@@ -250,7 +251,11 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
 	s := grpc.NewServer(append(append(server.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
 	d.server.Register(s)
-	defer whenDone(ctx, s.Stop)()
+	stopping := introspect.Register(s)
+	defer whenDone(ctx, func() {
+		stopping()
+		s.Stop()
+	})()
 	if err := s.Serve(server.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("switch: serve: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -341,9 +342,11 @@ func (s *Sidecar) counters(number uint32) server.Counters {
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
 	srv := grpc.NewServer(append(append(server.Options(server.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
+	stopping := introspect.Register(srv)
 	done := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(done)
+		stopping()
 		srv.Stop()
 	})
 	err := srv.Serve(server.Limit(l, server.Budget{}))
