@@ -17,7 +17,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
@@ -133,7 +135,8 @@ func adminServer(h http.Handler, files *certs.Files) *http.Server {
 }
 
 func openPort(name string, sendBuffer int) (port.Port, error) {
-	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer})
+	// The endpoint reads from the wire what the kernel would refuse.
+	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer, HoldUDP: []uint16{rocev2.Port, hostagent.QuenchPort}})
 	if err != nil {
 		return nil, err
 	}

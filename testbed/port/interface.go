@@ -12,6 +12,9 @@ type InterfaceOptions struct {
 	// SendBuffer bounds what waits in the interface's own queue behind a slow
 	// link, in bytes of kernel memory; one frame fits in any case. 0: 64 KiB.
 	SendBuffer int
+	// HoldUDP are UDP ports of packets that whoever has the interface reads from the
+	// wire: the kernel, which sees them too, does not answer that nobody listens.
+	HoldUDP []uint16
 }
 
 func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {

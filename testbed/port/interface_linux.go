@@ -23,6 +23,7 @@ type Interface struct {
 	name    string
 	index   int
 	rx, tx  int
+	held    []int // sockets of the UDP ports that the kernel leaves alone
 	ring    []byte
 	slots   []unsafe.Pointer // headers of the slots
 	next    int
@@ -120,6 +121,9 @@ func (p *Interface) open(opt InterfaceOptions) (err error) {
 	}
 	if err := unix.Bind(p.tx, &unix.SockaddrLinklayer{Ifindex: p.index}); err != nil {
 		return fmt.Errorf("bind: %w", err)
+	}
+	if p.held, err = holdUDP(p.name, opt.HoldUDP); err != nil {
+		return err
 	}
 	for i := range p.hdrs {
 		p.hdrs[i].hdr.Iov = &p.iovs[i]
@@ -286,7 +290,7 @@ func (p *Interface) Close() error {
 		errs = append(errs, unix.Munmap(p.ring))
 		p.slots = nil
 	}
-	for _, fd := range []int{p.rx, p.tx} {
+	for _, fd := range append(p.held, p.rx, p.tx) {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}

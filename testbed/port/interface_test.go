@@ -5,10 +5,13 @@ package port_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -308,5 +311,74 @@ func TestInterfaceDown(t *testing.T) {
 func TestOpenInterfaceUnknown(t *testing.T) {
 	if _, err := port.OpenInterface("none-such", port.InterfaceOptions{}); err == nil {
 		t.Error("opened")
+	}
+}
+
+// The kernel does not answer packets of a held UDP port, of which nobody but the port's owner hears; it does answer others.
+func TestInterfaceHoldsUDP(t *testing.T) {
+	const held, free = 4791, 4792
+	ns := porttest.Enter(t)
+	ns.Veth(t, "a", "b", 1500)
+	b, err := netlink.LinkByName("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 0, 0, 2), Mask: net.CIDRMask(24, 32)}}
+	there := &netlink.Neigh{
+		LinkIndex: b.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IPv4(10, 0, 0, 1), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+	}
+	if err := errors.Join(netlink.AddrAdd(b, here), netlink.NeighSet(there)); err != nil {
+		t.Fatal(err)
+	}
+	open := func(name string, opt port.InterfaceOptions) *port.Interface {
+		p, err := port.OpenInterface(name, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return p
+	}
+	l := &link{a: open("b", port.InterfaceOptions{HoldUDP: []uint16{held}}), b: open("a", port.InterfaceOptions{}), ns: ns}
+	if l.poller, err = port.NewPoller(); err != nil {
+		t.Fatal(err)
+	}
+	defer l.poller.Close() //nolint:errcheck // nothing is pending
+	if err := l.poller.Add(l.b, 7); err != nil {
+		t.Fatal(err)
+	}
+	open("b", port.InterfaceOptions{HoldUDP: []uint16{held}}) // another one of the same is no error
+
+	datagram := func(to uint16) []byte {
+		f := udpFrame([]byte("x"))
+		copy(f, b.Attrs().HardwareAddr)
+		binary.BigEndian.PutUint16(f[36:], to)
+		binary.BigEndian.PutUint16(f[24:], 0)
+		sum := onesSum(f[14:34])
+		binary.BigEndian.PutUint16(f[24:], ^uint16(sum+sum>>16))
+		return f
+	}
+	if n := l.b.Send([][]byte{datagram(held), datagram(free)}); n != 2 {
+		t.Fatalf("%d of 2 frames taken", n)
+	}
+	// ICMP quotes the IP and UDP headers of what it refuses.
+	for {
+		f := l.receive(t, 1)[0]
+		if len(f) < 66 || f[23] != 1 || f[34] != 3 {
+			continue // another word of the kernel's
+		}
+		if to := binary.BigEndian.Uint16(f[64:]); to != free {
+			t.Errorf("port %d is refused", to)
+			continue
+		}
+		break
+	}
+	n := 0
+	l.a.Receive(8, func([]byte) { n++ })
+	if n != 2 {
+		t.Errorf("the port's owner hears %d of 2 packets", n)
 	}
 }
