@@ -95,7 +95,7 @@ func TestSchemesDeliver(t *testing.T) {
 			s.Host.Receiver, s.Host.CongestionControl, s.Host.RTO = receiver, control, 100e6
 			s.Switch.ECN = scenario.ECN{KMin: 20e3, KMax: 80e3, PMax: 0.2}
 			s.Collectives = s.Collectives[:1]
-			s.Collectives[0].Bytes = 1_600_000
+			s.Collectives[0].Bytes = 800_000
 			s.Failures = []scenario.Failure{{Name: "cut", Events: []scenario.Event{link}, Notifiers: []scenario.Notifier{scenario.NotifyGNMI}}}
 		})
 		for _, run := range runs {
