@@ -168,6 +168,17 @@ func (t Table) String() string {
 	return tableLayouts[t].Name
 }
 
+// UnmarshalText reads a table's name.
+func (t *Table) UnmarshalText(text []byte) error {
+	for i := range tableLayouts {
+		if tableLayouts[i].Name == string(text) {
+			*t = Table(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("controller: %q is no table; write a name of p4src's P4Info, as in notice", text)
+}
+
 // Layout describes the action. What it points to must not be written to.
 func (a Action) Layout() *ActionLayout { return &actionLayouts[a] }
 

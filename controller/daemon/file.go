@@ -28,8 +28,10 @@ type File struct {
 	Tables   FileTables            `yaml:"tables"`
 	// Programs are what the switches run, by architecture: v1model, tna, t2na. The
 	// program of v1model need not be named.
-	Programs  map[string]FileProgram `yaml:"programs"`
-	Suspicion FileSuspicion          `yaml:"suspicion"`
+	Programs map[string]FileProgram `yaml:"programs"`
+	// Profiles are kinds of switches beside those of package targets, by name.
+	Profiles  map[string]targets.Profile `yaml:"profiles"`
+	Suspicion FileSuspicion              `yaml:"suspicion"`
 	// Hosts says where preflight checks find the agents, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
 
@@ -61,7 +63,7 @@ type FileTarget struct {
 	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has one; none: it has none
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
-	Profile    string  `yaml:"profile"`     // the kind of switch, see package targets; default: ethereal
+	Profile    string  `yaml:"profile"`     // the kind of switch, of Profiles or of package targets; default: ethereal
 	// Ports maps the fabric's ports 1, 2, ... to the switch's; default: the same
 	// numbers, and interfaces Ethernet1, Ethernet2, ...
 	Ports []targets.Port `yaml:"ports"`
@@ -155,6 +157,11 @@ func (f File) Apply(c *Config) error {
 		}
 		bad = append(bad, e)
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
+		if slices.Contains(targets.Names(), name) {
+			say("profiles."+name, "is a kind that there is already", "give yours another name, and say like: "+name)
+		}
+	}
 	c.Targets = map[fabric.NodeID]Target{}
 	for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
 		f.applySwitch(c, name, say)
@@ -199,8 +206,12 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 		checkAddress(path+".gnmi", t.GNMI, say)
 	}
 	c.Targets[id] = x
-	if x.Profile, err = targets.ByName(t.Profile); err != nil {
-		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile), strictyaml.Choose(t.Profile, targets.Names()))
+	if own, ok := f.Profiles[t.Profile]; ok {
+		own.Name = t.Profile
+		x.Profile = &own
+	} else if x.Profile, err = targets.ByName(t.Profile); err != nil {
+		known := slices.Sorted(maps.Keys(f.Profiles))
+		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile), strictyaml.Choose(t.Profile, append(known, targets.Names()...)))
 		return
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -168,7 +169,20 @@ func TestFile(t *testing.T) {
 	if err != nil || c.Suspicion.ProbeTimeout != 50*fabric.Millisecond || c.Suspicion.Agents != 3 {
 		t.Errorf("suspicion: %+v, %v", c.Suspicion, err)
 	}
+	own := strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: ours}", 1)
+	c, err = parse(own + "profiles: {ours: {like: bmv2, no_gnmi: false, batch_size: 10, lacks: [notice]}}\n")
+	if p := c.Targets[f.ToRID(0)].Profile; err != nil || p.Name != "ours" || p.NoGNMI || p.BatchSize != 10 || p.Pack == nil ||
+		!slices.Equal(p.Lacks, []controller.Table{controller.Notice}) || c.batchSize(f.ToRID(0)) != 10 {
+		t.Errorf("a profile of one's own: %+v, %v", p, err)
+	}
 	for _, tt := range []struct{ text, want string }{
+		{own, `switches.tor0.profile: "ours" is unknown; `},
+		{own + "profiles: {ours: {like: bmv}}\n", `profiles.ours.like: "bmv" is unknown; did you mean bmv2?`},
+		{own + "profiles: {ours: {batch_size: 1}}\n", "profiles.ours.like: is missing; add it; name the kind"},
+		{own + "profiles: {ours: {like: bmv2, batch_size: -1}}\n", "profiles.ours.batch_size: -1 is below 0"},
+		{own + "profiles: {ours: {like: bmv2, lacks: [notices]}}\n", `"notices" is no table`},
+		{own + "profiles: {ours: {like: bmv2, program: tna}}\n", "profiles.ours.program"},
+		{all.String() + "profiles: {bmv2: {like: bmv2}}\n", "profiles.bmv2: is a kind that there is already"},
 		{"{}", "tor0 is missing"},
 		{all.String() + "suspicion: {agents: -1}\n", "targets.yaml:23:13: suspicion.agents: -1 is below 0"},
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: tofino}", 1), `switches.tor0.profile: "tofino" is unknown; `},

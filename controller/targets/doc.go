@@ -3,7 +3,8 @@
 // and name ports, which tables their program has no need of, how a clone is set
 // up, and what they answer over gNMI.
 //
-// A [Profile] is data, plus a function that packs the program. The controller's
+// A [Profile] is data, plus a function that packs the program; the targets file may have more of them, each like one of
+// these. The controller's
 // core knows none of this: it numbers the ports of a switch from 1, as the fabric
 // does, and a [PortMap] turns them into the numbers of the switch on the way out
 // and back on the way in.

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 )
 
 // ErrProfile is wrapped by the errors of this package.
@@ -24,40 +27,66 @@ const (
 
 func (p Program) String() string { return [...]string{"v1model", "tna", "t2na"}[p] }
 
-// Profile is a kind of switch.
+// Profile is a kind of switch. In YAML it is like another, but for the keys it has; see [Profile.UnmarshalStrict].
 type Profile struct {
-	Name    string
-	Program Program
+	Name    string  `yaml:"-"`
+	Like    string  `yaml:"like" required:"name the kind that it is like, as in like: stratum-tofino"`
+	Program Program `yaml:"-"`
 	// Pack makes the P4Runtime device config of what the compiler wrote.
-	Pack func(Compiled) ([]byte, error)
+	Pack func(Compiled) ([]byte, error) `yaml:"-"`
 
-	BatchSize int // updates that one Write may carry; 0: as many as the controller likes
+	BatchSize int `yaml:"batch_size"` // updates that one Write may carry; 0: as many as the controller likes
 	// Lacks lists tables that v1model's program has and the target's has not,
 	// since the chip does without.
-	Lacks []controller.Table
+	Lacks []controller.Table `yaml:"lacks"`
 
 	// CloneBytes is how much of a packet a clone session is to keep, 0 for all,
 	// where the target takes a length at all.
-	CloneBytes int
+	CloneBytes int `yaml:"clone_bytes"`
 	// CloneSession is the number of the only clone session, of which the program
 	// overrides the port; 0: a session for each port.
-	CloneSession uint32
+	CloneSession uint32 `yaml:"clone_session"`
 	// CloneClass is the class of service of clones; 0 where the target takes none.
-	CloneClass int
+	CloneClass int `yaml:"clone_class"`
 	// QueueUnit is the bytes that one step of the queue depth stands for, where the
 	// operator does not say; 0: it is packets or a matter of configuration.
-	QueueUnit int
+	QueueUnit int `yaml:"queue_unit"`
 
 	// TellPorts is whether the controller tells the data plane of its ports, by
 	// packet-out: nothing on the switch does when one is back.
-	TellPorts bool
+	TellPorts bool `yaml:"tell_ports"`
 
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
-	NeedsPorts bool
+	NeedsPorts bool `yaml:"needs_ports"`
 	// NoGNMI is whether the switch has no gNMI server: `ethereal gnmi` runs beside it.
 	// How much of gNMI one understands is found out by asking.
-	NoGNMI bool
+	NoGNMI bool `yaml:"no_gnmi"`
+}
+
+// UnmarshalStrict implements [strictyaml.Unmarshaler]: keys that are left out are as in the profile that the new one is
+// like, the program and its packing among them. Only names of this package are known to it.
+func (p *Profile) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value != "like" {
+			continue
+		}
+		base, err := ByName(n.Content[i+1].Value)
+		if err != nil {
+			d.ComplainAt(n.Content[i+1], path+".like", fmt.Sprintf("%q is unknown", n.Content[i+1].Value),
+				strictyaml.Choose(n.Content[i+1].Value, Names()))
+			return
+		}
+		*p = *base
+	}
+	d.Fields(n, p, path)
+	for key, v := range map[string]int{
+		"batch_size": p.BatchSize, "clone_bytes": p.CloneBytes, "clone_class": p.CloneClass, "queue_unit": p.QueueUnit,
+	} {
+		if v < 0 {
+			d.Complain(path+"."+key, fmt.Sprintf("%d is below 0", v), "leave it out, or write 0 for none")
+		}
+	}
 }
 
 // The cells of the packet buffer, in bytes.
