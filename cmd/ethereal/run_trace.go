@@ -47,7 +47,7 @@ func (t *traceFlags) options(runs []scenario.Run) ([]recording.Options, error) {
 		from, until, ok := strings.Cut(t.window, "..")
 		err := errors.Join(parseBound(from, &o.From), parseBound(until, &o.Until))
 		if !ok || err != nil || o.Until > 0 && o.Until <= o.From {
-			return nil, fmt.Errorf("--trace-window: %q; write for example 100us..300us, or 1ms..", t.window)
+			return nil, fmt.Errorf("--trace-window: %q; write FROM..TO, as in 100us..300us", t.window)
 		}
 	}
 	each := make([]recording.Options, len(runs))

@@ -1,61 +1,25 @@
 package report
 
 import (
-	"context"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-)
 
-// browser starts a headless Chromium, or skips. What the page complains of goes into the returned function's list.
-func browser(t *testing.T) (context.Context, func() []string) {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium: apt-get install chromium")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // it complains of events that it does not know
-	t.Cleanup(cancel)
-	// The browser closes before its folder, which is the allocator's, is removed.
-	t.Cleanup(func() { chromedp.Cancel(ctx) }) //nolint:errcheck // it may have ended
-	var mu sync.Mutex
-	var complaints []string
-	chromedp.ListenTarget(ctx, func(e any) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch e := e.(type) {
-		case *runtime.EventExceptionThrown:
-			complaints = append(complaints, e.ExceptionDetails.Error())
-		case *log.EventEntryAdded:
-			complaints = append(complaints, e.Entry.Text)
-		}
-	})
-	return ctx, func() []string { mu.Lock(); defer mu.Unlock(); return complaints }
-}
+	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
+)
 
 // TestBrowser uses the page as a reader does: wide and on a phone, sorting, filtering, and looking at a picture closely.
 func TestBrowser(t *testing.T) {
-	ctx, complaints := browser(t)
+	page := browsertest.Open(t, time.Minute)
 	dir := t.ArtifactDir()
 	render(t, made(demoFabric, 1, 2), Page{Charts: true, Command: "ethereal run demo.yaml", Sources: []Source{{"demo.yaml", "schemes: [ecmp]"}}})
 	var first, last, shown, wider, pictures int
 	var text string
 	column := `[...document.querySelector("#table table").tBodies[0].rows].map(r => parseFloat(r.cells[2].textContent))`
-	err := chromedp.Run(ctx,
-		log.Enable(),
+	err := chromedp.Run(page,
 		chromedp.Navigate("file://"+filepath.Join(dir, "report.html")),
 		chromedp.Text(".story", &text, chromedp.ByQuery),
 		chromedp.Click("#table th:nth-child(3)", chromedp.ByQuery),
@@ -88,7 +52,5 @@ func TestBrowser(t *testing.T) {
 	if wider > 0 {
 		t.Errorf("on a screen of 400 pixels the page is %d wider", wider)
 	}
-	for _, c := range complaints() {
-		t.Errorf("the browser says: %s", c)
-	}
+	page.Check(t, "file://"+dir)
 }

@@ -1,0 +1,190 @@
+// Package imbalance says how evenly the links of a fabric are used: by tier, by the group of uplinks that a switch
+// chooses among, and which links stand out.
+//
+// Use is a number a direction of a link, by number (2*link leads away from the hosts, 2*link+1 towards them): a part of
+// the capacity, bytes, or anything else that adds up, over one window of time.
+package imbalance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// What stands out, unless the caller says otherwise: a link of a group is hot above HotAt times the group's mean, and
+// cold below ColdAt times it. In a group whose mean is below Quiet times that of its tier nothing is.
+const (
+	HotAt  = 1.25
+	ColdAt = 0.75
+	Quiet  = 0.1
+)
+
+// Tier is the directions of links between two tiers, one way.
+type Tier struct {
+	Name      string // "tor up", or "agg down": the lower end's tier and the way
+	Links     int
+	Mean, Max float64
+	Busiest   int // the direction with Max; -1: nothing was used
+	Hot, Cold []int
+}
+
+// Imbalance is the busiest over the mean, less 1; 0 where nothing was used.
+func (t *Tier) Imbalance() float64 {
+	if t.Mean <= 0 {
+		return 0
+	}
+	return t.Max/t.Mean - 1
+}
+
+// Group is the directions in which a switch sends to one tier: what equal-cost paths are chosen among.
+type Group struct {
+	Switch      fabric.NodeID
+	Up          bool
+	Most, Least int // directions
+	MostUse     float64
+	LeastUse    float64
+	Mean        float64
+	tier        int
+	all         []int
+}
+
+// Difference is by how much of the mean the most and the least used link differ.
+func (g *Group) Difference() float64 {
+	if g.Mean <= 0 {
+		return 0
+	}
+	return (g.MostUse - g.LeastUse) / g.Mean
+}
+
+// Report is how evenly links were used in a window.
+type Report struct {
+	Tiers  []Tier
+	Uneven []Group // groups of two links and more, the most uneven first
+}
+
+// Shape is what a fabric's links are, worked out once for many reports.
+type Shape struct {
+	f      *fabric.Fabric
+	names  []string
+	tierOf []int // by direction
+	groups []Group
+}
+
+// Of returns the shape of a fabric.
+func Of(f *fabric.Fabric) *Shape {
+	s := &Shape{f: f, tierOf: make([]int, 2*f.Links())}
+	numbers, groups := map[string]int{}, map[[2]int]int{}
+	for d := range s.tierOf {
+		l := f.Link(fabric.LinkID(d / 2))
+		up := d%2 == 0
+		name := f.Node(l.A.Node).Tier.String() + map[bool]string{true: " up", false: " down"}[up]
+		n, ok := numbers[name]
+		if !ok {
+			n = len(s.names)
+			numbers[name] = n
+			s.names = append(s.names, name)
+		}
+		s.tierOf[d] = n
+		from := l.B.Node
+		if up {
+			from = l.A.Node
+		}
+		key := [2]int{int(from), n}
+		g, ok := groups[key]
+		if !ok {
+			g = len(s.groups)
+			groups[key] = g
+			s.groups = append(s.groups, Group{Switch: from, Up: up, tier: n})
+		}
+		s.groups[g].all = append(s.groups[g].all, d)
+	}
+	return s
+}
+
+// Tiers returns the tiers' names, in the order of reports.
+func (s *Shape) Tiers() []string { return s.names }
+
+// Report compares the use of links. use has a number for every direction.
+func (s *Shape) Report(use []float64) Report {
+	r := Report{Tiers: make([]Tier, len(s.names))}
+	for i := range r.Tiers {
+		r.Tiers[i] = Tier{Name: s.names[i], Busiest: -1}
+	}
+	for d, u := range use {
+		t := &r.Tiers[s.tierOf[d]]
+		t.Links++
+		t.Mean += u
+		if u > t.Max {
+			t.Max, t.Busiest = u, d
+		}
+	}
+	for i := range r.Tiers {
+		r.Tiers[i].Mean /= float64(max(1, r.Tiers[i].Links))
+	}
+	for _, g := range s.groups {
+		// Which of a switch's downlinks is used is not for it to choose.
+		if len(g.all) < 2 || !g.Up {
+			continue
+		}
+		g.measure(use)
+		t := &r.Tiers[g.tier]
+		if g.Mean <= 0 || g.Mean < Quiet*t.Mean {
+			continue
+		}
+		for _, d := range g.all {
+			switch {
+			case use[d] > HotAt*g.Mean:
+				t.Hot = append(t.Hot, d)
+			case use[d] < ColdAt*g.Mean:
+				t.Cold = append(t.Cold, d)
+			}
+		}
+		r.Uneven = append(r.Uneven, g)
+	}
+	slices.SortStableFunc(r.Uneven, func(a, b Group) int { return cmp.Compare(b.Difference(), a.Difference()) })
+	return r
+}
+
+func (g *Group) measure(use []float64) {
+	g.Most, g.Least = g.all[0], g.all[0]
+	for _, d := range g.all {
+		g.Mean += use[d]
+		if use[d] > use[g.Most] {
+			g.Most = d
+		}
+		if use[d] < use[g.Least] {
+			g.Least = d
+		}
+	}
+	g.Mean /= float64(len(g.all))
+	g.MostUse, g.LeastUse = use[g.Most], use[g.Least]
+}
+
+// DirName names a direction, the sender first: "tor0>agg1".
+func DirName(f *fabric.Fabric, d int) string {
+	l := f.Link(fabric.LinkID(d / 2))
+	from, to := l.A.Node, l.B.Node
+	if d%2 == 1 {
+		from, to = to, from
+	}
+	return f.Name(from) + ">" + f.Name(to)
+}
+
+// Text says in short lines what a report has of a tier.
+func (r *Report) Text(f *fabric.Fabric, tier int) []string {
+	t := &r.Tiers[tier]
+	if t.Busiest < 0 {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("busiest %s, %.3f of the mean; %d links hot, %d cold", DirName(f, t.Busiest), t.Max/t.Mean, len(t.Hot), len(t.Cold))}
+	for _, g := range r.Uneven {
+		if g.tier == tier && g.Difference() >= 0.05 {
+			lines = append(lines, fmt.Sprintf("most uneven: %s, %s %.2f and %s %.2f of its mean", f.Name(g.Switch),
+				DirName(f, g.Most), g.MostUse/g.Mean, DirName(f, g.Least), g.LeastUse/g.Mean))
+			break
+		}
+	}
+	return lines
+}

@@ -1,0 +1,201 @@
+package view_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
+)
+
+// made returns a run of a fabric with a queue that grows at tor0's first uplink, a cut, and a flow by it.
+func made(t testing.TB, spec fabric.Spec, ticks int) *view.Run {
+	f, err := fabric.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &view.Run{Title: "made", End: float64(ticks), QueueUnit: 10}
+	r.Nodes, r.Links = view.Graph(f)
+	dirs := 2 * f.Links()
+	uplink := 2 * f.Hosts()
+	for k := range ticks {
+		r.Ticks = append(r.Ticks, float64(k+1))
+		for d := range dirs {
+			r.Use = append(r.Use, byte((d*7+k*3)%251))
+			queue := byte(0)
+			if d == uplink && k == ticks/2 {
+				queue = 200
+			}
+			r.Queue = append(r.Queue, byte((d+k)%50), queue)
+		}
+	}
+	r.Marks = []int{ticks / 2, uplink, 12}
+	r.Events = []view.Event{
+		{T: 0.5, Kind: "write", Node: f.Hosts(), Dir: -1}, {T: float64(ticks) * 0.7, Kind: "cut", Node: f.Hosts(), Dir: uplink},
+	}
+	last := f.Hosts() - 1
+	tor, far := int(f.ToROf(0)), int(f.ToROf(fabric.NodeID(last)))
+	r.Flows = []view.Flow{{Kind: "piece", Src: 0, Dst: last, End: float64(ticks), Bytes: 1 << 20, QP: 5, Path: []int{0, tor, f.Nodes() - 1, far, last}}}
+	r.Phases = []view.Phase{{Node: 0, End: float64(ticks)}}
+	r.Balance = []view.Balance{{Name: "tor up", Imbalance: make([]float64, ticks), Text: []string{"even"}}}
+	return r
+}
+
+var small = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
+
+// TestPage uses the page as a person does: scrubbing, choosing a flow, a port and a switch, finding, by keys, and on a phone.
+func TestPage(t *testing.T) {
+	b := browsertest.Open(t, time.Minute)
+	path := filepath.Join(t.ArtifactDir(), "view.html")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := made(t, small, 50)
+	other.Title = "the other"
+	if err := view.HTML(file, &view.Page{Title: "two runs", Runs: []*view.Run{made(t, small, 100), other}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var title, at, ports, eventAt string
+	var panels, crossed, before, path5, diamonds, found, wider int
+	err = chromedp.Run(b,
+		chromedp.Navigate("file://"+path),
+		chromedp.Text("h1", &title, chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelectorAll(".panel").length`, &panels),
+		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .use.cut").length`, &before),
+		chromedp.Evaluate(`el("scrub").value = 80; el("scrub").dispatchEvent(new Event("input")); document.querySelectorAll(".panel:first-child .use.cut").length`, &crossed),
+		chromedp.Evaluate(`document.querySelector(".panel .flows button").click(); document.querySelectorAll(".panel:first-child .use.pick").length`, &path5),
+		chromedp.KeyEvent("q"), // the longest queue
+		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .queue.marked").length`, &diamonds),
+		chromedp.Text("#now", &at, chromedp.ByQuery),
+		chromedp.KeyEvent(kb.End), chromedp.KeyEvent("p"), // the event before
+		chromedp.Text("#now", &eventAt, chromedp.ByQuery),
+		chromedp.SendKeys("#find", "tor1", chromedp.ByQuery),
+		chromedp.Text(".chosen table", &ports, chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelectorAll(".node.pick").length`, &found),
+		emulation.SetDeviceMetricsOverride(400, 800, 2, true),
+		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if title != "two runs" || panels != 2 {
+		t.Errorf("%q, %d panels", title, panels)
+	}
+	if before != 0 || crossed != 1 {
+		t.Errorf("%d links are cut at first and %d later, want 0 and 1", before, crossed)
+	}
+	if path5 != 4 {
+		t.Errorf("the flow's path is %d lines, want 4", path5)
+	}
+	if diamonds != 1 || at != "51.00 us" {
+		t.Errorf("at the longest queue's time, %s, %d queues are marked; want 51.00 us and 1", at, diamonds)
+	}
+	if eventAt != "70.00 us" {
+		t.Errorf("the event before the end is at %s, want 70.00 us", eventAt)
+	}
+	if found != 2 || ports == "" {
+		t.Errorf("found tor1 %d times in two panels, with ports %q", found, ports)
+	}
+	if wider > 0 {
+		t.Errorf("on a screen of 400 pixels the page is %d wider", wider)
+	}
+	b.Check(t, "file://"+path)
+}
+
+// TestLive: what happens to a live fabric is on the page within a second, and the page asks nobody but its server.
+func TestLive(t *testing.T) {
+	b := browsertest.Open(t, time.Minute)
+	run := made(t, small, 1)
+	run.Events, run.Flows, run.Marks, run.Balance = nil, nil, nil, nil
+	live := view.NewLive(100)
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil }, live))
+	defer func() { s.CloseClientConnections(); s.Close() }() // its events go on while the browser is there
+	tick := func(n float64, events ...view.Event) {
+		if err := live.Send(&view.Tick{T: n * 1e6, Use: run.Use, Queue: run.Queue, Events: events}); err != nil {
+			t.Error(err)
+		}
+	}
+	tick(1)
+	var took float64
+	err := chromedp.Run(b,
+		chromedp.Navigate(s.URL+liveServer(s).Path()),
+		chromedp.Poll(`el("now").textContent === "1000.00 ms"`, nil),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			began := time.Now()
+			tick(2, view.Event{T: 2e6, Kind: "cut", Node: -1, Dir: 2 * 16})
+			err := chromedp.Poll(`document.querySelectorAll(".use.cut").length === 1`, nil).Do(ctx)
+			took = time.Since(began).Seconds()
+			return err
+		}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a cut is on the page after %.0f ms", took*1000)
+	b.Check(t, s.URL)
+}
+
+// liveServer returns the page's server behind a test's.
+func liveServer(s *httptest.Server) *view.Server { return s.Config.Handler.(*view.Server) }
+
+// TestFrames measures how long a step of the scrubber takes in a fabric of 128 hosts, and how many bytes the page has.
+// Nothing is asserted: it is a measurement, for docs/view.md.
+func TestFrames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a measurement")
+	}
+	for _, spec := range []fabric.Spec{{Kind: fabric.KindFatTree, K: 8}, {Kind: fabric.KindLeafSpine, ToRs: 32, Spines: 16, HostsPerToR: 16}} {
+		b := browsertest.Open(t, time.Minute)
+		path := filepath.Join(t.TempDir(), "view.html")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := made(t, spec, 300)
+		if err := view.HTML(file, &view.Page{Title: "frames", Runs: []*view.Run{run}}); err != nil {
+			t.Fatal(err)
+		}
+		size, err := file.Seek(0, 1)
+		if err != nil || file.Close() != nil {
+			t.Fatal(err)
+		}
+		hosts := 0
+		for _, n := range run.Nodes {
+			if n.Tier == 0 {
+				hosts++
+			}
+		}
+		var perSecond, script float64
+		err = chromedp.Run(b, chromedp.Navigate("file://"+path),
+			chromedp.Evaluate(`(async () => {
+				const frame = () => new Promise(done => requestAnimationFrame(done));
+				await frame();
+				let spent = 0, began = performance.now();
+				for (let i = 0; i < 120; i++) { const at = performance.now(); step(1); spent += performance.now() - at; await frame(); }
+				window.spent = spent / 120;
+				return 120 / (performance.now() - began) * 1000;
+			})()`, &perSecond, chromedp.EvalAsValue, awaited),
+			chromedp.Evaluate(`window.spent`, &script),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d hosts, %d links, %d ticks: %d bytes, %.0f frames a second, %.1f ms of script a frame", hosts, len(run.Links), len(run.Ticks), size, perSecond, script)
+	}
+}
+
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }

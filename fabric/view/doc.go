@@ -1,0 +1,108 @@
+// Package view is the page on which a fabric is looked at: its links and queues over time, what flowed where, what
+// failed and who answered it. It shows runs that are over, from what [Page] holds, and a fabric that is live, by events
+// that the page's server sends.
+//
+// # Trust
+//
+// The page reads and never writes: a [Server] answers GET alone, under a path that is a secret of its own, to a browser
+// on this machine by a loopback name, and says by its content security policy that the page loads nothing and asks
+// nobody but itself. [HTML] writes the same page as one file.
+package view
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// Page is what the page shows.
+type Page struct {
+	Title   string `json:"title"`
+	Version string `json:"version"`
+	Live    bool   `json:"live"` // the server sends [Tick]s
+	Runs    []*Run `json:"runs"`
+}
+
+// Run is a run, or what is known of a live fabric. Times are microseconds from its start. Nodes, links and directions
+// are by number: direction 2*l of link l leads away from the hosts, 2*l+1 towards them.
+type Run struct {
+	Title string      `json:"title"`
+	Facts [][2]string `json:"facts"`
+	End   float64     `json:"end"`
+
+	Nodes []Node   `json:"nodes"`
+	Links [][2]int `json:"links"` // the end nearer the hosts first
+
+	// Counters, by tick: direction d of tick k is at k*2*links + d.
+	Ticks     []float64 `json:"ticks"`      // the end of each
+	Use       []byte    `json:"use"`        // part of the capacity, of 250
+	Queue     []byte    `json:"queue"`      // longest queue, two bytes each, little end first, of QueueUnit bytes
+	QueueUnit float64   `json:"queue_unit"` // bytes
+
+	Marks  []int   `json:"marks"`  // tick, direction, packets that got their mark there; and so on
+	Events []Event `json:"events"` // in order of time
+	Flows  []Flow  `json:"flows"`  // by their beginning
+	Phases []Phase `json:"phases"`
+	Left   int     `json:"left"` // flows and events that there is no room for
+
+	Balance []Balance `json:"balance"` // by tier of links
+}
+
+// Node is a host or a switch.
+type Node struct {
+	Name string `json:"n"`
+	Tier int    `json:"t"` // 0: host
+	Pod  int    `json:"p"`
+	ToR  int    `json:"r"` // of a host: its ToR; else -1
+}
+
+// Event is something that happened at once.
+type Event struct {
+	T     float64 `json:"t"`
+	Kind  string  `json:"k"`
+	Node  int     `json:"n"`           // -1: none
+	Dir   int     `json:"d"`           // -1: none
+	Count int64   `json:"c,omitempty"` // packets; 0: it is one
+	QP    uint64  `json:"q,omitempty"`
+	Text  string  `json:"x,omitempty"`
+}
+
+// Flow is a message, a piece of one, or a probe.
+type Flow struct {
+	Kind  string  `json:"k"`
+	Src   int     `json:"s"`
+	Dst   int     `json:"d"`
+	Begin float64 `json:"b"`
+	End   float64 `json:"e"`
+	Bytes int64   `json:"z"`
+	QP    uint64  `json:"q,omitempty"`
+	Path  []int   `json:"p,omitempty"` // nodes; none: each packet has its own, or switches chose it
+}
+
+// Phase is a step of a collective at a host.
+type Phase struct {
+	Node  int     `json:"n"`
+	ID    uint64  `json:"i"`
+	Begin float64 `json:"b"`
+	End   float64 `json:"e"`
+}
+
+// Balance says how evenly the links of a tier were used.
+type Balance struct {
+	Name      string    `json:"name"`
+	Imbalance []float64 `json:"imbalance"` // by tick: the busiest over the mean, less 1; 0 where next to nothing was used
+	Text      []string  `json:"text"`      // of the whole run
+}
+
+// Graph returns the nodes and links of a fabric.
+func Graph(f *fabric.Fabric) (nodes []Node, links [][2]int) {
+	for id := range fabric.NodeID(f.Nodes()) {
+		n := f.Node(id)
+		node := Node{Name: f.Name(id), Tier: int(n.Tier), Pod: n.Pod, ToR: -1}
+		if n.Tier == fabric.Host {
+			node.ToR = int(f.ToROf(id))
+		}
+		nodes = append(nodes, node)
+	}
+	for l := range fabric.LinkID(f.Links()) {
+		link := f.Link(l)
+		links = append(links, [2]int{int(link.A.Node), int(link.B.Node)})
+	}
+	return nodes, links
+}

@@ -1,0 +1,288 @@
+// The page: panels of runs in step, what is chosen, keys.
+
+const page = JSON.parse(document.getElementById('data').textContent);
+const el = id => document.getElementById(id);
+const liveTicks = 1200;
+const listMost = 60;
+
+function make(parent, name, text, attributes) {
+  const e = document.createElement(name);
+  if (text !== undefined) e.textContent = text;
+  for (const k in attributes || {}) e.setAttribute(k, attributes[k]);
+  parent.append(e);
+  return e;
+}
+
+class Panel {
+  constructor(run, parent) {
+    this.run = run; this.choice = {};
+    const box = this.box = make(parent, 'section', undefined, {class: 'panel'});
+    make(box, 'h2', run.title);
+    make(box, 'p', run.facts.map(f => f.join(' ')).join(' · '), {class: 'facts'});
+    this.fabric = new FabricView(run, box, c => this.choose(c));
+    this.chosen = make(box, 'div', undefined, {class: 'chosen', 'aria-live': 'polite'});
+    const jump = t => go(t);
+    this.charts = [
+      new Chart(box, 'Use of links', 90, (c, ch) => this.drawUse(c, ch), jump),
+      new Chart(box, 'Longest queue', 90, (c, ch) => this.drawQueue(c, ch), jump),
+    ];
+    if (run.balance.length) this.charts.push(new Chart(box, 'Imbalance: the busiest link over the mean of its tier, less 1', 80, (c, ch) => this.drawBalance(c, ch), jump));
+    const rows = () => 12 * eventRows(run).length + 8;
+    if (run.events.length || run.marks.length || page.live) {
+      this.strip = new Chart(box, 'Events', rows(), (c, ch) => { drawEvents(c, ch, run); }, jump);
+      this.charts.push(this.strip);
+    }
+    if (run.phases.length) this.charts.push(new Chart(box, 'Phases by rank', Math.min(256, Math.max(64, run.hosts * 4)), (c, ch) => drawPhases(c, ch, run), jump));
+    for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
+    make(box, 'h3', 'Flows');
+    this.flows = make(box, 'div', undefined, {class: 'list flows'});
+    make(box, 'h3', 'Events about this time');
+    this.events = make(box, 'div', undefined, {class: 'list events'});
+    if (run.left) make(box, 'p', `${run.left} more are not shown: those that took longest are.`, {class: 'none'});
+    this.listFlows('');
+    this.choose({});
+  }
+
+  dirs() {
+    const c = this.choice;
+    if (c.flow) return this.run.pathDirs(c.flow);
+    if (c.dir !== undefined) return [c.dir & ~1, c.dir | 1];
+    return [];
+  }
+
+  choose(c) {
+    this.choice = c;
+    const nodes = c.node !== undefined ? [c.node] : c.flow ? [c.flow.s, c.flow.d] : [];
+    this.fabric.pick(this.dirs(), nodes);
+    for (const b of this.flows.querySelectorAll('button')) b.setAttribute('aria-pressed', b.flow === c.flow);
+    this.paint();
+    this.tell();
+  }
+
+  // tell writes what is chosen, as it is now.
+  tell() {
+    const c = this.choice, run = this.run, box = this.chosen, k = this.k || 0;
+    box.textContent = '';
+    if (c.flow) {
+      make(box, 'h3', run.flowName(c.flow));
+      make(box, 'div', c.flow.p ? c.flow.p.map(n => run.nodes[n].n).join(' ') : 'every packet has a path of its own, or switches choose by hash');
+    }
+    let dirs = this.dirs();
+    if (c.node !== undefined) {
+      make(box, 'h3', run.nodes[c.node].n);
+      for (let d = 0; d < run.dirs; d++) if (run.from(d) === c.node) dirs.push(d);
+    }
+    if (!dirs.length || !run.ticks.length) return;
+    const table = make(box, 'table'), head = make(table, 'tr');
+    for (const h of ['port', 'use', 'queue', 'marked', '']) make(head, 'th', h);
+    for (const d of dirs.slice(0, 64)) {
+      const row = make(table, 'tr'), marked = run.marked.get(k);
+      make(row, 'td', run.dirName(d));
+      make(row, 'td', Math.round(100 * run.useAt(k, d)) + ' %');
+      make(row, 'td', sizeText(run.queueAtTick(k, d)));
+      make(row, 'td', marked && marked.get(d) || '');
+      make(row, 'td', run.isDown(d, now) ? 'cut' : run.state[d >> 1] || '');
+    }
+  }
+
+  drawUse(c, chart) {
+    const run = this.run, dirs = this.dirs();
+    const series = dirs.length ? dirs.slice(0, 6).map(d => ({name: run.dirName(d), value: k => run.useAt(k, d)}))
+      : [{name: 'busiest link', value: k => run.maxUse[k] / wholeUse}];
+    curves(c, chart, run, series, 1, v => 100 * v + ' %');
+  }
+
+  drawQueue(c, chart) {
+    const run = this.run, dirs = this.dirs();
+    const series = dirs.length ? dirs.slice(0, 6).map(d => ({name: run.dirName(d), value: k => run.queueAtTick(k, d)}))
+      : [{name: 'of all ports', value: k => run.maxQueue[k] * run.queue_unit}];
+    curves(c, chart, run, series, run.queueMost * run.queue_unit, sizeText);
+  }
+
+  drawBalance(c, chart) {
+    const most = Math.max(.01, ...this.run.balance.map(b => b.imbalance.reduce((a, v) => Math.max(a, v), 0)));
+    curves(c, chart, this.run, this.run.balance.map(b => ({name: b.name, value: k => b.imbalance[k] || 0})), most, v => v.toFixed(2));
+  }
+
+  listFlows(words) {
+    const run = this.run, want = words.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = run.flows.filter(f => want.every(w => run.flowName(f).toLowerCase().includes(w)));
+    found.sort((a, b) => (b.e - b.b) - (a.e - a.b));
+    this.flows.textContent = '';
+    for (const f of found.slice(0, listMost)) {
+      const b = make(this.flows, 'button', run.flowName(f), {'aria-pressed': f === this.choice.flow});
+      b.flow = f;
+      b.addEventListener('click', () => { this.choose(this.choice.flow === f ? {} : {flow: f}); });
+    }
+    if (!found.length) make(this.flows, 'div', 'none', {class: 'none'});
+    else if (found.length > listMost) make(this.flows, 'div', `${found.length - listMost} more`, {class: 'none'});
+    const node = run.byName.get(words.trim());
+    if (node !== undefined) this.choose({node});
+  }
+
+  listEvents(t) {
+    const events = this.run.events, near = nextEvent(events, t), from = Math.max(0, near - 8);
+    if (from === this.listed && events.length === this.had) return;
+    this.listed = from; this.had = events.length;
+    this.events.textContent = '';
+    for (const e of events.slice(from, from + 30)) {
+      make(this.events, 'button', this.run.eventName(e)).addEventListener('click', () => {
+        go(e.t);
+        if (e.d >= 0) this.choose({dir: e.d}); else if (e.n >= 0) this.choose({node: e.n});
+      });
+    }
+    if (!events.length) make(this.events, 'div', 'none', {class: 'none'});
+  }
+
+  paint() {
+    if (this.strip) this.strip.height = 12 * eventRows(this.run).length + 8;
+    const from = page.live && this.run.ticks.length ? this.run.ticks[0] : 0;
+    for (const c of this.charts) { c.paint(from, until()); c.now(now); }
+  }
+
+  show(t) {
+    if (!this.run.ticks.length) return;
+    this.k = this.run.tickAt(t);
+    this.fabric.show(this.k, t);
+    for (const c of this.charts) c.now(t);
+    clearTimeout(this.later);
+    this.later = setTimeout(() => { this.listEvents(t); this.tell(); }, playing ? 250 : 30);
+  }
+}
+
+function nextEvent(events, t) {
+  let lo = 0, hi = events.length;
+  while (lo < hi) { const mid = lo + hi >> 1; if (events[mid].t <= t) lo = mid + 1; else hi = mid; }
+  return lo;
+}
+
+let runs = (page.runs || []).map(r => new Run(r, page.live ? liveTicks : 0));
+let panels = [], now = 0, playing = false, following = page.live;
+const until = () => Math.max(...panels.map(p => p.run.end), 1e-6);
+
+function ticks() { return panels.length ? panels[0].run.ticks : []; }
+
+// go shows a time in all panels.
+function go(t) {
+  const first = page.live && ticks().length ? ticks()[0] : 0;
+  now = Math.max(first, Math.min(until(), t));
+  el('scrub').value = panels.length ? panels[0].run.tickAt(now) : 0;
+  el('now').textContent = timeText(now);
+  for (const p of panels) p.show(now);
+}
+
+function step(by) {
+  const all = ticks();
+  if (!all.length) return;
+  const k = Math.max(0, Math.min(all.length - 1, panels[0].run.tickAt(now) + by));
+  following = page.live && k === all.length - 1;
+  go(all[k]);
+}
+
+function jumpEvent(way) {
+  const times = [...new Set(panels.flatMap(p => p.run.events.map(e => e.t)))].sort((a, b) => a - b);
+  const t = way > 0 ? times.find(x => x > now + 1e-6) : times.filter(x => x < now - 1e-6).pop();
+  if (t !== undefined) go(t);
+}
+
+// longestQueue goes to the time and port of the longest queue of all runs.
+function longestQueue() {
+  const most = panels.map(p => p.run).reduce((a, b) => b.queueMost * b.queue_unit > a.queueMost * a.queue_unit ? b : a);
+  if (!most.queueMost) return;
+  const [k, dir] = most.queueAt, name = most.dirName(dir);
+  go(most.ticks[k]);
+  for (const p of panels) {
+    const same = [...Array(p.run.dirs).keys()].find(d => p.run.dirName(d) === name);
+    if (same !== undefined) p.choose({dir: same});
+  }
+}
+
+function play(on) {
+  playing = on;
+  el('play').textContent = on ? '❚❚' : '▶';
+  let last;
+  const frame = at => {
+    if (!playing) return;
+    const all = ticks(), wait = Math.max(16, 12000 / all.length);
+    if (last === undefined || at - last >= wait) { last = at; if (now >= all[all.length - 1]) playing = false; step(1); }
+    if (playing) requestAnimationFrame(frame); else play(false);
+  };
+  if (on) requestAnimationFrame(frame);
+}
+
+function arrange() {
+  const chosen = [el('left').value, el('right').value].filter(v => v !== '').map(Number);
+  el('panels').textContent = '';
+  panels = [];
+  for (const i of chosen) panels.push(new Panel(runs[i], el('panels')));
+  el('scrub').max = Math.max(0, ticks().length - 1);
+  for (const p of panels) p.paint();
+  go(now);
+}
+
+function begin() {
+  el('title').textContent = page.title;
+  for (const [id, at] of [['left', 0], ['right', runs.length > 1 ? 1 : -1]]) {
+    if (id === 'right') make(el(id), 'option', 'nothing', {value: ''});
+    runs.forEach((r, i) => make(el(id), 'option', r.title, {value: i}));
+    el(id).value = at < 0 ? '' : at;
+    el(id).addEventListener('change', arrange);
+    el(id).parentNode.hidden = runs.length < 2;
+  }
+  el('scrub').addEventListener('input', e => { const t = ticks(); following = page.live && +e.target.value === t.length - 1; go(t[+e.target.value] || 0); });
+  el('play').addEventListener('click', () => play(!playing));
+  el('find').addEventListener('input', e => panels.forEach(p => p.listFlows(e.target.value)));
+  document.addEventListener('keydown', key);
+  let resized;
+  addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(() => panels.forEach(p => p.paint()), 100); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => panels.forEach(p => p.paint()));
+  arrange();
+  place();
+  addEventListener('hashchange', place);
+  if (page.live) listen();
+}
+
+function key(e) {
+  if (e.target.tagName === 'SELECT' || e.target.type === 'search') {
+    if (e.key === 'Escape') e.target.blur();
+    return;
+  }
+  const by = e.shiftKey ? 10 : 1;
+  const does = {
+    ArrowLeft: () => step(-by), ArrowRight: () => step(by), Home: () => go(0), End: () => go(until()), n: () => jumpEvent(1), p: () => jumpEvent(-1),
+    q: longestQueue, ' ': () => play(!playing), '/': () => el('find').focus(), Escape: () => panels.forEach(p => p.choose({})),
+  }[e.key];
+  if (!does || e.ctrlKey || e.altKey || e.metaKey || e.key === ' ' && e.target.tagName === 'BUTTON') return;
+  e.preventDefault();
+  does();
+}
+
+// place shows what the address asks for behind its #: t=MICROSECONDS, node=NAME, port=SENDER>RECEIVER, flow=WORDS, or longest-queue.
+function place() {
+  const want = new URLSearchParams(location.hash.slice(1));
+  if (want.has('longest-queue')) longestQueue();
+  if (want.has('t')) go(+want.get('t') || 0);
+  for (const p of panels) {
+    const r = p.run, dir = [...Array(r.dirs).keys()].find(d => r.dirName(d) === want.get('port'));
+    if (dir !== undefined) p.choose({dir});
+    if (r.byName.has(want.get('node'))) p.choose({node: r.byName.get(want.get('node'))});
+    const flow = want.has('flow') && r.flows.find(f => r.flowName(f).includes(want.get('flow')));
+    if (flow) p.choose({flow});
+  }
+}
+
+// listen takes the events of the page's server. What it had sent before comes again after a pause.
+function listen() {
+  const source = new EventSource('events');
+  let painted = 0;
+  source.addEventListener('begin', () => { for (const r of runs) { Object.assign(r, {ticks: [], use: new Uint8Array(0), queue: new Uint16Array(0), events: []}); r.down.clear(); } });
+  source.onmessage = m => {
+    const tick = JSON.parse(m.data), r = runs[0];
+    r.add(tick);
+    el('scrub').max = r.ticks.length - 1;
+    if (Date.now() - painted > 900 || tick.events) { painted = Date.now(); panels.forEach(p => p.paint()); }
+    if (following) go(tick.t);
+  };
+}
+
+begin();

@@ -1,0 +1,110 @@
+package view
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Server serves a page to a browser on this machine.
+type Server struct {
+	token string
+	page  func() (*Page, error)
+	live  *Live // nil: the page is not live
+}
+
+// NewServer returns a server of what page returns, under a random path. live, if not nil, feeds the page.
+func NewServer(page func() (*Page, error), live *Live) *Server {
+	return &Server{token: rand.Text(), page: page, live: live}
+}
+
+// Path returns the path at which the page is, "/TOKEN/". Who does not know it gets nothing.
+func (s *Server) Path() string { return "/" + s.token + "/" }
+
+// ServeHTTP answers GET of the page, and of its events, and refuses all else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
+	case !loopbackName(r.Host):
+		// A name of another's that leads here: its pages would be of one origin with this one.
+		http.Error(w, "ask by a loopback address", http.StatusMisdirectedRequest)
+	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
+		http.NotFound(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "this page is read only", http.StatusMethodNotAllowed)
+	case foreign(r):
+		http.Error(w, "asked for by another site", http.StatusForbidden)
+	case rest == "":
+		s.servePage(w)
+	case rest == "events" && s.live != nil:
+		s.live.serve(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (s *Server) servePage(w http.ResponseWriter) {
+	p, err := s.page()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	parts, err := assemble(p, "'self'")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	var body bytes.Buffer
+	if err := parts.write(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", parts.Policy+"; frame-ancestors 'none'")
+	w.Write(body.Bytes()) //nolint:errcheck // the browser has left
+}
+
+// foreign reports whether a browser says that another site's page asks. To follow a link or open the address is none's.
+func foreign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate"
+}
+
+// loopbackName reports whether a Host header names this machine by a loopback address, or localhost.
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.IsLoopback()
+}
+
+// Listen opens a loopback port for the server. addr is as in "127.0.0.1:0".
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w; write an address and a port, as in 127.0.0.1:0", err)
+	}
+	if !loopbackName(host) {
+		return nil, fmt.Errorf("%s is not a loopback address; the page is for a browser on this machine, by ssh -L for another", addr)
+	}
+	return net.Listen("tcp", addr)
+}

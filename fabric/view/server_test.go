@@ -1,0 +1,80 @@
+package view_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// TestServer: the page is for who knows its path, on this machine, to be read; and it says that it loads nothing.
+func TestServer(t *testing.T) {
+	s := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, view.NewLive(1))
+	if other := view.NewServer(nil, nil); other.Path() == s.Path() || len(s.Path()) < 20 {
+		t.Errorf("paths %s and %s", s.Path(), other.Path())
+	}
+	for _, c := range []struct {
+		name, method, path, host, site, mode string
+		want                                 int
+	}{
+		{"page", "GET", s.Path(), "127.0.0.1:8080", "none", "navigate", http.StatusOK},
+		{"by name", "GET", s.Path(), "localhost:8080", "", "", http.StatusOK},
+		{"by IPv6", "GET", s.Path(), "[::1]:8080", "", "", http.StatusOK},
+		{"no token", "GET", "/", "127.0.0.1", "", "", http.StatusNotFound},
+		{"wrong token", "GET", "/" + strings.Repeat("A", 26) + "/", "127.0.0.1", "", "", http.StatusNotFound},
+		{"events without a token", "GET", "/events", "127.0.0.1", "", "", http.StatusNotFound},
+		{"what is not there", "GET", s.Path() + "etc/passwd", "127.0.0.1", "", "", http.StatusNotFound},
+		{"write", "POST", s.Path(), "127.0.0.1", "", "", http.StatusMethodNotAllowed},
+		{"delete", "DELETE", s.Path(), "127.0.0.1", "", "", http.StatusMethodNotAllowed},
+		{"a name that leads here", "GET", s.Path(), "evil.example:8080", "", "", http.StatusMisdirectedRequest},
+		{"another site's script", "GET", s.Path(), "127.0.0.1", "cross-site", "cors", http.StatusForbidden},
+		{"another site's events", "GET", s.Path() + "events", "127.0.0.1", "same-site", "cors", http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
+		r.Host = c.host
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+			r.Header.Set("Sec-Fetch-Mode", c.mode)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
+		}
+		body, err := io.ReadAll(w.Result().Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want != http.StatusOK {
+			if bytes.Contains(body, []byte("data")) || strings.Contains(string(body), s.Path()) {
+				t.Errorf("%s: it says %q", c.name, body)
+			}
+			continue
+		}
+		policy := w.Header().Get("Content-Security-Policy")
+		for _, must := range []string{"default-src 'none'", "connect-src 'self'", "script-src 'sha256-", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, must) {
+				t.Errorf("%s: the policy %q lacks %s", c.name, policy, must)
+			}
+		}
+		if strings.Contains(string(body), "</script><b>") {
+			t.Errorf("%s: a title ends the script", c.name)
+		}
+	}
+}
+
+func TestListen(t *testing.T) {
+	for addr, ok := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "10.0.0.1:80": false, "x": false} {
+		l, err := view.Listen(addr)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if l != nil {
+			l.Close() //nolint:errcheck // it was only tried
+		}
+	}
+}
