@@ -169,7 +169,7 @@ func (c *chaos) converge(what string) {
 // TestChaosProcesses kills, stops, cuts and slows processes of a fabric with two
 // controllers under traffic: after each event verify proves the tables and they are
 // as desired. ETHEREAL_CHAOS_EVENTS asks for more than the few of a default run,
-// ETHEREAL_CHAOS_SEED for others.
+// ETHEREAL_CHAOS_SEED for others, ETHEREAL_CHAOS_ONLY for those whose names have it.
 func TestChaosProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen processes")
@@ -194,6 +194,7 @@ func TestChaosProcesses(t *testing.T) {
 			c.proxies[i] = append(c.proxies[i], newProxy(t, at(p.switchID(s)), p.switchAddr(p.switchID(s))))
 		}
 	}
+	c.mountDisks()
 	for i := range 2 {
 		p.startController(i, c.proxied[i], 1-i)
 	}
@@ -215,7 +216,8 @@ func TestChaosProcesses(t *testing.T) {
 		sent, lost int64
 		times      []time.Duration
 	}
-	kinds := chaosEvents()
+	only := os.Getenv("ETHEREAL_CHAOS_ONLY")
+	kinds := slices.DeleteFunc(append(chaosEvents(), diskEvents()...), func(k chaosEvent) bool { return !strings.Contains(k.name, only) })
 	var tallies []*tally
 	total := 0
 	for _, k := range kinds {
@@ -240,7 +242,7 @@ func TestChaosProcesses(t *testing.T) {
 		end()
 		c.converge(name + ", over")
 		kind := k.name
-		if tier := strings.TrimRight(what, "0123456789"); tier == "tor" || tier == "spine" { // a dead ToR takes its hosts along
+		if tier := strings.TrimRight(what, "0123456789"); k.name == "switch killed" { // a dead ToR takes its hosts along
 			kind = tier + " killed"
 		}
 		at := slices.IndexFunc(tallies, func(x *tally) bool { return x.name == kind })
@@ -252,10 +254,11 @@ func TestChaosProcesses(t *testing.T) {
 		x.events, x.sent, x.lost, x.times = x.events+1, x.sent+sent, x.lost+lost, append(x.times, time.Since(began))
 		t.Logf("%s: %d of %d packets lost, settled after %v and %v", name, lost, sent, mid.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		// These touch no packet: the switches forward as they are.
-		if slices.Contains([]string{"controller killed", "agent stalled", "agent killed", "streams cut"}, k.name) && lost > 0 {
+		if slices.Contains([]string{"controller killed", "agent stalled", "agent killed", "streams cut", "disk read-only", "log torn"}, k.name) && lost > 0 {
 			t.Errorf("%s: %d packets lost", name, lost)
 		}
 	}
+	c.readLogs()
 	for _, x := range tallies {
 		slices.Sort(x.times)
 		t.Logf("%-18s %4d events, %6d packets sent, %5d lost; to the end of it all: median %v, longest %v", x.name, x.events, x.sent, x.lost,

@@ -275,12 +275,26 @@ func (p *plant) targets(name string, at func(fabric.NodeID) string) string {
 	return p.write(name, b.String())
 }
 
+// What a controller keeps, in folders of their own.
+func (p *plant) eventLog(c int) string { return p.folder(fmt.Sprintf("log%d", c), "events.jsonl") }
+func (p *plant) stateFile(c int) string {
+	return p.folder(fmt.Sprintf("state%d", c), "drained.json")
+}
+
+func (p *plant) folder(dir, file string) string {
+	dir = filepath.Join(p.dir, dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	return filepath.Join(dir, file)
+}
+
 func (p *plant) startController(c int, targets string, peers ...int) {
 	args := []string{
 		"controller", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--targets=" + targets, fmt.Sprintf("--election-id=%d", c+1),
 		"--agents=" + agentsAddr(c), "--admin=" + adminAddr(c), "--admin-token-file=" + filepath.Join(p.dir, "token"),
 		"--heartbeat=1s", "--keep-alive=1s", "--settle=5s", "--stage-timeout=500ms",
-		"--event-log=" + filepath.Join(p.dir, fmt.Sprintf("controller%d.jsonl", c)),
+		"--event-log=" + p.eventLog(c), "--state-file=" + p.stateFile(c),
 	}
 	for _, o := range peers {
 		args = append(args, "--peer="+agentsAddr(o))

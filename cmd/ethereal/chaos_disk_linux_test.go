@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Bytes of a controller's disks.
+const (
+	stateDisk = 1 << 20
+	logDisk   = 32 << 20
+)
+
+// mountDisks gives each controller a disk for its state and one for its event log.
+func (c *chaos) mountDisks() {
+	c.t.Helper()
+	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	for i := range 2 {
+		for path, size := range map[string]int{filepath.Dir(c.stateFile(i)): stateDisk, filepath.Dir(c.eventLog(i)): logDisk} {
+			err = errors.Join(err, os.MkdirAll(path, 0o700))
+			err = errors.Join(err, syscall.Mount("tmpfs", path, "tmpfs", 0, "size="+strconv.Itoa(size)))
+			c.t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the namespace takes it along
+		}
+	}
+	if err != nil {
+		c.t.Skipf("no tmpfs of the namespace's own: %v", err)
+	}
+}
+
+// diskEvents are failures of what is below a process: its disks and descriptors.
+func diskEvents() []chaosEvent {
+	return []chaosEvent{
+		{"disk full", 6, func(c *chaos) (string, func()) {
+			i := c.rng.IntN(2)
+			dirs := []string{filepath.Dir(c.stateFile(i)), filepath.Dir(c.eventLog(i))}
+			c.endPage(c.eventLog(i))
+			for _, d := range dirs {
+				c.fill(d)
+			}
+			c.refused(i)
+			up := c.flip()
+			return fmt.Sprint("controller", i), func() {
+				up()
+				for _, d := range dirs {
+					os.Remove(filepath.Join(d, "filler")) //nolint:errcheck // converging shows it
+				}
+				c.drainLasts(i)
+			}
+		}, false},
+		{"disk read-only", 5, func(c *chaos) (string, func()) {
+			i := c.rng.IntN(2)
+			dir := filepath.Dir(c.stateFile(i))
+			c.readOnly(dir, true)
+			c.refused(i)
+			return fmt.Sprint("controller", i), func() {
+				c.readOnly(dir, false)
+				c.drainLasts(i)
+			}
+		}, false},
+		{"log torn", 4, func(c *chaos) (string, func()) {
+			i := c.rng.IntN(2)
+			c.kill(fmt.Sprintf("controller%d", i))
+			c.tear(i)
+			return fmt.Sprint("controller", i), func() { c.startController(i, c.proxied[i], 1-i) }
+		}, false},
+		{"no descriptors", 6, func(c *chaos) (string, func()) {
+			var names []string
+			for i := range 2 {
+				names = append(names, fmt.Sprintf("controller%d", i))
+			}
+			for i := range c.f.Switches() {
+				names = append(names, c.f.Name(c.switchID(i)))
+			}
+			name := names[c.rng.IntN(len(names))]
+			free := c.noDescriptors(name)
+			for i := range 2 {
+				for _, p := range c.proxies[i] {
+					p.cut()
+				}
+			}
+			up := c.flip()
+			return name, func() { up(); free() }
+		}, false},
+	}
+}
+
+// endPage fills a file's last page with empty lines: the next byte needs a page more.
+func (c *chaos) endPage(path string) {
+	c.t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		page := int64(os.Getpagesize())
+		_, err = f.Write(bytes.Repeat([]byte("\n"), int(page-info.Size()%page)))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// fill leaves no room on a disk.
+func (c *chaos) fill(dir string) {
+	c.t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<16); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *chaos) readOnly(dir string, on bool) {
+	c.t.Helper()
+	flags := uintptr(syscall.MS_REMOUNT)
+	if on {
+		flags |= syscall.MS_RDONLY
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, ""); err != nil {
+		c.t.Fatalf("%s: %v", dir, err)
+	}
+}
+
+// tear cuts the end of a dead controller's event log off, as a loss of power does, and
+// leaves a state file beside the one that holds.
+func (c *chaos) tear(i int) {
+	c.t.Helper()
+	info, err := os.Stat(c.eventLog(i))
+	if err == nil {
+		err = os.Truncate(c.eventLog(i), max(0, info.Size()-1-c.rng.Int64N(150)))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(filepath.Dir(c.stateFile(i)), ".drained.json-1"), []byte(`{"links": [{"na`), 0o600)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// noDescriptors keeps a process from opening anything more, and returns what ends it.
+func (c *chaos) noDescriptors(name string) func() {
+	c.t.Helper()
+	pid := c.procs[name].cmd.Process.Pid
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	last := 0
+	for _, e := range open {
+		n, _ := strconv.Atoi(e.Name())
+		last = max(last, n)
+	}
+	var old unix.Rlimit
+	if err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(last + 1), Max: old.Max}, nil)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil); err != nil {
+			c.t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// drain drains a link at a controller, or takes it back into use.
+func (c *chaos) drain(i int, link string, more ...string) (code int, said string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	code, out, errs := etherealCommand(ctx, append([]string{"drain", link, "--controller=" + adminAddr(i),
+		"--admin-token-file=" + filepath.Join(c.dir, "token")}, more...)...)
+	return code, out + errs
+}
+
+func (c *chaos) uplink() string {
+	return c.f.LinkName(fabric.LinkID(c.f.Hosts() + c.rng.IntN(c.f.Links()-c.f.Hosts())))
+}
+
+// refused asks a controller that cannot write for a drain: it says no, as often as it
+// is asked, and drains nothing.
+func (c *chaos) refused(i int) {
+	c.t.Helper()
+	link := c.uplink()
+	for range 2 {
+		if code, said := c.drain(i, link); code == exitOK {
+			c.t.Errorf("controller %d cannot write, and drains %s: %s", i, link, said)
+		}
+	}
+	if s, err := c.status(i); err != nil || len(s.NotUp) != 0 {
+		c.t.Errorf("controller %d refused a drain: %v is not up, %v", i, s.NotUp, err)
+	}
+}
+
+// drainLasts drains a link, kills the controller, and finds the drain on disk and in
+// the controller that is started again.
+func (c *chaos) drainLasts(i int) {
+	c.t.Helper()
+	c.converge("before a drain")
+	link := c.uplink()
+	if code, said := c.drain(i, link); code != exitOK {
+		c.t.Errorf("drain %s: %s", link, said)
+		return
+	}
+	c.kill(fmt.Sprintf("controller%d", i))
+	if text, err := os.ReadFile(c.stateFile(i)); err != nil || !bytes.Contains(text, []byte(`"drained": true`)) {
+		c.t.Errorf("%s is drained, and the state file is %s, %v", link, text, err)
+	}
+	c.startController(i, c.proxied[i], 1-i)
+	c.until(time.Minute, "a drain survives a crash", func() error {
+		s, err := c.status(i)
+		if err == nil && (len(s.NotUp) != 1 || s.NotUp[0].Name != link || !s.Ready) {
+			err = fmt.Errorf("%s was drained; not up: %v", link, s.NotUp)
+		}
+		return err
+	})
+	c.until(time.Minute, "the drain is undone", func() error {
+		if code, said := c.drain(i, link, "--undo"); code != exitOK {
+			return errors.New(strings.TrimSpace(said))
+		}
+		return nil
+	})
+}
+
+// readLogs reads the controllers' event logs whole.
+func (c *chaos) readLogs() {
+	c.t.Helper()
+	for i := range 2 {
+		f, err := os.Open(c.eventLog(i))
+		if err != nil {
+			c.t.Error(err)
+			continue
+		}
+		kinds, lost := map[string]int{}, 0
+		cut, err := eventlog.Records(io.Reader(f), func(_ int, r eventlog.Record) error {
+			kinds[r.Kind]++
+			if r.Kind == "lost" {
+				lost += r.Count
+			}
+			return nil
+		})
+		f.Close()
+		if err != nil {
+			c.t.Errorf("the event log of controller %d: %v", i, err)
+		}
+		c.t.Logf("controller %d: %d starts, %d lines cut off, %d records said to be lost", i, kinds["start"], len(cut), lost)
+	}
+}
