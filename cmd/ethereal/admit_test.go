@@ -81,28 +81,35 @@ func TestFreeIn(t *testing.T) {
 		root  fstest.MapFS
 		want  int64
 		known bool
+		limit int64
 	}{
-		{"nothing known", fstest.MapFS{}, 0, false},
-		{"no control group", fstest.MapFS{"proc/meminfo": machine}, 500 << 10, true},
+		{"nothing known", fstest.MapFS{}, 0, false, 0},
+		{"no control group", fstest.MapFS{"proc/meminfo": machine}, 500 << 10, true, 0},
 		{"no limit", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/memory.max": file("max\n"),
 			"sys/fs/cgroup/a/b/memory.current": file("1000\n"),
-		}, 500 << 10, true},
+		}, 500 << 10, true, 0},
 		{"its parent's limit", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("1:cpu:/x\n0::/a/b\n"), "sys/fs/cgroup/a/memory.max": file("9000\n"),
 			"sys/fs/cgroup/a/memory.current": file("5000\n"), "sys/fs/cgroup/a/memory.stat": file("anon 1\ninactive_file 1000\n"),
-		}, 5000, true},
+		}, 5000, true, 9000},
 		{"version 1", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("4:memory:/a\n3:cpuset:/\n0::/\n"), "sys/fs/cgroup/memory/a/memory.limit_in_bytes": file("9000\n"),
 			"sys/fs/cgroup/memory/a/memory.usage_in_bytes": file("5000\n"), "sys/fs/cgroup/memory/a/memory.stat": file("total_inactive_file 500\n"),
-		}, 4500, true},
+		}, 4500, true, 9000},
+		{"version 1 without a limit", fstest.MapFS{
+			"proc/meminfo": machine, "proc/self/cgroup": file("4:memory:/\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
+		}, 500 << 10, true, 0},
 		{"over its limit, at the root of a container", fstest.MapFS{
 			"proc/meminfo": machine, "proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("9000\n"),
 			"sys/fs/cgroup/memory.current": file("9500\n"),
-		}, 0, true},
+		}, 0, true, 9000},
 	} {
 		if free, known := freeIn(c.root); free != c.want || known != c.known {
 			t.Errorf("%s: %d, %v, want %d, %v", c.name, free, known, c.want, c.known)
+		}
+		if got := limitIn(c.root); got != c.limit {
+			t.Errorf("%s: the limit is %d, want %d", c.name, got, c.limit)
 		}
 	}
 }

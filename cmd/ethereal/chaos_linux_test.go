@@ -139,8 +139,8 @@ func (c *chaos) settled() error {
 			behind += int(a.Behind)
 		}
 		held := slices.ContainsFunc(s.NotUp, func(l struct {
-			Name         string
-			Up, Flapping bool
+			Name                  string
+			Up, Flapping, Drained bool
 		}) bool {
 			return l.Flapping
 		})
@@ -158,7 +158,7 @@ func (c *chaos) settled() error {
 // tables, and the tables as desired.
 func (c *chaos) converge(what string) {
 	c.t.Helper()
-	c.until(3*time.Minute, what, func() error {
+	c.until(6*time.Minute, what, func() error {
 		if err := c.settled(); err != nil {
 			return err
 		}

@@ -261,6 +261,7 @@ const maxAgentMessage = 1 << 20
 func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *certs.Files, log *slog.Logger) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
+	g.Go(func() error { return keepMemory(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(append(files.Authorize(),
 			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64), grpc.WaitForHandlers(true),

@@ -13,9 +13,12 @@ import (
 // freeMemory returns how much memory this process may still take.
 func freeMemory() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
 
-// memoryFiles are where the two versions of control groups say what of memory is allowed
-// and used, and how much of that is a cache that is given back.
-var memoryFiles = map[bool]struct{ top, most, used, stat, cache string }{
+// memoryGroup is where a control group says what of memory is allowed and used, and how
+// much of that is a cache that is given back.
+type memoryGroup struct{ top, most, used, stat, cache string }
+
+// memoryFiles are the two versions of control groups.
+var memoryFiles = map[bool]memoryGroup{
 	false: {"sys/fs/cgroup", "memory.max", "memory.current", "memory.stat", "inactive_file"},
 	true:  {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file"},
 }
@@ -29,27 +32,54 @@ func freeIn(root fs.FS) (free int64, known bool) {
 		return 0, false
 	}
 	free = kB << 10
-	groups, err := fs.ReadFile(root, "proc/self/cgroup")
-	if err != nil {
-		return free, true
+	groups(root, func(g memoryGroup) {
+		most, limited := field(root, g.most, "")
+		used, counted := field(root, g.used, "")
+		if !limited || !counted {
+			return
+		}
+		cache, _ := field(root, g.stat, g.cache)
+		free = min(free, max(0, most-used+cache))
+	})
+	return free, true
+}
+
+// limitIn is the least limit of the control groups around this process, in bytes; 0:
+// there is none.
+func limitIn(root fs.FS) int64 {
+	least := int64(noLimit)
+	groups(root, func(g memoryGroup) {
+		if most, limited := field(root, g.most, ""); limited {
+			least = min(least, most)
+		}
+	})
+	if least >= noLimit {
+		return 0
 	}
-	for line := range strings.Lines(string(groups)) { // number:controllers:/path; version 2 is 0::/path
+	return least
+}
+
+// noLimit is below what groups of the first version say for none.
+const noLimit = 1 << 60
+
+// groups calls f with the memory control groups around this process, the nearest first.
+func groups(root fs.FS, f func(memoryGroup)) {
+	list, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(list)) { // number:controllers:/path; version 2 is 0::/path
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) < 3 || parts[1] != "" && parts[1] != "memory" {
 			continue
 		}
-		files := memoryFiles[parts[1] == "memory"]
-		for dir := slashed.Join(files.top, parts[2]); strings.HasPrefix(dir, files.top); dir = slashed.Dir(dir) {
-			most, limited := field(root, slashed.Join(dir, files.most), "")
-			used, counted := field(root, slashed.Join(dir, files.used), "")
-			if !limited || !counted {
-				continue
-			}
-			cache, _ := field(root, slashed.Join(dir, files.stat), files.cache)
-			free = min(free, max(0, most-used+cache))
+		g := memoryFiles[parts[1] == "memory"]
+		for dir := slashed.Join(g.top, parts[2]); strings.HasPrefix(dir, g.top); dir = slashed.Dir(dir) {
+			in := g
+			in.most, in.used, in.stat = slashed.Join(dir, g.most), slashed.Join(dir, g.used), slashed.Join(dir, g.stat)
+			f(in)
 		}
 	}
-	return free, true
 }
 
 // field returns the number after a word at the beginning of a line of a file.

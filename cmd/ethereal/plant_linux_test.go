@@ -311,8 +311,8 @@ type plantStatus struct {
 		Primary, Synced    bool
 	}
 	NotUp []struct {
-		Name         string
-		Up, Flapping bool
+		Name                  string
+		Up, Flapping, Drained bool
 	} `json:"links_not_up"`
 	Agents []struct{ Behind uint64 }
 }

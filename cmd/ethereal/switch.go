@@ -163,6 +163,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	g.Go(func() error { return d.Serve(ctx, listener, serving...) })
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return tellDrops(ctx, d, log, stderr) })
+	g.Go(func() error { return keepMemory(ctx) })
 	if len(files) > 0 {
 		timer := time.AfterFunc(time.Duration(o.useFiles)*time.Second, func() {
 			for _, f := range files {
@@ -183,7 +184,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, files []*port.Files, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+		QueueRate: o.queueRate, Realtime: o.realtime, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
@@ -318,13 +319,19 @@ func acceptAndClose(ctx context.Context, l net.Listener) error {
 	defer stop()
 	for {
 		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("switch: --thrift-port: %w", err)
+		case err != nil: // no descriptors, for instance; there may be some later
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		default:
+			c.Close() //nolint:errcheck // nothing was said
 		}
-		c.Close() //nolint:errcheck // nothing was said
 	}
 }
 

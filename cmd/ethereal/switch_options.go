@@ -49,6 +49,7 @@ type switchOptions struct {
 	queueRate    int
 	sendBuffer   int
 	coalesce     int
+	realtime     int
 	portEvents   string
 	ethernetName bool
 	insecure     bool // serve without authentication beyond this machine
@@ -133,6 +134,7 @@ func switchOptionTable() []switchOption {
 		{name: "queue-rate", kind: oneValue, value: "PPS", help: "packets per second that leave each egress queue (default: no limit)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
 		{name: "send-buffer", kind: oneValue, value: "BYTES", help: "most that waits below the switch's queue, in an interface's own (default 65536)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
 		{name: "coalesce", kind: oneValue, value: "US", help: "microseconds that packets may gather before they are handled, when many come;\n0 handles each at once (default 50)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
+		{name: "realtime", kind: oneValue, value: "PRIORITY", help: "forward at a real-time priority, 1 to 99 (SCHED_RR), ahead of all that is not (default: no)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
 		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
 		{name: "insecure", help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates", set: func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
 		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder", set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},

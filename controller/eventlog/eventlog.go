@@ -72,7 +72,7 @@ func Open(path string) (*Log, func() error, error) {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		var last [1]byte
 		_, err := f.ReadAt(last[:], info.Size()-1)
-		l.cut = err == nil && last[0] != '\n' // by a crash
+		l.cut = err != nil || last[0] != '\n' // by a crash; an empty line does no harm
 	}
 	return l, func() error { return errors.Join(f.Sync(), f.Close()) }, nil
 }
@@ -156,14 +156,15 @@ func Records(r io.Reader, f func(n int, rec Record) error) (cut []int, err error
 	lines.Buffer(nil, maxRecord)
 	n := 0
 	for lines.Scan() {
-		line := bytes.TrimSpace(lines.Bytes())
+		// A file system that grew the file before the power went may show zeros.
+		line := bytes.TrimSpace(bytes.TrimRight(lines.Bytes(), "\x00"))
 		if len(line) == 0 {
 			continue
 		}
 		n++
 		var rec Record
 		dec := json.NewDecoder(bytes.NewReader(line))
-		if err := dec.Decode(&rec); errors.Is(err, io.ErrUnexpectedEOF) {
+		if err := dec.Decode(&rec); errors.Is(err, io.ErrUnexpectedEOF) || err != nil && bytes.IndexByte(line, 0) >= 0 {
 			cut = append(cut, n)
 			continue
 		} else if err != nil {

@@ -164,7 +164,6 @@ func (m *Monitor) Deadline() (_ fabric.Time, ok bool) {
 // Tick makes the monitor stale if its deadline has come, and reports whether it
 // did.
 func (m *Monitor) Tick(now fabric.Time) bool {
-	// A difference is right even where the clock wraps around.
 	if _, ok := m.Deadline(); !ok || now-m.heard < m.staleAfter {
 		return false
 	}

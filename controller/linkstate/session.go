@@ -53,7 +53,7 @@ type Session struct {
 	cfg     SessionConfig
 	client  gnmi.GNMIClient
 	monitor *Monitor
-	began   time.Time
+	heardAt time.Time // the last message came
 	health  Health
 	request int // how the switch is asked; see requests
 	heard   bool
@@ -94,15 +94,14 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 	return &Session{cfg: cfg, client: gnmi.NewGNMIClient(conn), monitor: m}, nil
 }
 
-// now is the time on the monitor's clock. It wraps after 106 days, which a
-// monitor, that compares only what is near, does not mind.
+// now is the time on the monitor's clock, which begins anew with every message: a
+// fabric.Time ends after 106 days, and a monitor compares with the last message only.
 func (s *Session) now() fabric.Time {
-	return fabric.Time(time.Since(s.began).Nanoseconds()) * fabric.Nanosecond
+	return fabric.Time(time.Since(s.heardAt).Nanoseconds()) * fabric.Nanosecond
 }
 
 // Run keeps the subscription alive until ctx ends, and returns ctx's error.
 func (s *Session) Run(ctx context.Context) error {
-	s.began = time.Now()
 	for failures := 0; ; {
 		err := s.subscribe(ctx)
 		if ctx.Err() != nil {
@@ -235,6 +234,7 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 			}
 			return fmt.Errorf("%w: nothing heard for %v", ErrStale, s.cfg.StaleAfter)
 		case m := <-messages:
+			s.heardAt = time.Now()
 			if !connected {
 				connected, s.heard = true, true
 				s.monitor.Connected(s.now())

@@ -123,7 +123,10 @@ type listener struct {
 	events []Change
 }
 
-func (tg *target) listen() *listener {
+func (tg *target) listen() *listener { return tg.listenEvery(0) }
+
+// listenEvery has heartbeats of its own; 0: the default's.
+func (tg *target) listenEvery(heartbeat time.Duration) *listener {
 	conn, err := grpc.NewClient("passthrough:switch", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return tg.lis.Load().DialContext(ctx) }))
 	if err != nil {
@@ -131,7 +134,7 @@ func (tg *target) listen() *listener {
 	}
 	l := &listener{conn: conn, done: make(chan struct{})}
 	l.Session, err = NewSession(SessionConfig{
-		Ports: 2, Backoff: backoff.Policy{First: time.Second, Most: 4 * time.Second, Factor: 2},
+		Ports: 2, Heartbeat: heartbeat, Backoff: backoff.Policy{First: time.Second, Most: 4 * time.Second, Factor: 2},
 		OnHealth: func(h Health, _ error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -258,6 +261,28 @@ func TestDeaf(t *testing.T) {
 		if most := len(requests) * 11; asked < len(requests) || asked > most {
 			t.Errorf("asked %d times in 30 s, want %d to %d", asked, len(requests), most)
 		}
+		l.close()
+		tg.down()
+	})
+}
+
+// TestLongRun has a subscription last for longer than a fabric.Time: it stays fresh
+// while it is heard of, and becomes stale when it is not.
+func TestLongRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		tg := newTarget(t)
+		l := tg.listenEvery(day)
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2, Up: true})
+		for range 5 {
+			time.Sleep(53*day + time.Hour)
+			l.expect(t, nil)
+		}
+		tg.mu.Lock()
+		tg.mute = true
+		tg.mu.Unlock()
+		time.Sleep(3*day + time.Minute)
+		l.expect(t, []Health{Stale})
 		l.close()
 		tg.down()
 	})

@@ -45,6 +45,8 @@ type Service struct {
 	hub     *Hub          // nil until Start
 	changed chan struct{} // closed and replaced at every update
 	agents  map[uint32]*agent
+	said    *pace // lines about agents
+	unsaid  int   // since the last one
 	streams sync.WaitGroup
 }
 
@@ -71,6 +73,12 @@ const (
 	reportBurst   = 32
 )
 
+// Log lines about agents that come and go: an agent may do so as often as it likes.
+const (
+	sayEvery = time.Second
+	sayBurst = 256
+)
+
 // pace lets things happen at most every so often, after a burst.
 type pace struct {
 	every time.Duration
@@ -80,6 +88,19 @@ type pace struct {
 
 func newPace(every time.Duration, burst int) *pace {
 	return &pace{every: every, burst: time.Duration(burst) * every}
+}
+
+// take reports whether the next thing may happen now, and then counts it.
+func (p *pace) take() bool {
+	now := time.Now()
+	if p.next.Before(now.Add(-p.burst)) {
+		p.next = now.Add(-p.burst)
+	}
+	if p.next.Add(p.every).After(now) {
+		return false
+	}
+	p.next = p.next.Add(p.every)
+	return true
 }
 
 // wait returns when the next thing may happen.
@@ -113,7 +134,7 @@ func NewService(cfg ServiceConfig) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}}
+	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, said: newPace(sayEvery, sayBurst)}
 }
 
 // Start gives the service its first state. Before it, agents are told nothing: a
@@ -291,7 +312,7 @@ func (s *Service) join(a *agent) {
 		old.end(errReplaced)
 	}
 	s.agents[a.host] = a
-	s.cfg.Log.Info("agent joined", "host", a.host, "addr", a.addr)
+	s.say("agent joined", a)
 }
 
 func (s *Service) part(a *agent) {
@@ -300,7 +321,21 @@ func (s *Service) part(a *agent) {
 	if s.agents[a.host] == a {
 		delete(s.agents, a.host)
 	}
-	s.cfg.Log.Info("agent left", "host", a.host, "addr", a.addr)
+	s.say("agent left", a)
+}
+
+// say logs a line about an agent, or counts it. It is called with the lock held.
+func (s *Service) say(what string, a *agent) {
+	if !s.said.take() {
+		s.unsaid++
+		return
+	}
+	args := []any{"host", a.host, "addr", a.addr}
+	if s.unsaid > 0 {
+		args = append(args, "not_said_before", s.unsaid)
+	}
+	s.unsaid = 0
+	s.cfg.Log.Info(what, args...)
 }
 
 // next returns the agent's next update, a heartbeat if there is none and one is

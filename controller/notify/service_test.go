@@ -1,9 +1,12 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +242,28 @@ func TestPace(t *testing.T) {
 		}
 		if took := time.Since(start); took != 100*reportEvery {
 			t.Errorf("100 reports more took %v", took)
+		}
+	})
+}
+
+// TestComingAndGoingIsSaidSparingly has agents join and leave all the time: the log tells
+// of some, and of how many it did not.
+func TestComingAndGoingIsSaidSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := NewService(ServiceConfig{Hosts: 4, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		a := &agent{host: 1, addr: "there", end: func(error) {}}
+		for range 10_000 {
+			s.join(a)
+			s.part(a)
+		}
+		time.Sleep(time.Minute)
+		s.join(a)
+		if n := strings.Count(out.String(), "\n"); n != sayBurst+1 {
+			t.Errorf("%d lines of 20001 events, want %d", n, sayBurst+1)
+		}
+		if want := fmt.Sprintf("not_said_before=%d", 20_000-sayBurst); !strings.Contains(out.String(), want) {
+			t.Errorf("the log does not say %s", want)
 		}
 	})
 }

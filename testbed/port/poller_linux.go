@@ -194,6 +194,14 @@ func LockThread() (unlock func()) {
 	}
 }
 
+// Realtime gives the calling thread a real-time priority, 1 to 99. Threads that it
+// starts do not inherit it.
+func Realtime(priority int) error {
+	return unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: uint32(priority),
+	}, 0)
+}
+
 // Close frees the poller. Its ports stay open.
 func (p *Poller) Close() error {
 	p.ending.Lock()

@@ -3,6 +3,7 @@
 package port
 
 import (
+	"errors"
 	"sync"
 	"time"
 )
@@ -67,6 +68,9 @@ func (p *Poller) Pending() bool { return len(p.wake) > 0 }
 
 // LockThread does nothing.
 func LockThread() (unlock func()) { return func() {} }
+
+// Realtime is Linux's.
+func Realtime(int) error { return errors.ErrUnsupported }
 
 // Close frees the poller. Its ports stay open.
 func (p *Poller) Close() error { return nil }

@@ -35,13 +35,20 @@ type ShellConfig struct {
 	Rate fabric.Rate // of the link, frame overheads included; 0: as fast as the port takes
 	// Burst is for how much time a shell that woke late may catch up. 0: 2 ms.
 	Burst fabric.Time
-	// Origin is when the clock that Driven sees was 0.
+	// Origin is when the clock that Driven sees was 0. A shell ends with an error when
+	// that was 100 days ago: a fabric.Time ends after 106.
 	Origin time.Time
 }
 
 // frameOverhead is what Ethernet adds to a frame on the wire: 4 B frame check
 // sequence, 8 B preamble, 12 B gap.
 const frameOverhead = 24
+
+// longest is how long a shell's clock may run: a fabric.Time has room for what is due later.
+const longest = 100 * 24 * time.Hour
+
+// errLong is why a shell ends after so long.
+var errLong = fmt.Errorf("endpoint: the shell's clock has run for %v; start the host again", longest)
 
 // maxBatch is how many frames the shell takes or sends between two looks at
 // everything else.
@@ -136,6 +143,9 @@ func (s *Shell) loop(ctx context.Context) error {
 	var events []port.Event
 	more := true // the port may hold frames
 	for ctx.Err() == nil {
+		if time.Since(s.cfg.Origin) > longest {
+			return errLong
+		}
 		now := s.commands()
 		if more {
 			more = s.cfg.Port.Receive(maxBatch, func(frame []byte) { s.d.Receive(s.Now(), frame) }) == maxBatch

@@ -81,6 +81,10 @@ type Config struct {
 	// DefaultCoalesce; negative: every packet wakes the switch.
 	Coalesce time.Duration
 
+	// Realtime is the real-time priority of forwarding's thread, 1 to 99, which then runs
+	// ahead of the control side and of other processes. It takes CAP_SYS_NICE. 0: none.
+	Realtime int
+
 	// Budget bounds what controllers may ask for and leave here.
 	Budget server.Budget
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,6 +16,11 @@ const burst = 64
 // forward is the data plane's goroutine.
 func (d *Device) forward(ctx context.Context) error {
 	defer port.LockThread()()
+	if d.cfg.Realtime > 0 {
+		if err := port.Realtime(d.cfg.Realtime); err != nil {
+			return fmt.Errorf("switch: priority %d: %w; it takes CAP_SYS_NICE", d.cfg.Realtime, err)
+		}
+	}
 	var events []port.Event
 	timeout := time.Duration(0) // ports may hold frames from before they were attached
 	for ctx.Err() == nil {

@@ -39,10 +39,11 @@ type Budget struct {
 	SampleRate int // leaves a second that all subscriptions together sample
 }
 
-// DefaultBudget is for a switch process of 512 MiB.
+// DefaultBudget is for a switch process of 512 MiB: it holds Requests times Message of
+// requests that nobody ends.
 func DefaultBudget() Budget {
 	return Budget{
-		Message: 16 << 20, Parts: 1 << 18, Requests: 256, Writes: 4, Streams: 64, Connections: 64,
+		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 4, Streams: 32, Connections: 64,
 		Updates: 1 << 14, RollbackUpdates: 1 << 10, AtomicUpdates: 1 << 8, Entities: 256, Metadata: 4 << 10, AllMetadata: 16 << 20, Groups: 1 << 12, Replicas: 1 << 10,
 		Roles: 64, RoleName: 256, RoleStreams: 64, Details: 1 << 10, Queued: 1 << 20,
 		Paths: 256, PathElems: 32, Value: 1 << 20, SampleRate: 200_000,
