@@ -332,7 +332,7 @@ func BenchmarkNew(b *testing.B) {
 func TestRough(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Time(2577844.3 * float64(Microsecond)).Rough(), "2.578 s"}, {(67577005999 * Picosecond).Rough(), "67.58 ms"},
-		{(12500 * Nanosecond).Rough(), "12.5 us"}, {Time(0).Rough(), "0 ps"}, {(999996 * Nanosecond).Rough(), "1 ms"},
+		{(12500 * Nanosecond).Rough(), "12.5 us"}, {Time(0).Rough(), "0 s"}, {(999996 * Nanosecond).Rough(), "1 ms"},
 		{(20 * Millisecond).Rough(), "20 ms"}, {(-3 * Microsecond).Rough(), "-3 us"},
 		{Bytes(3422552064).Rough(), "3.423 GB"}, {Bytes(3.42e12).Rough(), "3.42 TB"}, {Bytes(999).Rough(), "999 B"},
 		{Rate(0.5e6).Rough(), "500 kb/s"},

@@ -10,7 +10,12 @@ import (
 // them exactly, by String.
 
 // Rough prints t as in "2.578 s".
-func (t Time) Rough() string { return rough(float64(t), timeUnits, "ps") }
+func (t Time) Rough() string {
+	if t == 0 {
+		return "0 s"
+	}
+	return rough(float64(t), timeUnits, "ps")
+}
 
 // Rough prints r as in "5 Mb/s".
 func (r Rate) Rough() string { return rough(float64(r), rateUnits, "b/s") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -113,7 +114,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		return nil
 	}
 	if !flags.quiet {
-		fmt.Fprintf(a.stderr, "%s: %d runs, %d of them in %s already\n", s.Name, len(cases), len(cases)-len(todo), flags.out)
+		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", s.Name, fabric.Count(len(cases), "run"), len(cases)-len(todo), flags.out)
 		if old > 0 {
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}

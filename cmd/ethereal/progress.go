@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -155,16 +156,19 @@ func (p *progress) line(run scenario.Run, o outcome) {
 func resultText(r *report.Result) string {
 	switch {
 	case r.End == report.Interrupted:
-		return fmt.Sprintf("interrupted at %.1f us", r.EndTime)
+		return "interrupted at " + microsText(r.EndTime)
 	case r.CCT == nil:
 		return fmt.Sprintf("did not finish (%s)", r.End)
 	}
-	text := fmt.Sprintf("CCT %.1f us", *r.CCT)
+	text := "CCT " + microsText(*r.CCT)
 	if s, ok := r.Slowdown(); ok {
 		text += fmt.Sprintf(", %.3f x the bound", s)
 	}
 	return text
 }
+
+// microsText prints microseconds in a unit that suits them.
+func microsText(us float64) string { return fabric.Time(us * float64(fabric.Microsecond)).Rough() }
 
 // draw shows the live line. p.mu is held.
 func (p *progress) draw() {

@@ -97,8 +97,8 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	if err != nil {
 		return err
 	}
-	if p.told != "" && !flags.quiet {
-		fmt.Fprintln(a.stderr, p.told)
+	if err := refused(flags.world, p.runs); err != nil {
+		return err
 	}
 	if err := checkCores(flags.parallel, flags.cores); err != nil {
 		return err
@@ -108,6 +108,12 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		return err
 	}
 	defer done()
+	if p.told != "" && !flags.quiet {
+		fmt.Fprintln(a.stderr, p.told)
+	}
+	if !flags.quiet {
+		a.foretell(flags.world, p.runs)
+	}
 	captures, err := parseCaptures(flags.pcap, p.runs, files)
 	if err != nil {
 		return err
@@ -128,7 +134,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 
 	// Files are opened before anything runs, so that a bad path costs no time.
-	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, skipped: p.skipped}
+	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, runs: p.runs, skipped: p.skipped}
 	if flags.json == "-" {
 		t.lines, t.table = a.stdout, a.stderr
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -22,6 +23,7 @@ type telling struct {
 	records       io.Writer // JSON lines of what happened; nil: not asked for
 	page, profile io.Writer // nil: not asked for
 
+	runs     []scenario.Run
 	skipped  []*runner.Outcome
 	expected []*runner.Outcome // of runs that something is expected of
 }
@@ -98,11 +100,14 @@ func (t *telling) end(results []*report.Result, failed error) error {
 	if len(inTable) > 0 {
 		failed = errors.Join(failed, report.Table(t.table, inTable))
 	}
+	for _, text := range afterthoughts(t.runs, results) {
+		fmt.Fprintln(t.table, text) //nolint:errcheck // the table was written there
+	}
 	if len(outcomes) > 1 {
 		failed = errors.Join(failed, runner.Summary(t.table, outcomes))
 	}
 	if t.flags.check && failed == nil && !t.flags.quiet {
-		fmt.Fprintf(a.stderr, "check: %d runs came out the same once more, through the P4 interpreter and in one region\n", len(results))
+		fmt.Fprintf(a.stderr, "check: %s came out the same once more, through the P4 interpreter and in one region\n", fabric.Count(len(results), "run"))
 	}
 	if t.page != nil {
 		if err := report.HTML(t.page, results, a.page(t.files...)); err != nil {

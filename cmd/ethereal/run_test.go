@@ -51,7 +51,7 @@ func TestRunDemo(t *testing.T) {
 		t.Errorf("report: %v, %d bytes", err, len(html))
 	}
 	progress := strings.Split(strings.TrimSpace(stderr), "\n")
-	if len(progress) != 18 || !strings.HasPrefix(progress[0], "estimate: ") || !strings.HasPrefix(progress[1], "[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 300.0 us, 1.034 x the bound (") ||
+	if len(progress) != 18 || !strings.HasPrefix(progress[0], "estimate: ") || !strings.HasPrefix(progress[1], "[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 300 us, 1.034 x the bound (") ||
 		!strings.HasPrefix(progress[17], "report: ") {
 		t.Errorf("progress:\n%s", stderr)
 	}
@@ -136,7 +136,7 @@ func TestInterrupt(t *testing.T) {
 	if code != exitRun || !strings.Contains(errs.String(), "ethereal: interrupted: 1 of 16 runs are complete") {
 		t.Errorf("code %d, stderr %q", code, errs.String())
 	}
-	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "INT: ecmp, none, seed 1: interrupted at 7.000 us") || strings.Contains(s, "DNF") {
+	if s := out.String(); !strings.Contains(s, "300.0") || !strings.Contains(s, "INT: ecmp, none, seed 1: interrupted at 7 us") || strings.Contains(s, "DNF") {
 		t.Errorf("stdout %q", s)
 	}
 	if _, ran := f.seen.Load(2); ran {
@@ -221,5 +221,13 @@ func TestLiveProgress(t *testing.T) {
 		"\r\033[K1 of 16 done, 1 running | healthy, all-to-all 16MB, ecmp, seed 1 at 0.000 ms"
 	if w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)
+	}
+}
+
+// What no run of a scenario can do in a world is said once, before anything is built for them.
+func TestRefusedOnce(t *testing.T) {
+	code, _, stderr := call(t, &fake{}, "run", demo, "--world", "live")
+	if code != exitRun || strings.Count(stderr, "h0-tor0 has 400Gb/s") != 1 || !strings.Contains(stderr, "none of the 16 runs") {
+		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 )
 
 // barPanel is the completion times of one collective: a group of bars for each failure case and notifier, a bar for each scheme.
@@ -129,7 +130,7 @@ func newBar(w row, scale linear) bar {
 	}
 	b.Width = scale.at(c.mean)
 	b.Value = duration(c.mean)
-	b.Title = fmt.Sprintf("%s: %s µs", what, rangeText(c))
+	b.Title = what + ": " + strings.ReplaceAll(rangeText(c, micro), "us", "µs")
 	if missing != "" {
 		b.Value += " (" + missing + ")"
 	}

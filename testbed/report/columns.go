@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // column is one column of the table, in a terminal and on the page.
@@ -16,11 +18,43 @@ type column struct {
 // missing stands where there is no value.
 const missing = "-"
 
-func micros(v *float64) string {
+// timeUnit is the unit that the times of a table have.
+type timeUnit struct {
+	name   string
+	micros float64
+}
+
+// micro is the unit of results, and of the page.
+var micro = timeUnit{"us", 1}
+
+// unitOf returns the unit that suits the largest time of results.
+func unitOf(rs []*Result) timeUnit {
+	largest := 0.0
+	for _, r := range rs {
+		for _, v := range []*float64{r.CCT, r.Bound, r.LastFlip} {
+			if v != nil {
+				largest = max(largest, *v)
+			}
+		}
+	}
+	switch {
+	case largest >= 1e6:
+		return timeUnit{"s", 1e6}
+	case largest >= 1e5:
+		return timeUnit{"ms", 1e3}
+	}
+	return micro
+}
+
+// cell prints a time with so many decimals as microseconds, or as many as make four digits in a larger unit.
+func (u timeUnit) cell(v *float64, decimals int) string {
 	if v == nil {
 		return missing
 	}
-	return strconv.FormatFloat(*v, 'f', 2, 64)
+	if u.micros > 1 {
+		decimals = 3
+	}
+	return strconv.FormatFloat(*v/u.micros, 'f', decimals, 64)
 }
 
 // number prints a value with four significant digits, or all before the point.
@@ -68,14 +102,16 @@ const lostMeans = "Packets that a cut link swallowed, in flight on it or sent in
 	"every way on was dead: data and control alike, over the whole run."
 
 // completion says when the collective completed, or plainly that it did not.
-func completion(r *Result) string {
+func completion(r *Result) string { return completionIn(micro, r) }
+
+func completionIn(u timeUnit, r *Result) string {
 	switch {
 	case r.interrupted():
 		return interrupted
 	case r.CCT == nil:
 		return unfinished
 	}
-	text := strconv.FormatFloat(*r.CCT, 'f', 1, 64)
+	text := u.cell(r.CCT, 1)
 	if r.late() {
 		text += " " + late
 	}
@@ -86,13 +122,14 @@ func completion(r *Result) string {
 func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.AfterEnd }
 
 // columns returns the table's columns.
-func columns() []column {
+func columns(u timeUnit) []column {
 	return []column{
 		{"notifier", "", "Who may tell the hosts that a path is dead. The retransmission timer runs always.", true,
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
 		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},
-		{"CCT", "us", "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish by the deadline, or stalled. INT: the user interrupted the run before either was known. LATE: the collective was complete before anything failed.", false, completion},
+		{"CCT", u.name, "Collective completion time: the last rank has received everything and has the last acknowledgement of all it sent. DNF: did not finish by the deadline, or stalled. INT: the user interrupted the run before either was known. LATE: the collective was complete before anything failed.", false,
+			func(r *Result) string { return completionIn(u, r) }},
 		{"CCT/bound", "x", "CCT over a lower bound that no load balancer can beat on this fabric, with this failure.", false,
 			func(r *Result) string {
 				if s, ok := r.Slowdown(); ok {
@@ -108,17 +145,20 @@ func columns() []column {
 		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
 		{"retx", "pkt", "Data packets sent again.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
 		{"lost", "pkt", lostMeans, false, ofPackets(count(func(r *Result) int64 { return r.LostToFailure }))},
-		{"last flip", "us", "From the cut to the last change of a queue pair's path, returns not counted.", false,
-			func(r *Result) string { return micros(r.LastFlip) }},
+		{"last flip", u.name, "From the cut to the last change of a queue pair's path, returns not counted.", false,
+			func(r *Result) string { return u.cell(r.LastFlip, 2) }},
 	}
 }
+
+// roughMicros prints microseconds in a unit that suits them.
+func roughMicros(us float64) string { return fabric.Time(us * float64(fabric.Microsecond)).Rough() }
 
 // outcome says how a run that did not finish ended, or that its failure came too late.
 func outcome(r *Result) string {
 	if r.late() {
-		return fmt.Sprintf("the failure came at %s us, after the run's end: it says nothing about the failure", number(r.FirstFailure.Time))
+		return fmt.Sprintf("the failure came at %s, after the run's end: it says nothing about the failure", roughMicros(r.FirstFailure.Time))
 	}
-	at := fmt.Sprintf("at %s us", number(r.EndTime))
+	at := "at " + roughMicros(r.EndTime)
 	switch r.End {
 	case Deadline:
 		return "not finished at the deadline, " + at

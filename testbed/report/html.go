@@ -157,7 +157,7 @@ func (c column) Left() bool { return c.left }
 
 func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	v := view{
-		Page: p, Facts: facts(rs), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(),
+		Page: p, Facts: facts(rs), Story: story, Bars: barPanels(rs), Heat: heatPanels(rs), Timelines: timelinePanels(rs), Columns: columns(micro),
 		Seeds: len(distinct(rs, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) })) > 1,
 	}
 	for _, c := range charts {
@@ -183,7 +183,7 @@ func newView(rs []*Result, charts []Chart, story []string, p Page) view {
 	for _, s := range sections(rs) {
 		t := viewTable{Title: s.failure, Sub: s.operation}
 		if b := spreadOf(s.results(), bound); b.n > 0 {
-			t.Sub += ", lower bound " + rangeText(b) + " µs"
+			t.Sub += ", lower bound " + strings.ReplaceAll(rangeText(b, micro), "us", "µs")
 		}
 		for _, r := range s.results() {
 			l := lookOf(r.Scheme)

@@ -32,7 +32,7 @@ func TestOverTime(t *testing.T) {
 	for _, want := range []string{
 		"time of the failure, % of the healthy run: ring 1MB, s, cut, quench",
 		"  10.0          160.0  400.0\n", "  50.0          125.0    DNF\n", "  90.0  104.0, 1 LATE   LATE\n",
-		"80.0 LATE", "LATE: ecmp, quench, seed 1: the failure came at 90.00 us, after the run's end",
+		"80.0 LATE", "LATE: ecmp, quench, seed 1: the failure came at 90 us, after the run's end",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

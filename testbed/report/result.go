@@ -192,6 +192,15 @@ func (r *Result) operation() string {
 	return r.Collective + " " + fabric.Bytes(r.Bytes).String()
 }
 
+// title is [Result.operation] for people: a size that no unit divides is rounded.
+func (r *Result) title() string {
+	text := fabric.Bytes(r.Bytes).String()
+	if len(text) > len("1000MB") {
+		text = fabric.Bytes(r.Bytes).Rough()
+	}
+	return r.Collective + " " + text
+}
+
 // String names the run: scenario, failure, collective and size, notifier, scheme,
 // seed, and what a sweep varied.
 func (r *Result) String() string {

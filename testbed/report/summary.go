@@ -25,13 +25,14 @@ func Summary(w io.Writer, rs []*Result) error {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "%s, %s", g[0].operation(), g[0].circumstances())
+		unit := unitOf(g)
+		fmt.Fprintf(&out, "%s, %s", g[0].title(), g[0].circumstances())
 		if b := spreadOf(g, bound); b.n > 0 {
-			fmt.Fprintf(&out, "  (lower bound %s us)", rangeText(b))
+			fmt.Fprintf(&out, "  (lower bound %s)", rangeText(b, unit))
 		}
 		out.WriteByte('\n')
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "scheme\tseeds\tCCT us\tleast\tlargest\tx bound\tx first\tQPs\ttime-outs\tresent\t")
+		fmt.Fprintf(t, "scheme\tseeds\tCCT %s\tleast\tlargest\tx bound\tx first\tQPs\ttime-outs\tresent\t\n", unit.name)
 		var first float64
 		for _, s := range byScheme(g, order) {
 			c, x := spreadOf(s, cct), spreadOf(s, slowdown)
@@ -40,7 +41,7 @@ func Summary(w io.Writer, rs []*Result) error {
 				if first == 0 {
 					first = c.mean
 				}
-				cells = []string{number(c.mean), number(c.min), number(c.max), fixed(x.mean, x.n), fixed(c.mean/first, c.n)}
+				cells = []string{number(c.mean / unit.micros), number(c.min / unit.micros), number(c.max / unit.micros), fixed(x.mean, x.n), fixed(c.mean/first, c.n)}
 			}
 			if missing := (row{results: s}).incomplete(); missing != "" {
 				cells[0] = strings.TrimSpace(cells[0] + " (" + missing + ")")

@@ -14,7 +14,8 @@ import (
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
 	rs = told(rs)
-	cols := columns()
+	unit := unitOf(rs)
+	cols := columns(unit)
 	if len(rs) == 0 {
 		out.WriteString("no results\n")
 	}
@@ -46,9 +47,9 @@ func Table(w io.Writer, rs []*Result) error {
 		if i > 0 {
 			out.WriteString("\n")
 		}
-		fmt.Fprintf(&out, "%s: %s", s.failure, s.operation)
+		fmt.Fprintf(&out, "%s: %s", s.failure, s.results()[0].title())
 		if b := spreadOf(s.results(), bound); b.n > 0 {
-			fmt.Fprintf(&out, "  (lower bound %s us)", rangeText(b))
+			fmt.Fprintf(&out, "  (lower bound %s)", rangeText(b, unit))
 		}
 		out.WriteString("\n")
 		line(func(c column) string { return c.head })
@@ -89,9 +90,10 @@ func (s section) results() []*Result {
 }
 
 // rangeText prints a spread as one number, or as a range when it has one.
-func rangeText(s spread) string {
-	if number(s.min) == number(s.max) {
-		return number(s.mean)
+func rangeText(s spread, u timeUnit) string {
+	least, largest := number(s.min/u.micros), number(s.max/u.micros)
+	if least != largest {
+		return least + " to " + largest + " " + u.name
 	}
-	return number(s.min) + " to " + number(s.max)
+	return number(s.mean/u.micros) + " " + u.name
 }

@@ -100,9 +100,9 @@ func (r *Record) Text(w io.Writer) error {
 
 // writeLine writes a line about happenings of one kind.
 func writeLine(w io.Writer, hs []scenario.Happening) {
-	when := hs[0].At.String()
+	when := hs[0].At.Rough()
 	if last := hs[len(hs)-1].At; last != hs[0].At {
-		when += " to " + last.String()
+		when += " to " + last.Rough()
 	}
 	what := hs[0].Text
 	var where []string

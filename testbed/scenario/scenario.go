@@ -46,6 +46,8 @@ type Scenario struct {
 	// Slowed is the rate of all links where a world cannot carry the fabric's; 0: they
 	// are the fabric's. See [Scenario.In].
 	Slowed fabric.Rate `yaml:"-"`
+	// Stretched says what [Scenario.In] has changed, for people.
+	Stretched string `yaml:"-"`
 }
 
 // Switch is what all switches have in common.

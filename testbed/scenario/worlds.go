@@ -130,6 +130,7 @@ func (s *Scenario) In(world string) *Scenario {
 			out.Expect = append(out.Expect, x)
 		}
 	}
+	out.Stretched = s.stretching(world, &out)
 	return &out
 }
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+// refused is what speaks against all runs in a world, said once and before anything is built for them.
+func refused(world string, runs []scenario.Run) error {
+	if world != scenario.WorldLive {
+		return nil
+	}
+	var first error
+	of := map[*fabric.Fabric]error{}
+	for _, r := range runs {
+		err, known := of[r.Fabric]
+		if !known {
+			err = live.Carries(r.Fabric)
+			of[r.Fabric] = err
+		}
+		if err == nil {
+			return nil // the others are said as errors of theirs
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: none of the %s can be carried out: %w; or give the scenario expectations, or the key worlds: then it is scaled",
+		errRun, fabric.Count(len(runs), "run"), first)
+}
+
+// foretell says of each scenario, before it begins, what the world makes of it, and what speaks against that.
+func (a *app) foretell(world string, runs []scenario.Run) {
+	var told []*scenario.Scenario
+	for _, r := range runs {
+		s := r.Scenario
+		if slices.Contains(told, s) {
+			continue
+		}
+		told = append(told, s)
+		if text := s.Stretched; text != "" {
+			fmt.Fprintf(a.stderr, "%s in the %s world: %s\n", s.Name, world, text)
+		}
+		if text := s.Hint(); text != "" {
+			fmt.Fprintf(a.stderr, "hint: %s: %s\n", s.Name, text)
+		}
+	}
+}
+
+// afterthoughts are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that much.
+func afterthoughts(runs []scenario.Run, results []*report.Result) []string {
+	var out []string
+	for _, r := range results {
+		if r.CCT != nil || r.Timeouts == 0 {
+			continue
+		}
+		for _, run := range runs {
+			if run.Scenario.Name != r.Scenario {
+				continue
+			}
+			text := run.Scenario.Hint()
+			if text = fmt.Sprintf("hint: %s: %s", r.Scenario, text); run.Scenario.Hint() != "" && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,27 @@
+package live
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+)
+
+// Rates of a live fabric: the highest that a link may have, and about what two
+// cores carry from all hosts together, in packets of 9,000 bytes.
+const (
+	maxRate = fabric.Gbps
+	carried = 200 * fabric.Mbps
+)
+
+// Carries refuses a fabric whose rates no machine carries as processes.
+func Carries(f *fabric.Fabric) error {
+	for i := range f.Links() {
+		if l := f.Link(fabric.LinkID(i)); l.Rate > maxRate {
+			return fmt.Errorf("%w: %s has %v; a machine carries some %v in all. Divide the rates of all links by the same number, to at most "+
+				"%v, 30Mb/s say; sizes, switch.buffer and ecn by it too, and multiply agent.failed_path_memory, rto and times of events by it",
+				coordinator.ErrUnsupported, f.LinkName(l.ID), l.Rate, carried, maxRate)
+		}
+	}
+	return nil
+}
