@@ -4,12 +4,21 @@ P4C ?= p4c-bm2-ss
 P4C_CHIPS ?= p4c-barefoot
 BFAS ?= bfas
 
-.PHONY: all dist demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
+.PHONY: all dist verbs demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
 	$(GO) build -o $@ ./cmd/ethereal
 FORCE:
+
+# What gives programs a host's RDMA device in software; needs libibverbs-dev.
+VERBS = hostagent/verbs/interpose
+VERBS_FLAGS = -std=c11 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers $(VERBS_CFLAGS)
+verbs: bin/libethereal-verbs.so
+bin/libethereal-verbs.so: $(wildcard $(VERBS)/*)
+	mkdir -p bin
+	$(CC) $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-verbs.so -Wl,--version-script=$(VERBS)/exports.map \
+		-o $@ $(VERBS)/*.c -lpthread
 
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl

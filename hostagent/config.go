@@ -56,6 +56,10 @@ type Config struct {
 	// what it loses. It doubles with every round that loses any.
 	ProbeEvery fabric.Time
 
+	// Whole is up to how many bytes a flow is not cut, but goes by the good path that has
+	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
+	Whole int64
+
 	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
 	// tests: all hosts then start on the same path.
 	Unshuffled bool
@@ -76,6 +80,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: QuenchInterval: %v is below zero", ErrConfig, c.QuenchInterval)
 	case c.EpochWindow > 1<<31-1:
 		return fmt.Errorf("%w: EpochWindow: %d is above 2^31-1", ErrConfig, c.EpochWindow)
+	case c.Whole < 0:
+		return fmt.Errorf("%w: Whole: %d bytes is below zero", ErrConfig, c.Whole)
 	case c.Calm < 0:
 		return fmt.Errorf("%w: Calm: %v is below zero", ErrConfig, c.Calm)
 	case c.ProbeEvery < 0 || c.ProbeEvery > 1000*fabric.Second:

@@ -183,6 +183,10 @@ func (c *Core) Post(now fabric.Time, batch []Flow) error {
 			continue
 		}
 		d := c.destination(tor)
+		if f.Bytes <= c.cfg.Whole {
+			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return)}, d)
+			continue
+		}
 		if len(d.batch) == 0 {
 			c.touched = append(c.touched, d)
 		}

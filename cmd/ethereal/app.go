@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.viewCommand(), a.topoCommand(), a.validateCommand(), a.initCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand(), newProbeCommand())
-	root.AddCommand(newHostagentCommand(), newTagCommand(), a.liveCommand())
+	root.AddCommand(newHostagentCommand(), newNICCommand(), newTagCommand(), a.liveCommand())
 	return root
 }
 

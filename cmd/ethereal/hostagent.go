@@ -33,6 +33,8 @@ type hostagentFlags struct {
 	rate       string
 	sendBuffer int
 	eventLog   string
+	verbs      string
+	payload    int
 }
 
 // newHostagentCommand makes `ethereal hostagent`.
@@ -62,11 +64,43 @@ verbs   the queue pairs of an RNIC, whose owners join at --owners and label them
 	f := c.Flags()
 	f.StringVar(&flags.labeller, "labeller", labelSoft, "label what: `WHAT` is soft, tagger or verbs")
 	f.StringVar(&flags.owners, "owners", "", "with --labeller verbs: queue pairs' owners join at `unix:PATH`")
+	flags.registerSoft(c)
+	return c
+}
+
+// newNICCommand makes `ethereal nic`.
+func newNICCommand() *cobra.Command {
+	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
+	c := &cobra.Command{
+		Use:   "nic --fabric FILE --host HOST --interface IF --verbs unix:PATH [--controller ADDR]...",
+		Short: "Be an RDMA device in software for this host's programs",
+		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. Their messages go by a RoCEv2 endpoint in
+software on the interface, along the paths that the host's agent chooses, and leave those that die. It is ethereal hostagent
+--labeller soft with --verbs.`,
+		Example: `  ethereal nic --fabric fabric.yaml --host h0 --interface eth0 --verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
+  LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.verbs == "" {
+				return errors.New("nic: --verbs is missing: say where programs find the device, such as unix:/run/h0.verbs")
+			}
+			return flags.run(c.Context(), c.ErrOrStderr())
+		},
+	}
+	flags.labellingFlags.agentFlags.register(c)
+	flags.registerSoft(c)
+	return c
+}
+
+// registerSoft adds the flags of a soft endpoint.
+func (flags *hostagentFlags) registerSoft(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&flags.verbs, "verbs", "", "be an RDMA device for programs at `unix:PATH`")
+	f.IntVar(&flags.payload, "payload", 0, "`BYTES` of a full packet, until a coordinator asks for another; 0: 1024")
 	f.StringVar(&flags.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
 	f.StringVar(&flags.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the fabric's")
 	f.IntVar(&flags.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own queue; 0: 65536")
 	f.StringVar(&flags.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, line by line, to `FILE`")
-	return c
 }
 
 // run is the soft endpoint until ctx ends.
@@ -88,6 +122,12 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if f.rate != "" {
 		if err := cfg.Rate.UnmarshalText([]byte(f.rate)); err != nil {
 			return fmt.Errorf("--rate: %w", err)
+		}
+	}
+	cfg.Settings.Payload = f.payload
+	if f.verbs != "" {
+		if err := f.addDevice(&cfg); err != nil {
+			return err
 		}
 	}
 	if cfg.Listen, err = listenUnix("--control", f.control); err != nil {

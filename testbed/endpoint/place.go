@@ -27,6 +27,7 @@ const (
 	Placed   Placing = iota
 	NotReady         // no buffer now: the sender shall try again a while later
 	Refused          // the address, key or length is wrong: the sender's fault, for ever
+	Unable           // it cannot be taken, for no fault of the sender's, who has to begin anew
 )
 
 // rnrTimer is the timer that goes with a receiver-not-ready NAK, by its code:
@@ -37,8 +38,11 @@ const (
 )
 
 func (p Placing) syndrome() rocev2.Syndrome {
-	if p == NotReady {
+	switch p {
+	case NotReady:
 		return 1<<5 | rnrCode
+	case Unable:
+		return rocev2.NAKRemoteOperation
 	}
 	return rocev2.NAKRemoteAccess
 }

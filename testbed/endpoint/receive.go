@@ -126,7 +126,7 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 	}
 	syndrome := rocev2.AETH(p.rest).Syndrome()
 	nak := syndrome == rocev2.NAKSequenceError
-	refused := syndrome.IsRNR() || syndrome == rocev2.NAKRemoteAccess
+	refused := syndrome.IsRNR() || syndrome == rocev2.NAKRemoteAccess || syndrome == rocev2.NAKRemoteOperation
 	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: nobody here sends them
 		e.stats.Malformed++
 		return

@@ -36,7 +36,25 @@ type user struct {
 	report bool
 }
 
-const wakeToken = -1
+const (
+	wakeToken  = -1
+	watchToken = -2
+)
+
+// Watch has every write to a descriptor, an eventfd, make a Wait return, until
+// Unwatch. Both may be called from any goroutine.
+func (p *Poller) Watch(fd int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: watchToken}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("port: epoll: %w", err)
+	}
+	return nil
+}
+
+// Unwatch ends what Watch began, before the descriptor is closed.
+func (p *Poller) Unwatch(fd int) {
+	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil) //nolint:errcheck // it was watched
+}
 
 // NewPoller makes a poller without ports.
 func NewPoller() (*Poller, error) {
@@ -120,6 +138,9 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 			out = append(out, p.soft...)
 			p.soft = p.soft[:0]
 			p.mu.Unlock()
+			continue
+		}
+		if ev.Fd == watchToken {
 			continue
 		}
 		u := &p.users[ev.Fd]

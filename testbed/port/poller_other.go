@@ -60,6 +60,12 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	return out, nil
 }
 
+// Watch is not there: nobody has an eventfd.
+func (p *Poller) Watch(int) error { return errors.ErrUnsupported }
+
+// Unwatch does nothing.
+func (p *Poller) Unwatch(int) {}
+
 // Pause sleeps for d whatever happens.
 func (p *Poller) Pause(d time.Duration) { time.Sleep(d) }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -12,6 +13,10 @@ import (
 )
 
 const never = fabric.Time(math.MaxInt64)
+
+// ErrEnded is returned by [Endpoint].Open for a message that has ended since it was
+// posted.
+var ErrEnded = errors.New("host: the message has ended")
 
 // Endpoint is where a core has its queue pairs. [endpoint.Endpoint] is one.
 type Endpoint interface {
@@ -194,10 +199,15 @@ func (c *Core) check(now fabric.Time, err error) bool {
 
 // open opens the queue pair of a piece, or a probe.
 func (c *Core) open(now fabric.Time, p hostagent.Piece) {
-	if !c.check(now, c.endpoint.Open(now, endpoint.Message{
+	err := c.endpoint.Open(now, endpoint.Message{
 		QP: p.QP, ID: p.Flow, Dst: p.Dst, Address: uint64(p.Offset), Bytes: p.Bytes, Label: p.Label, Start: p.Start,
 		Balanced: c.packets != nil,
-	})) {
+	})
+	if err != nil {
+		c.scheme.Done(now, p.QP)
+		if !errors.Is(err, ErrEnded) {
+			c.shell.Fault(now, err)
+		}
 		return
 	}
 	if p.Bytes == 0 {
@@ -320,6 +330,10 @@ func (c *Core) Refuse(now fabric.Time, qp endpoint.QP) (message uint64, ok bool)
 	q, ok := c.end(now, qp)
 	return q.message, ok && !q.probe
 }
+
+// Forget takes the shell's word that a message of which queue pairs were refused is of
+// no interest any more. [Shell.Sent] may still be called for it.
+func (c *Core) Forget(message uint64) { delete(c.sending, message) }
 
 // end forgets a queue pair.
 func (c *Core) end(now fabric.Time, qp endpoint.QP) (queuePair, bool) {

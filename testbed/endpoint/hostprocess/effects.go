@@ -26,6 +26,14 @@ func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
 	if p.Bytes == 0 {
 		return x.engine.Write(now, m)
 	}
+	if p.ID&ownFlow != 0 && x.device != nil {
+		var ok bool
+		if m.From, m.Key, m.Address, ok = x.device.Open(p.QP, p.ID&^ownFlow, int64(p.Address), p.Bytes); !ok {
+			return fmt.Errorf("%w: flow %#x", host.ErrEnded, p.ID)
+		}
+		m.Bytes = p.Bytes
+		return x.engine.Write(now, m)
+	}
 	o := x.sending[p.ID]
 	if o == nil {
 		return fmt.Errorf("a piece of message %#x, which is not under way", p.ID)

@@ -16,7 +16,12 @@ import (
 
 // Acked implements [soft.Handler]. By SEND the bytes count headers, too: the scheme
 // takes no more than there are.
-func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) { r.core.Acked(now, qp, bytes) }
+func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
+	if r.device != nil {
+		r.device.Acked(now, qp)
+	}
+	r.core.Acked(now, qp, bytes)
+}
 
 // Done implements [soft.Handler].
 func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
@@ -25,6 +30,9 @@ func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
 		r.tell(ev)
 	}
 	r.core.Done(now, qp)
+	if r.device != nil {
+		r.device.Done(now, qp)
+	}
 }
 
 // sentAll takes note that a message is acknowledged to the end.
@@ -51,6 +59,11 @@ func (r *Rank) Timeout(now fabric.Time, qp endpoint.QP) {
 // Failed implements [soft.Handler].
 func (r *Rank) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
 	id, ok := r.core.Refuse(now, qp)
+	if id&ownFlow != 0 && r.device != nil {
+		r.core.Forget(id)
+		r.device.Refused(now, qp, s)
+		return
+	}
 	if o := r.sending[id]; ok && o != nil {
 		r.fault(now, fmt.Errorf("%s refused message %#x: syndrome %#x", r.cfg.Fabric.Name(o.dst), o.id, uint8(s)))
 	}

@@ -28,6 +28,10 @@ type ProcessConfig struct {
 	Port   port.Port    // the process's from now on
 	Rate   fabric.Rate  // of the host's link; 0: the fabric's
 	Listen net.Listener // for coordinators; nil: none
+	// Device makes what sends other programs' messages by this host, and Serve serves
+	// them until ctx ends; nil: nothing does.
+	Device func(r *Rank) Device
+	Serve  func(ctx context.Context, s *soft.Shell) error
 	// Settings are those to begin with.
 	Settings hostproto.Settings
 
@@ -78,6 +82,9 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Device != nil {
+		p.rank.device = cfg.Device(p.rank)
 	}
 	if err := p.rank.Configure(0, cfg.Settings); err != nil {
 		return nil, err
@@ -133,6 +140,9 @@ func (p *Process) Run(ctx context.Context) error {
 	g.Go(func() error { return p.shell.Run(ctx) })
 	if p.cfg.Listen != nil {
 		g.Go(func() error { return p.server.Run(ctx, p.cfg.Listen) })
+	}
+	if p.cfg.Serve != nil {
+		g.Go(func() error { return p.cfg.Serve(ctx, p.shell) })
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
 	g.Go(func() error {

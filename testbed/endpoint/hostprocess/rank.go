@@ -60,6 +60,8 @@ type Rank struct {
 	dests  map[int]map[uint64]int64 // of the job's messages: destination, ID -> place
 
 	posted, sent, received uint64
+
+	device Device // for other programs' queue pairs; nil: none
 }
 
 // outbound is a message under way.
@@ -121,6 +123,9 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	inSoftware(&s.Settings)
 	coreConfig := s.Core(r.cfg.Fabric, r.cfg.Host)
 	coreConfig.Log = r.events
+	if r.device != nil {
+		coreConfig.Whole = max(wholeFlow, 2*int64(s.Payload))
+	}
 	core, err := host.New(coreConfig)
 	if err != nil {
 		return err
@@ -130,7 +135,7 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 		return err
 	}
 	c.InitialPSN, c.PKey = initialPSN(s.Nonce), partition(s.Nonce)
-	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly}, r)
+	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly, Place: r.placeForDevice()}, r)
 	if err != nil {
 		return err
 	}
@@ -138,6 +143,9 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	r.set, r.core, r.engine = s, core, engine
 	core.Attach((*effects)(r), (*effects)(r))
 	r.posted, r.sent, r.received = 0, 0, 0
+	if r.device != nil {
+		r.device.Reset(now)
+	}
 	// What a controller has said holds for the new agent, too.
 	if !s.NoUpdates && r.last != nil {
 		core.Update(now, r.last)
@@ -323,6 +331,9 @@ func (r *Rank) Tick(now fabric.Time) {
 		r.due = false
 		r.job.StartRank(int(r.cfg.Host), func(s collective.Send) { r.postJob(now, s) })
 	}
+	if r.device != nil {
+		r.device.Tick(now)
+	}
 	if at, ok := r.core.Deadline(); ok && now >= at {
 		r.core.Tick(now)
 	}
@@ -338,5 +349,8 @@ func (r *Rank) Wake() (fabric.Time, bool) {
 	}
 	earlier(r.jobAt, r.due)
 	earlier(r.core.Deadline())
+	if r.device != nil {
+		earlier(r.device.Wake())
+	}
 	return at, ok
 }

@@ -45,6 +45,9 @@ type Config struct {
 	// MaxSend the longest of them in bytes; 0: 64 and 1 MiB.
 	ReceiveBuffers int
 	MaxSend        int
+	// Place takes the payload of WRITEs whose key nobody has registered, and says what
+	// to do; nil: they are refused.
+	Place func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
 }
 
 // Stats counts what an engine has done since it was made.
@@ -73,7 +76,8 @@ type Engine struct {
 	span    fabric.Label
 	flow    bool
 
-	sources map[endpoint.QP][]byte // the bytes of open queue pairs
+	sources map[endpoint.QP]Source // the bytes of open queue pairs
+	foreign func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
 	regions map[uint32][]byte
 	inbound map[uint64]*inbound // SENDs under way, by source and slot
 	free    [][]byte            // receive buffers
@@ -107,7 +111,7 @@ func New(c Config, h Handler) (*Engine, error) {
 	}
 	e := &Engine{
 		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, maxSend: c.MaxSend, flow: c.NIC.FlowLabel,
-		sources: map[endpoint.QP][]byte{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
+		foreign: c.Place, sources: map[endpoint.QP]Source{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
 	}
 	if e.mtu == 0 {
 		e.mtu = endpoint.DefaultMTU
@@ -147,10 +151,13 @@ func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabe
 
 // Message is what Write and Send are to send.
 type Message struct {
-	QP    endpoint.QP
-	ID    uint64 // of the message that this is a part of; parts go side by side
-	Dst   fabric.NodeID
-	Data  []byte // the engine's until the queue pair is done; empty for a probe
+	QP   endpoint.QP
+	ID   uint64 // of the message that this is a part of; parts go side by side
+	Dst  fabric.NodeID
+	Data []byte // the engine's until the queue pair is done; empty for a probe
+	// From, if any, has the bytes, Bytes of them, in place of Data.
+	From  Source
+	Bytes int64
 	Label fabric.Label
 	Start fabric.Time
 	// Key and Address say where a WRITE goes: a region of the receiver's, and a
@@ -161,6 +168,21 @@ type Message struct {
 	Balanced bool
 }
 
+// Source has the bytes of a message elsewhere than in memory of this process.
+type Source interface {
+	// Read fills b with the bytes from off on. After an error the queue pair is closed,
+	// and nobody is told but the source.
+	Read(b []byte, off int64) error
+}
+
+// inMemory is the bytes of [Message].Data.
+type inMemory []byte
+
+func (m inMemory) Read(b []byte, off int64) error {
+	copy(b, m[off:])
+	return nil
+}
+
 // Write opens a queue pair that writes into the receiver's memory.
 func (e *Engine) Write(now fabric.Time, m Message) error { return e.open(now, m, false) }
 
@@ -168,12 +190,15 @@ func (e *Engine) Write(now fabric.Time, m Message) error { return e.open(now, m,
 func (e *Engine) Send(now fabric.Time, m Message) error { return e.open(now, m, true) }
 
 func (e *Engine) open(now fabric.Time, m Message, send bool) error {
+	if m.From == nil {
+		m.From, m.Bytes = inMemory(m.Data), int64(len(m.Data))
+	}
 	err := e.ep.Open(now, endpoint.Message{
-		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && len(m.Data) > 0, Dst: m.Dst, Bytes: int64(len(m.Data)),
+		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && m.Bytes > 0, Dst: m.Dst, Bytes: m.Bytes,
 		Label: m.Label, Start: m.Start, Balanced: m.Balanced,
 	})
 	if err == nil {
-		e.sources[m.QP] = m.Data
+		e.sources[m.QP] = m.From
 	}
 	return err
 }
@@ -222,24 +247,24 @@ type Sent struct {
 // Next writes the frame to send now into buf, which holds MaxFrame bytes. ok is
 // false when there is none; see [endpoint.Endpoint.Next].
 func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
-	f, ok := e.ep.Next(now, buf)
-	if !ok {
-		return Sent{}, false
+	var f endpoint.Frame
+	var frame rocev2.Frame
+	for {
+		if f, ok = e.ep.Next(now, buf); !ok {
+			return Sent{}, false
+		}
+		var err error
+		if frame, err = rocev2.Parse(buf[:f.Len+f.Tail]); err != nil {
+			panic(fmt.Sprintf("endpoint: the endpoint's own frame: %v", err)) // a test would have seen it
+		}
+		payload := frame.Payload()
+		clear(buf[f.Len+len(payload) : f.Len+f.Tail])
+		if len(payload) == 0 || e.sources[f.QP].Read(payload, int64(f.Packet)*int64(e.mtu)) == nil {
+			break
+		}
+		e.Close(f.QP)
 	}
 	n := f.Len + f.Tail
-	if !f.Control {
-		data := e.sources[f.QP]
-		from := min(int(f.Packet)*e.mtu, len(data))
-		payload := data[from:min(from+e.mtu, len(data))]
-		copy(buf[f.Len:], payload)
-		clear(buf[f.Len+len(payload) : n])
-	} else {
-		clear(buf[f.Len:n])
-	}
-	frame, err := rocev2.Parse(buf[:n])
-	if err != nil {
-		panic(fmt.Sprintf("endpoint: the endpoint's own frame: %v", err)) // a test would have seen it
-	}
 	frame.SetICRC()
 	e.stats.FramesOut++
 	e.stats.BytesOut += uint64(n)
@@ -323,6 +348,10 @@ func (e *Engine) place(now fabric.Time, p *endpoint.Placement) endpoint.Placing 
 		return e.placeSend(now, p, payload)
 	}
 	region, ok := e.regions[p.RKey]
+	if !ok && e.foreign != nil {
+		e.last = *p
+		return e.foreign(now, p, payload)
+	}
 	end := p.Address + uint64(p.Length)
 	if !ok || end < p.Address || end > uint64(len(region)) {
 		e.stats.NoRegion++

@@ -123,6 +123,13 @@ func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
 	}
 }
 
+// Watch has every write to a descriptor wake the shell, which then asks Driven's Wake,
+// until Unwatch.
+func (s *Shell) Watch(fd int) error { return s.poller.Watch(fd) }
+
+// Unwatch ends what Watch began.
+func (s *Shell) Unwatch(fd int) { s.poller.Unwatch(fd) }
+
 // Run drives the endpoint until ctx ends, and closes the port. It returns ctx's
 // error or what failed.
 func (s *Shell) Run(ctx context.Context) error {

@@ -21,6 +21,8 @@ import (
 type order struct {
 	Host string   `json:"host,omitempty"`
 	Exec []string `json:"exec,omitempty"`
+	Env  []string `json:"env,omitempty"`
+	Dir  string   `json:"dir,omitempty"`
 	Down bool     `json:"down,omitempty"`
 }
 
@@ -62,7 +64,7 @@ func (x *Fabric) Keep(ctx context.Context) error {
 }
 
 func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
-	text, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(3*4))
+	text, oob := make([]byte, 256<<10), make([]byte, unix.CmsgSpace(3*4))
 	n, m, _, _, err := c.ReadMsgUnix(text, oob)
 	var o order
 	if err == nil {
@@ -86,21 +88,55 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 		return answer{Error: err.Error()}, false
 	}
 	ns := x.thread.home // a switch's: the fabric's own
+	cmd := exec.Command(o.Exec[0], o.Exec[1:]...)
+	cmd.Env, cmd.Dir = o.Env, o.Dir
 	if h := x.host(id); h != nil {
 		ns = h.ns
+		cmd.Env = append(cmd.Env, x.verbsEnv(id)...)
 	}
-	cmd := exec.Command(o.Exec[0], o.Exec[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := x.thread.in(ns, cmd.Start); err != nil {
 		return answer{Code: 127, Error: err.Error()}, false
 	}
+	ended := make(chan struct{})
+	go func() { // whoever asked may be gone before: then nobody waits for the command
+		c.Read(make([]byte, 1)) //nolint:errcheck // nothing comes
+		select {
+		case <-ended:
+		default:
+			cmd.Process.Kill() //nolint:errcheck // it has just ended
+		}
+	}()
 	err = cmd.Wait()
+	close(ended)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return answer{Code: 1, Error: err.Error()}, false
 	}
 	return answer{Code: cmd.ProcessState.ExitCode()}, false
+}
+
+// VerbsLibrary names the library that gives programs a host's RDMA device. It lies
+// beside this program.
+const VerbsLibrary = "libethereal-verbs.so"
+
+// verbsEnv is what programs of a host need to find its RDMA device: nothing where the
+// library was not built.
+func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	lib := filepath.Join(filepath.Dir(exe), VerbsLibrary)
+	if _, err := os.Stat(lib); err != nil {
+		return nil
+	}
+	env := []string{"ETHEREAL_NIC=unix:" + x.verbsSocket(id), "LD_PRELOAD=" + lib}
+	if given := os.Getenv("LD_PRELOAD"); given != "" {
+		env[1] += " " + given
+	}
+	return env
 }
 
 // received returns the files in a control message.
@@ -122,7 +158,11 @@ func received(oob []byte) ([]*os.File, error) {
 // standard files, and returns its exit code. At a switch's name it runs among the
 // switches' ports.
 func Exec(host string, command []string) (int, error) {
-	return ask(order{Host: host, Exec: command}, unix.UnixRights(0, 1, 2))
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0, fmt.Errorf("live: %w", err)
+	}
+	return ask(order{Host: host, Exec: command, Env: os.Environ(), Dir: dir}, unix.UnixRights(0, 1, 2))
 }
 
 // Down ends the fabric that is up.

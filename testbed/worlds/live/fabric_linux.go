@@ -152,6 +152,9 @@ func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + 
 // agentSocket returns the UNIX socket of a host's status.
 func (x *Fabric) agentSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".admin.sock") }
 
+// verbsSocket returns the UNIX socket of a host's RDMA device.
+func (x *Fabric) verbsSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".verbs.sock") }
+
 // startSwitches starts all switches and waits until they serve.
 func (x *Fabric) startSwitches(ctx context.Context) error {
 	for i := range x.f.Switches() {
@@ -414,10 +417,14 @@ func (x *Fabric) StartHosts(ctx context.Context) error {
 }
 
 func (x *Fabric) startHost(n *hostNode) (err error) {
-	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, []string{
+	args := []string{
 		"hostagent", "--fabric", x.path("fabric.yaml"), "--host", x.f.Name(n.id), "--interface", HostInterface,
 		"--controller", "unix:" + x.ControllerSocket(), "--control", "unix:" + x.Socket(n.id), "--admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
-	}, nil)
+	}
+	if x.cfg.Addresses {
+		args = append(args, "--verbs", "unix:"+x.verbsSocket(n.id), "--payload", strconv.Itoa(x.cfg.Payload))
+	}
+	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, nil)
 	return err
 }
 

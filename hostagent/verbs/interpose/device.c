@@ -1,0 +1,422 @@
+/* The device, its contexts, and calls to the NIC. */
+#define _GNU_SOURCE
+#include "library.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+
+/* Providers ask whether a device is theirs by looking behind struct ibv_device: there is nothing. */
+static struct {
+	struct ibv_device device;
+	uint8_t behind[1024];
+} only = {
+	.device = {
+		.node_type = IBV_NODE_CA,
+		.transport_type = IBV_TRANSPORT_IB,
+		.name = "ethereal0",
+		.dev_name = "uverbs-ethereal0",
+		.dev_path = "/sys/class/infiniband_verbs/uverbs-ethereal0",
+		.ibdev_path = "/sys/class/infiniband/ethereal0",
+	},
+};
+
+static atomic_int generation = 1;
+
+static void forked(void) { atomic_fetch_add(&generation, 1); }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
+
+bool in_child(const struct context *c) { return c->generation != atomic_load(&generation); }
+
+struct context *context_of(struct ibv_context *c)
+{
+	return (struct context *)((uint8_t *)c - offsetof(struct context, verbs.context));
+}
+
+/* socket_path returns where the host's NIC serves, NULL if the program is in no host. */
+static const char *socket_path(void)
+{
+	const char *path = getenv("ETHEREAL_NIC");
+	if (!path || !*path)
+		return NULL;
+	return strncmp(path, "unix:", 5) ? path : path + 5;
+}
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+	if (!list)
+		return NULL;
+	int n = 0;
+	if (socket_path())
+		list[n++] = &only.device;
+	if (num)
+		*num = n;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list) { free(list); }
+
+const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
+
+int ibv_get_device_index(struct ibv_device *d)
+{
+	(void)d;
+	return -1; /* the kernel has none */
+}
+
+static int transact(int socket, const struct nic_call *in, int send_fd, struct nic_answer *out, int *fds, int nfds)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	struct iovec io = { (void *)in, sizeof(*in) };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
+
+	if (send_fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(sizeof(int));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &send_fd, sizeof(int));
+	}
+	ssize_t n;
+	do
+		n = sendmsg(socket, &m, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(*in))
+		return n < 0 ? errno : EIO;
+
+	io = (struct iovec){ out, sizeof(*out) };
+	m = (struct msghdr){ .msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	do
+		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(*out))
+		return n < 0 ? errno : ECONNRESET; /* the NIC has ended */
+
+	int got = 0;
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
+		int all[4];
+		got = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		if (got > 4)
+			got = 4;
+		memcpy(all, CMSG_DATA(h), (size_t)got * sizeof(int));
+		for (int i = 0; i < got; i++) {
+			if (i < nfds)
+				fds[i] = all[i];
+			else
+				close(all[i]);
+		}
+	}
+	if (out->error || got < nfds) {
+		for (int i = 0; i < got && i < nfds; i++)
+			close(fds[i]);
+		return out->error ? out->error : EPROTO;
+	}
+	return 0;
+}
+
+int call(struct context *c, const struct nic_call *in, struct nic_answer *out, int *fds, int nfds)
+{
+	struct nic_answer unused;
+	if (in_child(c))
+		return errno = EPERM; /* the parent's, as with hardware */
+	pthread_mutex_lock(&c->mutex);
+	int err = transact(c->socket, in, -1, out ? out : &unused, fds, nfds);
+	pthread_mutex_unlock(&c->mutex);
+	if (err)
+		errno = err;
+	return err;
+}
+
+void *map_file(int fd, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	int err = errno;
+	close(fd);
+	errno = err;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int connect_nic(void)
+{
+	const char *path = socket_path();
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	if (!path || strlen(path) >= sizeof(to.sun_path)) {
+		errno = path ? ENAMETOOLONG : ENODEV;
+		return -1;
+	}
+	strcpy(to.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+		int err = errno;
+		close(fd);
+		errno = err;
+		return -1;
+	}
+	return fd;
+}
+
+static int query_port_full(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size);
+static int query_device_full(struct ibv_context *ctx, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *attr,
+			     size_t size);
+struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init);
+struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *init);
+
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+	struct context *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	int memory = -1, fds[3] = { -1, -1, -1 }, err;
+	struct nic_call in = { .op = NIC_HELLO, .arg = { NIC_ABI } };
+	struct nic_answer out;
+	c->socket = connect_nic();
+	if (c->socket < 0)
+		goto failed;
+	memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (memory < 0)
+		goto failed;
+	err = transact(c->socket, &in, memory, &out, fds, 3);
+	if (err) {
+		errno = err;
+		goto failed;
+	}
+	close(memory);
+	memory = -1;
+	c->bell = map_file(fds[0], sizeof(*c->bell));
+	c->kick = fds[1];
+	c->verbs.context.async_fd = fds[2];
+	if (!c->bell)
+		goto failed;
+	c->address = (uint32_t)out.value[0];
+	c->payload = (uint32_t)out.value[1];
+	c->guid = out.value[2];
+	c->generation = atomic_load(&generation);
+	pthread_mutex_init(&c->mutex, NULL);
+
+	c->verbs.sz = sizeof(c->verbs);
+	c->verbs.query_port = query_port_full;
+	c->verbs.query_device_ex = query_device_full;
+	c->verbs.create_qp_ex = create_qp_ex;
+	c->verbs.create_srq_ex = create_srq_ex;
+	struct ibv_context *ctx = &c->verbs.context;
+	ctx->device = d;
+	ctx->cmd_fd = c->socket;
+	ctx->num_comp_vectors = 1;
+	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&ctx->mutex, NULL);
+	set_ops(&ctx->ops);
+	return ctx;
+
+failed:
+	err = errno;
+	if (memory >= 0)
+		close(memory);
+	if (c->socket >= 0)
+		close(c->socket);
+	if (c->bell == NULL && fds[1] >= 0) {
+		close(fds[1]);
+		close(fds[2]);
+	}
+	free(c);
+	errno = err;
+	return NULL;
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	struct context *c = context_of(ctx);
+	munmap(c->bell, sizeof(*c->bell));
+	close(c->kick);
+	close(ctx->async_fd);
+	close(c->socket); /* the NIC ends what is left of it */
+	free(c);
+	return 0;
+}
+
+static void gid_of(uint32_t address, union ibv_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[10] = gid->raw[11] = 0xff;
+	uint32_t net = htonl(address);
+	memcpy(&gid->raw[12], &net, sizeof(net));
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *d)
+{
+	(void)d;
+	struct ibv_context *ctx = ibv_open_device(d);
+	if (!ctx)
+		return 0;
+	__be64 guid = htobe64(context_of(ctx)->guid);
+	ibv_close_device(ctx);
+	return guid;
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	struct context *c = context_of(ctx);
+	*attr = (struct ibv_device_attr){
+		.fw_ver = "ethereal-1",
+		.node_guid = htobe64(c->guid),
+		.sys_image_guid = htobe64(c->guid),
+		.max_mr_size = (uint64_t)1 << 40,
+		.page_size_cap = ~(uint64_t)4095,
+		.max_qp = 4096,
+		.max_qp_wr = 16384,
+		.device_cap_flags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE,
+		.max_sge = 30,
+		.max_sge_rd = 30,
+		.max_cq = 4096,
+		.max_cqe = 65536,
+		.max_mr = 65536,
+		.max_pd = 4096,
+		.max_qp_rd_atom = 16,
+		.max_res_rd_atom = 65536,
+		.max_qp_init_rd_atom = 16,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_ah = 65536,
+		.max_srq = 1024,
+		.max_srq_wr = 16384,
+		.max_srq_sge = 30,
+		.max_pkeys = 1,
+		.local_ca_ack_delay = 15,
+		.phys_port_cnt = 1,
+	};
+	return 0;
+}
+
+static int query_device_full(struct ibv_context *ctx, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *attr,
+			     size_t size)
+{
+	(void)in;
+	if (size < sizeof(attr->orig_attr))
+		return EINVAL;
+	memset(attr, 0, size);
+	return ibv_query_device(ctx, &attr->orig_attr);
+}
+
+static int query_port_full(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	struct context *c = context_of(ctx);
+	struct nic_call in = { .op = NIC_QUERY_PORT };
+	struct nic_answer out;
+	if (port != 1)
+		return EINVAL;
+	int err = call(c, &in, &out, NULL, 0);
+	if (err)
+		return err;
+	enum ibv_mtu mtu = IBV_MTU_256;
+	while (mtu < IBV_MTU_4096 && (128u << (mtu + 1)) <= c->payload)
+		mtu++;
+	struct ibv_port_attr a = {
+		.state = out.value[0] ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = mtu,
+		.gid_tbl_len = 1,
+		.port_cap_flags = 0x04010000, /* connection management, IP-based GIDs */
+		.max_msg_sz = 1u << 30,
+		.pkey_tbl_len = 1,
+		.max_vl_num = 1,
+		.active_width = 1,
+		.active_speed = 1,
+		.phys_state = out.value[0] ? 5 : 3,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.flags = IBV_QPF_GRH_REQUIRED,
+	};
+	memset(attr, 0, size);
+	memcpy(attr, &a, size < sizeof(a) ? size : sizeof(a));
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return query_port_full(ctx, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+{
+	if (port != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	gid_of(context_of(ctx)->address, gid);
+	return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
+		      size_t size)
+{
+	if (port != 1 || index != 0 || flags)
+		return EINVAL;
+	struct ibv_gid_entry e = { .gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2 };
+	gid_of(context_of(ctx)->address, &e.gid);
+	memcpy(entry, &e, size < sizeof(e) ? size : sizeof(e));
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
+{
+	if (max < 1 || flags)
+		return -EINVAL;
+	return _ibv_query_gid_ex(ctx, 1, 0, entries, 0, size) ? -EINVAL : 1;
+}
+
+/* ibv_query_gid_type is private to libibverbs and the programs of ibverbs-utils. 1 is RoCEv2. */
+int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, unsigned int *type)
+{
+	(void)ctx;
+	if (port != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = 1;
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+{
+	(void)ctx;
+	if (port != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
+{
+	(void)ctx;
+	return port == 1 && (be16toh(pkey) & 0x7fff) == 0x7fff ? 0 : -1;
+}
+
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	(void)dir, (void)file, (void)buf, (void)size;
+	return -1; /* the kernel knows nothing of the device */
+}
+
+/* Registered memory is found by its address in this process, whichever page that is: a fork needs no care. */
+int ibv_fork_init(void) { return 0; }
+enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }

@@ -1,0 +1,79 @@
+//go:build linux
+
+package nic
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestABI compares the Go side of what is shared with the C side.
+func TestABI(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler (Debian: build-essential)")
+	}
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
+	}
+	want := map[string]int{
+		"NIC_ABI": ABI, "NIC_HELLO": int(opHello), "NIC_QUERY_PORT": int(opQueryPort), "NIC_CREATE_QP": int(opCreateQP),
+		"NIC_DESTROY_QP": int(opDestroyQP), "NIC_QP_STATE": argState, "NIC_QP_DEST_ADDR": argDestAddr, "NIC_QP_QKEY": argQKey,
+		"sizeof(struct nic_call)": callSize, "sizeof(struct nic_answer)": callSize, "sizeof(struct nic_bell)": bellSize,
+		"sizeof(struct nic_ring)": ringSize, "sizeof(struct nic_sge)": sgeSize, "sizeof(struct nic_send)": sendSize,
+		"sizeof(struct nic_recv)": recvSize, "sizeof(struct nic_cqe)": cqeSize, "sizeof(struct nic_async)": asyncSize,
+		"offsetof(struct nic_ring, tail)": ringTail, "offsetof(struct nic_ring, armed)": ringArmed,
+		"offsetof(struct nic_send, opcode)": 8, "offsetof(struct nic_send, flags)": 12, "offsetof(struct nic_send, imm)": 16,
+		"offsetof(struct nic_send, num_sge)": 20, "offsetof(struct nic_send, inline_bytes)": 24, "offsetof(struct nic_send, rkey)": 28,
+		"offsetof(struct nic_send, remote_addr)": 32, "offsetof(struct nic_send, compare_add)": 40, "offsetof(struct nic_send, swap)": 48,
+		"offsetof(struct nic_send, ud_qpn)": 56, "offsetof(struct nic_send, ud_qkey)": 60, "offsetof(struct nic_send, ud_addr)": 64,
+		"offsetof(struct nic_sge, length)": 8, "offsetof(struct nic_sge, lkey)": 12, "offsetof(struct nic_recv, num_sge)": 8,
+		"offsetof(struct nic_cqe, status)": 8, "offsetof(struct nic_cqe, opcode)": 12, "offsetof(struct nic_cqe, byte_len)": 20,
+		"offsetof(struct nic_cqe, imm)": 24, "offsetof(struct nic_cqe, qp_num)": 28, "offsetof(struct nic_cqe, src_qp)": 32,
+		"offsetof(struct nic_cqe, wc_flags)": 36, "offsetof(struct nic_async, type)": 8,
+		"IBV_QPT_RC": qptRC, "IBV_QPT_UD": qptUD, "IBV_QPS_RTS": qpsRTS, "IBV_QPS_ERR": qpsErr,
+		"IBV_QP_DEST_QPN": maskDestQPN, "IBV_QP_AV": maskAV, "IBV_QP_SQ_PSN": maskSQPSN, "IBV_QP_MAX_DEST_RD_ATOMIC": maskMaxDest,
+		"IBV_QP_MAX_QP_RD_ATOMIC": maskMaxRD, "IBV_QP_MIN_RNR_TIMER": maskMinRNR, "IBV_QP_RNR_RETRY": maskRNRRetry,
+		"IBV_ACCESS_REMOTE_ATOMIC": accessRemoteAtomic, "IBV_ACCESS_ZERO_BASED": accessZeroBased,
+		"IBV_WR_RDMA_WRITE": wrWrite, "IBV_WR_SEND": wrSend, "IBV_WR_ATOMIC_FETCH_AND_ADD": wrFetchAdd, "IBV_SEND_INLINE": sendInline,
+		"IBV_WC_RETRY_EXC_ERR": int(retryExcErr), "IBV_WC_RNR_RETRY_EXC_ERR": int(rnrRetryErr), "IBV_WC_REM_ACCESS_ERR": int(remAccessErr),
+		"IBV_WC_REM_INV_REQ_ERR": int(remInvReqErr), "IBV_WC_WR_FLUSH_ERR": int(flushErr), "IBV_WC_LOC_PROT_ERR": int(locProtErr),
+		"IBV_WC_RECV_RDMA_WITH_IMM": wcRecvWithImm, "IBV_WC_GRH": wcGRH, "IBV_WC_WITH_IMM": wcWithImm,
+		"IBV_EVENT_QP_LAST_WQE_REACHED": eventLastWQE, "IBV_EVENT_SRQ_LIMIT_REACHED": eventSRQLimit, "IBV_EVENT_CQ_ERR": eventCQErr,
+		"IBV_EVENT_QP_REQ_ERR": eventRequestErr, "IBV_EVENT_QP_ACCESS_ERR": eventAccessErr, "IBV_EVENT_QP_FATAL": eventQPFatal,
+		"send_stride(3, 20)": sendStride(3, 20), "recv_stride(3)": recvStride(3),
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "#include <stddef.h>\n#include <stdio.h>\n#include \"library.h\"\nint main(void) {\n")
+	for text := range want {
+		fmt.Fprintf(&b, "printf(\"%%ld %%s\\n\", (long)(%s), \"%s\");\n", text, text)
+	}
+	fmt.Fprint(&b, "return 0; }\n")
+	dir, lib := t.TempDir(), "../../../hostagent/verbs/interpose"
+	src, exe := filepath.Join(dir, "abi.c"), filepath.Join(dir, "abi")
+	if err := os.WriteFile(src, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(cc, "-I"+lib, "-o", exe, src, filepath.Join(lib, "post.c"), filepath.Join(lib, "device.c"),
+		filepath.Join(lib, "objects.c"), "-lpthread").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.Command(exe).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d", len(lines), len(want))
+	}
+	for _, line := range lines {
+		value, text, _ := strings.Cut(line, " ")
+		if got := fmt.Sprint(want[text]); got != value {
+			t.Errorf("%s is %s in C, %s in Go", text, value, got)
+		}
+	}
+}

@@ -1,0 +1,609 @@
+package nic
+
+import (
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Bounds of what a program may have.
+const (
+	maxClients   = 1024
+	maxObjects   = 16384 // protection domains, channels, queues
+	maxRegions   = 65536
+	maxShared    = 1 << 30 // bytes of rings
+	maxEntries   = 16384   // of a work queue
+	maxCQEntries = 65536
+	maxSGEs      = 30
+	maxInline    = 1024
+)
+
+// client is a program that has the device open.
+type client struct {
+	n       *NIC
+	memory  programMemory
+	bell    *shared
+	seen    uint32 // of the bell
+	kick    int    // what the program writes to
+	async   int    // the pipe's end that is written to
+	last    uint32 // handle given
+	bytes   int    // of rings
+	regions int
+
+	domains  map[uint32]*domain
+	channels map[uint32]*channel
+	cqs      map[uint32]*completionQueue
+	srqs     map[uint32]*sharedReceive
+	qps      map[uint32]*queuePair
+}
+
+type domain struct{ users int }
+
+type channel struct{ fd, users int }
+
+// region is registered memory.
+type region struct {
+	c      *client
+	pd     *domain
+	addr   uint64
+	length uint64
+	iova   uint64
+	access uint64
+}
+
+// find returns where in the program's memory an address of the region is.
+func (r *region) find(addr, n, access uint64) (uint64, bool) {
+	if addr < r.iova || addr-r.iova > r.length || n > r.length-(addr-r.iova) || r.access&access != access {
+		return 0, false
+	}
+	return r.addr + (addr - r.iova), true
+}
+
+// translate turns sges into places in the program's memory, if they are registered.
+func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) {
+	out := make([]sge, 0, len(sges))
+	for _, s := range sges {
+		if s.length == 0 {
+			continue
+		}
+		r := c.n.regions[s.lkey]
+		if r == nil || r.c != c || r.pd != pd {
+			return nil, false
+		}
+		at, ok := r.find(s.addr, uint64(s.length), access)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, sge{addr: at, length: s.length})
+	}
+	return out, true
+}
+
+// completionQueue is a program's completion queue.
+type completionQueue struct {
+	c       *client
+	mem     *shared
+	ring    ring
+	cookie  uint64
+	channel *channel
+	users   int
+	overrun bool
+}
+
+// push adds a completion, and wakes the program if it asked to be.
+func (q *completionQueue) push(x *completion) {
+	if !q.ring.push(x) {
+		if !q.overrun {
+			q.overrun = true
+			q.c.event(q.cookie, eventCQErr)
+		}
+		return
+	}
+	want := q.ring.isArmed()
+	if q.channel == nil || want == 0 || want == 2 && !x.solicited && x.status == success {
+		return
+	}
+	if q.ring.disarm() != 0 {
+		var b [8]byte
+		native.PutUint64(b[:], q.cookie)
+		unix.Write(q.channel.fd, b[:]) //nolint:errcheck // a program that has thousands of events waiting reads none
+	}
+}
+
+// sharedReceive is a shared receive queue.
+type sharedReceive struct {
+	c      *client
+	pd     *domain
+	mem    *shared
+	rq     ring
+	sges   int
+	slot   []byte
+	cookie uint64
+	limit  uint32 // tell when fewer are there; 0: no
+	users  int
+	hungry map[*queuePair]struct{}
+}
+
+// taken takes note that a receive request was used up.
+func (s *sharedReceive) taken() {
+	if s.limit > 0 && s.rq.waiting() < s.limit {
+		s.limit = 0
+		s.c.event(s.cookie, eventSRQLimit)
+	}
+}
+
+// event tells the program something that no completion does.
+func (c *client) event(cookie uint64, kind uint32) {
+	var b [asyncSize]byte
+	native.PutUint64(b[:], cookie)
+	native.PutUint32(b[8:], kind)
+	unix.Write(c.async, b[:]) //nolint:errcheck // as in push
+}
+
+// rung says whether the program has posted since look. From now on it kicks.
+func (c *client) rung() bool {
+	atomic.StoreUint32(c.bell.word(0), 1)
+	return atomic.LoadUint32(c.bell.word(4)) != c.seen
+}
+
+// look has all queue pairs looked at to which the program may have posted.
+func (c *client) look(n *NIC) {
+	atomic.StoreUint32(c.bell.word(0), 0)
+	now := atomic.LoadUint32(c.bell.word(4))
+	if now == c.seen {
+		return
+	}
+	c.seen = now
+	for _, s := range c.srqs {
+		if len(s.hungry) > 0 && s.rq.waiting() > 0 {
+			for q := range s.hungry {
+				n.touch(q)
+			}
+			clear(s.hungry)
+		}
+	}
+	for _, q := range c.qps {
+		if q.sq.waiting() > 0 || q.srq == nil && (q.inbound.blocked || q.state == qpsErr) && q.rq.waiting() > 0 {
+			n.touch(q)
+		}
+	}
+}
+
+// open makes a client of a program.
+func (n *NIC) open(memory int) (*client, []int, error) {
+	if len(n.clients) >= maxClients {
+		return nil, nil, unix.EMFILE
+	}
+	if err := checkMemory(memory); err != nil {
+		n.cfg.Log.Warn("a program was refused", "err", err)
+		return nil, nil, unix.EINVAL
+	}
+	c := &client{
+		n: n, memory: programMemory{memory}, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
+		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
+	}
+	var err error
+	if c.bell, err = newShared(bellSize); err != nil {
+		return nil, nil, unix.ENOMEM
+	}
+	if c.kick, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		c.bell.close()
+		return nil, nil, unix.EMFILE
+	}
+	read, write, err := pipe()
+	if err != nil {
+		c.bell.close()
+		unix.Close(c.kick) //nolint:errcheck // nothing was written
+		return nil, nil, unix.EMFILE
+	}
+	c.async = write
+	n.clients[c] = struct{}{}
+	return c, []int{c.bell.fd, c.kick, read}, nil
+}
+
+// pipe makes a pipe whose writing end never blocks. The program has the other end, with
+// flags of its own.
+func pipe() (read, write int, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return 0, 0, err
+	}
+	return p[0], p[1], unix.SetNonblock(p[1], true)
+}
+
+// close ends all that a program has.
+func (c *client) close(now fabric.Time) {
+	for h, q := range c.qps {
+		c.destroyQP(now, h, q)
+	}
+	for _, s := range c.srqs {
+		s.mem.close()
+	}
+	for _, q := range c.cqs {
+		q.mem.close()
+	}
+	for _, ch := range c.channels {
+		unix.Close(ch.fd) //nolint:errcheck // the program has ended
+	}
+	for key, r := range c.n.regions {
+		if r.c == c {
+			delete(c.n.regions, key)
+		}
+	}
+	c.bell.close()
+	unix.Close(c.kick)      //nolint:errcheck // as above
+	unix.Close(c.async)     //nolint:errcheck // as above
+	unix.Close(c.memory.fd) //nolint:errcheck // as above
+	delete(c.n.clients, c)
+}
+
+// addrOf is an IPv4 address as the library writes it.
+func addrOf(a uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
+}
+
+// handle gives a number to a new object.
+func (c *client) handle() (uint32, error) {
+	if len(c.domains)+len(c.channels)+len(c.cqs)+len(c.srqs)+len(c.qps) >= maxObjects {
+		return 0, unix.ENOMEM
+	}
+	c.last++
+	return c.last, nil
+}
+
+// rings makes shared memory for rings, within the program's bound.
+func (c *client) rings(size int) (*shared, error) {
+	if c.bytes+size > maxShared {
+		return nil, unix.ENOMEM
+	}
+	s, err := newShared(size)
+	if err != nil {
+		return nil, unix.ENOMEM
+	}
+	c.bytes += size
+	return s, nil
+}
+
+func (c *client) free(s *shared) {
+	c.bytes -= len(s.mem)
+	s.close()
+}
+
+// powerOfTwo returns the least one that is at least n.
+func powerOfTwo(n uint64) uint32 {
+	k := uint32(1)
+	for uint64(k) < n {
+		k *= 2
+	}
+	return k
+}
+
+// do carries out a call. The descriptor that it returns, if not -1, is for the program,
+// and to be closed here if own.
+func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err error) {
+	fd = -1
+	a := &in.arg
+	small := uint32(a[0])
+	if uint64(small) != a[0] {
+		return out, fd, false, unix.EINVAL
+	}
+	switch op(in.word) {
+	case opAllocPD:
+		var h uint32
+		if h, err = c.handle(); err == nil {
+			c.domains[h] = &domain{}
+			out.arg[0] = uint64(h)
+		}
+	case opDeallocPD:
+		err = drop(c.domains, small, func(d *domain) bool { return d.users > 0 }, nil)
+	case opRegMR:
+		out.arg[0], err = c.register(a)
+	case opDeregMR:
+		err = unix.EINVAL
+		if r := c.n.regions[small]; r != nil && r.c == c {
+			delete(c.n.regions, small)
+			r.pd.users--
+			c.regions--
+			err = nil
+		}
+	case opCreateChannel:
+		var h uint32
+		if h, err = c.handle(); err != nil {
+			break
+		}
+		var write int
+		if fd, write, err = pipe(); err == nil {
+			c.channels[h] = &channel{fd: write}
+			out.arg[0], own = uint64(h), true
+		}
+	case opDestroyChannel:
+		err = drop(c.channels, small, func(ch *channel) bool { return ch.users > 0 },
+			func(ch *channel) { unix.Close(ch.fd) }) //nolint:errcheck // nothing is lost
+	case opCreateCQ:
+		fd, err = c.createCQ(a, &out)
+	case opDestroyCQ:
+		err = drop(c.cqs, small, func(q *completionQueue) bool { return q.users > 0 }, func(q *completionQueue) {
+			if q.channel != nil {
+				q.channel.users--
+			}
+			c.free(q.mem)
+		})
+	case opCreateSRQ:
+		fd, err = c.createSRQ(a, &out)
+	case opModifySRQ:
+		if s := c.srqs[small]; s == nil || a[1] > maxEntries {
+			err = unix.EINVAL
+		} else {
+			s.limit = uint32(a[1])
+		}
+	case opDestroySRQ:
+		err = drop(c.srqs, small, func(s *sharedReceive) bool { return s.users > 0 }, func(s *sharedReceive) {
+			s.pd.users--
+			c.free(s.mem)
+		})
+	case opCreateQP:
+		fd, err = c.createQP(a, &out)
+	case opModifyQP:
+		err = unix.EINVAL
+		if q := c.qps[small]; q != nil {
+			err = q.modify(now, a)
+		}
+	case opQueryQP:
+		err = unix.EINVAL
+		if q := c.qps[small]; q != nil {
+			out.arg[0], err = q.state, nil
+		}
+	case opDestroyQP:
+		err = unix.EINVAL
+		if q := c.qps[small]; q != nil {
+			c.destroyQP(now, small, q)
+			err = nil
+		}
+	case opQueryPort:
+		out.arg[0] = 1
+	default:
+		err = unix.ENOSYS
+	}
+	return out, fd, own, err
+}
+
+// drop removes an object that nothing uses.
+func drop[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T)) error {
+	x := from[h]
+	switch {
+	case x == nil:
+		return unix.EINVAL
+	case busy(x):
+		return unix.EBUSY
+	}
+	delete(from, h)
+	if end != nil {
+		end(x)
+	}
+	return nil
+}
+
+func (c *client) register(a *[callArgs]uint64) (uint64, error) {
+	pd := c.domains[uint32(a[0])]
+	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4]}
+	if r.access&accessZeroBased != 0 {
+		r.iova = 0
+	}
+	remote := uint64(accessRemoteWrite | accessRemoteAtomic)
+	switch {
+	case pd == nil || r.length > 1<<40 || r.addr+r.length < r.addr || r.iova+r.length < r.iova:
+		return 0, unix.EINVAL
+	case r.access&remote != 0 && r.access&accessLocalWrite == 0:
+		return 0, unix.EINVAL
+	case c.regions >= maxRegions:
+		return 0, unix.ENOMEM
+	}
+	if r.length > 0 { // what is not there is told now
+		var b [1]byte
+		if c.memory.read(b[:], r.addr) != nil || c.memory.read(b[:], r.addr+r.length-1) != nil {
+			return 0, unix.EFAULT
+		}
+	}
+	key := newNumber(c.n.regions, 1<<32-1)
+	c.n.regions[key] = r
+	pd.users++
+	c.regions++
+	return uint64(key), nil
+}
+
+func (c *client) createCQ(a *[callArgs]uint64, out *call) (int, error) {
+	ch := c.channels[uint32(a[1])]
+	if a[0] < 1 || a[0] > maxCQEntries || ch == nil && a[1] != 0 {
+		return -1, unix.EINVAL
+	}
+	h, err := c.handle()
+	if err != nil {
+		return -1, err
+	}
+	r := ring{count: powerOfTwo(a[0]), stride: cqeSize}
+	if r.s, err = c.rings(r.bytes()); err != nil {
+		return -1, err
+	}
+	q := &completionQueue{c: c, mem: r.s, ring: r, cookie: a[2], channel: ch}
+	if ch != nil {
+		ch.users++
+	}
+	c.cqs[h] = q
+	out.arg[0], out.arg[1] = uint64(h), uint64(r.count)
+	return r.s.fd, nil
+}
+
+func (c *client) createSRQ(a *[callArgs]uint64, out *call) (int, error) {
+	pd := c.domains[uint32(a[0])]
+	if pd == nil || a[1] < 1 || a[1] > maxEntries || a[2] > maxSGEs {
+		return -1, unix.EINVAL
+	}
+	h, err := c.handle()
+	if err != nil {
+		return -1, err
+	}
+	sges := int(max(1, a[2]))
+	r := ring{count: powerOfTwo(a[1]), stride: recvStride(sges)}
+	if r.s, err = c.rings(r.bytes()); err != nil {
+		return -1, err
+	}
+	pd.users++
+	c.srqs[h] = &sharedReceive{
+		c: c, pd: pd, mem: r.s, rq: r, sges: sges, slot: make([]byte, r.stride), cookie: a[3], hungry: map[*queuePair]struct{}{},
+	}
+	out.arg[0], out.arg[1], out.arg[2] = uint64(h), uint64(r.count), uint64(sges)
+	return r.s.fd, nil
+}
+
+func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
+	pd, srq := c.domains[uint32(a[0])], c.srqs[uint32(a[4])]
+	send, recv := c.cqs[uint32(a[2])], c.cqs[uint32(a[3])]
+	switch {
+	case pd == nil || send == nil || recv == nil || srq == nil && a[4] != 0:
+		return -1, unix.EINVAL
+	case a[1] != qptRC && a[1] != qptUD:
+		return -1, unix.EOPNOTSUPP
+	case a[5] > maxEntries || a[6] > maxEntries || a[7] > maxSGEs || a[8] > maxSGEs || a[9] > maxInline:
+		return -1, unix.EINVAL
+	case len(c.n.qps) >= 1<<20:
+		return -1, unix.ENOMEM
+	}
+	h, err := c.handle()
+	if err != nil {
+		return -1, err
+	}
+	q := &queuePair{
+		n: c.n, c: c, typ: a[1], pd: pd, sendCQ: send, recvCQ: recv, srq: srq, sigAll: a[10] != 0, cookie: a[11],
+		sendSGEs: int(max(1, a[7])), recvSGEs: int(max(1, a[8])), inline: int(a[9]), number: newNumber(c.n.qps, 1<<24-1),
+	}
+	q.inline = max(q.inline, q.sendSGEs*sgeSize) // a slot has that much room
+	q.sq = ring{count: powerOfTwo(a[5]), stride: sendStride(q.sendSGEs, q.inline)}
+	q.rq = ring{count: powerOfTwo(a[6]), stride: recvStride(q.recvSGEs), at: q.sq.bytes()}
+	if q.mem, err = c.rings(q.sq.bytes() + q.rq.bytes()); err != nil {
+		return -1, err
+	}
+	q.sq.s, q.rq.s, q.slot = q.mem, q.mem, make([]byte, q.rq.stride)
+	q.requests.q, q.responses.q, q.inbound.q, q.answers.q = q, q, q, q
+	pd.users++
+	send.users++
+	recv.users++
+	if srq != nil {
+		srq.users++
+	}
+	c.qps[h] = q
+	c.n.qps[q.number] = q
+	for i, v := range []int{int(h), int(q.number), int(q.sq.count), int(q.rq.count), q.sendSGEs, q.recvSGEs, q.inline} {
+		out.arg[i] = uint64(v)
+	}
+	return q.mem.fd, nil
+}
+
+func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
+	q.reset(now)
+	delete(c.qps, h)
+	delete(c.n.qps, q.number)
+	delete(c.n.waiting, q)
+	q.pd.users--
+	q.sendCQ.users--
+	q.recvCQ.users--
+	if q.srq != nil {
+		q.srq.users--
+		delete(q.srq.hungry, q)
+	}
+	c.free(q.mem)
+	q.sq.count, q.rq.count = 0, 0
+}
+
+// reset ends what a queue pair has under way, and tells nobody.
+func (q *queuePair) reset(now fabric.Time) {
+	q.n.closeStream(now, &q.requests)
+	q.n.closeStream(now, &q.responses)
+	q.inbound.close()
+	q.answers.close()
+	taken := uint32(len(q.sent))
+	for ; q.sq.waiting() > 0; taken++ {
+		q.sq.index++
+	}
+	q.sq.release(taken)
+	for ; q.rq.waiting() > 0; q.rq.release(1) {
+		q.rq.index++
+	}
+	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state = nil, 0, 0, false, 0, qpsReset
+}
+
+// modify changes a queue pair's attributes, and its state.
+func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
+	mask, next := a[1], q.state
+	if mask&maskState != 0 {
+		next = a[argState]
+	}
+	connect := uint64(maskAV | maskDestQPN | maskRQPSN)
+	switch {
+	case next == qpsReset || next == qpsErr:
+	case next == qpsInit && q.state <= qpsInit:
+	case next == qpsRTR && q.state == qpsInit && (q.typ == qptUD || mask&connect == connect):
+	case next == qpsRTS && (q.state == qpsRTR && mask&maskSQPSN != 0 || q.state == qpsRTS):
+	default:
+		return unix.EINVAL
+	}
+	if mask&maskAV != 0 {
+		dst, ok := q.n.cfg.Fabric.HostByAddr(addrOf(uint32(a[argDestAddr])))
+		if !ok {
+			return unix.EHOSTUNREACH
+		}
+		q.dst = dst
+	}
+	set := func(bit uint64, v *uint64, arg int, most uint64) {
+		if mask&bit != 0 {
+			*v = min(a[arg], most)
+		}
+	}
+	set(maskAccess, &q.access, argAccess, 1<<20)
+	set(maskTimeout, &q.timeout, argTimeout, 31)
+	set(maskRetry, &q.retries, argRetryCnt, 7)
+	set(maskRNRRetry, &q.rnr, argRNRRetry, 7)
+	set(maskMinRNR, &q.minRNR, argMinRNRTimer, 31)
+	set(maskMaxRD, &q.maxReads, argMaxRDAtomic, 255)
+	set(maskMaxDest, &q.maxDest, argMaxDestRDAtomic, 255)
+	set32 := func(bit uint64, v *uint32, arg int) {
+		if mask&bit != 0 {
+			*v = uint32(a[arg])
+		}
+	}
+	set32(maskQKey, &q.qkey, argQKey)
+	set32(maskDestQPN, &q.peer, argDestQPN)
+	set32(maskRQPSN, &q.rqPSN, argRQPSN)
+	set32(maskSQPSN, &q.sqPSN, argSQPSN)
+	switch {
+	case next == q.state:
+	case next == qpsReset:
+		q.reset(now)
+	case next == qpsErr:
+		q.fail(now, flushErr)
+		q.state = qpsErr
+	case next == qpsRTR:
+		q.state = next
+		if q.typ == qptRC {
+			q.inbound.beginAt(q.rqPSN)
+			q.responses.begin(q.rqPSN, streamKey(kindResponses, q.peer&0xffffff), q.dst)
+		}
+	case next == qpsRTS:
+		q.state = next
+		if q.typ == qptRC {
+			q.requests.begin(q.sqPSN, streamKey(kindRequests, q.peer&0xffffff), q.dst)
+			q.answers.beginAt(q.sqPSN)
+		}
+	default:
+		q.state = next
+	}
+	q.n.touch(q)
+	return nil
+}
+
+func (q *queuePair) String() string {
+	return fmt.Sprintf("queue pair %#x to %#x of host %d, state %d", q.number, q.peer, q.dst, q.state)
+}

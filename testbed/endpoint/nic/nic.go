@@ -1,0 +1,313 @@
+//go:build linux
+
+package nic
+
+import (
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+)
+
+// Host is what a NIC sends by: the process that has the interface and the agent.
+type Host interface {
+	// PostFlow has the agent deal a flow's bytes out. It opens queue pairs for them, and
+	// asks [NIC.Open] for each.
+	PostFlow(now fabric.Time, flow uint64, dst fabric.NodeID, bytes int64)
+	// CloseFlow ends a queue pair that was opened so.
+	CloseFlow(now fabric.Time, qp endpoint.QP)
+}
+
+// Config is what a [NIC] needs to know.
+type Config struct {
+	Fabric  *fabric.Fabric
+	Host    fabric.NodeID
+	Payload int // of a full packet, bytes
+	Log     *slog.Logger
+}
+
+// NIC is the queue pairs, memory and streams of a host's programs; see the package
+// comment. It is not safe for concurrent use.
+type NIC struct {
+	cfg  Config
+	host Host
+	addr uint32 // IPv4
+
+	clients map[*client]struct{}
+	qps     map[uint32]*queuePair
+	regions map[uint32]*region
+	flows   map[uint64]*flow
+	lastID  uint64
+	pieces  map[endpoint.QP]*piece
+	grams   map[gramKey][]byte // datagrams of which the end is missing
+
+	dirty   []*queuePair // to be looked at
+	waiting map[*queuePair]struct{}
+	checkAt fabric.Time
+	local   []*flow // to this host itself
+	stages  []*stage
+	staged  int // in use
+}
+
+// maxStages bounds what is kept of streams out of turn: 256 MiB.
+const maxStages = 256
+
+// checkEvery is how often queue pairs that wait for the other side are looked at.
+const checkEvery = 10 * fabric.Millisecond
+
+// New returns a NIC that nobody uses.
+func New(c Config, h Host) *NIC {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	a := c.Fabric.HostAddr4(c.Host).As4()
+	return &NIC{
+		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
+		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, flows: map[uint64]*flow{},
+		pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
+	}
+}
+
+// Reset ends what is under way: the host's endpoint has begun anew.
+func (n *NIC) Reset(now fabric.Time) {
+	clear(n.flows)
+	clear(n.pieces)
+	n.local = nil
+	for _, q := range n.qps {
+		q.fail(now, retryExcErr)
+	}
+}
+
+// Open says what the bytes of a new queue pair of the endpoint's are, which are those
+// of a flow from off on, and by which key and address they go. ok is false if the flow
+// is not wanted any more.
+func (n *NIC) Open(qp endpoint.QP, id uint64, off, bytes int64) (from soft.Source, key uint32, address uint64, ok bool) {
+	f := n.flows[id]
+	if f == nil {
+		return nil, 0, 0, false
+	}
+	p := &piece{f: f, off: off, n: bytes}
+	n.pieces[qp] = p
+	return p, f.s.key, f.span.at + uint64(off), true
+}
+
+// Acked takes note that bytes of a queue pair have arrived.
+func (n *NIC) Acked(now fabric.Time, qp endpoint.QP) {
+	if p := n.pieces[qp]; p != nil {
+		p.f.s.moved = now
+	}
+}
+
+// Done takes note that all of a queue pair has arrived.
+func (n *NIC) Done(now fabric.Time, qp endpoint.QP) {
+	p := n.pieces[qp]
+	if p == nil {
+		return
+	}
+	delete(n.pieces, qp)
+	n.arrived(now, p.f, p.n)
+}
+
+// arrived takes note that bytes of a flow have arrived.
+func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
+	if f.left -= bytes; f.left == 0 {
+		delete(n.flows, f.id)
+	}
+	if f.probe {
+		f.s.probing = false
+	}
+	if f.of != nil {
+		f.of.left -= bytes
+		if f.of.left == 0 {
+			delete(n.flows, f.of.id)
+		}
+	}
+	f.s.acknowledge(now)
+	n.touch(f.s.q)
+}
+
+// Refused takes note that the other side has no such queue pair, or none that is
+// ready: it may have one soon. Or it has no room: then it is there, at least.
+func (n *NIC) Refused(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
+	p := n.pieces[qp]
+	if p == nil {
+		return
+	}
+	delete(n.pieces, qp)
+	if s == rocev2.NAKRemoteOperation {
+		p.f.s.moved = now
+	}
+	n.refused(now, p)
+}
+
+// refuseWait is after how long what was refused is tried again.
+const refuseWait = 5 * fabric.Millisecond
+
+func (n *NIC) refused(now fabric.Time, p *piece) {
+	f, s := p.f, p.f.s
+	if s.key>>24^keyMark>>24 == kindDatagrams {
+		n.arrived(now, f, p.n) // lost, as datagrams are
+		return
+	}
+	r := repeat{span{f.span.at + uint64(p.off), p.n}, f}
+	switch {
+	case f.probe:
+		s.probing = false
+		return
+	case f.of != nil:
+		r.of = f.of
+		if f.left -= p.n; f.left == 0 {
+			delete(n.flows, f.id)
+		}
+	}
+	s.again = append(s.again, r)
+	s.againAt = now + refuseWait
+	n.wait(s.q)
+}
+
+// touch has a queue pair looked at soon.
+func (n *NIC) touch(q *queuePair) {
+	if q != nil && !q.touched {
+		q.touched = true
+		n.dirty = append(n.dirty, q)
+	}
+}
+
+// wait has a queue pair looked at now and then.
+func (n *NIC) wait(q *queuePair) {
+	if q == nil {
+		return
+	}
+	if len(n.waiting) == 0 {
+		n.checkAt = 0
+	}
+	n.waiting[q] = struct{}{}
+}
+
+// send hands a stream's bytes to the agent, as far as its window goes.
+func (n *NIC) send(now fabric.Time, s *outStream) {
+	for s.sent != s.next && s.sent-s.base < window {
+		if s.base == s.sent {
+			s.moved = now
+		}
+		k := min(s.next-s.sent, maxFlow, window-(s.sent-s.base))
+		f := &flow{s: s, span: span{s.sent, int64(k)}, left: int64(k)}
+		s.sent += k
+		s.flows = append(s.flows, f)
+		n.post(now, f)
+	}
+	n.wait(s.q)
+}
+
+func (n *NIC) post(now fabric.Time, f *flow) {
+	n.lastID++
+	f.id = n.lastID
+	n.flows[f.id] = f
+	if f.s.dst == n.cfg.Host {
+		n.local = append(n.local, f)
+		return
+	}
+	n.host.PostFlow(now, f.id, f.s.dst, f.span.n)
+}
+
+// closeStream forgets a stream's flows and ends their queue pairs.
+func (n *NIC) closeStream(now fabric.Time, s *outStream) {
+	for qp, p := range n.pieces {
+		if p.f.s == s {
+			delete(n.pieces, qp)
+			n.host.CloseFlow(now, qp)
+		}
+	}
+	for id, f := range n.flows {
+		if f.s == s {
+			delete(n.flows, id)
+		}
+	}
+	s.segs, s.flows, s.again, s.probing = nil, nil, nil, false
+	s.base, s.sent = s.next, s.next
+}
+
+// carryLocal does the endpoint's work for flows to this host itself.
+func (n *NIC) carryLocal(now fabric.Time) {
+	local := n.local
+	n.local = nil
+	var b [64 << 10]byte
+	for _, f := range local {
+		if n.flows[f.id] != f {
+			continue
+		}
+		p := &piece{f: f}
+		for p.off < f.span.n {
+			k := min(int64(len(b)), f.span.n-p.off)
+			at := endpoint.Placement{
+				Src: n.cfg.Host, QPN: uint32(f.id), RKey: f.s.key, Address: f.span.at, Length: f.span.n, Offset: p.off, Payload: int(k),
+				Last: p.off+k == f.span.n,
+			}
+			if p.Read(b[:k], 0) != nil {
+				n.touch(f.s.q)
+				break
+			}
+			if n.Place(now, &at, b[:k]) != endpoint.Placed {
+				p.n = f.span.n - p.off
+				n.refused(now, p)
+				break
+			}
+			p.off += k
+		}
+		if p.off > 0 {
+			n.arrived(now, f, p.off)
+		}
+	}
+}
+
+// Tick does what programs ask for, and what is due.
+func (n *NIC) Tick(now fabric.Time) {
+	for c := range n.clients {
+		c.look(n)
+	}
+	for len(n.dirty)+len(n.local) > 0 {
+		dirty := n.dirty
+		n.dirty = nil
+		for _, q := range dirty {
+			q.touched = false
+			q.work(now)
+		}
+		n.carryLocal(now)
+	}
+	if len(n.waiting) > 0 && now >= n.checkAt {
+		n.checkAt = now + checkEvery
+		for q := range n.waiting {
+			if !q.check(now) {
+				delete(n.waiting, q)
+			}
+		}
+	}
+}
+
+// Wake returns when Tick is to be called; ok is false if not at all. Programs that
+// post from now on wake the NIC.
+func (n *NIC) Wake() (at fabric.Time, ok bool) {
+	for c := range n.clients {
+		if c.rung() {
+			return 0, true
+		}
+	}
+	if len(n.dirty)+len(n.local) > 0 {
+		return 0, true
+	}
+	return n.checkAt, len(n.waiting) > 0
+}
+
+// newNumber draws a number that is not in use.
+func newNumber[T any](used map[uint32]T, mask uint32) uint32 {
+	for {
+		if x := rand.Uint32() & mask; x > 1 && x != mask {
+			if _, is := used[x]; !is {
+				return x
+			}
+		}
+	}
+}

@@ -1,0 +1,603 @@
+//go:build linux
+
+package nic
+
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// maxMessage is the longest message in bytes.
+const maxMessage = 1 << 30
+
+// Place takes the payload of a packet whose key is a stream's. It is
+// soft.Config.Place.
+func (n *NIC) Place(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing {
+	kind, number := parseKey(p.RKey)
+	q := n.qps[number]
+	if kind == kindDatagrams {
+		n.placeDatagram(p, q, payload)
+		return endpoint.Placed
+	}
+	if q == nil || q.typ != qptRC || q.dst != p.Src {
+		return endpoint.Refused
+	}
+	s := &q.inbound
+	if kind == kindResponses {
+		s = &q.answers
+	} else if kind != kindRequests {
+		return endpoint.Refused
+	}
+	if !s.open {
+		return endpoint.Refused
+	}
+	return s.accept(now, p.Address+uint64(p.Offset), payload)
+}
+
+// accept takes bytes of the stream, in whatever order they come.
+func (s *inStream) accept(now fabric.Time, at uint64, b []byte) endpoint.Placing {
+	off := int64(at - s.next)
+	switch {
+	case off <= -int64(len(b)):
+		return endpoint.Placed // it came before
+	case off+int64(len(b)) > window:
+		if off < 2*window {
+			return endpoint.Unable
+		}
+		return endpoint.Refused
+	case off < 0:
+		at, b, off = s.next, b[-off:], 0
+	}
+	if off == 0 && s.stage == nil && !s.blocked {
+		k := s.consume(now, b)
+		if b = b[k:]; len(b) == 0 {
+			return endpoint.Placed
+		}
+		at = s.next
+	}
+	if s.stage == nil {
+		if s.stage = s.q.n.newStage(); s.stage == nil {
+			return endpoint.Unable
+		}
+	}
+	s.stage.put(at, b)
+	s.drain(now)
+	return endpoint.Placed
+}
+
+// drain takes what has come to its turn off the stage.
+func (s *inStream) drain(now fabric.Time) {
+	for s.open && !s.blocked && s.stage != nil {
+		b := s.stage.from(s.next)
+		if b == nil {
+			break
+		}
+		s.consume(now, b)
+	}
+	if s.stage == nil {
+		return
+	}
+	if s.stage.drop(s.next); len(s.stage.spans) == 0 || !s.open {
+		s.q.n.freeStage(s.stage)
+		s.stage = nil
+	}
+}
+
+// newStage returns a stage, nil if all are in use.
+func (n *NIC) newStage() *stage {
+	if n.staged == maxStages {
+		return nil
+	}
+	n.staged++
+	if k := len(n.stages); k > 0 {
+		g := n.stages[k-1]
+		n.stages = n.stages[:k-1]
+		return g
+	}
+	return &stage{}
+}
+
+func (n *NIC) freeStage(g *stage) {
+	g.spans = g.spans[:0]
+	n.staged--
+	n.stages = append(n.stages, g)
+}
+
+// close ends the stream: what still comes is refused.
+func (s *inStream) close() {
+	if s.stage != nil {
+		s.q.n.freeStage(s.stage)
+	}
+	*s = inStream{q: s.q}
+}
+
+// beginAt opens the stream.
+func (s *inStream) beginAt(psn uint32) { *s = inStream{q: s.q, open: true, next: firstPosition(psn)} }
+
+// inMessage is a message of which some bytes are still to come.
+type inMessage struct {
+	header
+	left, done uint64
+	sges       []sge        // where the data goes
+	recv       *recvRequest // which it uses up, if any
+	of         *request     // which it answers, if any
+}
+
+// consume takes bytes in order, and returns how many: fewer than all if a message
+// waits for a receive request.
+func (s *inStream) consume(now fabric.Time, b []byte) (n int) {
+	for s.open {
+		if s.in == nil {
+			k := copy(s.head[s.got:], b[n:])
+			s.got += k
+			s.next += uint64(k)
+			n += k
+			if s.got < headerSize || !s.begin(now) {
+				break
+			}
+		}
+		k := min(s.in.left, uint64(len(b)-n))
+		if k > 0 && s.in.sges != nil {
+			part := b[n : n+int(k)]
+			err := walk(s.in.sges, s.in.done, k, func(addr, m uint64) error {
+				err := s.q.c.memory.write(part[:m], addr)
+				part = part[m:]
+				return err
+			})
+			if err != nil {
+				s.q.memoryFault(now, s.in)
+				break
+			}
+		}
+		s.next += k
+		n += int(k)
+		s.in.left -= k
+		s.in.done += k
+		if s.in.left > 0 {
+			break
+		}
+		in := s.in
+		s.in, s.got = nil, 0
+		s.end(now, in)
+	}
+	if !s.open {
+		return len(b)
+	}
+	return n
+}
+
+// begin begins the message whose header is there. It reports false if the stream
+// cannot go on.
+func (s *inStream) begin(now fabric.Time) bool {
+	in := &inMessage{header: parseHeader(s.head[:])}
+	in.left = in.data()
+	ok := false
+	if s == &s.q.answers {
+		ok = s.q.beginAnswer(now, in)
+	} else {
+		ok = s.q.beginRequest(now, in)
+	}
+	if ok && s.open {
+		s.in = in
+		return true
+	}
+	return false
+}
+
+// resume goes on with a stream that waited for a receive request.
+func (s *inStream) resume(now fabric.Time) {
+	s.blocked = false
+	if !s.begin(now) {
+		return
+	}
+	if s.in.left == 0 {
+		in := s.in
+		s.in, s.got = nil, 0
+		s.end(now, in)
+	}
+	s.drain(now)
+}
+
+func (s *inStream) end(now fabric.Time, in *inMessage) {
+	if s == &s.q.answers {
+		s.q.endAnswer(in)
+	} else {
+		s.q.endRequest(now, in)
+	}
+}
+
+// memoryFault ends a queue pair whose program has unmapped what it registered.
+func (q *queuePair) memoryFault(now fabric.Time, in *inMessage) {
+	if in.of != nil {
+		q.failAt(now, in.msn, locProtErr)
+		return
+	}
+	q.refuse(now, in, remOpErr, locProtErr, 1)
+}
+
+// refuse answers a request with an error, and ends the queue pair: the program's
+// receive request, if there is one, gets a status of its own.
+func (q *queuePair) refuse(now fabric.Time, in *inMessage, theirs, ours status, event uint32) {
+	q.respond(&header{op: msgNak, msn: in.msn, aux: uint32(theirs)}, content{})
+	if in.recv != nil {
+		q.receiveDone(in, ours)
+		in.recv = nil
+	}
+	q.inbound.in = nil
+	q.fail(now, flushErr)
+	q.c.event(q.cookie, event)
+}
+
+// Affiliated events of a queue pair whose peer asked for what must not be.
+const (
+	eventRequestErr = 2
+	eventAccessErr  = 3
+)
+
+// beginRequest begins a message of the other side's.
+func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
+	n := uint64(in.length)
+	if n > maxMessage {
+		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+		return false
+	}
+	switch in.op {
+	case wrWrite, wrWriteImm:
+		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteWrite)
+		if !ok {
+			q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
+			return false
+		}
+		if in.op == wrWriteImm && !q.receive(now, in) {
+			return false
+		}
+		in.sges = []sge{{addr: addr, length: in.length}}
+		return true
+	case wrSend, wrSendImm:
+		if !q.receive(now, in) {
+			return false
+		}
+		sges, ok := q.c.translate(q.receivePD(), in.recv.sges, accessLocalWrite)
+		if !ok {
+			q.refuse(now, in, remOpErr, locProtErr, eventQPFatal)
+			return false
+		}
+		if total(sges) < n {
+			q.refuse(now, in, remInvReqErr, locLenErr, eventRequestErr)
+			return false
+		}
+		in.sges = sges
+		return true
+	case wrRead:
+		addr, ok := q.remote(in.rkey, in.addr, n, accessRemoteRead)
+		if !ok {
+			q.refuse(now, in, remAccessErr, flushErr, eventAccessErr)
+			return false
+		}
+		if q.responses.next-q.responses.base > 64*maxMessage {
+			q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+			return false
+		}
+		h := header{op: msgReadResponse, msn: in.msn, length: in.length}
+		q.respond(&h, content{memory: q.c, sges: []sge{{addr: addr, length: in.length}}})
+		return true
+	case wrCompSwap, wrFetchAdd:
+		return q.atomic(now, in)
+	}
+	q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
+	return false
+}
+
+// atomic carries an atomic out: one at a time, as all of a NIC's.
+func (q *queuePair) atomic(now fabric.Time, in *inMessage) bool {
+	addr, ok := q.remote(in.rkey, in.addr, 8, accessRemoteAtomic)
+	if !ok || in.addr%8 != 0 {
+		theirs := remAccessErr
+		if ok {
+			theirs = remInvReqErr
+		}
+		q.refuse(now, in, theirs, flushErr, eventAccessErr)
+		return false
+	}
+	var b [8]byte
+	err := q.c.memory.read(b[:], addr)
+	was := native.Uint64(b[:])
+	is := was
+	if in.op == wrFetchAdd {
+		is += in.a
+	} else if was == in.a {
+		is = in.b
+	}
+	if err == nil && is != was {
+		native.PutUint64(b[:], is)
+		err = q.c.memory.write(b[:], addr)
+	}
+	if err != nil {
+		q.refuse(now, in, remOpErr, flushErr, eventQPFatal)
+		return false
+	}
+	q.respond(&header{op: msgAtomicResponse, msn: in.msn, a: was}, content{})
+	return true
+}
+
+// remote finds memory that the other side may use.
+func (q *queuePair) remote(key uint32, addr, n, access uint64) (uint64, bool) {
+	if q.access&access == 0 {
+		return 0, false
+	}
+	if n == 0 {
+		return addr, true
+	}
+	r := q.n.regions[key]
+	if r == nil || r.c != q.c || r.pd != q.pd {
+		return 0, false
+	}
+	return r.find(addr, n, access)
+}
+
+func (q *queuePair) receivePD() *domain {
+	if q.srq != nil {
+		return q.srq.pd
+	}
+	return q.pd
+}
+
+// receive takes a receive request for a message. Without one the stream is blocked.
+func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
+	r, maxSGE, slot := &q.rq, q.recvSGEs, q.slot
+	if q.srq != nil {
+		r, maxSGE, slot = &q.srq.rq, q.srq.sges, q.srq.slot
+	}
+	if r.waiting() == 0 {
+		if r.arm(); r.waiting() == 0 { // not posted in this moment
+			q.inbound.blocked = true
+			if q.srq != nil {
+				q.srq.hungry[q] = struct{}{}
+			}
+			if in.flags&flagTellNotReady != 0 {
+				q.respond(&header{op: msgNotReady, msn: in.msn, aux: uint32(q.minRNR)}, content{})
+			}
+			return false
+		}
+	}
+	r.take(slot)
+	r.release(1)
+	w, ok := parseRecv(slot, maxSGE)
+	in.recv = &w
+	if q.srq != nil {
+		q.srq.taken()
+	}
+	if !ok {
+		q.refuse(now, in, remOpErr, locQPOpErr, eventQPFatal)
+	}
+	return ok
+}
+
+// endRequest takes note that a message of the other side's is whole.
+func (q *queuePair) endRequest(_ fabric.Time, in *inMessage) {
+	if in.recv != nil {
+		q.receiveDone(in, success)
+	}
+	if in.flags&flagAck != 0 {
+		q.ackDue, q.ackMSN = true, in.msn
+		q.n.touch(q)
+	}
+}
+
+func (q *queuePair) receiveDone(in *inMessage, st status) {
+	c := completion{
+		id: in.recv.id, status: st, opcode: wcRecv, bytes: in.length, qpn: q.number, src: q.peer,
+		solicited: in.flags&flagSolicited != 0,
+	}
+	if in.op == wrWriteImm {
+		c.opcode = wcRecvWithImm
+	}
+	if in.flags&flagImm != 0 {
+		c.imm, c.flags = in.imm, wcWithImm
+	}
+	q.recvCQ.push(&c)
+}
+
+// beginAnswer begins a message that answers one of ours.
+func (q *queuePair) beginAnswer(now fabric.Time, in *inMessage) bool {
+	switch in.op {
+	case msgAck:
+		q.acked(in.msn)
+		return true
+	case msgNak:
+		st := status(in.aux)
+		if st != remAccessErr && st != remInvReqErr {
+			st = remOpErr
+		}
+		q.failAt(now, in.msn, st)
+		return false
+	case msgNotReady:
+		q.notReady(now, in.msn, in.aux)
+		return true
+	case msgReadResponse, msgAtomicResponse:
+		for _, w := range q.sent {
+			if w.msn == in.msn && w.fetches() && !w.done && (w.op == wrRead) == (in.op == msgReadResponse) &&
+				(w.op != wrRead || w.bytes == in.length) {
+				in.of, in.sges = w, w.sges
+			}
+		}
+		if in.of == nil {
+			break
+		}
+		if in.op == msgAtomicResponse {
+			var b [8]byte
+			native.PutUint64(b[:], in.a)
+			part := b[:]
+			err := walk(in.sges, 0, 8, func(addr, n uint64) error {
+				err := q.c.memory.write(part[:n], addr)
+				part = part[n:]
+				return err
+			})
+			if err != nil {
+				q.memoryFault(now, in)
+				return false
+			}
+		}
+		return true
+	}
+	q.fail(now, remOpErr) // the other side makes no sense
+	return false
+}
+
+func (q *queuePair) endAnswer(in *inMessage) {
+	if in.of == nil {
+		return
+	}
+	in.of.done = true
+	q.reads--
+	q.acked(in.msn) // all before it were carried out
+}
+
+// failAt fails the request with a number; those before it were carried out.
+func (q *queuePair) failAt(now fabric.Time, msn uint32, st status) {
+	q.acked(msn - 1)
+	q.retire()
+	q.fail(now, st)
+}
+
+// A datagram is a message of one flow, without a place in a stream.
+
+type gramKey struct {
+	src fabric.NodeID
+	qpn uint32 // of the endpoint
+}
+
+// maxGrams bounds the datagrams of which the end is missing.
+const maxGrams = 1024
+
+// sendDatagram sends a work request's datagram. It is complete when it is sent.
+func (q *queuePair) sendDatagram(now fabric.Time, r *sendRequest, ok bool) {
+	n := total(r.sges) + uint64(len(r.inline))
+	done := completion{id: r.id, opcode: wcSend, bytes: uint32(n), qpn: q.number}
+	sges, valid := q.c.translate(q.pd, r.sges, 0)
+	dst, known := q.n.cfg.Fabric.HostByAddr(addrOf(r.udAddr))
+	data := append([]byte(nil), r.inline...)
+	switch {
+	case !ok || r.opcode != wrSend && r.opcode != wrSendImm:
+		done.status = locQPOpErr
+	case n > maxDatagram:
+		done.status = locLenErr
+	case !valid:
+		done.status = locProtErr
+	case known:
+		h := header{op: msgDatagram, length: uint32(n), imm: r.imm, aux: q.number, a: uint64(r.qkey)}
+		if r.qkey&(1<<31) != 0 {
+			h.a = uint64(q.qkey)
+		}
+		if r.flags&sendSolicited != 0 {
+			h.flags |= flagSolicited
+		}
+		if r.opcode == wrSendImm {
+			h.flags |= flagImm
+		}
+		if len(sges) > 0 { // the program has its memory back when this returns
+			data = make([]byte, n)
+			c := content{memory: q.c, sges: sges}
+			if c.read(data, 0) != nil {
+				done.status = locProtErr
+				break
+			}
+		}
+		s := &outStream{key: streamKey(kindDatagrams, r.udQPN&0xffffff), dst: dst}
+		s.put(content{local: append(h.append(nil), data...)})
+		q.n.post(now, &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next)})
+	}
+	q.sq.release(1)
+	if q.sigAll || r.flags&sendSignaled != 0 || done.status != success {
+		q.sendCQ.push(&done)
+	}
+}
+
+// maxDatagram is the longest datagram in bytes: the largest MTU of verbs.
+const maxDatagram = 4096
+
+// placeDatagram takes a packet of a datagram. What cannot be delivered is dropped.
+func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte) {
+	if p.Length > headerSize+maxDatagram {
+		return
+	}
+	key := gramKey{p.Src, p.QPN}
+	b := n.grams[key]
+	if p.Offset == 0 {
+		b = nil
+	}
+	if int64(len(b)) != p.Offset {
+		delete(n.grams, key)
+		return
+	}
+	b = append(b, payload...)
+	if !p.Last {
+		if len(n.grams) >= maxGrams {
+			clear(n.grams)
+		}
+		n.grams[key] = b
+		return
+	}
+	delete(n.grams, key)
+	if len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr {
+		q.datagram(p.Src, parseHeader(b), b[headerSize:])
+	}
+}
+
+// datagram delivers a datagram, behind what stands for its GRH.
+func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
+	r, maxSGE, slot := &q.rq, q.recvSGEs, q.slot
+	if q.srq != nil {
+		r, maxSGE, slot = &q.srq.rq, q.srq.sges, q.srq.slot
+	}
+	if h.op != msgDatagram || uint32(h.a) != q.qkey || int(h.length) != len(data) || r.waiting() == 0 {
+		return
+	}
+	r.take(slot)
+	r.release(1)
+	w, ok := parseRecv(slot, maxSGE)
+	in := &inMessage{header: h, recv: &w}
+	in.length += grhSize
+	sges, valid := q.c.translate(q.receivePD(), w.sges, accessLocalWrite)
+	st := success
+	switch {
+	case !ok:
+		st = locQPOpErr
+	case !valid:
+		st = locProtErr
+	case total(sges) < uint64(in.length):
+		st = locLenErr
+	default:
+		b := append(q.n.grh(src, len(data)), data...)
+		if walk(sges, 0, uint64(len(b)), func(addr, m uint64) error {
+			err := q.c.memory.write(b[:m], addr)
+			b = b[m:]
+			return err
+		}) != nil {
+			st = locProtErr
+		}
+	}
+	c := completion{
+		id: w.id, status: st, opcode: wcRecv, bytes: in.length, qpn: q.number, src: h.aux, flags: wcGRH,
+		solicited: h.flags&flagSolicited != 0,
+	}
+	if h.flags&flagImm != 0 {
+		c.imm, c.flags = h.imm, c.flags|wcWithImm
+	}
+	q.recvCQ.push(&c)
+}
+
+// grh is the 40 bytes before a datagram's: of RoCEv2 over IPv4 the last 20 are the
+// IPv4 header.
+func (n *NIC) grh(src fabric.NodeID, length int) []byte {
+	b := make([]byte, grhSize, grhSize+length)
+	ip := b[20:]
+	ip[0], ip[8], ip[9] = 0x45, 64, 17
+	binary.BigEndian.PutUint16(ip[2:], uint16(20+8+12+length))
+	from := n.cfg.Fabric.HostAddr4(src).As4()
+	copy(ip[12:], from[:])
+	binary.BigEndian.PutUint32(ip[16:], n.addr)
+	return b
+}
