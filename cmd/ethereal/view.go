@@ -30,7 +30,7 @@ func (a *app) viewCommand() *cobra.Command {
 queues at any time, where a flow went, what failed and who answered. The page is served to a browser on this machine, under an
 address that is printed and that nobody can guess, until Ctrl-C; with --html it is written as one file instead. It only reads.
 Of a result without a trace there are the links' use over the whole run, and the timeline.`,
-		Example: `  ethereal run testbed/scenarios/demo.yaml --schemes ethereal,ecmp --seed 1 --trace build/demo.pftrace
+		Example: `  ethereal run testbed/scenarios/demo.yaml --schemes ethereal,ecmp --seeds 1 --trace build/demo.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace --html build/look.html`,
 		Args: func(_ *cobra.Command, args []string) error {
