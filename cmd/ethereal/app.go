@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,12 +10,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
 
@@ -119,6 +122,16 @@ func provenance(version string) string {
 		return version
 	}
 	return version + " sha256:" + hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// place says where this program runs. A task of Slurm's is on the node that Slurm names, one of Kubernetes' on the one
+// that its manifest puts into ETHEREAL_HOST.
+func place() *report.Place {
+	host := cmp.Or(os.Getenv("ETHEREAL_HOST"), os.Getenv("SLURMD_NODENAME"))
+	if host == "" {
+		host, _ = os.Hostname() // "" then
+	}
+	return &report.Place{Host: host, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // version says what this program was built from.

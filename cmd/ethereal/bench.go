@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -22,6 +23,9 @@ import (
 // benchFlags are the flags of `ethereal bench`.
 type benchFlags struct {
 	out      string
+	dir      string
+	shard    string
+	merge    string
 	only     string
 	schemes  schemeList
 	seeds    string
@@ -42,10 +46,14 @@ func (a *app) benchCommand() *cobra.Command {
 		Long: `Runs everything a sweep file asks for: scenarios, each with the keys that vary set to all combinations of their
 values. Each run's result is one line of JSON, written when the run ends, with the program's version and the hash of all
 that the run depends on. Runs whose results the file has already are not run again: after an interrupt, the same command
-goes on where it was.`,
+goes on where it was.
+
+A sweep may be carried out by several tasks, on one machine or many: each has a --shard and they share a folder, --dir.
+The commands below say how far they are, make one file of theirs, and have Slurm or Kubernetes start them.`,
 		Example: `  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl
   ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl --only 'ecmp.*gnmi' --seeds 1
-  ethereal bench testbed/sweeps/demo.yaml --dry-run`,
+  ethereal bench testbed/sweeps/demo.yaml --dry-run
+  ethereal bench testbed/sweeps/demo.yaml --dir shared/demo --shard 0/8`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("bench takes one sweep file, not %d; as in ethereal bench testbed/sweeps/demo.yaml", len(args))
@@ -59,6 +67,9 @@ goes on where it was.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with .jsonl when left out")
+	f.StringVar(&flags.dir, "dir", "", "share `DIR` with other tasks of the sweep: results go into a file of the task's own there, and what any file there has is not run again")
+	f.StringVar(&flags.shard, "shard", "", "carry out task `I/N` of the sweep's N, the first being 0/N; the longest runs are dealt first")
+	f.StringVar(&flags.merge, "merge", "", "with --dir: when nothing is missing there any more, merge the results into `FILE`")
 	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and seed, as progress shows them")
 	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.seeds, "seeds", "", "run only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
@@ -69,38 +80,30 @@ goes on where it was.`,
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err error) {
-	s, err := sweep.Load(path)
-	if err != nil {
-		return err
-	}
 	if err := checkCores(flags.parallel, flags.cores); err != nil {
 		return err
 	}
-	cases, err := chooseCases(s, flags)
+	w, err := planBench(path, flags)
 	if err != nil {
 		return err
 	}
-	if flags.out == "" {
-		flags.out = fileName(s.Name) + ".jsonl"
-	}
-	have, err := readBench(flags.out)
+	have, err := w.kept()
 	if err != nil {
 		return err
 	}
 	made := provenance(a.version)
 	var todo []sweep.Case
 	old := 0
-	for _, c := range cases {
+	for _, c := range w.cases {
 		version, ok := have.versions[c.Hash]
 		switch {
-		case !ok:
-			todo = append(todo, c)
-		case version != made && flags.again:
+		case !ok, version != made && flags.again:
 			todo = append(todo, c)
 		case version != made:
 			old++
@@ -110,23 +113,38 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		for _, c := range todo {
 			fmt.Fprintln(a.stdout, caseText(c))
 		}
-		fmt.Fprintf(a.stderr, "%d of %d runs are missing in %s\n", len(todo), len(cases), flags.out)
+		fmt.Fprintf(a.stderr, "%d of %d runs are missing in %s\n", len(todo), len(w.cases), w.out)
 		return nil
 	}
 	if !flags.quiet {
-		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", s.Name, fabric.Count(len(cases), "run"), len(cases)-len(todo), flags.out)
+		there := len(w.cases) - len(todo)
+		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", w.sweep.Name, fabric.Count(len(w.cases), "run"), there, w.out)
 		if old > 0 {
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}
 	}
-	file, err := openBench(flags.out, have.size)
+	if err := w.begin(); err != nil {
+		return err
+	}
+	file, err := openBench(w.out, have.size)
 	if err != nil {
 		return err
 	}
 	defer closeFile(file, &err)
-	if len(todo) == 0 {
-		return nil
+	if len(todo) > 0 {
+		if err := a.carryOut(ctx, w, todo, file); err != nil {
+			return err
+		}
 	}
+	if flags.merge != "" {
+		return a.mergeComplete(w)
+	}
+	return nil
+}
+
+// carryOut runs what is to do and adds the results to a file.
+func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, file *os.File) error {
+	flags, made := w.flags, provenance(a.version)
 	runs := casesRuns(todo)
 	estimates, err := a.admit(runs, flags.parallel, flags.cores, flags.force, flags.quiet)
 	if err != nil {
@@ -137,13 +155,16 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		shown.names[i] = caseText(c)
 	}
 	written := 0
-	b := &batch{run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown, asEnded: true}
+	b := &batch{
+		run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown, asEnded: true,
+	}
 	b.done = func(run scenario.Run, o outcome) error {
-		if o.result == nil || o.err != nil {
-			return nil
-		}
 		c := todo[run.Index]
-		o.result.Version, o.result.RunSHA256, o.result.Sweep, o.result.Variant = made, c.Hash, s.Name, c.Variant
+		if o.result == nil || o.err != nil {
+			return w.failed(c, made, (&runError{run, o.err}).what())
+		}
+		o.result.Version, o.result.RunSHA256, o.result.Sweep, o.result.Variant = made, c.Hash, w.sweep.Name, c.Variant
+		o.result.RanOn = place()
 		if !flags.full {
 			o.result.Links, o.result.FlipRecords, o.result.Timeline = nil, nil, nil
 		}
@@ -158,7 +179,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 		failed = errors.Join(failed, err)
 	}
 	if errors.Is(failed, errInterrupted) {
-		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, flags.out)
+		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, w.out)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w: %w", errRun, failed)

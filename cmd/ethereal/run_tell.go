@@ -32,7 +32,7 @@ type telling struct {
 func (t *telling) ended(run scenario.Run, o outcome) error {
 	if o.result != nil {
 		var err error
-		o.result.Version = t.app.version
+		o.result.Version, o.result.RanOn = t.app.version, place()
 		if o.result.RunSHA256, err = run.Hash(); err != nil {
 			return err
 		}

@@ -88,6 +88,8 @@ type Result struct {
 	RunSHA256 string            `json:"run_sha256"`
 	Sweep     string            `json:"sweep"`
 	Variant   map[string]string `json:"variant"`
+	// RanOn is where the run was carried out; nil in results of earlier versions. Nothing else but WallMS follows from it.
+	RanOn *Place `json:"ran_on"`
 
 	// Fabric is what the run's fabric was built from. Derived counts may be
 	// filled in.
@@ -95,6 +97,13 @@ type Result struct {
 	Links       []LinkLoad  `json:"links"`        // both directions of every link, by link number
 	FlipRecords []FlipEvent `json:"flip_records"` // in order of time
 	Timeline    []Event     `json:"timeline"`     // in order of time; flips are not repeated in it
+}
+
+// Place is a machine that carried out runs.
+type Place struct {
+	Host   string `json:"host"`
+	Cores  int    `json:"cores"`  // that the program could use
+	System string `json:"system"` // as in linux/amd64
 }
 
 // FirstFailure is the first thing that happened to a link in a run.

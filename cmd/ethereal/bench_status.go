@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/cluster"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+)
+
+// folderJobs returns what the tasks of a folder are to do.
+func folderJobs(dir string) (cluster.Plan, []cluster.Job, error) {
+	p, err := cluster.Folder(dir).Plan()
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil, fmt.Errorf("%s has no plan of a sweep; name a folder that `ethereal bench SWEEP --dir` or `ethereal bench submit` made", dir)
+	}
+	if err != nil {
+		return p, nil, err
+	}
+	jobs, err := sweepJobs(p)
+	if err == nil && cluster.RunsHash(jobs) != p.Runs {
+		err = fmt.Errorf("%s is of other runs than %s has by now: the sweep, a scenario or the program changed; "+
+			"use what the folder was made with, or a new folder", dir, p.Sweep)
+	}
+	return p, jobs, err
+}
+
+// sweepJobs returns the runs of a plan.
+func sweepJobs(p cluster.Plan) ([]cluster.Job, error) {
+	s, err := sweep.Load(p.Sweep)
+	if err != nil {
+		return nil, err
+	}
+	flags := benchFlags{only: p.Only, seeds: p.Seeds}
+	if err := flags.schemes.Set(p.Schemes); err != nil {
+		return nil, err
+	}
+	cases, err := chooseCases(s, flags)
+	if err != nil {
+		return nil, err
+	}
+	return jobsOf(cases), nil
+}
+
+func (a *app) benchStatusCommand() *cobra.Command {
+	var out outputFormat
+	c := &cobra.Command{
+		Use:   "status DIR",
+		Short: "Say what of a sweep is done, missing and failed in a folder of tasks",
+		Long: `Reads the results that tasks of a sweep have put into a folder, and says what is done, missing and failed, by task, and
+how much time is left: from estimates, in the proportion in which those of the runs that are done were wrong.`,
+		Example: `  ethereal bench status shared/demo
+  ethereal bench status shared/demo -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("bench status takes one folder, not %d; as in ethereal bench status shared/demo", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, jobs, err := folderJobs(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := cluster.Folder(args[0]).Status(jobs, p.Tasks)
+			if err != nil {
+				return err
+			}
+			if out.people() {
+				return tellStatus(a.stdout, s)
+			}
+			return out.write(a.stdout, s)
+		},
+	}
+	out.register(c)
+	return c
+}
+
+// namedMissing is how many missing runs are named to people.
+const namedMissing = 20
+
+func tellStatus(w io.Writer, s *cluster.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%d runs: %d done, %d missing, %d of these failed\n", s.Runs, s.Done, len(s.Missing), len(s.Failed))
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(t, "about %v left on one core, %v in the task with most\n", seconds(s.Seconds), seconds(s.Longest))
+	}
+	for _, counts := range []struct {
+		word string
+		of   map[string]int
+	}{{"ran on", s.Places}, {"version", s.Builds}} {
+		for _, k := range slices.Sorted(maps.Keys(counts.of)) {
+			fmt.Fprintf(t, "%s %s: %d\n", counts.word, k, counts.of[k])
+		}
+	}
+	fmt.Fprintf(t, "\ntask\truns\tdone\tfailed\tleft\tlast result\n")
+	for _, k := range s.Tasks {
+		last := "none"
+		if !k.Last.IsZero() {
+			last = k.Last.Format(time.DateTime)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%v\t%s\n", k.Index, k.Runs, k.Done, k.Failed, seconds(k.Seconds), last)
+	}
+	for _, f := range s.Failed {
+		fmt.Fprintf(t, "failed: %s: %s\n", f.Run, f.Error)
+	}
+	for i, m := range s.Missing {
+		if i == namedMissing {
+			fmt.Fprintf(t, "and %d more; -o json has all\n", len(s.Missing)-i)
+			break
+		}
+		fmt.Fprintf(t, "missing: task %d: %s\n", m.Task, m.Run)
+	}
+	return t.Flush()
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// mergeFlags are the flags of `ethereal bench merge`.
+type mergeFlags struct {
+	out, sweep          string
+	comparable, partial bool
+}
+
+func (a *app) benchMergeCommand() *cobra.Command {
+	var flags mergeFlags
+	c := &cobra.Command{
+		Use:   "merge DIR|FILE...",
+		Short: "Make one file of the results of several",
+		Long: `Writes one result for each run. Of a folder that tasks share, all runs of its sweep must be there, and they stand in the
+sweep's order. Two results of one run that are the same but for the time they took, the place and the build are one. If
+they differ in anything else nothing is written, and both builds and places are named.`,
+		Example: `  ethereal bench merge shared/demo --out demo.jsonl
+  ethereal bench merge one.jsonl other.jsonl --out both.jsonl`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("bench merge: name a folder or files, as in ethereal bench merge shared/demo --out demo.jsonl")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.benchMerge(args, flags) },
+	}
+	f := c.Flags()
+	f.StringVarP(&flags.out, "out", "o", "", "write the results to `FILE`; to standard output when left out")
+	f.StringVar(&flags.sweep, "sweep", "", "of files: all runs of this sweep must be there, and stand in its order")
+	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.Varies()[:3], ", ")+": files of the same runs are then equal to the byte")
+	f.BoolVar(&flags.partial, "partial", false, "write what there is though runs are missing")
+	return c
+}
+
+func (a *app) benchMerge(args []string, flags mergeFlags) error {
+	var jobs []cluster.Job
+	var files []string
+	if flags.sweep != "" {
+		var err error
+		if jobs, err = sweepJobs(cluster.Plan{Sweep: flags.sweep}); err != nil {
+			return err
+		}
+	}
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return fmt.Errorf("merge: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		_, of, err := folderJobs(arg)
+		if err != nil {
+			return err
+		}
+		if jobs == nil {
+			jobs = of
+		}
+		found, err := cluster.Folder(arg).Results()
+		if err != nil {
+			return err
+		}
+		files = append(files, found...)
+	}
+	m, err := mergeFiles(files, jobs)
+	if err != nil {
+		return err
+	}
+	if n := m.Lacks(jobs); n > 0 && !flags.partial {
+		return fmt.Errorf("%w: merge: %d of %d runs are missing; `ethereal bench status` names them, --partial merges the others", errRun, n, len(jobs))
+	}
+	if flags.out == "" {
+		text, err := m.Encode(flags.comparable)
+		if err == nil {
+			_, err = a.stdout.Write(text)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errRun, err)
+		}
+	} else if err := m.Write(flags.out, flags.comparable); err != nil {
+		return fmt.Errorf("%w: --out: %w", errRun, err)
+	}
+	fmt.Fprintf(a.stderr, "%d results, %d duplicates dropped\n", len(m.Lines), m.Duplicates)
+	return nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/testbed/cluster"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
+)
+
+// submitFlags are the flags of `ethereal bench submit`.
+type submitFlags struct {
+	bench               benchFlags
+	slurm, kubernetes   bool
+	tasks, cpus         int
+	now                 bool
+	options             []string
+	image, claim, mount string
+}
+
+func (a *app) benchSubmitCommand() *cobra.Command {
+	var flags submitFlags
+	c := &cobra.Command{
+		Use:   "submit SWEEP --dir DIR --slurm|--kubernetes",
+		Short: "Write the batch job of a sweep for Slurm or Kubernetes, and submit it if asked",
+		Long: `Writes into a folder that all machines see what an engine needs to carry out a sweep as an array of tasks, and a merge
+after them: array.sbatch and merge.sbatch, or job.yaml. Memory and time of a task follow from the estimates, with room.
+The array has only the tasks that have something to do: after failures the same command submits what is missing.`,
+		Example: `  ethereal bench submit testbed/sweeps/demo.yaml --dir shared/demo --slurm --tasks 8
+  ethereal bench submit testbed/sweeps/demo.yaml --dir shared/demo --slurm --tasks 8 --option partition=long --now
+  ethereal bench submit testbed/sweeps/demo.yaml --dir /shared/demo --kubernetes --tasks 8 --image ethereal:1 --claim shared --mount /shared`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("bench submit takes one sweep file, not %d; as in ethereal bench submit demo.yaml --dir shared/demo --slurm", len(args))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], flags) },
+	}
+	f := c.Flags()
+	f.StringVar(&flags.bench.dir, "dir", "", "the `DIR` of results, which all machines see under the same name")
+	f.BoolVar(&flags.slurm, "slurm", false, "write an array of Slurm's")
+	f.BoolVar(&flags.kubernetes, "kubernetes", false, "write an Indexed Job of Kubernetes'")
+	f.IntVar(&flags.tasks, "tasks", 8, "spread the sweep over `N` tasks")
+	f.IntVar(&flags.cpus, "cpus", 1, "of each task: `N` runs at a time")
+	f.BoolVar(&flags.now, "now", false, "submit it, with sbatch or kubectl")
+	f.StringArrayVar(&flags.options, "option", nil, "of Slurm: a line of #SBATCH, `NAME=VALUE`, as in partition=long; may be repeated")
+	f.StringVar(&flags.image, "image", "", "of Kubernetes: the container's `IMAGE`, made with scripts/dist/Containerfile")
+	f.StringVar(&flags.claim, "claim", "", "of Kubernetes: the persistent volume `CLAIM` on which sweep and folder are")
+	f.StringVar(&flags.mount, "mount", "", "of Kubernetes: `PATH` at which the volume is mounted, here as in the containers")
+	f.StringVar(&flags.bench.only, "only", "", "submit only what matches `REGEXP`, as bench has it")
+	f.Var(&flags.bench.schemes, "schemes", "submit only these schemes of the sweep: `A,B`")
+	f.StringVar(&flags.bench.seeds, "seeds", "", "submit only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
+	f.BoolVar(&flags.bench.full, "full", false, "keep links, flips and timelines in the results")
+	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// check says what is wrong with the flags.
+func (f submitFlags) check() error {
+	switch {
+	case f.slurm == f.kubernetes:
+		return errors.New("write --slurm or --kubernetes")
+	case f.bench.dir == "":
+		return errors.New("--dir: name a folder that all machines see")
+	case f.tasks < 1:
+		return fmt.Errorf("--tasks: %d; write 1 or more", f.tasks)
+	case f.cpus < 1:
+		return fmt.Errorf("--cpus: %d; write 1 or more", f.cpus)
+	case f.kubernetes && (f.image == "" || f.claim == "" || f.mount == ""):
+		return errors.New("--kubernetes takes --image, --claim and --mount: the program, the volume with sweep and folder, and where it is mounted")
+	}
+	return nil
+}
+
+func (a *app) submit(ctx context.Context, path string, flags submitFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	var err error
+	if flags.bench.dir, err = filepath.Abs(flags.bench.dir); err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	flags.bench.shard = cluster.Shard{Of: flags.tasks}.String()
+	w, err := planBench(path, flags.bench)
+	if err != nil {
+		return err
+	}
+	for _, p := range []string{path, flags.bench.dir} {
+		if rel, err := filepath.Rel(flags.mount, p); flags.kubernetes && (err != nil || strings.HasPrefix(rel, "..")) {
+			return fmt.Errorf("--mount: %s is not below %s: the containers do not see it", p, flags.mount)
+		}
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	s, err := cluster.Folder(flags.bench.dir).Status(w.all, flags.tasks)
+	if err != nil {
+		return err
+	}
+	order, err := w.order(s, flags)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "%s: %d runs, %d done; %d of %d tasks have something to do, each with %d MB and %v\n", w.sweep.Name, s.Runs, s.Done,
+		len(order.Left), flags.tasks, order.Need.Bytes/1e6, seconds(order.Need.Seconds))
+	if len(order.Left) == 0 {
+		fmt.Fprintf(a.stderr, "nothing is missing; ethereal bench merge %s makes one file of it\n", flags.bench.dir)
+		return nil
+	}
+	if flags.slurm {
+		return a.submitSlurm(ctx, order, flags.now)
+	}
+	if err := order.Kubernetes(); err != nil {
+		return err
+	}
+	job := filepath.Join(order.Dir, cluster.JobFile)
+	if !flags.now {
+		fmt.Fprintf(a.stderr, "submit it by: kubectl create -f %s\n", job)
+		return nil
+	}
+	_, err = a.engine(ctx, "kubectl", "create", "-f", job)
+	return err
+}
+
+// order says what an engine is to carry out.
+func (w *benchWork) order(s *cluster.Status, flags submitFlags) (cluster.Order, error) {
+	o := cluster.Order{
+		Name: w.sweep.Name, Dir: flags.bench.dir, Merged: filepath.Join(flags.bench.dir, "merged.jsonl"), Tasks: flags.tasks,
+		Need: cluster.Needs(w.all, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
+		Image: flags.image, Claim: flags.claim, Mount: flags.mount,
+	}
+	for _, t := range s.Tasks {
+		if t.Done < t.Runs {
+			o.Left = append(o.Left, t.Index)
+		}
+	}
+	program := "/ethereal" // as scripts/dist/Containerfile has it
+	if flags.slurm {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return o, err
+		}
+	}
+	path, err := filepath.Abs(w.path)
+	if err != nil {
+		return o, err
+	}
+	o.Bench = []string{program, "bench", path, "--dir", o.Dir, "--parallel", strconv.Itoa(flags.cpus), "--cores", "1"}
+	if flags.bench.only != "" {
+		o.Bench = append(o.Bench, "--only", flags.bench.only)
+	}
+	if text := flags.bench.schemes.String(); text != "" {
+		o.Bench = append(o.Bench, "--schemes", text)
+	}
+	if flags.bench.seeds != "" {
+		o.Bench = append(o.Bench, "--seeds", flags.bench.seeds)
+	}
+	if flags.bench.full {
+		o.Bench = append(o.Bench, "--full")
+	}
+	o.Merge = []string{program, "bench", "merge", o.Dir, "--out", o.Merged}
+	return o, nil
+}
+
+func (a *app) submitSlurm(ctx context.Context, o cluster.Order, now bool) error {
+	if err := o.Slurm(); err != nil {
+		return err
+	}
+	array, merge := filepath.Join(o.Dir, cluster.ArrayFile), filepath.Join(o.Dir, cluster.MergeFile)
+	if !now {
+		fmt.Fprintf(a.stderr, "submit it by: sbatch --dependency=afterany:$(sbatch --parsable %s) %s\n", array, merge)
+		return nil
+	}
+	id, err := a.engine(ctx, "sbatch", "--parsable", array)
+	if err != nil {
+		return err
+	}
+	id, _, _ = strings.Cut(strings.TrimSpace(id), ";") // with several clusters, ID;CLUSTER
+	_, err = a.engine(ctx, "sbatch", "--parsable", "--dependency=afterany:"+id, merge)
+	return err
+}
+
+// engine runs a command of the engine's, says what it answered, and returns that.
+func (a *app) engine(ctx context.Context, name string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Stderr = a.stderr
+	out, err := c.Output()
+	fmt.Fprintf(a.stderr, "%s %s: %s\n", name, strings.Join(args, " "), strings.TrimSpace(string(out)))
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", errRun, name, err)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// Order is what an engine is to carry out: tasks of one folder, and then a merge.
+type Order struct {
+	Name   string   // of the sweep
+	Dir    string   // the folder, absolute
+	Merged string   // file that the merge writes, absolute
+	Tasks  int      // of the whole sweep
+	Left   []int    // those that have something to do
+	Need   Need     // of each
+	Bench  []string // command of a task, but for --shard
+	Merge  []string // command of the merge
+	// Options are lines of #SBATCH, without their dashes, as in partition=long.
+	Options []string
+	Image   string // of the container
+	Claim   string // persistent volume claim on which sweep and folder are
+	Mount   string // where it is mounted, here and there
+}
+
+// minutes rounds up.
+func (n Need) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
+
+// mebibytes rounds up.
+func (n Need) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
+
+// quote quotes words for a shell.
+func quote(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+", r)
+		}) {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// ranges writes numbers as Slurm takes them: 0-2,5.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if part := strconv.Itoa(numbers[i]); j > i {
+			parts = append(parts, part+"-"+strconv.Itoa(numbers[j]))
+		} else {
+			parts = append(parts, part)
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// oneLine refuses what would end a line of a script or a comment.
+func oneLine(words ...string) error {
+	for _, w := range words {
+		if strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("%q has a control character: a script has no place for it", w)
+		}
+	}
+	return nil
+}
+
+var (
+	arrayText = template.Must(template.New("array").Parse(`#!/bin/sh
+# Runs of the sweep {{.Name}} that are missing, {{.Tasks}} tasks in all. Written by ethereal bench submit.
+#SBATCH --job-name={{.Label}}
+#SBATCH --array={{.Array}}
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={{.CPUs}}
+#SBATCH --mem={{.MiB}}M
+#SBATCH --time={{.Minutes}}
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output={{.Dir}}/slurm-%a.log
+{{- range .Options}}
+#SBATCH --{{.}}
+{{- end}}
+exec {{.Bench}} --shard "$SLURM_ARRAY_TASK_ID/{{.Tasks}}"
+`))
+	mergeText = template.Must(template.New("merge").Parse(`#!/bin/sh
+# Merges the results of the sweep {{.Name}} when its tasks have ended. It fails, and says what is missing, if they did not
+# do all. Written by ethereal bench submit.
+#SBATCH --job-name={{.Label}}-merge
+#SBATCH --ntasks=1
+#SBATCH --mem=1024M
+#SBATCH --time=30
+#SBATCH --open-mode=append
+#SBATCH --output={{.Dir}}/slurm-merge.log
+{{- range .Options}}
+#SBATCH --{{.}}
+{{- end}}
+exec {{.Merge}}
+`))
+	// The last task to end does the merge: a Job has no dependence on another.
+	jobText = template.Must(template.New("job").Parse(`# Runs of the sweep {{.Name}}, {{.Tasks}} tasks. A task whose runs are all there ends at once; the one that ends last merges.
+# Written by ethereal bench submit. kubectl create -f FILE submits it, as often as something is missing.
+apiVersion: batch/v1
+kind: Job
+metadata:
+  generateName: {{.Label}}-
+  labels:
+    app.kubernetes.io/name: ethereal
+    app.kubernetes.io/component: bench
+spec:
+  completionMode: Indexed
+  completions: {{.Tasks}}
+  parallelism: {{.Tasks}}
+  backoffLimitPerIndex: 3
+  maxFailedIndexes: {{.Tasks}}
+  ttlSecondsAfterFinished: 86400
+  podFailurePolicy:
+    rules:
+      - action: Ignore # a node that is drained or gone costs no attempt
+        onPodConditions:
+          - type: DisruptionTarget
+            status: "True"
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: ethereal
+        app.kubernetes.io/component: bench
+    spec:
+      restartPolicy: Never
+      activeDeadlineSeconds: {{.Seconds}}
+      automountServiceAccountToken: false
+      containers:
+        - name: bench
+          image: {{.Image}}
+          command:
+{{- range .Words}}
+            - {{.}}
+{{- end}}
+          env:
+            - name: ETHEREAL_HOST
+              valueFrom:
+                fieldRef:
+                  fieldPath: spec.nodeName
+            - name: SHARD
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
+          resources:
+            requests:
+              cpu: "{{.CPUs}}"
+              memory: {{.MiB}}Mi
+            limits:
+              cpu: "{{.CPUs}}"
+              memory: {{.MiB}}Mi
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+          volumeMounts:
+            - name: results
+              mountPath: {{.Mount}}
+      volumes:
+        - name: results
+          persistentVolumeClaim:
+            claimName: {{.Claim}}
+`))
+)
+
+// text carries out a template.
+func (o Order) text(t *template.Template) ([]byte, error) {
+	if err := oneLine(slices.Concat([]string{o.Name, o.Dir, o.Image, o.Claim, o.Mount}, o.Bench, o.Merge, o.Options)...); err != nil {
+		return nil, err
+	}
+	words := slices.Concat(o.Bench, []string{"--merge", o.Merged})
+	for i, w := range words {
+		words[i] = strconv.Quote(strings.ReplaceAll(w, "$(", "$$(")) // a double-quoted scalar of YAML, no variable of Kubernetes'
+	}
+	words = append(words, "--shard", strconv.Quote("$(SHARD)/"+strconv.Itoa(o.Tasks)))
+	var out bytes.Buffer
+	err := t.Execute(&out, map[string]any{
+		"Name": o.Name, "Label": label(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": ranges(o.Left),
+		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
+		"Bench": quote(o.Bench), "Merge": quote(o.Merge), "Words": words, "Options": o.Options,
+		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.Claim), "Mount": strconv.Quote(o.Mount),
+	})
+	return out.Bytes(), err
+}
+
+// label turns a name into one that Kubernetes takes, with room for what it adds.
+func label(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, name)
+	name = "ethereal-" + strings.Trim(name, "-")
+	return strings.TrimRight(name[:min(len(name), 40)], "-")
+}
+
+// Names of the files that [Order.Slurm] and [Order.Kubernetes] write into the folder.
+const (
+	ArrayFile = "array.sbatch"
+	MergeFile = "merge.sbatch"
+	JobFile   = "job.yaml"
+)
+
+// Slurm writes the array of the tasks that have something to do, and the merge that depends on it.
+func (o Order) Slurm() error {
+	if strings.ContainsAny(o.Dir, " %\\") {
+		return fmt.Errorf("--dir: %q has a space, a %% or a backslash, which #SBATCH --output does not take; name another folder", o.Dir)
+	}
+	for name, t := range map[string]*template.Template{ArrayFile: arrayText, MergeFile: mergeText} {
+		text, err := o.text(t)
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(o.Dir, name), text, 0o777); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kubernetes writes the Indexed Job of all tasks.
+func (o Order) Kubernetes() error {
+	text, err := o.text(jobText)
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(o.Dir, JobFile), text, 0o666)
+}
