@@ -217,7 +217,7 @@ func TestLiveProgress(t *testing.T) {
 	p.end(runs[0])
 	cct := 310.0
 	p.line(runs[0], outcome{ended: true, result: &report.Result{CCT: &cct}})
-	want = "\r\033[K[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 310.0 us (0.0 s)\n" +
+	want = "\r\033[K[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 310 us (0.0 s)\n" +
 		"\r\033[K1 of 16 done, 1 running | healthy, all-to-all 16MB, ecmp, seed 1 at 0.000 ms"
 	if w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)

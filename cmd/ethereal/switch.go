@@ -147,7 +147,14 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
+	admin, trust, err := o.listenAdmin()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	g, ctx := errgroup.WithContext(ctx)
+	if admin != nil {
+		serveHTTP(ctx, g, adminServer(switchHandler(d), trust), admin)
+	}
 	if o.thriftPort != 0 {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", o.thriftPort))
 		if err != nil {

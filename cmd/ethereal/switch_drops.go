@@ -5,8 +5,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 )
 
@@ -18,6 +24,71 @@ var dropRemedies = map[string]string{
 	"priority out of range": "give the switch more --priority-queues, as many as the highest priority and one",
 	"no program":            "push a program over P4Runtime, or name its JSON",
 	"no port":               "the program sends to a port that has no interface: compare -i with the tables",
+}
+
+// listenAdmin listens where the switch's status is served; nil: nowhere. Beyond the loopback it has the certificates of the P4Runtime
+// server, and asks for clients'.
+func (o *switchOptions) listenAdmin() (net.Listener, *certs.Files, error) {
+	trust := &certs.Files{}
+	if o.admin == "" {
+		return nil, trust, nil
+	}
+	if o.grpcMutual {
+		var err error
+		if trust, err = certs.Read(o.grpcCA, o.grpcCert, o.grpcKey); err != nil {
+			return nil, nil, fmt.Errorf("switch: --admin: %w", err)
+		}
+		trust.AnyRole = o.anyRole
+	}
+	l, err := listen("--admin", o.admin, trust)
+	if err != nil {
+		return nil, nil, fmt.Errorf("switch: %w", err)
+	}
+	return l, trust, nil
+}
+
+// droppedFor is what a switch's status says of one reason.
+type droppedFor struct {
+	process.Drop
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// switchHandler serves a switch's status and metrics, read-only.
+func switchHandler(d *process.Device) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(switchCounts{d})
+	return daemon.Handler(func(*http.Request) (any, error) {
+		s := d.Stats()
+		drops := []droppedFor{}
+		for _, x := range s.Drops() {
+			drops = append(drops, droppedFor{x, dropRemedies[x.Reason]})
+		}
+		return map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}, nil
+	}, registry)
+}
+
+// switchCounts collects a switch's counts when it is asked.
+type switchCounts struct{ d *process.Device }
+
+var (
+	switchPackets = prometheus.NewDesc("ethereal_dataplane_packets_total", "Packets that came from ports, and that went to them.", []string{"way"}, nil)
+	switchDropped = prometheus.NewDesc("ethereal_dataplane_dropped_total", "Packets that went nowhere, by reason.", []string{"reason"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (switchCounts) Describe(out chan<- *prometheus.Desc) { out <- switchPackets; out <- switchDropped }
+
+// Collect implements [prometheus.Collector].
+func (c switchCounts) Collect(out chan<- prometheus.Metric) {
+	s := c.d.Stats()
+	put := func(desc *prometheus.Desc, n uint64, label string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), label)
+	}
+	put(switchPackets, s.Ingress, "in")
+	put(switchPackets, s.Sent, "out")
+	for _, x := range s.Drops() {
+		put(switchDropped, x.Packets, x.Reason)
+	}
 }
 
 // tellDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds in which there

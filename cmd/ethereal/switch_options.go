@@ -41,6 +41,7 @@ type switchOptions struct {
 	grpcCert     string
 	grpcKey      string
 	grpcMutual   bool
+	admin        string
 	cpuPort      uint32
 	dropPort     uint32
 	queues       int
@@ -139,6 +140,7 @@ func switchOptionTable() []switchOption {
 		{name: "insecure", help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates", set: func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
 		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder", set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
 		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
+		{name: "admin", kind: oneValue, value: "ADDR", help: "serve /healthz, /status and /metrics, with what was dropped and why, at ADDR", set: func(o *switchOptions, v string) error { o.admin = v; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}
 }

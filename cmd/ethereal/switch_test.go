@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -440,5 +441,34 @@ func TestPriorityQueues(t *testing.T) {
 		if err != nil || o.queues != want {
 			t.Errorf("%s: %v queues, %v; want %d", line, o.queues, err, want)
 		}
+	}
+}
+
+// TestSwitchAdmin: the status has what was dropped and why, and metrics say the same.
+func TestSwitchAdmin(t *testing.T) {
+	admin := freePort(t)
+	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "127.0.0.1:0", "--admin", admin)
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/status": `"dropped": []`, "/metrics": `ethereal_dataplane_packets_total{way="in"} 0`,
+	} {
+		r, err := http.Get("http://" + admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r.Body)
+		r.Body.Close() //nolint:errcheck // it was read
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %v, %v\n%s\nwant %q", path, r.Status, err, body, want)
+		}
+	}
+	if out, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	o, err := parseSwitchOptions([]string{"--no-p4", "--admin", "192.0.2.1:9563"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.listenAdmin(); err == nil || !strings.Contains(err.Error(), "is not on the loopback") {
+		t.Errorf("beyond the loopback without certificates: %v", err)
 	}
 }

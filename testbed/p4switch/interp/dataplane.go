@@ -276,6 +276,10 @@ func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
 		prio = uint64(class)
 	}
 	if prio >= uint64(s.cfg.QueuesPerPort) {
+		if s.tooHigh == nil {
+			s.tooHigh = map[uint32]uint64{}
+		}
+		s.tooHigh[port]++
 		s.drop(p, DropPriority)
 		return
 	}

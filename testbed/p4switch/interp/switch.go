@@ -39,6 +39,8 @@ type Switch struct {
 	rng   uint64
 	rr    []uint64
 	drops DropCounts
+	// tooHigh counts, by port, the packets of drops whose priority has no queue.
+	tooHigh map[uint32]uint64
 
 	bits  bitWriter
 	out   bitWriter
@@ -103,6 +105,9 @@ func (s *Switch) Program() *Program { return s.p }
 
 // Drops counts the packets, and the copies asked for, that went nowhere.
 func (s *Switch) Drops() DropCounts { return s.drops }
+
+// PortDrops counts the packets that were on their way out of a port and had no queue there, for their priority.
+func (s *Switch) PortDrops(port uint32) uint64 { return s.tooHigh[port] }
 
 func (s *Switch) log(kind LogKind, text string) {
 	if s.cfg.Log != nil {

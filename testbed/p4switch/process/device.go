@@ -101,8 +101,8 @@ type Stats struct {
 
 // Drop is how many packets went nowhere for one reason.
 type Drop struct {
-	Reason  string
-	Packets uint64
+	Reason  string `json:"reason"`
+	Packets uint64 `json:"packets"`
 }
 
 // Drops returns the reasons for which packets were dropped, those that there were.
@@ -298,7 +298,9 @@ func (d *Device) Stats() Stats {
 	s := d.stats
 	s.LongestHold = d.mu.longest
 	if d.sw != nil {
-		s.PipelineDrops = d.sw.Drops()
+		for i, n := range d.sw.Drops() {
+			s.PipelineDrops[i] += n
+		}
 	}
 	return s
 }
@@ -322,6 +324,14 @@ func (d *Device) Close() error {
 func (d *Device) useSwitch(sw *interp.Switch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.sw != nil { // its counts go on
+		for i, n := range d.sw.Drops() {
+			d.stats.PipelineDrops[i] += n
+		}
+		for _, e := range d.ports {
+			e.drops += d.sw.PortDrops(e.number)
+		}
+	}
 	d.sw = sw
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
@@ -469,6 +479,9 @@ func (d *Device) portCounters(number uint32) server.Counters {
 	c := e.port.Counters()
 	d.mu.Lock()
 	drops := e.drops
+	if d.sw != nil {
+		drops += d.sw.PortDrops(number)
+	}
 	d.mu.Unlock()
 	return server.Counters{
 		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
