@@ -2,15 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,6 +19,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -64,26 +59,9 @@ func (p *plant) preflightTargets(name string, change func(string) string) string
 // expired writes a certificate that is no longer good, and its key.
 func (p *plant) expired() []string {
 	p.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	now := time.Now()
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	cert := p.write("old.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	pair := p.write("old.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
-	return []string{"--tls-ca=" + cert, "--tls-cert=" + cert, "--tls-key=" + pair}
+	certstest.Issue(p.t, p.dir, "old", nil, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	at := filepath.Join(p.dir, "old")
+	return []string{"--tls-ca=" + at + ".pem", "--tls-cert=" + at + ".pem", "--tls-key=" + at + ".key"}
 }
 
 // smaller returns the program's P4Info with room for one route.

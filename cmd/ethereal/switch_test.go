@@ -3,16 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
 )
 
 // The command lines of p4lang's Mininet scripts and of the P4 tutorials.
@@ -305,58 +300,16 @@ func TestSwitchThriftPort(t *testing.T) {
 	}
 }
 
-// pair makes a key and a certificate, signed by parent or by itself, in PEM
-// files.
-func pair(t *testing.T, dir, name string, parent *tls.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		URIs: []*url.URL{certs.Identity{Role: certs.Controller}.URI()},
-		IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	issuer, signer := template, any(key)
-	if parent != nil {
-		issuer, signer = parent.Leaf, parent.PrivateKey
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
-	for file, b := range map[string][]byte{name + ".crt": certPEM, name + ".key": keyPEM} {
-		if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cert, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cert.Leaf, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
-
 // With client authentication only a client with a certificate is answered.
 func TestSwitchTLS(t *testing.T) {
 	dir := t.TempDir()
-	ca := pair(t, dir, "ca", nil)
-	pair(t, dir, "server", &ca)
-	client := pair(t, dir, "client", &ca)
+	controller := func(c *x509.Certificate) { c.URIs = []*url.URL{certs.Identity{Role: certs.Controller}.URI()} }
+	ca := certstest.Issue(t, dir, "ca", nil, nil)
+	certstest.Issue(t, dir, "server", ca, controller)
+	client := certstest.Issue(t, dir, "client", ca, controller)
 	socket := filepath.Join(dir, "grpc")
 	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "unix:"+socket, "--grpc-server-ssl",
-		"--grpc-server-cacert", filepath.Join(dir, "ca.crt"), "--grpc-server-cert", filepath.Join(dir, "server.crt"),
+		"--grpc-server-cacert", filepath.Join(dir, "ca.pem"), "--grpc-server-cert", filepath.Join(dir, "server.pem"),
 		"--grpc-server-key", filepath.Join(dir, "server.key"), "--grpc-server-with-client-auth")
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
@@ -379,7 +332,7 @@ func TestSwitchTLS(t *testing.T) {
 		t.Error("a client without TLS is answered")
 	}
 	cfg = cfg.Clone()
-	cfg.Certificates = []tls.Certificate{client}
+	cfg.Certificates = []tls.Certificate{*client}
 	if err := ask(credentials.NewTLS(cfg)); err != nil {
 		t.Error(err)
 	}

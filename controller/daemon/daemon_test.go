@@ -359,18 +359,16 @@ func TestFlaps(t *testing.T) {
 func TestJudge(t *testing.T) {
 	up, down, mute := Witness{true, true}, Witness{true, false}, Witness{false, true}
 	for _, tt := range []struct {
-		session bool
-		ws      []Witness
-		want    Verdict
+		ws   []Witness
+		want Verdict
 	}{
-		{true, []Witness{down, down}, Alive},
-		{false, nil, NotKnown},
-		{false, []Witness{mute, mute}, NotKnown},
-		{false, []Witness{down, mute}, Dead},
-		{false, []Witness{down, up, down}, CutOff},
+		{nil, NotKnown},
+		{[]Witness{mute, mute}, NotKnown},
+		{[]Witness{down, mute}, Dead},
+		{[]Witness{down, up, down}, CutOff},
 	} {
-		if got := Judge(tt.session, tt.ws); got != tt.want {
-			t.Errorf("session %v, %v: %v, want %v", tt.session, tt.ws, got, tt.want)
+		if got := Judge(tt.ws); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.ws, got, tt.want)
 		}
 	}
 }

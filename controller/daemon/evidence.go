@@ -24,8 +24,8 @@ type Witness struct {
 	Up    bool
 }
 
-// Judge tells a dead switch from one that is only cut off from the controller.
-func Judge(session bool, witnesses []Witness) Verdict {
+// Judge tells a dead switch from one that is only cut off from the controller, which has no session to it.
+func Judge(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {
 		switch {
@@ -34,9 +34,6 @@ func Judge(session bool, witnesses []Witness) Verdict {
 		case w.Heard && v == NotKnown:
 			v = Dead
 		}
-	}
-	if session {
-		return Alive
 	}
 	return v
 }

@@ -278,5 +278,5 @@ func (d *Daemon) verdict(dev *device) Verdict {
 		}
 		ws = append(ws, Witness{Heard: d.device(peer.Node).health == linkstate.Fresh, Up: !down})
 	}
-	return Judge(false, ws)
+	return Judge(ws)
 }

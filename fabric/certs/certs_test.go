@@ -1,73 +1,27 @@
 package certs
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-// issue writes a certificate and its key, of an authority of its own when by is
-// nil, and returns it with its key.
-func issue(t *testing.T, dir, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		Subject:      pkix.Name{CommonName: name},
-		DNSNames:     []string{name},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if by == nil {
-		c.IsCA, c.BasicConstraintsValid, by, byKey = true, true, c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{
-		name + ".pem": {Type: "CERTIFICATE", Bytes: der},
-		name + ".key": {Type: "PRIVATE KEY", Bytes: secret},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if c, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return c, key
-}
+	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
+)
 
 // TestHandshake: both sides of the files of one authority know each other; one
 // without a certificate, or with another authority's, is refused.
 func TestHandshake(t *testing.T) {
 	dir := t.TempDir()
-	ca, caKey := issue(t, dir, "ca", nil, nil)
-	issue(t, dir, "tor0", ca, caKey)
-	issue(t, dir, "ctl0", ca, caKey)
-	other, otherKey := issue(t, dir, "other", nil, nil)
-	issue(t, dir, "stranger", other, otherKey)
+	ca := certstest.Issue(t, dir, "ca", nil, nil)
+	certstest.Issue(t, dir, "tor0", ca, nil)
+	certstest.Issue(t, dir, "ctl0", ca, nil)
+	other := certstest.Issue(t, dir, "other", nil, nil)
+	certstest.Issue(t, dir, "stranger", other, nil)
 	read := func(ca, own string) *Files {
 		t.Helper()
 		cert, key := "", ""
@@ -119,8 +73,8 @@ func TestHandshake(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	ca, caKey := issue(t, dir, "ca", nil, nil)
-	issue(t, dir, "tor0", ca, caKey)
+	ca := certstest.Issue(t, dir, "ca", nil, nil)
+	certstest.Issue(t, dir, "tor0", ca, nil)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.WriteFile(file("empty.pem"), []byte("no certificate\n"), 0o600); err != nil {
 		t.Fatal(err)

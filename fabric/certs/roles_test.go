@@ -1,15 +1,10 @@
 package certs
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -27,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
 	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -34,43 +29,29 @@ import (
 // authority issues certificates that say what their holders are.
 type authority struct {
 	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	dir  string
+	cert *tls.Certificate
 }
 
 func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t}
 	dir := t.TempDir()
-	a.cert, a.key = issue(t, dir, "ca", nil, nil)
-	return a
+	return &authority{t, dir, certstest.Issue(t, dir, "ca", nil, nil)}
 }
 
 func (a *authority) files(uris ...string) *Files {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "x"}, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	for _, u := range uris {
-		parsed, err := url.Parse(u)
-		if err != nil {
-			a.t.Fatal(err)
+	own := certstest.Issue(a.t, a.dir, "x", a.cert, func(c *x509.Certificate) {
+		for _, u := range uris {
+			parsed, err := url.Parse(u)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			c.URIs = append(c.URIs, parsed)
 		}
-		c.URIs = append(c.URIs, parsed)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	})
 	roots := x509.NewCertPool()
-	roots.AddCert(a.cert)
-	return &Files{Roots: roots, Own: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	roots.AddCert(a.cert.Leaf)
+	return &Files{Roots: roots, Own: []tls.Certificate{*own}}
 }
 
 // holders are certificates by what they say.

@@ -25,9 +25,8 @@ type hostShell struct {
 	nic  *endpoint.Endpoint
 	core *host.Core
 
-	tick      func(now fabric.Time)
-	perPacket bool                    // the scheme labels every packet
-	arriving  map[collective.ID]int64 // bytes that are still to come
+	tick     func(now fabric.Time)
+	arriving map[collective.ID]int64 // bytes that are still to come
 
 	// Firsts that are on the timeline already.
 	timedOut, quenched, resent bool
@@ -57,7 +56,7 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	if h.core, err = host.New(config); err != nil {
 		return nil, err
 	}
-	h.tick, h.perPacket = h.core.Tick, h.core.PerPacket()
+	h.tick = h.core.Tick
 	c, err := settings.Endpoint(h.core)
 	if err != nil {
 		return nil, err
@@ -161,9 +160,7 @@ func (h *hostShell) noteResending() {
 // Receive implements [sim.Endpoint].
 func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
 	h.nic.Receive(now, header, tail)
-	if h.perPacket {
-		h.core.Received(now) // an echo can ask for probes
-	}
+	h.core.Received(now) // an echo can ask for probes
 }
 
 // Acked implements [endpoint.Handler].
