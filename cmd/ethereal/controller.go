@@ -24,6 +24,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
@@ -38,6 +39,8 @@ type controllerFlags struct {
 	audit, stage                 time.Duration
 	batch                        int
 	dryRun                       bool
+	view                         string
+	loads                        time.Duration
 	peers                        []string
 }
 
@@ -73,6 +76,8 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f.DurationVar(&flags.audit, "audit", 0, "read all tables back so often although nothing seems wrong; 0: never")
 	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write by then")
 	f.IntVar(&flags.batch, "batch", 500, "updates in one write at most")
+	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters so often, for how evenly links are used in status and metrics; 0: never (1s with --view)")
+	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT`, a loopback address, under a secret path that is logged; port 0 is any")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would be written, and end")
 	return c
 }
@@ -154,6 +159,9 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 		return err
 	}
 	cfg.Own, cfg.BatchSize, cfg.StateFile = f.election, f.batch, f.state
+	if cfg.Loads, cfg.View = f.loads, f.view != ""; cfg.View && cfg.Loads == 0 {
+		cfg.Loads = time.Second
+	}
 	cfg.Settle, cfg.Heartbeat, cfg.KeepAlive, cfg.Audit, cfg.StageTimeout = f.settle, f.heartbeat, f.keepAlive, f.audit, f.stage
 	if f.dryRun {
 		_, unread, err := daemon.Plan(ctx, cfg, stdout)
@@ -197,7 +205,13 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	if err != nil {
 		return errors.Join(err, closeListener(agents))
 	}
-	if err := serveController(ctx, d, agents, admin, files, cfg.Log); err != nil && ctx.Err() == nil {
+	var page net.Listener
+	if f.view != "" {
+		if page, err = view.Listen(f.view); err != nil {
+			return errors.Join(fmt.Errorf("--view: %w", err), closeListener(agents), closeListener(admin))
+		}
+	}
+	if err := serveController(ctx, d, listeners{agents, admin, page}, files, cfg.Log); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
@@ -256,9 +270,13 @@ func closeListener(l net.Listener) error {
 // maxAgentMessage bounds what an agent may send, in bytes.
 const maxAgentMessage = 1 << 20
 
+// listeners are a controller's, nil where it does not serve.
+type listeners struct{ agents, admin, page net.Listener }
+
 // serveController runs a controller with its listeners, nil ones left out, until
 // ctx ends.
-func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Listener, files *certs.Files, log *slog.Logger) error {
+func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files *certs.Files, log *slog.Logger) error {
+	agents, admin := on.agents, on.admin
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return keepMemory(ctx) })
@@ -289,6 +307,11 @@ func serveController(ctx context.Context, d *daemon.Daemon, agents, admin net.Li
 		}
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)
 		serveHTTP(ctx, g, srv, admin)
+	}
+	if on.page != nil {
+		page := d.View()
+		log.Info("serving the page of the fabric", "url", "http://"+on.page.Addr().String()+page.Path())
+		serveHTTP(ctx, g, &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}, on.page)
 	}
 	return g.Wait()
 }

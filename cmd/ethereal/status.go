@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 )
 
@@ -148,6 +149,7 @@ type statusView struct {
 		Entries                            int
 	}
 	NotUp  []daemon.LinkStatus `json:"links_not_up"`
+	Loads  *daemon.LoadStatus
 	Agents []struct {
 		Host   uint32
 		Addr   string
@@ -209,6 +211,7 @@ func (s *statusView) print(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, strings.Join(why, ", "), l.Epoch)
 	}
+	s.printLoads(w)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -220,4 +223,27 @@ func (s *statusView) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "%d of %d links not up, %d agents, %d of them behind\n", len(s.NotUp), s.Links, len(s.Agents), behind)
 	return err
+}
+
+// printLoads writes how evenly links are used, where the controller reads counters.
+func (s *statusView) printLoads(w io.Writer) {
+	if s.Loads == nil {
+		return
+	}
+	rate := func(bytes float64) string { return fabric.Rate(8 * bytes).String() }
+	fmt.Fprintln(w, "LINKS\tMEAN\tBUSIEST\tIMBALANCE\tTHAT IS\tHOT\tCOLD")
+	for _, t := range s.Loads.Tiers {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", t.Tier, rate(t.Mean), rate(t.Max), t.Imbalance, t.Busiest, few(t.Hot), few(t.Cold))
+	}
+}
+
+// fewNames is how many names stand in a table.
+const fewNames = 3
+
+// few writes some of the names.
+func few(names []string) string {
+	if more := len(names) - fewNames; more > 0 {
+		return strings.Join(names[:fewNames], " ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, " ")
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -79,6 +80,11 @@ type Config struct {
 	// nobody may.
 	Token string
 
+	// Loads is how often the switches' counters of what their ports send are read. 0: never.
+	Loads time.Duration
+	// View prepares the page of the live fabric; see Daemon.View. It needs Loads.
+	View bool
+
 	Log    *slog.Logger  // nil: silent
 	Events *eventlog.Log // nil: none
 }
@@ -99,6 +105,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.History == 0 {
 		c.History = 4096
+	}
+	if c.View && c.Events == nil {
+		c.Events = eventlog.New(io.Discard)
 	}
 	if c.DialPeer == nil {
 		c.DialPeer = c.Dial
@@ -143,6 +152,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Dial: missing", ErrConfig)
 	case len(c.Peers) > 0 && c.Token == "":
 		return fmt.Errorf("%w: Token: missing; peers need one", ErrConfig)
+	case c.View && c.Loads <= 0:
+		return fmt.Errorf("%w: View: needs Loads", ErrConfig)
 	case c.Own == 0:
 		return fmt.Errorf("%w: the election id must be above 0", ErrConfig)
 	}

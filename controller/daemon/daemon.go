@@ -31,6 +31,8 @@ type Daemon struct {
 	began   time.Time
 	metrics *metrics
 	cables  cables
+	loads   *loads  // nil: nobody reads them
+	viewer  *viewer // nil: there is no page
 
 	// What follows belongs to the goroutine of loop.
 	core     *rollout.Core
@@ -90,6 +92,13 @@ func New(cfg Config) (*Daemon, error) {
 		Hosts: d.f.Hosts(), Log: cfg.Log, Name: func(host uint32) string { return d.f.Name(fabric.NodeID(host)) },
 		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
 	})
+	if cfg.Loads > 0 {
+		d.loads = newLoads(d.f)
+	}
+	if cfg.View {
+		d.viewer = newViewer()
+		cfg.Events.Watch(func(r eventlog.Record) { d.viewer.heard(d.f, d.began, r) })
+	}
 	if err := d.readDrained(); err != nil {
 		return nil, err
 	}
@@ -184,6 +193,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	for _, p := range d.peers {
 		g.Go(func() error { return d.follow(ctx, p) })
+	}
+	if d.loads != nil {
+		g.Go(func() error { return d.watchLoads(ctx) })
+	}
+	if d.viewer != nil {
+		g.Go(func() error { return d.feed(ctx) })
 	}
 	err := g.Wait()
 	d.inbox.close()

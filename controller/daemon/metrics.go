@@ -19,6 +19,13 @@ type metrics struct {
 	converged prometheus.Histogram
 	scraped   []scraped
 	switches  []scrapedSwitch
+	tiers     []scrapedTier
+}
+
+// scrapedTier is one that every tier of links has, where counters are read.
+type scrapedTier struct {
+	desc  *prometheus.Desc
+	value func(*TierLoad) float64
 }
 
 // scraped is a metric that follows from the status.
@@ -94,6 +101,14 @@ func newMetrics() *metrics {
 	each("ports_fresh", "1 where port states are up to date.", func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
 	each("ports_never_seen", "Ports that the switch has never named over gNMI.", func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
 	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
+	tier := func(name, help string, value func(*TierLoad) float64) {
+		m.tiers = append(m.tiers, scrapedTier{desc("tier_"+name, help, "tier"), value})
+	}
+	tier("imbalance", "The busiest link of a tier, one way, over their mean, less 1.", func(x *TierLoad) float64 { return x.Imbalance })
+	tier("mean_bytes_per_second", "What a link of a tier carries one way, the mean.", func(x *TierLoad) float64 { return x.Mean })
+	tier("max_bytes_per_second", "What the busiest link of a tier carries one way.", func(x *TierLoad) float64 { return x.Max })
+	tier("hot_links", "Uplinks above 1.25 of the mean of their switch's.", func(x *TierLoad) float64 { return float64(len(x.Hot)) })
+	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.", func(x *TierLoad) float64 { return float64(len(x.Cold)) })
 	return m
 }
 
@@ -106,6 +121,9 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 		out <- x.desc
 	}
 	for _, x := range c.d.metrics.switches {
+		out <- x.desc
+	}
+	for _, x := range c.d.metrics.tiers {
 		out <- x.desc
 	}
 }
@@ -128,6 +146,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, x := range c.d.metrics.switches {
 		for i := range s.Switches {
 			out <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, x.value(&s.Switches[i]), s.Switches[i].Name)
+		}
+	}
+	if s.Loads == nil {
+		return
+	}
+	for _, x := range c.d.metrics.tiers {
+		for i := range s.Loads.Tiers {
+			t := &s.Loads.Tiers[i]
+			out <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, x.value(t), t.Tier)
 		}
 	}
 }

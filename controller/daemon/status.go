@@ -80,13 +80,15 @@ type Status struct {
 	Agents   []notify.Agent `json:"agents"`
 
 	Suspicion suspicion.Stats `json:"suspicion"`
+
+	Loads *LoadStatus `json:"loads,omitempty"` // where counters are read
 }
 
 // Status returns the present state.
 func (d *Daemon) Status(ctx context.Context) (Status, error) {
 	var s Status
 	err := d.ask(ctx, func() { s = d.status() })
-	s.Agents = d.service.Agents()
+	s.Agents, s.Loads = d.service.Agents(), d.loads.status(d.f)
 	return s, err
 }
 

@@ -55,6 +55,8 @@ type Log struct {
 	lost int   // records, since the last that was
 	ever int   // records lost
 	cut  bool  // the last line has no end
+
+	watch func(Record) // nil: nobody
 }
 
 // New returns a log that writes to w.
@@ -84,6 +86,13 @@ func (l *Log) Warn(log *slog.Logger) {
 	l.log = log
 }
 
+// Watch has every record handed to watch as well, before it is written. It must return at once and not call the log.
+func (l *Log) Watch(watch func(Record)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = watch
+}
+
 // Add writes a record, or counts it as lost.
 func (l *Log) Add(r Record) {
 	if l == nil {
@@ -91,6 +100,9 @@ func (l *Log) Add(r Record) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.watch != nil {
+		l.watch(r)
+	}
 	if l.lost > 0 && l.write(Record{Time: r.Time, Kind: "lost", Count: l.lost, Error: l.err.Error()}) == nil {
 		l.log.Warn("event log: writing works again", "lost", l.lost)
 		l.lost, l.err = 0, nil

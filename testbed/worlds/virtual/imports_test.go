@@ -20,6 +20,8 @@ func TestImports(t *testing.T) {
 		"fabric":                  {"fabric/statepb", "fabric/strictyaml"},
 		"fabric/strictyaml":       {},
 		"fabric/lldp":             {"fabric"},
+		"fabric/imbalance":        {"fabric"},
+		"fabric/view":             {"fabric"},
 		"fabric/durable":          {"fabric/durable"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},

@@ -1,0 +1,177 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/imbalance"
+)
+
+// portCounters are the program's counters of what ports send, by port number. A program may lack some.
+var portCounters = []string{"port_tx_data", "port_tx_control"}
+
+// Limits on the reading of counters.
+const (
+	readersAtOnce = 16
+	mostUneven    = 3 // switches that the status names
+)
+
+// loads is what links carry, by the switches' counters of what their ports send; what hosts send no switch counts.
+type loads struct {
+	shape *imbalance.Shape
+
+	mu      sync.Mutex
+	bytes   []uint64    // by direction, read last
+	read    []time.Time // when; zero: not yet
+	rates   []float64   // bytes a second between the last two readings
+	busiest float64     // rate that there has been
+}
+
+func newLoads(f *fabric.Fabric) *loads {
+	dirs := 2 * f.Links()
+	return &loads{shape: imbalance.Of(f), bytes: make([]uint64, dirs), read: make([]time.Time, dirs), rates: make([]float64, dirs)}
+}
+
+// take takes a reading of a direction. A counter that went back was begun anew.
+func (l *loads) take(dir int, now time.Time, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.read[dir]; !last.IsZero() && now.After(last) && bytes >= l.bytes[dir] {
+		l.rates[dir] = float64(bytes-l.bytes[dir]) / now.Sub(last).Seconds()
+		l.busiest = max(l.busiest, l.rates[dir])
+	} else {
+		l.rates[dir] = 0
+	}
+	l.bytes[dir], l.read[dir] = bytes, now
+}
+
+// now returns the rates, and the highest that there has been, in bytes a second.
+func (l *loads) now() (rates []float64, busiest float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.rates), l.busiest
+}
+
+// watchLoads reads the counters of all switches so often.
+func (d *Daemon) watchLoads(ctx context.Context) error {
+	tick := time.NewTicker(d.cfg.Loads)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		var g errgroup.Group
+		g.SetLimit(readersAtOnce)
+		for _, dev := range d.switches {
+			g.Go(func() error {
+				limited, cancel := context.WithTimeout(ctx, max(d.cfg.Loads, time.Second))
+				defer cancel()
+				if err := d.readLoads(limited, dev); err != nil {
+					d.cfg.Log.Debug("port counters are not read", "switch", dev.name, "err", err)
+				}
+				return nil // the next switch may answer
+			})
+		}
+		g.Wait() //nolint:errcheck // there are none
+	}
+}
+
+// readLoads reads the counters of a switch's ports.
+func (d *Daemon) readLoads(ctx context.Context, dev *device) error {
+	client := p4.NewP4RuntimeClient(d.conns[dev.target.P4Runtime])
+	sums, ports := map[fabric.PortNo]uint64{}, d.f.Node(dev.id).Ports()
+	for _, name := range portCounters {
+		id, ok := d.cfg.pipeline(dev.id).CounterID(name)
+		if !ok {
+			continue
+		}
+		if err := p4rt.ReadCounter(ctx, client, dev.target.DeviceID, id, func(index int64, data *p4.CounterData) {
+			if p, ok := dev.target.Ports.Port(uint32(index)); ok && p >= 1 && int(p) <= ports {
+				sums[p] += uint64(data.GetByteCount())
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	for p, bytes := range sums {
+		d.loads.take(d.dirOf(dev.id, p), now, bytes)
+	}
+	return nil
+}
+
+// dirOf returns the direction in which a port sends: 2*link away from the hosts, 2*link+1 towards them.
+func (d *Daemon) dirOf(node fabric.NodeID, port fabric.PortNo) int {
+	l := d.f.Link(d.f.Node(node).Link(port))
+	if l.A.Node == node {
+		return int(2 * l.ID)
+	}
+	return int(2*l.ID + 1)
+}
+
+// TierLoad is how evenly the links of a tier are used, one way, since the counters were read before.
+type TierLoad struct {
+	Tier      string   `json:"tier"` // "tor up"
+	Mean      float64  `json:"mean_bytes_per_second"`
+	Max       float64  `json:"max_bytes_per_second"`
+	Imbalance float64  `json:"imbalance"` // the busiest over the mean, less 1
+	Busiest   string   `json:"busiest,omitempty"`
+	Hot       []string `json:"hot,omitempty"`  // uplinks above 1.25 of the mean of their switch's
+	Cold      []string `json:"cold,omitempty"` // below 0.75
+}
+
+// UnevenSwitch is a switch whose uplinks differ.
+type UnevenSwitch struct {
+	Switch     string  `json:"switch"`
+	Most       string  `json:"most"`
+	Least      string  `json:"least"`
+	Difference float64 `json:"difference"` // of their loads, over the mean
+}
+
+// LoadStatus is what links carry.
+type LoadStatus struct {
+	Tiers  []TierLoad     `json:"tiers"`
+	Uneven []UnevenSwitch `json:"most_uneven,omitempty"`
+}
+
+// status sums the loads up.
+func (l *loads) status(f *fabric.Fabric) *LoadStatus {
+	if l == nil {
+		return nil
+	}
+	rates, _ := l.now()
+	report := l.shape.Report(rates)
+	s := &LoadStatus{}
+	names := func(dirs []int) (out []string) {
+		for _, d := range dirs {
+			out = append(out, imbalance.DirName(f, d))
+		}
+		return out
+	}
+	for i := range report.Tiers {
+		t := &report.Tiers[i]
+		if t.Name == "host up" {
+			continue // nobody counts it
+		}
+		x := TierLoad{Tier: t.Name, Mean: t.Mean, Max: t.Max, Imbalance: t.Imbalance(), Hot: names(t.Hot), Cold: names(t.Cold)}
+		if t.Busiest >= 0 {
+			x.Busiest = imbalance.DirName(f, t.Busiest)
+		}
+		s.Tiers = append(s.Tiers, x)
+	}
+	for _, g := range report.Uneven[:min(mostUneven, len(report.Uneven))] {
+		if g.Difference() > 0 {
+			s.Uneven = append(s.Uneven, UnevenSwitch{f.Name(g.Switch), imbalance.DirName(f, g.Most), imbalance.DirName(f, g.Least), g.Difference()})
+		}
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// How the page of the live fabric is fed.
+const (
+	viewEvery  = 500 * time.Millisecond
+	viewSoon   = 50 * time.Millisecond // after something happened, so that what happens together comes together
+	viewKeeps  = 1200                  // ticks: ten minutes
+	viewEvents = 200                   // in one tick
+	viewWhole  = 250                   // a busiest link's use; see view.Tick
+)
+
+// viewer gathers what the page is sent next.
+type viewer struct {
+	live *view.Live
+	kick chan struct{} // something happened
+
+	mu     sync.Mutex
+	events []view.Event
+	left   int
+}
+
+func newViewer() *viewer { return &viewer{live: view.NewLive(viewKeeps), kick: make(chan struct{}, 1)} }
+
+// View returns the server of the page of the live fabric; nil without [Config.View].
+func (d *Daemon) View() *view.Server {
+	if d.viewer == nil {
+		return nil
+	}
+	return view.NewServer(d.page, d.viewer.live)
+}
+
+// page is what the page begins with; what happens comes by its events.
+func (d *Daemon) page() (*view.Page, error) {
+	run := &view.Run{Title: "live since " + d.began.Format(time.DateTime), QueueUnit: 1, Facts: [][2]string{
+		{"use", "of the busiest link's since the controller began, by the switches' counters; what hosts send is not counted"},
+		{"queues", "not known: switches do not tell them"},
+	}}
+	run.Nodes, run.Links = view.Graph(d.f)
+	return &view.Page{Title: "Ethereal: " + d.cfg.Core.Instance, Live: true, Runs: []*view.Run{run}}, nil
+}
+
+// heard takes a record of the event log for the page.
+func (v *viewer) heard(f *fabric.Fabric, began time.Time, r eventlog.Record) {
+	e := view.Event{T: float64(r.Time.Sub(began).Microseconds()), Kind: r.Kind, Node: -1, Dir: -1, Count: int64(r.Count), Text: recordText(r)}
+	for _, name := range []string{r.Switch, r.Host} {
+		if n, err := f.NodeByName(name); err == nil {
+			e.Node = int(n)
+		}
+	}
+	if l, err := f.LinkByName(r.Link); err == nil {
+		e.Dir = int(2 * l)
+	} else if e.Node >= f.Hosts() && r.Port > 0 {
+		if l, ok := f.LinkAt(fabric.NodeID(e.Node), fabric.PortNo(r.Port)); ok {
+			e.Dir = int(2 * l)
+		}
+	}
+	v.mu.Lock()
+	if len(v.events) < viewEvents {
+		v.events = append(v.events, e)
+	} else {
+		v.left++
+	}
+	v.mu.Unlock()
+	select {
+	case v.kick <- struct{}{}:
+	default:
+	}
+}
+
+// recordText says what a record has beyond its kind and place.
+func recordText(r eventlog.Record) string {
+	var parts []string
+	if r.Up != nil {
+		parts = append(parts, map[bool]string{true: "up", false: "down"}[*r.Up])
+	}
+	if r.Count > 0 {
+		parts = append(parts, fmt.Sprintf("%d updates", r.Count))
+	}
+	for _, text := range []string{r.State, r.To, r.Error} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// feed sends the page what is new.
+func (d *Daemon) feed(ctx context.Context) error {
+	timer, soon := time.NewTimer(0), false
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			soon = false
+			timer.Reset(viewEvery)
+		case <-d.viewer.kick:
+			if !soon {
+				soon = true
+				timer.Reset(viewSoon)
+			}
+			continue
+		}
+		t, err := d.tick(ctx)
+		if err == nil {
+			err = d.viewer.live.Send(t)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.cfg.Log.Warn("the page is not told", "err", err)
+		}
+	}
+}
+
+// tick is the fabric as it is.
+func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
+	t := &view.Tick{T: float64(time.Since(d.began).Microseconds()), State: make([]string, d.f.Links()), Use: make([]byte, 2*d.f.Links())}
+	err := d.ask(ctx, func() {
+		for i := range t.State {
+			switch r := d.core.Tables().LinkReport(fabric.LinkID(i)); {
+			case r.DownA || r.DownB:
+				t.State[i] = "down"
+			case r.Drained:
+				t.State[i] = "drained"
+			case r.Suspected:
+				t.State[i] = "suspected"
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rates, busiest := d.loads.now(); busiest > 0 {
+		for dir, r := range rates {
+			t.Use[dir] = byte(r / busiest * viewWhole)
+		}
+	}
+	v := d.viewer
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	t.Events, v.events = v.events, nil
+	if v.left > 0 {
+		t.Events = append(t.Events, view.Event{T: t.T, Kind: "left out", Node: -1, Dir: -1, Count: int64(v.left)})
+		v.left = 0
+	}
+	return t, nil
+}

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
+)
+
+// TestLoads: what links carry is in the status by the switches' counters, with the uplink that carries more than its share.
+func TestLoads(t *testing.T) {
+	l := newLab(t, fatTree(t, 4), true)
+	defer l.close()
+	r := l.run(func(c *Config) { c.Loads = 20 * time.Millisecond })
+	defer r.stop()
+	r.untilReady()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			label := uint16(0) // by tor0's first uplink, but for every tenth packet
+			if n%10 == 0 {
+				label = 2
+			}
+			l.send(0, 15, 0xC000|label)
+			time.Sleep(200 * time.Microsecond)
+		}
+	}()
+	s := r.until("the loads tell the hot uplink", func(s Status) bool {
+		for _, x := range s.Loads.Tiers {
+			if x.Tier == "tor up" && x.Busiest == "tor0>agg0" && len(x.Hot) == 1 && x.Hot[0] == "tor0>agg0" && x.Imbalance > 1 {
+				return true
+			}
+		}
+		return false
+	})
+	if u := s.Loads.Uneven; len(u) == 0 || u[0].Switch != "tor0" || u[0].Most != "tor0>agg0" || u[0].Least != "tor0>agg1" {
+		t.Errorf("most uneven: %+v", u)
+	}
+}
+
+// TestView: a link that goes down is cut on the page of the live fabric, and whole again when it is back.
+func TestView(t *testing.T) {
+	b := browsertest.Open(t, time.Minute)
+	l := newLab(t, fatTree(t, 4), true)
+	defer l.close()
+	r := l.run(func(c *Config) { c.Loads, c.View = 100*time.Millisecond, true })
+	defer r.stop()
+	r.untilReady()
+	page := r.View()
+	s := httptest.NewServer(page)
+	defer func() { s.CloseClientConnections(); s.Close() }()
+	changed := func(up bool, want string) chromedp.ActionFunc {
+		return func(ctx context.Context) error {
+			began := time.Now()
+			l.link("tor0-agg1", up)
+			err := chromedp.Poll(want, nil).Do(ctx)
+			t.Logf("up %v: on the page after %.0f ms", up, time.Since(began).Seconds()*1000)
+			return err
+		}
+	}
+	err := chromedp.Run(b,
+		chromedp.Navigate(s.URL+page.Path()),
+		chromedp.Poll(`runs[0].ticks.length > 1`, nil),
+		changed(false, `document.querySelectorAll(".use.cut").length === 2`),
+		chromedp.Poll(`runs[0].events.some(e => e.k === "link" && e.d >= 0 && runs[0].dirName(e.d).includes("agg1"))`, nil),
+		changed(true, `document.querySelectorAll(".use.cut").length === 0`),
+		chromedp.Navigate("about:blank"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Check(t, s.URL)
+}
+
+// TestDirOf: directions are numbered as everywhere.
+func TestDirOf(t *testing.T) {
+	f := fatTree(t, 4)
+	d := &Daemon{f: f}
+	for id := range fabric.LinkID(f.Links()) {
+		l := f.Link(id)
+		if up, down := d.dirOf(l.A.Node, l.A.Port), d.dirOf(l.B.Node, l.B.Port); up != int(2*id) || down != int(2*id+1) {
+			t.Errorf("%s: %d and %d", f.LinkName(id), up, down)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package p4rt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+)
+
+// CounterID returns the id of an indirect counter of the program, by its name or alias. ok is false if it has none.
+func (p *Pipeline) CounterID(name string) (id uint32, ok bool) {
+	for _, c := range p.config.GetP4Info().GetCounters() {
+		if pre := c.GetPreamble(); pre.GetName() == name || pre.GetAlias() == name {
+			return pre.GetId(), true
+		}
+	}
+	return 0, false
+}
+
+// ReadCounter hands the cells of an indirect counter to cell, by their indices. Nobody has to be primary for it.
+func ReadCounter(ctx context.Context, client p4.P4RuntimeClient, device uint64, counter uint32, cell func(index int64, data *p4.CounterData)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of the stream, if it is left before its end
+	stream, err := client.Read(ctx, &p4.ReadRequest{DeviceId: device, Entities: []*p4.Entity{{
+		Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: counter}},
+	}}})
+	for err == nil {
+		var answer *p4.ReadResponse
+		if answer, err = stream.Recv(); err != nil {
+			break
+		}
+		for _, e := range answer.GetEntities() {
+			c := e.GetCounterEntry()
+			cell(c.GetIndex().GetIndex(), c.GetData())
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("p4rt: counter %d of device %d: %w", counter, device, err)
+}
