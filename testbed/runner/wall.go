@@ -196,7 +196,7 @@ func (a *actor) event(e scenario.Event) error {
 	var node fabric.NodeID
 	if e.Node != "" {
 		var err error
-		if node, err = f.NodeByName(e.Node); err != nil {
+		if node, err = scenario.NodeNamed(f, e.Node); err != nil {
 			return err
 		}
 	}
@@ -212,6 +212,9 @@ func (a *actor) event(e scenario.Event) error {
 		return nil
 	case scenario.Drain, scenario.Undrain:
 		name := e.Node
+		if name != "" {
+			name = f.Name(node)
+		}
 		if e.Link != "" {
 			links, err := e.Links(f, a.run.Seed)
 			if err != nil {

@@ -141,7 +141,7 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 		bad(p+".node", "is missing", "name a host, as in h0")
 	case f == nil:
 	case e.Node != "":
-		id, err := f.NodeByName(e.Node)
+		id, err := NodeNamed(f, e.Node)
 		host := err == nil && f.Node(id).Tier == fabric.Host
 		switch {
 		case err != nil:

@@ -23,9 +23,9 @@ type Event struct {
 	When Moments     `yaml:"at" required:"for example 20us after the start of the collective, or 30% of the healthy run"`
 	At   fabric.Time `yaml:"-"`
 	// Link is a link's name, "tor0-agg0", or its role, which any fabric with such a
-	// node has: "uplink of tor0", its first, or "uplink 2 of tor0".
+	// node has: see linkNamed.
 	Link string `yaml:"link"`
-	Node string `yaml:"node"` // "agg1": all its links; the host of an agent
+	Node string `yaml:"node"` // "agg1", or its role, see [NodeNamed]: all its links; the host of an agent
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.
@@ -153,7 +153,7 @@ func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 		var err error
 		switch e.Action {
 		case AgentDown, AgentUp:
-			i.Node, err = f.NodeByName(e.Node)
+			i.Node, err = NodeNamed(f, e.Node)
 		case Drain, Undrain:
 			var links []fabric.LinkID
 			links, err = e.Links(f, 0)
@@ -326,7 +326,7 @@ func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 		l, err := linkNamed(f, e.Link)
 		return []fabric.LinkID{l}, err
 	}
-	id, err := f.NodeByName(e.Node)
+	id, err := NodeNamed(f, e.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -336,37 +336,6 @@ func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 		links[p] = n.Link(fabric.PortNo(p + 1))
 	}
 	return links, nil
-}
-
-// linkNamed returns the link of a name or of a role.
-func linkNamed(f *fabric.Fabric, name string) (fabric.LinkID, error) {
-	role, node, ok := strings.Cut(name, " of ")
-	if !ok {
-		return f.LinkByName(name)
-	}
-	number, ok := strings.CutPrefix(role, "uplink")
-	which := 1
-	if number = strings.TrimSpace(number); number != "" {
-		var err error
-		if which, err = strconv.Atoi(number); err != nil {
-			ok = false
-		}
-	}
-	if !ok {
-		return 0, fmt.Errorf("%q is no role of a link; write for example uplink of tor0, or uplink 2 of tor0", role)
-	}
-	id, err := f.NodeByName(node)
-	if err != nil {
-		return 0, err
-	}
-	n := f.Node(id)
-	switch up := n.Uplinks(); {
-	case up == 0:
-		return 0, fmt.Errorf("%s has no uplink; name another node, as in uplink of tor0", node)
-	case which < 1 || which > up:
-		return 0, fmt.Errorf("%s has no uplink %d; write 1 to %d", node, which, up)
-	}
-	return n.Link(n.FirstUplink() + fabric.PortNo(which-1)), nil
 }
 
 // randomLinks draws a share of the links between switches, at least one, in

@@ -182,7 +182,7 @@ func FuzzIn(f *testing.F) {
 func TestRoles(t *testing.T) {
 	there := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
 	for link, want := range map[string]string{
-		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1",
+		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1", "top uplink 2 of tor1": "tor1-spine1",
 	} {
 		s, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: uplink of tor0, detection: 1us}]\n"), nil)
 		if err != nil {
@@ -213,6 +213,43 @@ func TestRoles(t *testing.T) {
 		_, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: "+link+", detection: 1us}]\n"), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "steps[0].link") {
 			t.Errorf("%s: %v, want %s", link, err, want)
+		}
+	}
+}
+
+// TestRolesOfTiers: roles are of both kinds of fabric, and those of nodes are for all that names one.
+func TestRolesOfTiers(t *testing.T) {
+	clos := func(spec fabric.Spec) *fabric.Fabric {
+		f, err := fabric.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	two, three := clos(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}), clos(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	for role, want := range map[string][2]string{
+		"uplink of tor0": {"tor0-spine0", "tor0-agg0"}, "top uplink of tor2": {"tor2-spine0", "agg2-core0"},
+		"top uplink 2 of tor1": {"tor1-spine1", "agg1-core2"},
+	} {
+		for i, f := range []*fabric.Fabric{two, three} {
+			if l, err := linkNamed(f, role); err != nil || f.LinkName(l) != want[i] {
+				t.Errorf("%s: %v, %v; want %s", role, l, err, want[i])
+			}
+		}
+	}
+	for role, want := range map[string][2]string{
+		"switch above tor0": {"spine0", "agg0"}, "switch 2 above tor3": {"spine1", "agg3"}, "top switch": {"spine0", "core0"}, "top switch 2": {"spine1", "core1"},
+		"tor1": {"tor1", "tor1"},
+	} {
+		for i, f := range []*fabric.Fabric{two, three} {
+			if n, err := NodeNamed(f, role); err != nil || f.Name(n) != want[i] {
+				t.Errorf("%s: %v, %v; want %s", role, n, err, want[i])
+			}
+		}
+	}
+	for _, role := range []string{"top switch 3", "top core", "switch 0 above tor0", "host above tor0", "switch above spine0"} {
+		if n, err := NodeNamed(two, role); err == nil {
+			t.Errorf("%s is %s", role, two.Name(n))
 		}
 	}
 }
