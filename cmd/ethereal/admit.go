@@ -9,11 +9,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// admit estimates what runs in virtual time take, so many at a time and each on so many
-// cores (0: as [coresOf] says), says so, and refuses what does not fit in the memory that
-// is free.
-func (a *app) admit(runs []scenario.Run, parallel, cores int, force, quiet bool) ([]virtual.Estimate, error) {
-	estimates := virtual.Estimates(runs)
+// admit estimates what runs in the virtual or the flow world take, so many at a time and
+// each on so many cores (0: as [coresOf] says), says so, and refuses what does not fit in
+// the memory that is free.
+func (a *app) admit(world string, runs []scenario.Run, parallel, cores int, force, quiet bool) ([]virtual.Estimate, error) {
+	estimate, smaller := virtual.Estimates, "use --world flow (ethereal run), or a fabric of fewer hosts and ports"
+	if world == scenario.WorldFlow {
+		estimate, smaller, cores = virtual.FlowEstimates, "use a fabric of fewer hosts and labels", 1
+	}
+	estimates := estimate(runs)
 	if len(runs) == 0 {
 		return estimates, nil
 	}
@@ -33,7 +37,7 @@ func (a *app) admit(runs []scenario.Run, parallel, cores int, force, quiet bool)
 	}
 	if !force && a.free != nil {
 		if free, known := a.free(); known && need > free {
-			remedy := "use --world flow (ethereal run), or a fabric of fewer hosts and ports"
+			remedy := smaller
 			if fit := (free - virtual.EstimateProcess) / max(1, estimates[largest].Bytes); fit > 0 {
 				remedy = fmt.Sprintf("use --parallel %d", min(fit, int64(parallel)))
 				if cores != 1 {

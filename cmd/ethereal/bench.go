@@ -146,7 +146,7 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, file *os.File) error {
 	flags, made := w.flags, provenance(a.version)
 	runs := casesRuns(todo)
-	estimates, err := a.admit(runs, flags.parallel, flags.cores, flags.force, flags.quiet)
+	estimates, err := a.admit(scenario.WorldVirtual, runs, flags.parallel, flags.cores, flags.force, flags.quiet)
 	if err != nil {
 		return err
 	}

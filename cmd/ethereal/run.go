@@ -126,9 +126,9 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		return err
 	}
 
-	var estimates []virtual.Estimate // of the virtual world alone
-	if flags.world == scenario.WorldVirtual {
-		if estimates, err = a.admit(p.runs, flags.parallel, flags.cores, flags.force, flags.quiet); err != nil {
+	var estimates []virtual.Estimate
+	if flags.world == scenario.WorldVirtual || flags.world == scenario.WorldFlow {
+		if estimates, err = a.admit(flags.world, p.runs, flags.parallel, flags.cores, flags.force, flags.quiet); err != nil {
 			return err
 		}
 	}

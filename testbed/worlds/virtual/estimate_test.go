@@ -51,6 +51,38 @@ func TestEstimateFitsMeasured(t *testing.T) {
 	}
 }
 
+// TestFlowEstimateFitsMeasured does so for the world without packets, with `ethereal run
+// --world flow --cores 1` and docs/performance.md.
+func TestFlowEstimateFitsMeasured(t *testing.T) {
+	tree := func(k int) fabric.Spec { return fabric.Spec{Kind: fabric.KindFatTree, K: k} }
+	permutation := scenario.Collective{Kind: collective.Permutation, Bytes: 1 << 20}
+	for _, c := range []struct {
+		name   string
+		fabric fabric.Spec
+		job    scenario.Collective
+		mb     float64
+	}{
+		{"k=16", tree(16), permutation, 98},
+		{"k=24", tree(24), permutation, 465},
+		{"k=32", tree(32), permutation, 2017},
+		{"k=8 all-to-all", tree(8), scenario.Collective{Kind: collective.AllToAll, Bytes: 1 << 20}, 99},
+		{"k=16 halving-doubling", tree(16), scenario.Collective{
+			Kind: collective.AllReduce, Algorithm: collective.HalvingDoubling, Bytes: 1 << 20}, 152},
+	} {
+		f, err := fabric.New(c.fabric)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := scenario.Default()
+		e := FlowEstimates([]scenario.Run{{Scenario: &s, Fabric: f, Collective: c.job, Seed: 1}})[0]
+		mb := float64(e.Bytes+EstimateProcess) / 1e6
+		t.Logf("%-28s %5.0f MB measured, %5.0f estimated, %3.0f %%; %.1f CPU-s", c.name, c.mb, mb, 100*(mb/c.mb-1), e.Seconds())
+		if mb < c.mb/1.4 || mb > c.mb*1.4 {
+			t.Errorf("%s: %.0f MB estimated, %.0f measured", c.name, mb, c.mb)
+		}
+	}
+}
+
 // TestTrafficSample compares what a sample of the ranks says with all messages.
 func TestTrafficSample(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 12})
