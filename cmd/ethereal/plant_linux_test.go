@@ -39,12 +39,15 @@ func TestMain(m *testing.M) {
 }
 
 // inNamespaces runs the calling test again, in network, mount and process
-// namespaces of its own, and returns true there. What it started dies with it.
+// namespaces of its own, and returns true there. What it started dies with it. Such
+// tests wait most of the time, for processes to start and links to be seen: several go
+// on at once.
 func inNamespaces(t *testing.T) bool {
 	t.Helper()
 	if _, ok := live.Inside(); ok {
 		return true
 	}
+	t.Parallel()
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}
 	if testing.Short() {
 		args = append(args, "-test.short")
