@@ -23,8 +23,6 @@ func TestImports(t *testing.T) {
 		"fabric/imbalance":        {"fabric"},
 		"fabric/view":             {"fabric"},
 		"fabric/durable":          {"fabric/durable"},
-		"fabric/imbalance":        {"fabric"},
-		"fabric/view":             {"fabric"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},
 		"controller":              {"fabric", "controller", "p4src"},
