@@ -51,6 +51,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="go: ethereal switch; bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
     p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
+    p.add_argument("--probe", action="store_true", help="show what every path from every host loses, and its round trip")
     p.add_argument("--ping-only", action="store_true", help="no experiment")
     p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
@@ -129,6 +130,17 @@ def start_agents(args: argparse.Namespace, net: Any) -> None:
         wait_until(f"{host.name}'s agent answers", lambda h=host: os.path.exists(h.socket), 30)  # type: ignore[misc]
 
 
+def probe(deployment: Deployment) -> None:
+    """Prints what every path from every host loses, and its round trip."""
+    subprocess.run(
+        [
+            deployment.binary, "probe", "--fabric", deployment.fabric_file, "--control", "unix:" + deployment.path("{host}.sock"),
+            "--timeout", "2s",
+        ],
+        check=True,
+    )
+
+
 def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> int:
     """Carries out experiments; returns the exit code."""
     controller = net.controllers[0]
@@ -202,6 +214,9 @@ def run(args: argparse.Namespace) -> int:
             start_agents(args, net)
             stages.done("the hosts' agents run")
             stages.done(f"preflight: {preflight(deployment)}")
+            if args.probe:
+                probe(deployment)
+                stages.done("every path is probed")
             code = max(code, experiments(args, net, deployment))
             stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
         if args.cli:

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 	var cuts int
 	var rto time.Duration
 	var quiet, asJSON bool
+	var bmv2 string
 	c := &cobra.Command{
 		Use:   "react",
 		Short: "Cut links under traffic and measure how long hosts go on using them",
@@ -32,10 +34,15 @@ func (a *app) liveReactCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if bmv2 != "" {
+				if bmv2, err = exec.LookPath(bmv2); err != nil {
+					return fmt.Errorf("--bmv2: %w", err)
+				}
+			}
 			return inSandbox(c.Context(), func(dir string) error {
 				for _, n := range notifiers {
 					cfg := live.ReactConfig{
-						Fabric: f, Dir: dir, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload, RTO: rto, Seed: flags.seed,
+						Fabric: f, Dir: dir, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload, BMv2: bmv2, RTO: rto, Seed: flags.seed,
 					}
 					if cfg.Notifier == scenario.NotifyTimeout {
 						cfg.Ways = []live.How{live.Silently}
@@ -48,7 +55,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 						cfg.Log = func(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 					}
 					rs, err := live.React(c.Context(), cfg)
-					if err != nil {
+					if len(rs) == 0 {
 						return err
 					}
 					if asJSON {
@@ -58,9 +65,10 @@ func (a *app) liveReactCommand() *cobra.Command {
 								return err
 							}
 						}
-						continue
+					} else if err := live.Reactions(a.stdout, cfg.Notifier, rs); err != nil {
+						return err
 					}
-					if err := live.Reactions(a.stdout, cfg.Notifier, rs); err != nil {
+					if err != nil { // the others are known
 						return err
 					}
 				}
@@ -74,6 +82,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways, in turn: `A,B` of silent, link-down, gnmi, kill; with timeout it is silent")
 	f.IntVar(&cuts, "cuts", 30, "`N` cuts for each notifier")
 	f.DurationVar(&rto, "rto", 50*time.Millisecond, "retransmission timer")
+	f.StringVar(&bmv2, "bmv2", "", "run BMv2's `PROGRAM` simple_switch_grpc as switches, with ethereal gnmi beside each")
 	f.BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a cut")
 	return c

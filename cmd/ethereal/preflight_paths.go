@@ -42,14 +42,13 @@ func probedPaths(ctx context.Context, f *fabric.Fabric, deployment string, ackPr
 				return err
 			}
 			p := &prober{packets: preflightProbes, timeout: preflightTrip}
-			if err := p.run(ctx, "unix:"+d.Hosts[h], f, id, paths); err != nil {
+			if found[h], err = p.ask(ctx, f, id, paths, "unix:"+d.Hosts[h]); err != nil {
 				lines[h] = checklist.Line{
 					Light: checklist.Red, Subject: f.Name(id), Check: "paths", Seen: err.Error(),
 					Remedy: "start its agent with --control, or correct hosts in " + deployment,
 				}
 				return ctx.Err()
 			}
-			found[h] = p.found
 			return nil
 		})
 	}

@@ -28,6 +28,9 @@ type Message struct {
 	Start fabric.Time // nothing is sent before
 	// Balanced asks Config.Balancer for the label of every data packet.
 	Balanced bool
+	// Once sends every packet once, without a timer: the QP is open until all is
+	// acknowledged or it is closed.
+	Once bool
 }
 
 // requester is the sending half of an endpoint.
@@ -72,6 +75,7 @@ type qp struct {
 	timed    bool // is in requester.expiring
 	balanced bool // Config.Balancer labels its packets
 	failed   bool // the responder refused it: nothing more is sent
+	untimed  bool // no timer runs
 	pos      int32
 	peer     int32
 	qpn      uint32
@@ -143,7 +147,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q := e.newQP()
 	sl := e.peers[p].at(uint32(s))
 	sl.qp = q
-	q.id, q.live, q.peer, q.balanced, q.failed = m.QP, true, p, m.Balanced, false
+	q.id, q.live, q.peer, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
 	q.message, q.rkey, q.address, q.send, q.bytes = m.ID, m.RKey, m.Address, m.Send, m.Bytes
 	if m.RKey == 0 {

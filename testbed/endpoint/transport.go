@@ -92,6 +92,9 @@ func (q *qp) keep() *state {
 
 // restart starts the QP's retransmission timer anew.
 func (e *Endpoint) restart(now fabric.Time, q *qp) {
+	if q.untimed {
+		return
+	}
 	q.expireAt = now + e.cfg.RTO
 	if !q.timed {
 		q.timed = true

@@ -304,7 +304,9 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 		c.log.line(now, "done qp=%d", qp)
 	}
 	if Asked(qp) {
-		c.asked.answer(now, qp)
+		if c.asked.answer(now, qp) {
+			c.endProbes(now)
+		}
 		return
 	}
 	q, ok := c.end(now, qp)
@@ -351,10 +353,7 @@ func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 	if c.log != nil {
 		c.log.line(now, "timeout qp=%d", qp)
 	}
-	switch {
-	case Asked(qp):
-		c.asked.lose(qp)
-	case !c.away:
+	if !c.away && !Asked(qp) {
 		c.scheme.Timeout(now, qp)
 		c.act(now)
 	}

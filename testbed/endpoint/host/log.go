@@ -165,7 +165,8 @@ func either(is bool, yes, no string) string {
 }
 
 func (l *Log) probe(now fabric.Time, r ProbeRequest) {
-	l.line(now, "probe id=%d dst=%s label=%d packets=%d timeout=%v", r.ID, l.name(r.Dst), r.Label, r.Packets, r.Timeout)
+	l.line(now, "probe id=%d dst=%s label=%d packets=%d timeout=%v%s", r.ID, l.name(r.Dst), r.Label, r.Packets, r.Timeout,
+		flag(" early", r.Early))
 }
 
 // loggedEndpoint writes what is asked of an endpoint.

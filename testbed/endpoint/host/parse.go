@@ -274,7 +274,7 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 	case "probe":
 		r := ProbeRequest{
 			ID: w.number("id", 64), Dst: w.node("dst"), Label: w.label(),
-			Packets: int(w.number("packets", 31)), Timeout: w.time("timeout"),
+			Packets: int(w.number("packets", 31)), Timeout: w.time("timeout"), Early: w.flag("early"),
 		}
 		return func(c *Core) { c.Probe(at, r) }
 	case "leave":

@@ -30,6 +30,7 @@ type ProbeRequest struct {
 	Label   fabric.Label
 	Packets int
 	Timeout fabric.Time // what is not answered by then is lost
+	Early   bool        // the result is told when all are answered, and not at the end of that time
 }
 
 // ProbeResult says what became of a [ProbeRequest].
@@ -51,7 +52,9 @@ type asked struct {
 type probe struct {
 	id    uint64
 	qps   []endpoint.QP
-	lost  int // timed out
+	lost  int // not answered
+	left  int // still to be answered
+	early bool
 	begun fabric.Time
 	trips fabric.Time // the sum of those answered
 	least fabric.Time
@@ -65,25 +68,25 @@ func (a *asked) next() fabric.Time {
 	return a.probes[0].until
 }
 
-// lose counts a probe's packet that timed out: what is sent again does not count.
-func (a *asked) lose(qp endpoint.QP) {
-	if p := a.open[qp]; p != nil {
-		p.lost++
-		delete(a.open, qp)
-	}
-}
-
-// answer takes the word that a probe's packet was answered.
-func (a *asked) answer(now fabric.Time, qp endpoint.QP) {
+// answer takes the word that a probe's packet was answered, and reports whether that
+// ended its probe.
+func (a *asked) answer(now fabric.Time, qp endpoint.QP) (ended bool) {
 	p := a.open[qp]
 	if p == nil {
-		return
+		return false
 	}
 	delete(a.open, qp)
 	trip := now - p.begun
 	if p.trips += trip; p.least == 0 || trip < p.least {
 		p.least = trip
 	}
+	if p.left--; p.left > 0 || !p.early {
+		return false
+	}
+	p.until = now
+	i := slices.Index(a.probes, p)
+	a.probes = slices.Insert(slices.Delete(a.probes, i, i+1), 0, p)
+	return true
 }
 
 // Probe sends what a controller asks for. Beyond the bounds, and to hosts that do not
@@ -103,15 +106,16 @@ func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 		c.shell.Probed(now, ProbeResult{ID: r.ID})
 		return
 	}
-	p := &probe{id: r.ID, begun: now, until: now + r.Timeout}
+	p := &probe{id: r.ID, begun: now, until: now + r.Timeout, early: r.Early}
 	for range r.Packets {
 		qp := firstAsked + c.asked.last
 		c.asked.last = (c.asked.last + 1) % firstAsked
-		if err := c.endpoint.Open(now, endpoint.Message{QP: qp, Dst: r.Dst, Label: r.Label, Start: now}); err != nil {
+		if err := c.endpoint.Open(now, endpoint.Message{QP: qp, Dst: r.Dst, Label: r.Label, Start: now, Once: true}); err != nil {
 			c.shell.Fault(now, fmt.Errorf("probe: %w", err))
 			break
 		}
 		p.qps = append(p.qps, qp)
+		p.left++
 		c.asked.open[qp] = p
 	}
 	at, _ := slices.BinarySearchFunc(c.asked.probes, p.until, func(q *probe, t fabric.Time) int {
@@ -131,7 +135,10 @@ func (c *Core) endProbes(now fabric.Time) {
 		p := c.asked.probes[0]
 		c.asked.probes = c.asked.probes[1:]
 		for _, qp := range p.qps {
-			c.asked.lose(qp)
+			if c.asked.open[qp] != nil {
+				p.lost++
+				delete(c.asked.open, qp)
+			}
 			_ = c.endpoint.Close(qp) // unknown when it was answered
 		}
 		r := ProbeResult{ID: p.id, Sent: len(p.qps), Lost: p.lost, Least: p.least}

@@ -22,7 +22,7 @@ var (
 
 // Open implements [host.Endpoint].
 func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
-	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced}
+	m := soft.Message{QP: p.QP, ID: p.ID, Dst: p.Dst, Label: p.Label, Start: p.Start, Balanced: p.Balanced, Once: p.Once}
 	if p.Bytes == 0 {
 		return x.engine.Write(now, m)
 	}

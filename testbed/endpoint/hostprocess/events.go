@@ -9,7 +9,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -50,9 +49,7 @@ func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 
 // Timeout implements [soft.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp endpoint.QP) {
-	if !host.Asked(qp) {
-		r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
-	}
+	r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
 	r.core.Timeout(now, qp)
 }
 

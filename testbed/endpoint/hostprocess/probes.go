@@ -28,7 +28,7 @@ func (r *Rank) Probe(now fabric.Time, p *statepb.ProbeRequest, done func(*statep
 // ProbePath is Probe for who asks at the control socket.
 func (r *Rank) ProbePath(now fabric.Time, p hostproto.Probe, done func(hostproto.Probed)) {
 	r.probe(now, host.ProbeRequest{
-		Dst: fabric.NodeID(max(-1, min(p.Dst, math.MaxInt32))), Label: fabric.Label(p.Label), Packets: p.Packets,
+		Dst: fabric.NodeID(max(-1, min(p.Dst, math.MaxInt32))), Label: fabric.Label(p.Label), Packets: p.Packets, Early: true,
 		Timeout: min(fabric.Time(p.Timeout), math.MaxInt64/fabric.Nanosecond) * fabric.Nanosecond,
 	}, func(x host.ProbeResult) {
 		done(hostproto.Probed{

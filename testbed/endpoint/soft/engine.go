@@ -162,10 +162,9 @@ type Message struct {
 	Start fabric.Time
 	// Key and Address say where a WRITE goes: a region of the receiver's, and a
 	// place in it.
-	Key     uint32
-	Address uint64
-	// Balanced is [endpoint.Message]'s.
-	Balanced bool
+	Key            uint32
+	Address        uint64
+	Balanced, Once bool // as in [endpoint.Message]
 }
 
 // Source has the bytes of a message elsewhere than in memory of this process.
@@ -195,7 +194,7 @@ func (e *Engine) open(now fabric.Time, m Message, send bool) error {
 	}
 	err := e.ep.Open(now, endpoint.Message{
 		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && m.Bytes > 0, Dst: m.Dst, Bytes: m.Bytes,
-		Label: m.Label, Start: m.Start, Balanced: m.Balanced,
+		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once,
 	})
 	if err == nil {
 		e.sources[m.QP] = m.From

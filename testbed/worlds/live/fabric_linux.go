@@ -34,6 +34,8 @@ type Config struct {
 	Payload int
 	// QueueDepth is of the switches' queues, in packets; 0: 64.
 	QueueDepth int
+	// BMv2 is a simple_switch_grpc to run instead of ethereal switch. Empty: none.
+	BMv2 string
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
@@ -145,8 +147,7 @@ func (x *Fabric) host(id fabric.NodeID) *hostNode {
 	return nil
 }
 
-// Socket returns the UNIX socket of a node: a switch's P4Runtime and gNMI, a
-// host's control.
+// Socket returns the UNIX socket of a node: a switch's P4Runtime, a host's control.
 func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".sock") }
 
 // agentSocket returns the UNIX socket of a host's status.
@@ -184,7 +185,14 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	if x.cfg.QueueDepth > 0 {
 		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
 	}
-	p, err := x.thread.start(x.thread.home, name, x.dir, args, func() { x.switchEnded(id) })
+	exited := func() { x.switchEnded(id) }
+	var p *process
+	var err error
+	if x.cfg.BMv2 == "" {
+		p, err = x.thread.start(x.thread.home, name, x.dir, args, exited)
+	} else if args, err = x.bmv2Command(id); err == nil {
+		p, err = x.thread.startProgram(x.thread.home, name, x.dir, args, exited)
+	}
 	if err != nil {
 		return err
 	}
@@ -273,8 +281,11 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		id := fabric.NodeID(x.f.Hosts() + i)
 		number := deviceID(id)
 		t := daemon.FileTarget{P4Runtime: "unix:" + x.Socket(id), DeviceID: &number}
-		if !n.GNMI {
+		switch at := x.gnmiSocket(id); {
+		case !n.GNMI:
 			t.GNMI = daemon.NoGNMI
+		case at != x.Socket(id):
+			t.GNMI = "unix:" + at
 		}
 		file.Switches[x.f.Name(id)] = t
 	}

@@ -157,7 +157,7 @@ func (x *Fabric) lose(id fabric.LinkID, end int, loss float64) error {
 
 // setEnabled asks a switch over gNMI to enable a port, or to disable it.
 func (x *Fabric) setEnabled(ctx context.Context, e fabric.End, enabled bool) error {
-	conn, err := grpc.NewClient("unix:"+x.Socket(e.Node), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix:"+x.gnmiSocket(e.Node), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("live: %s: %w", x.f.Name(e.Node), err)
 	}

@@ -28,7 +28,12 @@ func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	p := &process{name: name, cmd: exec.Command(exe, args...), log: dir + "/" + name + ".log", done: make(chan struct{})}
+	return t.startProgram(ns, name, dir, append([]string{exe}, args...), onExit)
+}
+
+// startProgram is start for another program, the first of the command's words.
+func (t *thread) startProgram(ns int, name, dir string, command []string, onExit func()) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)

@@ -71,6 +71,7 @@ type ReactConfig struct {
 	Ways     []How // each in turn
 	Cuts     int
 	Payload  int
+	BMv2     string // a simple_switch_grpc to run instead of our switch
 	RTO      time.Duration
 	Seed     uint64
 	Log      func(format string, args ...any) // progress; nil: none
@@ -102,7 +103,7 @@ type Reaction struct {
 // all is as before.
 func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	f := cfg.Fabric
-	b, err := NewBench(ctx, Config{Fabric: f, Dir: cfg.Dir, Payload: cfg.Payload, QueueDepth: 256}, Notifiers{
+	b, err := NewBench(ctx, Config{Fabric: f, Dir: cfg.Dir, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2}, Notifiers{
 		Quench: cfg.Notifier.Quench(), GNMI: cfg.Notifier.GNMI(), HashSeed: uint32(cfg.Seed),
 	})
 	if err != nil {

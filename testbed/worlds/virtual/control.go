@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -377,7 +378,12 @@ func (c *controllerProcess) requests(w rollout.Write) ([]p4rt.Batch, error) {
 func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batches []p4rt.Batch) error {
 	if len(batches) == 0 {
 		c.core.Written(now, w.ID, rollout.Acknowledged)
-		return c.carryOut(now, 0, c.core.Ready(now))
+		r := c.core.Ready(now)
+		compute := fabric.Time(0) // a change's stages were computed when it began
+		if next := func(e rollout.Event) bool { return e.Kind == rollout.Changed }; len(r.Writes) > 0 && slices.ContainsFunc(r.Events, next) {
+			compute = c.w.run.Scenario.Control.ComputeDelay // and the one that waited for it is now
+		}
+		return c.carryOut(now, compute, r)
 	}
 	delay := c.w.run.Scenario.Control.WriteDelay
 	c.at(now+delay, func(now fabric.Time) error {

@@ -184,7 +184,7 @@ func (h *hostShell) Sent(now fabric.Time, message uint64) {
 
 // Timeout implements [endpoint.Handler].
 func (h *hostShell) Timeout(now fabric.Time, qp endpoint.QP) {
-	if !h.timedOut && !host.Asked(qp) {
+	if !h.timedOut {
 		h.timedOut = true
 		h.note(report.KindTimeout, "first retransmission time-out of this host")
 	}
