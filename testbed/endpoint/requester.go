@@ -159,6 +159,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
+	q.tail.alone = 0
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}

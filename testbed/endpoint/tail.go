@@ -6,14 +6,15 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // late, by this endpoint's round trips so far, the QP sends a zero-length WRITE behind
 // them, once: whoever drives an RNIC can post one as well. The receiver answers it, or
 // asks for what is missing. (After TCP's tail loss probe, RFC 8985.) When that is not
-// answered either, although the peer has answered what was sent later by other paths,
-// the watcher is told.
+// answered either the watcher is told: now, and at doubling intervals.
 //
 // tails are the QPs that have sent all they have and wait for an answer.
 type tails struct {
 	waiting timers      // by tail.at, or earlier
 	trip    fabric.Time // smoothed round trip of last packets; 0: none was measured
 	vary    fabric.Time // its mean deviation
+
+	answered fabric.Time // when the latest last packet was sent that any peer has answered
 }
 
 // tail is a QP's wait for the answer to its last packet.
@@ -21,10 +22,14 @@ type tail struct {
 	at     fabric.Time // it is late from then on; never: not waited for
 	sent   fabric.Time // the last packet of the message
 	probes int8        // sent behind it
+	alone  int8        // how often they were not answered, nor were others to the peer
 	listed bool        // in tails.waiting
 }
 
-const maxTailProbes = 1
+const (
+	maxTailProbes = 1
+	maxAlone      = 4 // and packets are sent again that often on no evidence but that
+)
 
 func (q *qp) noTail() { q.tail.at, q.tail.probes = never, 0 }
 
@@ -39,7 +44,7 @@ func (e *Endpoint) tailSent(now fabric.Time, q *qp) {
 	if q.tail.probes == 0 {
 		q.tail.sent = now
 	}
-	e.tailWaits(q, now+e.patience()<<q.tail.probes)
+	e.tailWaits(q, now+e.patience()<<(q.tail.probes+q.tail.alone))
 }
 
 func (e *Endpoint) tailWaits(q *qp, until fabric.Time) {
@@ -59,11 +64,14 @@ func (e *Endpoint) tailAnswered(now fabric.Time, q *qp, upTo int32) {
 		e.tailWaits(q, now+e.patience())
 		return
 	}
-	e.peers[q.peer].answered = max(e.peers[q.peer].answered, q.tail.sent)
-	if q.tail.probes > 0 || q.once > 0 {
+	if q.once > 0 {
+		return // it can be the answer to either copy
+	}
+	t, p, trip := &e.tails, &e.peers[q.peer], now-q.tail.sent
+	p.answered, t.answered = max(p.answered, q.tail.sent), max(t.answered, q.tail.sent)
+	if q.tail.probes > 0 {
 		return
 	}
-	t, trip := &e.tails, now-q.tail.sent
 	if t.trip == 0 {
 		t.trip = trip
 	}
@@ -88,10 +96,21 @@ func (e *Endpoint) probeTails(now fabric.Time) {
 			e.activate(q)
 			continue
 		}
-		a := e.peers[q.peer].answered
-		if later := a > 0 && a > q.tail.sent-e.patience(); later && e.cfg.Watcher != nil {
-			e.cfg.Watcher.Unanswered(now, q.id)
+		if e.cfg.Watcher == nil {
+			continue
 		}
+		a := e.peers[q.peer].answered
+		others := a > 0 && a > q.tail.sent-e.patience()
+		if !others {
+			again := q.tail.alone < maxAlone
+			q.tail.alone = min(q.tail.alone+1, maxAlone)
+			if !again || e.tails.answered <= q.tail.sent || q.sent-q.unacked > few {
+				// Nobody answers, or it is much to send again for a guess.
+				e.tailWaits(q, now+e.patience()<<(1+q.tail.alone))
+				continue
+			}
+		}
+		e.cfg.Watcher.Unanswered(now, q.id, others)
 	}
 }
 

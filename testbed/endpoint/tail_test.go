@@ -92,7 +92,7 @@ func TestUnanswered(t *testing.T) {
 		w.run(500 * fabric.Microsecond)
 		var want []string
 		if !all {
-			want = []string{"QP 1 unanswered"}
+			want = []string{"QP 1 unanswered, others true"}
 		}
 		if d := cmp.Diff(want, seen.heard); d != "" {
 			t.Errorf("all %v: heard (-want +got)\n%s", all, d)
@@ -100,5 +100,73 @@ func TestUnanswered(t *testing.T) {
 		if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
 			t.Errorf("all %v: %+v", all, s)
 		}
+	}
+}
+
+// A receiver asks for a packet once. When that NAK is lost, and no other QP to that peer
+// tells, the watcher hears of it as soon as another peer has answered, and may have the
+// packets sent again: no timer runs.
+func TestLostNAK(t *testing.T) {
+	seen := &watched{}
+	w := newWorld(t, 3, func(cfg *Config) {
+		cfg.Trip = 5 * fabric.Microsecond
+		if cfg.Host == 0 {
+			cfg.Watcher = seen
+		}
+	})
+	seen.alone = func(qp QP) {
+		if err := w.hosts[0].e.Resend(qp); err != nil {
+			t.Error(err)
+		}
+	}
+	first, naks := true, 0
+	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+		switch label := hdr[35] & 3; {
+		case label != 1:
+		case !control && first: // the first packet of QP 1
+			first = false
+			return fate{}
+		case control && naks == 0: // what asks for it
+			naks++
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	var done fabric.Time
+	w.hosts[0].onDone = func(qp QP) {
+		if qp == 1 {
+			done = w.now
+		}
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 2 * 9000, Label: 1})
+	w.open(0, Message{QP: 2, ID: 2, Dst: 2, Bytes: 4 * 9000, Label: 2})
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); done == 0 || done > 60*fabric.Microsecond || s.Timeouts > 0 {
+		t.Errorf("done at %v, want by 60us; %+v", done, s)
+	}
+	if d := cmp.Diff([]string{"QP 1 unanswered, others false"}, seen.heard); d != "" {
+		t.Errorf("heard (-want +got)\n%s", d)
+	}
+}
+
+// What is sent again goes before what was never sent.
+func TestRepeatsFirst(t *testing.T) {
+	w := newWorld(t, 40, nil)
+	n := 0
+	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+		if n++; !control && n == 1 {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	done := map[QP]fabric.Time{}
+	w.hosts[0].onDone = func(qp QP) { done[qp] = w.now }
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 4 * 9000, Label: 1})
+	for qp := QP(2); qp < 40; qp++ {
+		w.open(0, Message{QP: qp, ID: uint64(qp), Dst: fabric.NodeID(qp), Bytes: 40 * 9000, Label: 2})
+	}
+	w.run(never)
+	if d := done[1]; d == 0 || d > 30*fabric.Microsecond {
+		t.Errorf("QP 1 done at %v, the last one at %v; want 1 by 30us", d, done[39])
 	}
 }

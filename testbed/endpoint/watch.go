@@ -10,9 +10,10 @@ type PathWatcher interface {
 	// a time-out says is told to the Handler alone.
 	Lost(now fabric.Time, qp QP, packets int)
 	// Unanswered reports that neither the last packets of a QP nor the probe behind
-	// them are answered, although the same peer has answered others sent since. They may
-	// still be: the QP sends nothing again by itself.
-	Unanswered(now fabric.Time, qp QP)
+	// them are answered. They may still be: the QP sends nothing again by itself.
+	// others says that the same peer has answered other QPs' packets sent since; if it
+	// has not, other peers have.
+	Unanswered(now fabric.Time, qp QP, others bool)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one
 	// from it. It precedes Lost where both are told by the same packet.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)

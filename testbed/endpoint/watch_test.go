@@ -15,6 +15,7 @@ import (
 type watched struct {
 	heard []string
 	then  func(QP)
+	alone func(QP) // what to do of a QP that is unanswered while others to that peer may be, too
 }
 
 func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
@@ -24,8 +25,11 @@ func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
 	}
 }
 
-func (w *watched) Unanswered(_ fabric.Time, qp QP) {
-	w.heard = append(w.heard, fmt.Sprintf("QP %d unanswered", qp))
+func (w *watched) Unanswered(_ fabric.Time, qp QP, others bool) {
+	w.heard = append(w.heard, fmt.Sprintf("QP %d unanswered, others %v", qp, others))
+	if !others && w.alone != nil {
+		w.alone(qp)
+	}
 }
 
 func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {

@@ -371,13 +371,22 @@ func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 }
 
 // Unanswered implements [endpoint.PathWatcher].
-func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP) {
+//
+// A path is left only where others to the same peer are answered: it could be the peer.
+// What is not answered is sent again all the same, by the same path, where hosts can do
+// that: a receiver asks for a packet once, and what asked may be lost as well.
+func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
 	if c.log != nil {
-		c.log.line(now, "unanswered qp=%d", qp)
+		c.log.line(now, "unanswered qp=%d%s", qp, flag(" others", others))
 	}
-	if !c.away && !Asked(qp) {
+	switch {
+	case c.away || Asked(qp):
+	case others:
 		c.losses.Unanswered(now, qp)
 		c.act(now)
+	case c.cfg.ResendOnFlip:
+		c.check(now, c.endpoint.Resend(qp))
+		c.shell.Wake(now)
 	}
 }
 

@@ -252,10 +252,10 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 			}
 		}
 	case "unanswered":
-		qp := w.qp()
+		qp, others := w.qp(), w.flag("others")
 		return func(c *Core) {
 			if c.losses != nil {
-				c.Unanswered(at, qp)
+				c.Unanswered(at, qp, others)
 			}
 		}
 	case "congested":
