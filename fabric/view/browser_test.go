@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -199,3 +200,49 @@ func TestFrames(t *testing.T) {
 }
 
 func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+
+// TestHour measures what memory the page of a live fabric of 128 hosts takes after the ticks of an hour. Nothing of it is
+// asserted but that the page forgets the oldest.
+func TestHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a measurement")
+	}
+	b := browsertest.Open(t, 2*time.Minute)
+	run := made(t, fabric.Spec{Kind: fabric.KindFatTree, K: 8}, 1)
+	tick := view.Tick{Use: run.Use, Queue: run.Queue, State: make([]string, len(run.Links))}
+	run.Events, run.Flows, run.Marks, run.Balance, run.Phases, run.Ticks, run.Use, run.Queue = nil, nil, nil, nil, nil, nil, nil, nil
+	live := view.NewLive(1200)
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil }, live))
+	defer func() { s.CloseClientConnections(); s.Close() }()
+	var heap, last float64
+	var ticks int
+	hour := chromedp.ActionFunc(func(ctx context.Context) error {
+		const total, atOnce = 7200, 50 // two a second; more than one browser may be behind
+		for n := 1; n <= total; n++ {
+			tick.T, tick.Events = float64(n)*5e5, nil
+			if n%20 == 0 {
+				tick.Events = []view.Event{{T: tick.T, Kind: "write", Node: 200, Dir: -1}}
+			}
+			if err := live.Send(&tick); err != nil {
+				return err
+			}
+			if n%atOnce == 0 {
+				if err := chromedp.Poll(fmt.Sprintf("runs[0].end >= %g", tick.T), nil).Do(ctx); err != nil {
+					return fmt.Errorf("tick %d: %w", n, err)
+				}
+			}
+		}
+		return nil
+	})
+	memory := `performance.memory.usedJSHeapSize / 1e6`
+	err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()), chromedp.Evaluate(memory, &heap), hour,
+		chromedp.Evaluate(memory, &last), chromedp.Evaluate(`runs[0].ticks.length`, &ticks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ticks > 1200 {
+		t.Errorf("%d ticks are kept", ticks)
+	}
+	t.Logf("%d links: %.0f MB of scripts' memory at first, %.0f MB after 7,200 ticks, of which %d are kept", len(run.Links), heap, last, ticks)
+	b.Check(t, s.URL)
+}

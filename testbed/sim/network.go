@@ -17,7 +17,6 @@ type Network struct {
 	fab *fabric.Fabric
 
 	dirs      []direction
-	peaks     []int64   // by direction, see QueuePeak; nil: nobody asked
 	arrivals  []arrival // by direction
 	hosts     []host
 	switches  []switchNode
@@ -46,6 +45,8 @@ type Network struct {
 
 	stop     atomic.Bool
 	progress struct{ now, events, hops atomic.Int64 }
+
+	peaks []int64 // by direction, see QueuePeak; nil: nobody asked
 }
 
 // New builds the network of c.Fabric. Its switches and hosts must be set before

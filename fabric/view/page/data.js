@@ -38,7 +38,7 @@ class Run {
   // sumUp finds the longest queue and the busiest link of each tick.
   sumUp() {
     const n = this.ticks.length;
-    this.maxUse = new Uint8Array(n); this.maxQueue = new Uint16Array(n); this.queueMost = 0; this.queueAt = [0, -1];
+    this.maxUse = []; this.maxQueue = []; this.queueMost = 0; this.queueAt = [0, -1];
     for (let k = 0; k < n; k++) this.sumUpTick(k);
   }
 
@@ -94,24 +94,27 @@ class Run {
 
   // add takes a tick of a live fabric, and forgets the oldest.
   add(tick) {
-    const over = this.ticks.length >= this.keep ? Math.ceil(this.keep / 4) : 0;
-    const grow = (old, type, fresh) => {
-      const kept = old.subarray(over * this.dirs), out = new type(kept.length + this.dirs);
-      out.set(kept);
-      out.set(fresh.subarray(0, this.dirs), kept.length);
-      return out;
+    const over = this.ticks.length >= this.keep ? Math.ceil(this.keep / 4) : 0, at = (this.ticks.length - over) * this.dirs;
+    // Room for all that is kept is taken once.
+    const put = (old, type, fresh) => {
+      const all = old.length === this.keep * this.dirs ? old : new type(this.keep * this.dirs);
+      if (all !== old) all.set(old);
+      if (over) all.copyWithin(0, over * this.dirs);
+      all.fill(0, at, at + this.dirs);
+      all.set(fresh.subarray(0, this.dirs), at);
+      return all;
     };
     const raw = bytesOf(tick.queue), queue = new Uint16Array(this.dirs);
     for (let i = 0; i < raw.length / 2; i++) queue[i] = raw[2 * i] | raw[2 * i + 1] << 8;
-    this.use = grow(this.use, Uint8Array, bytesOf(tick.use));
-    this.queue = grow(this.queue, Uint16Array, queue);
-    this.ticks = this.ticks.slice(over);
+    this.use = put(this.use, Uint8Array, bytesOf(tick.use));
+    this.queue = put(this.queue, Uint16Array, queue);
+    if (over) this.ticks = this.ticks.slice(over);
     this.ticks.push(tick.t);
     for (const e of tick.events || []) { this.events.push(e); this.cutBy(e); }
     if (this.events.length > 2000) this.events = this.events.slice(-1500);
     if (tick.state) this.state = tick.state;
     this.end = tick.t;
-    this.sumUp();
+    if (over) this.sumUp(); else this.sumUpTick(this.ticks.length - 1);
   }
 }
 

@@ -275,7 +275,7 @@ function place() {
 function listen() {
   const source = new EventSource('events');
   let painted = 0;
-  source.addEventListener('begin', () => { for (const r of runs) { Object.assign(r, {ticks: [], use: new Uint8Array(0), queue: new Uint16Array(0), events: []}); r.down.clear(); } });
+  source.addEventListener('begin', () => { for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.sumUp(); } });
   source.onmessage = m => {
     const tick = JSON.parse(m.data), r = runs[0];
     r.add(tick);
