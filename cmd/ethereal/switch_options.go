@@ -83,27 +83,48 @@ type switchOption struct {
 // simple_switch_grpc listens on all addresses.
 const defaultGRPCAddr = "127.0.0.1:9559"
 
-// switchOptionTable lists the options: simple_switch_grpc's own, general ones
-// first, then the target's, then ours.
-func switchOptionTable() []switchOption {
+// switchOptionTable lists the options: simple_switch_grpc's own, then ours.
+func switchOptionTable() []switchOption { return append(theirSwitchOptions(), ourSwitchOptions()...) }
+
+// theirSwitchOptions are simple_switch_grpc's own: general ones first, then the target's.
+func theirSwitchOptions() []switchOption {
 	return []switchOption{
-		{name: "help", short: "h", help: "show this text", set: func(o *switchOptions, _ string) error { o.help = true; return nil }},
-		{name: "version", short: "v", help: "show the version", set: func(o *switchOptions, _ string) error { o.version = true; return nil }},
-		{name: "json-version", help: "show the newest BMv2 JSON version read", set: func(o *switchOptions, _ string) error { o.jsonVersion = true; return nil }},
-		{name: "interface", short: "i", kind: oneValue, value: "PORT@IFACE", help: "attach network interface IFACE as port PORT; may be given again", set: setInterface},
-		{name: "no-p4", help: "start without a program; a controller will push one", set: func(o *switchOptions, _ string) error { o.noP4 = true; return nil }},
-		{name: "device-id", kind: oneValue, value: "ID", help: "P4Runtime device id (default 0)", set: func(o *switchOptions, v string) error { return parseUint(v, 64, &o.deviceID) }},
-		{name: "max-port-count", kind: oneValue, value: "N", help: "most interfaces that may be attached (default 512)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.maxPorts) }},
-		{name: "pcap", kind: maybeDirectory, value: "DIR", help: "write what passes to DIR/IFACE_in.pcap and DIR/IFACE_out.pcap (default .)", set: func(o *switchOptions, v string) error { o.pcap = v; return nil }},
-		{name: "use-files", kind: oneValue, value: "SECONDS", help: "instead of interfaces, read IFACE_in.pcap after SECONDS and write IFACE_out.pcap", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.useFiles) }},
-		{name: "dump-packet-data", kind: oneValue, value: "BYTES", help: "log the first BYTES of every packet, at level info", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.dumpBytes) }},
-		{name: "log-console", help: "log to standard output", set: func(o *switchOptions, _ string) error { o.logConsole = true; return nil }},
-		{name: "log-file", kind: oneValue, value: "FILE", help: "log to FILE", set: func(o *switchOptions, v string) error { o.logFile = v; return nil }},
-		{name: "log-level", short: "L", kind: oneValue, value: "LEVEL", help: "trace, debug, info, warn, error or off (default trace)", set: setLogLevel},
+		{name: "help", short: "h", help: "show this text",
+			set: func(o *switchOptions, _ string) error { o.help = true; return nil }},
+		{name: "version", short: "v", help: "show the version",
+			set: func(o *switchOptions, _ string) error { o.version = true; return nil }},
+		{name: "json-version", help: "show the newest BMv2 JSON version read",
+			set: func(o *switchOptions, _ string) error { o.jsonVersion = true; return nil }},
+		{name: "interface", short: "i", kind: oneValue, value: "PORT@IFACE",
+			help: "attach network interface IFACE as port PORT; may be given again",
+			set:  setInterface},
+		{name: "no-p4", help: "start without a program; a controller will push one",
+			set: func(o *switchOptions, _ string) error { o.noP4 = true; return nil }},
+		{name: "device-id", kind: oneValue, value: "ID", help: "P4Runtime device id (default 0)",
+			set: func(o *switchOptions, v string) error { return parseUint(v, 64, &o.deviceID) }},
+		{name: "max-port-count", kind: oneValue, value: "N", help: "most interfaces that may be attached (default 512)",
+			set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.maxPorts) }},
+		{name: "pcap", kind: maybeDirectory, value: "DIR",
+			help: "write what passes to DIR/IFACE_in.pcap and DIR/IFACE_out.pcap (default .)",
+			set:  func(o *switchOptions, v string) error { o.pcap = v; return nil }},
+		{name: "use-files", kind: oneValue, value: "SECONDS",
+			help: "instead of interfaces, read IFACE_in.pcap after SECONDS and write IFACE_out.pcap",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 0, &o.useFiles) }},
+		{name: "dump-packet-data", kind: oneValue, value: "BYTES", help: "log the first BYTES of every packet, at level info",
+			set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.dumpBytes) }},
+		{name: "log-console", help: "log to standard output",
+			set: func(o *switchOptions, _ string) error { o.logConsole = true; return nil }},
+		{name: "log-file", kind: oneValue, value: "FILE", help: "log to FILE",
+			set: func(o *switchOptions, v string) error { o.logFile = v; return nil }},
+		{name: "log-level", short: "L", kind: oneValue, value: "LEVEL",
+			help: "trace, debug, info, warn, error or off (default trace)",
+			set:  setLogLevel},
 		{name: "log-flush", ignored: "every line is written at once"},
 		{name: "log-file-max-size", kind: oneValue, value: "BYTES", ignored: "the log is not rotated"},
 		{name: "log-file-max-files", kind: oneValue, value: "N", ignored: "the log is not rotated"},
-		{name: "thrift-port", kind: oneValue, value: "PORT", help: "accept and close connections on this loopback port, for scripts that wait for it;\nthere is no Thrift server", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.thriftPort) }},
+		{name: "thrift-port", kind: oneValue, value: "PORT",
+			help: "accept and close connections on this loopback port, for scripts that wait for it;\nthere is no Thrift server",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.thriftPort) }},
 		{name: "nanolog", kind: oneValue, value: "ADDR", ignored: "there is no nanomsg event log"},
 		{name: "notifications-addr", kind: oneValue, value: "ADDR", ignored: "notifications go to P4Runtime streams"},
 		{name: "debugger", ignored: "there is no debugger"},
@@ -113,35 +134,74 @@ func switchOptionTable() []switchOption {
 			return fmt.Errorf("there is no nanomsg packet interface; attach interfaces with -i")
 		}},
 
-		{name: "grpc-server-addr", kind: oneValue, value: "ADDR:PORT", help: "serve P4Runtime and gNMI here (default " + defaultGRPCAddr + ": this machine only)", set: func(o *switchOptions, v string) error { o.grpcAddr = v; return nil }},
-		{name: "grpc-server-ssl", help: "serve with TLS", set: func(o *switchOptions, _ string) error { o.grpcTLS = true; return nil }},
-		{name: "grpc-server-cacert", kind: oneValue, value: "FILE", help: "CA certificates that sign clients', PEM", set: func(o *switchOptions, v string) error { o.grpcCA = v; return nil }},
-		{name: "grpc-server-cert", kind: oneValue, value: "FILE", help: "the server's certificate chain, PEM", set: func(o *switchOptions, v string) error { o.grpcCert = v; return nil }},
-		{name: "grpc-server-key", kind: oneValue, value: "FILE", help: "the server's private key, PEM", set: func(o *switchOptions, v string) error { o.grpcKey = v; return nil }},
-		{name: "grpc-server-with-client-auth", help: "require clients' certificates", set: func(o *switchOptions, _ string) error { o.grpcMutual = true; return nil }},
-		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without it there is none", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.cpuPort) }},
-		{name: "drop-port", kind: oneValue, value: "PORT", help: "egress port that means drop (default 511)", set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.dropPort) }},
-		{name: "priority-queues", kind: oneValue, value: "N", help: "priority queues per port, 1 to 8 (default 8; under the name simple_switch_grpc 1, as BMv2);\npackets of a higher priority than there are queues are dropped", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
+		{name: "grpc-server-addr", kind: oneValue, value: "ADDR:PORT",
+			help: "serve P4Runtime and gNMI here (default " + defaultGRPCAddr + ": this machine only)",
+			set:  func(o *switchOptions, v string) error { o.grpcAddr = v; return nil }},
+		{name: "grpc-server-ssl", help: "serve with TLS",
+			set: func(o *switchOptions, _ string) error { o.grpcTLS = true; return nil }},
+		{name: "grpc-server-cacert", kind: oneValue, value: "FILE", help: "CA certificates that sign clients', PEM",
+			set: func(o *switchOptions, v string) error { o.grpcCA = v; return nil }},
+		{name: "grpc-server-cert", kind: oneValue, value: "FILE", help: "the server's certificate chain, PEM",
+			set: func(o *switchOptions, v string) error { o.grpcCert = v; return nil }},
+		{name: "grpc-server-key", kind: oneValue, value: "FILE", help: "the server's private key, PEM",
+			set: func(o *switchOptions, v string) error { o.grpcKey = v; return nil }},
+		{name: "grpc-server-with-client-auth", help: "require clients' certificates",
+			set: func(o *switchOptions, _ string) error { o.grpcMutual = true; return nil }},
+		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without it there is none",
+			set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.cpuPort) }},
+		{name: "drop-port", kind: oneValue, value: "PORT", help: "egress port that means drop (default 511)",
+			set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.dropPort) }},
+		{name: "priority-queues", kind: oneValue, value: "N",
+			help: "priority queues per port, 1 to 8 (default 8; under the name simple_switch_grpc 1, as BMv2);\n" +
+				"packets of a higher priority than there are queues are dropped",
+			set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
 		{name: "disable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "enable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT", ignored: "packets come from interfaces only"},
 		{name: "max-mc-groups", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
 		{name: "max-l1-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
 		{name: "max-l2-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
-		{name: "load-modules", kind: oneValue, value: "FILES", ignored: "modules cannot be loaded; extern functions must be built in"},
+		{name: "load-modules", kind: oneValue, value: "FILES",
+			ignored: "modules cannot be loaded; extern functions must be built in"},
+	}
+}
 
-		{name: "p4info", kind: oneValue, value: "FILE", help: "P4Info of the JSON, text or binary: controllers may write at once, without a push", set: func(o *switchOptions, v string) error { o.p4info = v; return nil }},
-		{name: "queue-depth", kind: oneValue, value: "PACKETS", help: "what each egress queue holds (default 64)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queueDepth) }},
-		{name: "queue-rate", kind: oneValue, value: "PPS", help: "packets per second that leave each egress queue (default: no limit)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
-		{name: "send-buffer", kind: oneValue, value: "BYTES", help: "most that waits below the switch's queue, in an interface's own (default 65536)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
-		{name: "coalesce", kind: oneValue, value: "US", help: "microseconds that packets may gather before they are handled, when many come;\n0 handles each at once (default 50)", set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
-		{name: "realtime", kind: oneValue, value: "PRIORITY", help: "forward at a real-time priority, 1 to 99 (SCHED_RR), ahead of all that is not (default: no)", set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
-		{name: "port-events", kind: oneValue, value: "WHEN", help: "tell the program of ports by packets on port 508: on, off, or auto, which is\nwhen it has a register port_down (default auto)", set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
-		{name: "insecure", help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates", set: func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
-		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder", set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
+// ourSwitchOptions are those that simple_switch_grpc has not.
+func ourSwitchOptions() []switchOption {
+	return []switchOption{
+		{name: "p4info", kind: oneValue, value: "FILE",
+			help: "P4Info of the JSON, text or binary: controllers may write at once, without a push",
+			set:  func(o *switchOptions, v string) error { o.p4info = v; return nil }},
+		{name: "queue-depth", kind: oneValue, value: "PACKETS", help: "what each egress queue holds (default 64)",
+			set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queueDepth) }},
+		{name: "queue-rate", kind: oneValue, value: "PPS",
+			help: "packets per second that leave each egress queue (default: no limit)",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
+		{name: "send-buffer", kind: oneValue, value: "BYTES",
+			help: "most that waits below the switch's queue, in an interface's own (default 65536)",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
+		{name: "coalesce", kind: oneValue, value: "US",
+			help: "microseconds that packets may gather before they are handled, when many come;\n" +
+				"0 handles each at once (default 50)",
+			set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
+		{name: "realtime", kind: oneValue, value: "PRIORITY",
+			help: "forward at a real-time priority, 1 to 99 (SCHED_RR), ahead of all that is not (default: no)",
+			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
+		{name: "port-events", kind: oneValue, value: "WHEN",
+			help: "tell the program of ports by packets on port 508: on, off, or auto, which is\n" +
+				"when it has a register port_down (default auto)",
+			set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
+		{name: "insecure",
+			help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates",
+			set:  func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
+		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder",
+			set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
 		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
-		{name: "admin", kind: oneValue, value: "ADDR", help: "serve /healthz, /status and /metrics, with what was dropped and why, at ADDR", set: func(o *switchOptions, v string) error { o.admin = v; return nil }},
-		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface", set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
+		{name: "admin", kind: oneValue, value: "ADDR",
+			help: "serve /healthz, /status and /metrics, with what was dropped and why, at ADDR",
+			set:  func(o *switchOptions, v string) error { o.admin = v; return nil }},
+		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface",
+			set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}
 }
 
@@ -270,7 +330,8 @@ func (o *switchOptions) checkTrust() error {
 	case o.asBMv2:
 		o.notes = append(o.notes, o.grpcAddr+" is served as simple_switch_grpc serves it: anybody who reaches it may write")
 	default:
-		return fmt.Errorf("switch: --grpc-server-addr %s is beyond this machine; serve it with TLS and clients' certificates "+
+		return fmt.Errorf("switch: --grpc-server-addr %s is beyond this machine; "+
+			"serve it with TLS and clients' certificates "+
 			"(--grpc-server-ssl, --grpc-server-with-client-auth), or say --insecure", o.grpcAddr)
 	}
 	return nil

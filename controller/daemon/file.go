@@ -170,7 +170,8 @@ func (f File) Apply(c *Config) error {
 		name := c.Core.Fabric.Name(id)
 		switch _, there := f.Switches[name]; {
 		case !there:
-			say("switches."+name, problem, fmt.Sprintf("write %s: {p4runtime: HOST:PORT}; every switch of the fabric has one", name))
+			say("switches."+name, problem, fmt.Sprintf("write %s: {p4runtime: HOST:PORT}; every switch of the fabric has one",
+				name))
 		case c.Targets[id].P4Runtime == "":
 			say("switches."+name+".p4runtime", "missing", "write HOST:PORT")
 		}
@@ -194,7 +195,8 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 	}
 	if err != nil {
 		first, last := fabric.NodeID(fab.Hosts()), fabric.NodeID(fab.Nodes()-1)
-		say(path, strings.TrimPrefix(err.Error(), "fabric: "), fmt.Sprintf("name a switch of the fabric, as in %s or %s", fab.Name(first), fab.Name(last)))
+		say(path, strings.TrimPrefix(err.Error(), "fabric: "),
+			fmt.Sprintf("name a switch of the fabric, as in %s or %s", fab.Name(first), fab.Name(last)))
 		return
 	}
 	x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
@@ -211,7 +213,8 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 		x.Profile = &own
 	} else if x.Profile, err = targets.ByName(t.Profile); err != nil {
 		known := slices.Sorted(maps.Keys(f.Profiles))
-		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile), strictyaml.Choose(t.Profile, append(known, targets.Names()...)))
+		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile),
+			strictyaml.Choose(t.Profile, append(known, targets.Names()...)))
 		return
 	}
 	switch {
@@ -223,7 +226,8 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 	case t.GNMI == "":
 		x.GNMI = t.P4Runtime
 	}
-	if ports := fab.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 && x.Profile.NeedsPorts {
+	if ports := fab.Node(id).Ports(); len(t.Ports) > 0 && len(t.Ports) != ports || len(t.Ports) == 0 &&
+		x.Profile.NeedsPorts {
 		say(path+".ports", fmt.Sprintf("%d listed", len(t.Ports)),
 			fmt.Sprintf("a %s lists all its %d fabric ports, down to up, with name and id", x.Profile.Name, ports))
 	} else if x.Ports, err = targets.NewPortMap(t.Ports); err != nil {
@@ -251,7 +255,8 @@ func (f File) checkHosts(fab *fabric.Fabric, say complain) {
 			err = fmt.Errorf("%s is a switch", name)
 		}
 		if err != nil {
-			say("hosts."+name, strings.TrimPrefix(err.Error(), "fabric: "), fmt.Sprintf("name a host, from h0 to h%d", fab.Hosts()-1))
+			say("hosts."+name, strings.TrimPrefix(err.Error(), "fabric: "),
+				fmt.Sprintf("name a host, from h0 to h%d", fab.Hosts()-1))
 			continue
 		}
 		checkAddress("hosts."+name+".admin", f.Hosts[name].Admin, say)
@@ -262,7 +267,8 @@ func (f File) checkHosts(fab *fabric.Fabric, say complain) {
 func (t FileTables) apply(c *Config, targets bool, say complain) {
 	us := t.QuenchInterval / fabric.Microsecond
 	if us*fabric.Microsecond != t.QuenchInterval || us >= controller.NeverQuench {
-		say("tables.quench_interval", fmt.Sprintf("%v is not a whole number of microseconds below 71 minutes", t.QuenchInterval), "write for example 10us")
+		say("tables.quench_interval", fmt.Sprintf("%v is not a whole number of microseconds below 71 minutes",
+			t.QuenchInterval), "write for example 10us")
 	}
 	c.Core.CarrierV4, c.Core.CarrierV6 = t.CarrierV4, t.CarrierV6
 	if c.Core.QuenchIntervalUs = uint32(us); us == 0 {
@@ -284,8 +290,9 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 		return
 	}
 	key, ours := map[string]string{
-		"CarrierV4": "carrier_v4", "CarrierV6": "carrier_v6", "ControlPriority": "control_priority", "MaxGroupSize": "max_group_size",
-		"ECN.Kmax": "ecn.kmax", "ECN.Pmax": "ecn.pmax", "ECN.Unit": "ecn.unit",
+		"CarrierV4": "carrier_v4", "CarrierV6": "carrier_v6", "ControlPriority": "control_priority",
+		"MaxGroupSize": "max_group_size",
+		"ECN.Kmax":     "ecn.kmax", "ECN.Pmax": "ecn.pmax", "ECN.Unit": "ecn.unit",
 	}[bad.Field]
 	if !ours { // of what no file says
 		key = bad.Field
@@ -296,7 +303,8 @@ func (t FileTables) apply(c *Config, targets bool, say complain) {
 
 func (s FileSuspicion) apply(c *Config, say complain) {
 	c.Suspicion = suspicion.Config{
-		Fabric: c.Core.Fabric, Gather: s.Gather, Memory: s.Memory, Hold: s.Hold, Forget: s.Forget, Agents: s.Agents, Packets: s.Packets,
+		Fabric: c.Core.Fabric, Gather: s.Gather, Memory: s.Memory, Hold: s.Hold, Forget: s.Forget, Agents: s.Agents,
+		Packets:      s.Packets,
 		ProbeTimeout: s.ProbeTimeout, ProbeEvery: s.ProbeEvery, ProbeMost: s.ProbeMost, NoProbes: s.NoProbes,
 	}
 	for _, n := range []struct {

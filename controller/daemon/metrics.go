@@ -61,11 +61,15 @@ func newMetrics() *metrics {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	add(gauge, "ready", "1 when settled, every switch is in hand and every port of those with gNMI was heard of.", func(s *Status) float64 { return one(s.Ready) })
+	add(gauge, "ready", "1 when settled, every switch is in hand and every port of those with gNMI was heard of.",
+		func(s *Status) float64 { return one(s.Ready) })
 	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
-	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.", func(s *Status) float64 { return float64(s.Epoch) })
-	add(counter, "changes_written_total", "Changes written to switches.", func(s *Status) float64 { return float64(s.Changes) })
-	add(counter, "repair_updates_total", "Updates that read-backs asked for.", func(s *Status) float64 { return float64(s.Repairs) })
+	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.",
+		func(s *Status) float64 { return float64(s.Epoch) })
+	add(counter, "changes_written_total", "Changes written to switches.",
+		func(s *Status) float64 { return float64(s.Changes) })
+	add(counter, "repair_updates_total", "Updates that read-backs asked for.",
+		func(s *Status) float64 { return float64(s.Repairs) })
 	add(counter, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
 	add(gauge, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
 	links := func(name, help string, is func(*LinkStatus) bool) {
@@ -79,11 +83,15 @@ func newMetrics() *metrics {
 	links("links_down", "Links that an end calls down.", func(l *LinkStatus) bool { return l.DownA || l.DownB })
 	links("links_drained", "Links that operators took out of use.", func(l *LinkStatus) bool { return l.Drained })
 	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Flapping })
-	links("links_suspected", "Links that lose packets though no switch says so.", func(l *LinkStatus) bool { return l.Suspected })
-	links("links_unseen", "Links of which a switch with gNMI never named its end.", func(l *LinkStatus) bool { return l.UnseenA || l.UnseenB })
-	add(counter, "reports_total", "Paths that agents reported as timed out.", func(s *Status) float64 { return float64(s.Suspicion.Reports) })
+	links("links_suspected", "Links that lose packets though no switch says so.",
+		func(l *LinkStatus) bool { return l.Suspected })
+	links("links_unseen", "Links of which a switch with gNMI never named its end.",
+		func(l *LinkStatus) bool { return l.UnseenA || l.UnseenB })
+	add(counter, "reports_total", "Paths that agents reported as timed out.",
+		func(s *Status) float64 { return float64(s.Suspicion.Reports) })
 	add(counter, "suspicions_total", "Links suspected.", func(s *Status) float64 { return float64(s.Suspicion.Suspected) })
-	add(counter, "probes_total", "Probes that agents were asked for.", func(s *Status) float64 { return float64(s.Suspicion.Probes) })
+	add(counter, "probes_total", "Probes that agents were asked for.",
+		func(s *Status) float64 { return float64(s.Suspicion.Probes) })
 	add(gauge, "agents", "Connected agents.", func(s *Status) float64 { return float64(len(s.Agents)) })
 	add(gauge, "agent_updates_behind", "Updates that the slowest agent has not taken.", func(s *Status) (most float64) {
 		for _, a := range s.Agents {
@@ -97,18 +105,26 @@ func newMetrics() *metrics {
 	each("primary", "1 where this controller is primary.", func(x *SwitchStatus) float64 { return one(x.Primary) })
 	each("standby", "1 where another controller is.", func(x *SwitchStatus) float64 { return one(x.Phase == p4rt.Backup) })
 	each("synced", "1 where the tables are as desired.", func(x *SwitchStatus) float64 { return one(x.Synced) })
-	each("dead", "1 where the neighbours say that the switch is dead.", func(x *SwitchStatus) float64 { return one(x.Verdict == Dead) })
-	each("ports_fresh", "1 where port states are up to date.", func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
-	each("ports_never_seen", "Ports that the switch has never named over gNMI.", func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
+	each("dead", "1 where the neighbours say that the switch is dead.",
+		func(x *SwitchStatus) float64 { return one(x.Verdict == Dead) })
+	each("ports_fresh", "1 where port states are up to date.",
+		func(x *SwitchStatus) float64 { return one(x.Ports == "fresh") })
+	each("ports_never_seen", "Ports that the switch has never named over gNMI.",
+		func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
 	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
 	tier := func(name, help string, value func(*TierLoad) float64) {
 		m.tiers = append(m.tiers, scrapedTier{desc("tier_"+name, help, "tier"), value})
 	}
-	tier("imbalance", "The busiest link of a tier, one way, over their mean, less 1.", func(x *TierLoad) float64 { return x.Imbalance })
-	tier("mean_bytes_per_second", "What a link of a tier carries one way, the mean.", func(x *TierLoad) float64 { return x.Mean })
-	tier("max_bytes_per_second", "What the busiest link of a tier carries one way.", func(x *TierLoad) float64 { return x.Max })
-	tier("hot_links", "Uplinks above 1.25 of the mean of their switch's.", func(x *TierLoad) float64 { return float64(len(x.Hot)) })
-	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.", func(x *TierLoad) float64 { return float64(len(x.Cold)) })
+	tier("imbalance", "The busiest link of a tier, one way, over their mean, less 1.",
+		func(x *TierLoad) float64 { return x.Imbalance })
+	tier("mean_bytes_per_second", "What a link of a tier carries one way, the mean.",
+		func(x *TierLoad) float64 { return x.Mean })
+	tier("max_bytes_per_second", "What the busiest link of a tier carries one way.",
+		func(x *TierLoad) float64 { return x.Max })
+	tier("hot_links", "Uplinks above 1.25 of the mean of their switch's.",
+		func(x *TierLoad) float64 { return float64(len(x.Hot)) })
+	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.",
+		func(x *TierLoad) float64 { return float64(len(x.Cold)) })
 	return m
 }
 
@@ -164,7 +180,8 @@ func (d *Daemon) Registry() (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	return r, errors.Join(
 		r.Register(collector{d}), r.Register(d.metrics.converged),
-		r.Register(collectors.NewGoCollector()), r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+		r.Register(collectors.NewGoCollector()),
+		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)
 }
 

@@ -95,7 +95,8 @@ func (d *Daemon) Status(ctx context.Context) (Status, error) {
 func (d *Daemon) status() Status {
 	s := Status{
 		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.core.Started(), Epoch: d.core.Epoch(),
-		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes, Refusals: d.refusals, Links: d.f.Links(),
+		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes,
+		Refusals: d.refusals, Links: d.f.Links(),
 		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(),
 	}
 	unseen := map[fabric.End]bool{}
@@ -105,7 +106,8 @@ func (d *Daemon) status() Status {
 		x := SwitchStatus{
 			Name: dev.name, P4Runtime: dev.target.P4Runtime, DeviceID: dev.target.DeviceID, GNMI: dev.target.GNMI,
 			Phase: dev.phase, Primary: dev.phase.Primary(), Synced: synced, Error: dev.phaseErr,
-			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict, Entries: dev.entries, Unfit: dev.unfit,
+			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict,
+			Entries: dev.entries, Unfit: dev.unfit,
 		}
 		if dev.ports == nil {
 			x.Ports = "none"
@@ -127,7 +129,8 @@ func (d *Daemon) status() Status {
 			continue
 		}
 		s.NotUp = append(s.NotUp, LinkStatus{
-			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Flapping: flapping, Epoch: r.Epoch,
+			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Flapping: flapping,
+			Epoch:     r.Epoch,
 			Suspected: r.Suspected, Confirmed: r.Confirmed, UnseenA: unseen[l.A], UnseenB: unseen[l.B],
 		})
 	}
