@@ -316,9 +316,13 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 	return g.Wait()
 }
 
+// idleTime is how long a connection over which nothing is asked stays open.
+const idleTime = 2 * time.Minute
+
 // serveHTTP has the group serve a listener until ctx ends, over TLS if the server
 // has a configuration for it.
 func serveHTTP(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Listener) {
+	srv.IdleTimeout = idleTime // else whoever asked once keeps a descriptor for ever
 	g.Go(func() error {
 		serve := srv.Serve
 		if srv.TLSConfig != nil {
