@@ -7,27 +7,19 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// TestDashboard sees that the dashboard asks only for metrics that a controller
-// has, and for labels that those carry.
-func TestDashboard(t *testing.T) {
-	text, err := os.ReadFile("../../scripts/grafana-controller.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
-	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]map[string]bool{} // a metric's labels
+var metricName = regexp.MustCompile(`\b(ethereal|process|go)_[a-z0-9_]+`)
+
+// knownMetrics returns the labels of every metric that a controller has, by its name.
+func knownMetrics(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	known := map[string]map[string]bool{}
 	inLab(t, func(t *testing.T, l *lab) {
-		r := l.run(nil)
+		r := l.run(func(c *Config) { c.Loads = time.Second })
 		waitIdle(r)
 		reg, err := r.Registry()
 		if err != nil {
@@ -48,11 +40,31 @@ func TestDashboard(t *testing.T) {
 		r.stop()
 		synctest.Wait()
 	})
-	name, label := regexp.MustCompile(`\b(ethereal|process|go)_[a-z0-9_]+`), regexp.MustCompile(`\{\{(\w+)\}\}`)
+	return known
+}
+
+// TestDashboard sees that the dashboard asks only for metrics that a controller
+// has, and for labels that those carry.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../scripts/grafana-controller.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	known := knownMetrics(t)
+	label := regexp.MustCompile(`\{\{(\w+)\}\}`)
 	queries := 0
 	for _, p := range board.Panels {
 		for _, target := range p.Targets {
-			names := name.FindAllString(target.Expr, -1)
+			names := metricName.FindAllString(target.Expr, -1)
 			if len(names) == 0 {
 				t.Errorf("%s: %s names no metric", p.Title, target.Expr)
 			}
@@ -71,5 +83,49 @@ func TestDashboard(t *testing.T) {
 	}
 	if queries < 10 {
 		t.Errorf("%d queries; was the dashboard read?", queries)
+	}
+}
+
+// TestAlerts sees that alerts ask only for metrics that a controller has, and that each says on which page to read what to do.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile("../../scripts/alerts-controller.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr         string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, alerts := knownMetrics(t), 0
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			alerts++
+			names := metricName.FindAllString(r.Expr, -1)
+			for _, n := range names {
+				if known[n] == nil {
+					t.Errorf("%s: there is no metric %s", r.Alert, n)
+				}
+			}
+			if len(names) == 0 || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+				t.Errorf("%s: it has no metric, severity or summary", r.Alert)
+			}
+			if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want || !strings.Contains(string(page), "\n### "+r.Alert+"\n") {
+				t.Errorf("%s: its runbook is %q, and %s has to have it", r.Alert, r.Annotations["runbook"], want)
+			}
+		}
+	}
+	if alerts < 5 {
+		t.Errorf("%d alerts; was the file read?", alerts)
 	}
 }
