@@ -107,6 +107,15 @@ func (b *batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 	defer closeFile(file, &err)
 	rec := recording.New(run.Fabric, b.recordings[run.Index])
 	obs.Recorder = rec
+	happened := obs.Happened
+	obs.Happened = func(h scenario.Happening) {
+		if happened != nil {
+			happened(h)
+		}
+		if !rec.Exact() { // else it was told already
+			rec.Happened(h.At, h.Kind, h.Where, h.Text)
+		}
+	}
 	result, err := b.run(ctx, run, obs)
 	if result == nil {
 		return nil, err

@@ -289,6 +289,9 @@ func (r *Recorder) Answered(host fabric.NodeID) {
 	}
 }
 
+// Exact reports whether the run's world tells of everything itself.
+func (r *Recorder) Exact() bool { return r != nil && r.exact }
+
 // Happened takes what stands on a world's timeline. It may be called from any goroutine.
 func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 	if r == nil {
@@ -324,6 +327,9 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 
 // End closes the recording at the end of its run.
 func (r *Recorder) End(result *report.Result) *Recording {
+	if !r.exact {
+		r.fill(result)
+	}
 	end := fabric.Time(result.EndTime * float64(fabric.Microsecond))
 	bare := *result
 	bare.Links, bare.FlipRecords, bare.Timeline = nil, nil, nil

@@ -186,20 +186,25 @@ func FromResult(result *report.Result) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := New(f, Options{})
-	end := fabric.Time(result.EndTime * float64(fabric.Microsecond))
+	return New(f, Options{}).End(result), nil
+}
+
+// fill takes what the result says of a run whose world did not tell of everything: the use of links over the whole run, and
+// the timeline, unless what stands on it was told as it happened.
+func (r *Recorder) fill(result *report.Result) {
 	at := func(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
-	for _, e := range result.Timeline {
-		rec.Happened(at(e.Time), string(e.Kind), e.Where, e.Text)
-	}
-	for _, e := range result.FlipRecords {
-		rec.Happened(at(e.Time), string(Flip), e.Host, fmt.Sprintf("queue pair %d from path %d to %d: %s", e.QP, e.From, e.To, e.Reason))
-	}
-	if len(result.Links) == 2*f.Links() && end > 0 {
-		rec.r.Readings, rec.r.Every = []fabric.Time{end}, end
-		for _, l := range result.Links {
-			rec.r.Links = append(rec.r.Links, LinkReading{Use: uint16(max(0, min(1, l.Share))*useUnit + 0.5)})
+	if len(r.r.Instants) == 0 {
+		for _, e := range result.Timeline {
+			r.Happened(at(e.Time), string(e.Kind), e.Where, e.Text)
+		}
+		for _, e := range result.FlipRecords {
+			r.Happened(at(e.Time), string(Flip), e.Host, fmt.Sprintf("queue pair %d from path %d to %d: %s", e.QP, e.From, e.To, e.Reason))
 		}
 	}
-	return rec.End(result), nil
+	if end := at(result.EndTime); len(result.Links) == 2*r.f.Links() && end > 0 {
+		r.r.Readings, r.r.Every = []fabric.Time{end}, end
+		for _, l := range result.Links {
+			r.r.Links = append(r.r.Links, LinkReading{Use: uint16(max(0, min(1, l.Share))*useUnit + 0.5)})
+		}
+	}
 }

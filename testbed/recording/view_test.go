@@ -1,0 +1,78 @@
+package recording
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// TestOtherWorlds: of a run whose world tells of its timeline alone, that and the use of links are recorded, whether it was
+// told as it happened or stands in the result; and a trace of it can be read.
+func TestOtherWorlds(t *testing.T) {
+	f := small(t).Fabric
+	result := &report.Result{
+		Scenario: "other", Fabric: f.Spec(), EndTime: 10, Finished: true, Links: make([]report.LinkLoad, 2*f.Links()),
+		Timeline:    []report.Event{{Time: 2, Kind: report.KindCut, Where: "tor0-spine0"}, {Time: 5, Kind: report.KindDone, Where: "h1", Text: "rank finished"}},
+		FlipRecords: []report.FlipEvent{{Time: 3, Host: "h0", QP: 7, From: 0, To: 1, Reason: "quench"}},
+	}
+	result.Links[0].Share = 0.5
+	told := New(f, Options{})
+	told.Happened(4*fabric.Microsecond, "write", "tor1", "3 updates")
+	alone, err := FromResult(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		r    *Recording
+		want []InstantKind
+	}{{alone, []InstantKind{Cut, Flip, "done"}}, {told.End(result), []InstantKind{"write"}}} {
+		var trace bytes.Buffer
+		if err := c.r.Write(&trace); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(&trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := r.View()
+		if len(v.Ticks) != 1 || v.Use[0] != viewUse/2 || len(v.Events) != len(c.want) {
+			t.Errorf("%d ticks, use %v, events %+v", len(v.Ticks), v.Use, v.Events)
+			continue
+		}
+		for i, k := range c.want {
+			if InstantKind(v.Events[i].Kind) != k {
+				t.Errorf("event %d is %q, want %q", i, v.Events[i].Kind, k)
+			}
+		}
+	}
+}
+
+// TestViewSums: ticks that put readings together keep the mean use and the longest queue, and count marks.
+func TestViewSums(t *testing.T) {
+	r := small(t)
+	dirs, readings := 2*r.Fabric.Links(), 1000
+	r.Readings, r.Links, r.Instants = nil, make([]LinkReading, readings*dirs), nil
+	for k := range readings {
+		r.Readings = append(r.Readings, fabric.Time(k+1)*fabric.Microsecond)
+		r.Links[k*dirs+1] = LinkReading{Use: uint16(k % 2 * useUnit), Peak: int32(k)}
+		r.Instants = append(r.Instants, Instant{At: r.Readings[k], Kind: Mark, Node: 2, Dir: 1, Count: 2, Cause: -1})
+	}
+	v := r.View()
+	if len(v.Ticks) > viewTicks || len(v.Use) != len(v.Ticks)*dirs || len(v.Queue) != 2*len(v.Use) {
+		t.Fatalf("%d ticks, %d uses, %d bytes of queues", len(v.Ticks), len(v.Use), len(v.Queue))
+	}
+	marks, use, longest := 0, 0, 0.0
+	for i := 0; i < len(v.Marks); i += 3 {
+		marks += v.Marks[i+2]
+	}
+	for k := range v.Ticks {
+		i := k*dirs + 1
+		use += int(v.Use[i])
+		longest = max(longest, float64(uint16(v.Queue[2*i])|uint16(v.Queue[2*i+1])<<8)*v.QueueUnit)
+	}
+	if mean := float64(use) / float64(len(v.Ticks)) / viewUse; marks != 2*readings || mean < 0.49 || mean > 0.51 || longest != float64(readings-1) {
+		t.Errorf("%d marks, mean use %.3f, longest queue %.0f", marks, mean, longest)
+	}
+}
