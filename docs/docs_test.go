@@ -133,7 +133,7 @@ func TestFlags(t *testing.T) {
 	flag := regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 	for page, commands := range map[string][]string{
 		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo", "topo check"},
-		"ethereal-bench.md":  {"bench", "bench status", "bench merge", "bench submit"},
+		"ethereal-bench.md": {"bench", "bench status", "bench merge", "bench submit"}, "clusters.md": {"export containerlab", "await"},
 		"ethereal-report.md": {"report"}, "ethereal-trace.md": {"trace"}, "ethereal-view.md": {"view"},
 		"ethereal-preflight.md": {"preflight", "preflight host"}, "ethereal-hostagent.md": {"hostagent"},
 		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},

@@ -58,7 +58,7 @@ func called(line, program string) (string, bool) {
 var (
 	value   = regexp.MustCompile(`--[a-z]+$`) // what follows is a flag's
 	long    = regexp.MustCompile(`(?:^|[\s\[|(])(--[a-z][a-z0-9-]*)`)
-	listed  = regexp.MustCompile(`(?m)^  ([a-z]+) {2,}`)
+	listed  = regexp.MustCompile(`(?m)^  ([a-z]+) +`)
 	targets = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 )
 

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// awaitCommand waits for interfaces that whoever starts containers makes after them.
+func (a *app) awaitCommand() *cobra.Command {
+	var limit time.Duration
+	c := &cobra.Command{
+		Use:     "await INTERFACE... -- COMMAND...",
+		Short:   "Carry out a command of this program once network interfaces are there and up",
+		Example: "  ethereal await eth1 -- hostagent --fabric fabric.yaml --host h0 --interface eth1",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			dash := c.ArgsLenAtDash()
+			if dash < 1 || dash == len(args) {
+				return errors.New("await: write interfaces, -- and a command, as in ethereal await eth1 -- version")
+			}
+			if err := await(c.Context(), args[:dash], limit); err != nil {
+				return err
+			}
+			root := a.root()
+			root.SetArgs(args[dash:])
+			root.SetOut(a.stdout)
+			root.SetErr(a.stderr)
+			return root.ExecuteContext(c.Context())
+		},
+	}
+	c.Flags().DurationVar(&limit, "limit", 5*time.Minute, "fail after this time")
+	return c
+}
+
+func await(ctx context.Context, names []string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, name := range names {
+		for {
+			i, err := net.InterfaceByName(name)
+			if err == nil && i.Flags&net.FlagUp != 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%w: await: %s is not there or not up: %w", errRun, name, ctx.Err())
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package containerlab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+)
+
+// Config is what a fabric of containers is to be like.
+type Config struct {
+	Fabric    *fabric.Fabric
+	Name      string       // of the topologies
+	Addresses []netip.Addr // of the machines, as they reach each other
+	Image     string       // of the program, from scripts/dist/Containerfile
+	MTU       int          // bytes, of all links
+}
+
+// Ports at which a machine serves what its containers serve: those of switches and agents, with the node's device id added.
+const (
+	switchPorts = 20_000
+	agentPorts  = 30_000
+	agents      = 9562
+	status      = 9560
+)
+
+// firstVNI is the number of the first tunnel; that of a link has its id added.
+const firstVNI = 4096
+
+// The keys of a topology that are written, as containerlab has them.
+type (
+	lab struct {
+		Name     string   `yaml:"name"`
+		Topology topology `yaml:"topology"`
+	}
+	topology struct {
+		Defaults defaults        `yaml:"defaults"`
+		Nodes    map[string]node `yaml:"nodes"`
+		Links    []link          `yaml:"links"`
+	}
+	defaults struct {
+		Kind  string `yaml:"kind"`
+		Image string `yaml:"image"`
+	}
+	node struct {
+		Cmd   string   `yaml:"cmd"`
+		Binds []string `yaml:"binds"`
+		Ports []string `yaml:"ports"`
+	}
+	link struct {
+		Type      string     `yaml:"type"`
+		Endpoints []endpoint `yaml:"endpoints,omitempty"` // of a veth
+		Endpoint  *endpoint  `yaml:"endpoint,omitempty"`  // of a vxlan
+		Remote    string     `yaml:"remote,omitempty"`
+		VNI       int        `yaml:"vni,omitempty"`
+		MTU       int        `yaml:"mtu"`
+	}
+	endpoint struct {
+		Node      string `yaml:"node"`
+		Interface string `yaml:"interface"`
+		MAC       string `yaml:"mac,omitempty"`
+		IPv4      string `yaml:"ipv4,omitempty"`
+	}
+)
+
+// Check says what is wrong.
+func (c *Config) Check() error {
+	seen := map[netip.Addr]bool{}
+	for _, a := range c.Addresses {
+		if seen[a] || !a.IsValid() {
+			return fmt.Errorf("address %v stands twice; each machine has one of its own", a)
+		}
+		seen[a] = true
+	}
+	if c.Fabric.Nodes() > agentPorts-switchPorts {
+		return fmt.Errorf("%d nodes; each takes a port, and there are %d", c.Fabric.Nodes(), agentPorts-switchPorts)
+	}
+	return nil
+}
+
+// Write writes into a folder a topology for each machine, NAME-0.clab.yml and so on, fabric.yaml, targets.yaml, and the
+// arguments of scripts/lab-ca that make the certificates. It returns where the nodes are.
+func (c *Config) Write(dir string) ([]int, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	at, err := Cut(c.Fabric, len(c.Addresses))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	files := map[string]any{"fabric.yaml": c.Fabric.Spec(), "targets.yaml": c.targets(at)}
+	for m := range c.Addresses {
+		files[fmt.Sprintf("%s-%d.clab.yml", c.Name, m)] = c.topology(at, m)
+	}
+	var errs []error
+	for name, what := range files {
+		text, err := yaml.Marshal(what)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o666)
+		}
+		errs = append(errs, err)
+	}
+	holders := strings.Join(c.holders(at), "\n") + "\n"
+	return at, errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
+}
+
+func (c *Config) isHost(id fabric.NodeID) bool { return int(id) < c.Fabric.Hosts() }
+
+// served returns the port of its machine at which a node is reached.
+func (c *Config) served(id fabric.NodeID) int {
+	if c.isHost(id) {
+		return agentPorts + int(id) + 1
+	}
+	return switchPorts + int(id) + 1
+}
+
+// targets is the controller's file.
+func (c *Config) targets(at []int) map[string]any {
+	type target struct {
+		P4Runtime string `yaml:"p4runtime"`
+		DeviceID  int    `yaml:"device_id"`
+	}
+	switches, hosts := map[string]target{}, map[string]map[string]string{}
+	for i := range c.Fabric.Nodes() {
+		id := fabric.NodeID(i)
+		where := net.JoinHostPort(c.Addresses[at[i]].String(), strconv.Itoa(c.served(id)))
+		if name := c.Fabric.Name(id); c.isHost(id) {
+			hosts[name] = map[string]string{"admin": where}
+		} else {
+			switches[name] = target{where, i + 1}
+		}
+	}
+	return map[string]any{"switches": switches, "hosts": hosts}
+}
+
+// holders are the holders of certificates, as scripts/lab-ca takes them.
+func (c *Config) holders(at []int) []string {
+	out := []string{fmt.Sprintf("controller@controller,%v", c.Addresses[0])}
+	for i := range c.Fabric.Nodes() {
+		id, role := fabric.NodeID(i), "switch"
+		if c.isHost(id) {
+			role = "host"
+		}
+		out = append(out, fmt.Sprintf("%s@%s,%v", role, c.Fabric.Name(id), c.Addresses[at[i]]))
+	}
+	return out
+}
+
+// inside is the folder of a container's files.
+const inside = "/etc/ethereal/"
+
+// node returns a container that waits for its interfaces and then carries out a command.
+func (c *Config) node(name string, interfaces int, ports []string, command ...string) node {
+	words := []string{}
+	if interfaces > 0 {
+		words = append(words, "await")
+		for p := 1; p <= interfaces; p++ {
+			words = append(words, fmt.Sprintf("eth%d", p))
+		}
+		words = append(words, "--")
+	}
+	binds := []string{}
+	for _, file := range [][2]string{
+		{"fabric.yaml", "fabric.yaml"}, {"targets.yaml", "targets.yaml"}, {"certs/ca.pem", "ca.pem"},
+		{"certs/" + name + ".pem", "own.pem"}, {"certs/" + name + ".key", "own.key"},
+	} {
+		if file[0] != "targets.yaml" || name == "controller" {
+			binds = append(binds, file[0]+":"+inside+file[1]+":ro")
+		}
+	}
+	return node{Cmd: strings.Join(append(words, command...), " "), Binds: binds, Ports: ports}
+}
+
+func (c *Config) topology(at []int, machine int) lab {
+	f := c.Fabric
+	t := topology{Defaults: defaults{"linux", c.Image}, Nodes: map[string]node{}}
+	tls := []string{"--tls-ca", inside + "ca.pem", "--tls-cert", inside + "own.pem", "--tls-key", inside + "own.key"}
+	if machine == 0 {
+		t.Nodes["controller"] = c.node("controller", 0, []string{published(agents, agents), published(status, status)}, append([]string{
+			"controller", "--fabric", inside + "fabric.yaml", "--targets", inside + "targets.yaml",
+			"--agents", fmt.Sprintf("0.0.0.0:%d", agents), "--admin", fmt.Sprintf("0.0.0.0:%d", status),
+		}, tls...)...)
+	}
+	for i := range f.Nodes() {
+		if at[i] != machine {
+			continue
+		}
+		id := fabric.NodeID(i)
+		if c.isHost(id) {
+			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(c.served(id), 9561)}, append([]string{
+				"hostagent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
+				"--controller", net.JoinHostPort(c.Addresses[0].String(), strconv.Itoa(agents)),
+				"--admin", "0.0.0.0:9561", "--control", "unix:/control.sock",
+			}, tls...)...)
+			continue
+		}
+		ports := f.Node(id).Ports()
+		command := []string{"switch", "--no-p4", "--device-id", strconv.Itoa(i + 1), "--ethernet-names"}
+		for p := 1; p <= ports; p++ {
+			command = append(command, "-i", fmt.Sprintf("%d@eth%d", p, p))
+		}
+		command = append(command, "--", "--cpu-port", strconv.Itoa(p4src.CPUPort), "--grpc-server-addr", "0.0.0.0:9559", "--grpc-server-ssl",
+			"--grpc-server-cacert", inside+"ca.pem", "--grpc-server-cert", inside+"own.pem", "--grpc-server-key", inside+"own.key",
+			"--grpc-server-with-client-auth")
+		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(c.served(id), 9559)}, command...)
+	}
+	for i := range f.Links() {
+		l := f.Link(fabric.LinkID(i))
+		a, b := c.end(l.A), c.end(l.B)
+		switch {
+		case at[l.A.Node] == machine && at[l.B.Node] == machine:
+			t.Links = append(t.Links, link{Type: "veth", Endpoints: []endpoint{a, b}, MTU: c.MTU})
+		case at[l.A.Node] == machine:
+			t.Links = append(t.Links, c.tunnel(i, a, at[l.B.Node]))
+		case at[l.B.Node] == machine:
+			t.Links = append(t.Links, c.tunnel(i, b, at[l.A.Node]))
+		}
+	}
+	return lab{fmt.Sprintf("%s-%d", c.Name, machine), t}
+}
+
+func published(outside, inside int) string { return fmt.Sprintf("%d:%d", outside, inside) }
+
+// end returns one end of a link. A host's has the addresses that the fabric knows it by.
+func (c *Config) end(e fabric.End) endpoint {
+	out := endpoint{Node: c.Fabric.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
+	if c.isHost(e.Node) {
+		mac := c.Fabric.MAC(e.Node)
+		out.MAC, out.IPv4 = net.HardwareAddr(mac[:]).String(), c.Fabric.HostAddr4(e.Node).String()+"/32"
+	}
+	return out
+}
+
+// tunnel is a link's end here, whose other end is on another machine.
+func (c *Config) tunnel(id int, here endpoint, there int) link {
+	return link{Type: "vxlan", Endpoint: &here, Remote: c.Addresses[there].String(), VNI: firstVNI + id, MTU: c.MTU}
+}
