@@ -193,6 +193,7 @@ func TestLab(t *testing.T) {
 			"/var/lib/ethereal-hostagent/%i.json", name+".json", "host.pem", name+".pem", "%d/key", name+".key")...)
 	}
 	l.write("targets.yaml", targets)
+	l.must(l.command("ethereal validate ")...)
 	before, beside := l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --push"),
 		l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller")
 	green := func(what string, args []string) {
