@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -141,8 +143,8 @@ func (l *labPage) startLabSwitch(id fabric.NodeID, more ...string) {
 
 // TestLab carries out docs/lab.md from the plan to the first collective: four ToRs,
 // two spines and 16 hosts, the commands of the page and of the systemd units, with
-// mutual TLS. Then the page's experiments end as they are expected to. What [TestPreflight] and [TestCabling] do not break
-// is broken here.
+// mutual TLS. Then the page's experiments end as they are expected to. Then each thing is broken that a lab gets wrong, and
+// preflight names it and the remedy.
 func TestLab(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two dozen processes")
@@ -246,4 +248,27 @@ func TestLab(t *testing.T) {
 	l.startLabSwitch(spine, "--priority-queues", "1")
 	broken("no priority queues", probed, "48 of 96 paths answer every probe",
 		"all paths that lose cross spine0, and no other does", "--priority-queues")
+
+	mtu := func(bytes int) {
+		t.Helper()
+		link, err := netlink.LinkByName(live.InterfaceName(l.f, fabric.End{Node: spine, Port: 1}))
+		if err == nil {
+			err = netlink.LinkSetMTU(link, bytes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mtu(1500)
+	broken("a small MTU", beside, "tor0-spine0 does not carry frames of 4200 bytes", "raise the MTU")
+	mtu(9216)
+	l.kill("spine0")
+	l.kill("spine1")
+	l.swapped("tor0-spine0", "tor1-spine1")
+	l.startLabSwitch(spine)
+	l.startLabSwitch(spine + 1)
+	broken("two cables exchanged", beside, "2 cables are exchanged: tor0 port 5 leads to spine1 port 2, tor1 port 6 leads to spine0 port 1",
+		"exchange the plugs in tor0 port 5 and tor1 port 6")
+	l.kill("h5")
+	broken("an agent off", beside, "h5", "connection refused", "start its agent")
 }
