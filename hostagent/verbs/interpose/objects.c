@@ -516,7 +516,6 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* The GRH of RoCEv2 over IPv4 is 20 bytes of nothing, then the IPv4 header. */
 int ibv_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	(void)ctx;
@@ -525,8 +524,7 @@ int ibv_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc
 		return -1;
 	attr->port_num = port;
 	attr->is_global = 1;
-	attr->grh.dgid.raw[10] = attr->grh.dgid.raw[11] = 0xff;
-	memcpy(&attr->grh.dgid.raw[12], (uint8_t *)grh + 20 + 12, 4);
+	attr->grh.dgid = grh->sgid;
 	attr->grh.hop_limit = 64;
 	return 0;
 }

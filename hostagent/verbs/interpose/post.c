@@ -3,6 +3,7 @@
 #include "library.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,8 +192,10 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct queue *q = &((struct cq *)cq)->q;
-	if (load(&q->ring->head) == __atomic_load_n(&q->ring->tail, __ATOMIC_RELAXED))
-		return 0; /* the usual answer, without a lock */
+	if (load(&q->ring->head) == __atomic_load_n(&q->ring->tail, __ATOMIC_RELAXED)) {
+		sched_yield(); /* the NIC may need this processor */
+		return 0;
+	}
 	pthread_mutex_lock(&q->mutex);
 	uint32_t tail = q->ring->tail, head = load(&q->ring->head);
 	int got = 0;

@@ -5,6 +5,7 @@ package nic
 import (
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
@@ -125,8 +126,23 @@ func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 			delete(n.flows, f.of.id)
 		}
 	}
+	f.s.patience = 0
 	f.s.acknowledge(now)
 	n.touch(f.s.q)
+}
+
+// repost sends again what was refused, in as few parts as it can be.
+func (n *NIC) repost(now fabric.Time, s *outStream) {
+	again := s.again
+	s.again = nil
+	slices.SortFunc(again, func(a, b repeat) int { return int(int64(a.span.at-s.base) - int64(b.span.at-s.base)) })
+	for i := 0; i < len(again); {
+		r := again[i]
+		for i++; i < len(again) && again[i].of == r.of && again[i].span.at == r.span.at+uint64(r.span.n); i++ {
+			r.span.n += again[i].span.n
+		}
+		n.post(now, &flow{s: s, span: r.span, left: r.span.n, of: r.of})
+	}
 }
 
 // Refused takes note that the other side has no such queue pair, or none that is
@@ -143,8 +159,12 @@ func (n *NIC) Refused(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
 	n.refused(now, p)
 }
 
-// refuseWait is after how long what was refused is tried again.
-const refuseWait = 5 * fabric.Millisecond
+// What was refused is tried again after refuseWait, then after twice as long, up to
+// refuseMost, until something is taken.
+const (
+	refuseWait = 5 * fabric.Millisecond
+	refuseMost = 80 * fabric.Millisecond
+)
 
 func (n *NIC) refused(now fabric.Time, p *piece) {
 	f, s := p.f, p.f.s
@@ -163,8 +183,11 @@ func (n *NIC) refused(now fabric.Time, p *piece) {
 			delete(n.flows, f.id)
 		}
 	}
+	if len(s.again) == 0 {
+		s.patience = min(max(2*s.patience, refuseWait), refuseMost)
+	}
 	s.again = append(s.again, r)
-	s.againAt = now + refuseWait
+	s.againAt = now + s.patience
 	n.wait(s.q)
 }
 

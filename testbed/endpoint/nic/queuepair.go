@@ -79,7 +79,7 @@ func (q *queuePair) work(now fabric.Time) {
 	}
 	if q.state == qpsErr {
 		q.flush()
-	} else if q.inbound.blocked {
+	} else if r, _, _ := q.receives(); q.inbound.blocked && r.waiting() > 0 {
 		q.inbound.resume(now)
 	}
 	if q.ackDue {
@@ -275,11 +275,7 @@ func (q *queuePair) check(now fabric.Time) bool {
 			return true
 		}
 		if len(s.again) > 0 && now >= s.againAt {
-			again := s.again
-			s.again = nil
-			for _, r := range again {
-				q.n.post(now, &flow{s: s, span: r.span, left: r.span.n, of: r.of})
-			}
+			q.n.repost(now, s)
 		}
 		s.probe(now)
 		if limit := q.limit(); limit > 0 && s.waits() && now-s.moved > limit {

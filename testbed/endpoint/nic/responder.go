@@ -344,12 +344,18 @@ func (q *queuePair) receivePD() *domain {
 	return q.pd
 }
 
+// receives returns where receive requests come from: the ring, the most sges of one, and
+// room for a copy.
+func (q *queuePair) receives() (r *ring, maxSGE int, slot []byte) {
+	if q.srq != nil {
+		return &q.srq.rq, q.srq.sges, q.srq.slot
+	}
+	return &q.rq, q.recvSGEs, q.slot
+}
+
 // receive takes a receive request for a message. Without one the stream is blocked.
 func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
-	r, maxSGE, slot := &q.rq, q.recvSGEs, q.slot
-	if q.srq != nil {
-		r, maxSGE, slot = &q.srq.rq, q.srq.sges, q.srq.slot
-	}
+	r, maxSGE, slot := q.receives()
 	if r.waiting() == 0 {
 		if r.arm(); r.waiting() == 0 { // not posted in this moment
 			q.inbound.blocked = true
@@ -548,10 +554,7 @@ func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte)
 
 // datagram delivers a datagram, behind what stands for its GRH.
 func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
-	r, maxSGE, slot := &q.rq, q.recvSGEs, q.slot
-	if q.srq != nil {
-		r, maxSGE, slot = &q.srq.rq, q.srq.sges, q.srq.slot
-	}
+	r, maxSGE, slot := q.receives()
 	if h.op != msgDatagram || uint32(h.a) != q.qkey || int(h.length) != len(data) || r.waiting() == 0 {
 		return
 	}
@@ -589,15 +592,16 @@ func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
 	q.recvCQ.push(&c)
 }
 
-// grh is the 40 bytes before a datagram's: of RoCEv2 over IPv4 the last 20 are the
-// IPv4 header.
+// grh is the 40 bytes before a datagram's, as InfiniBand has them, with addresses in
+// IPv6 form. RNICs put the IPv4 header into the last 20: but UCX takes a device that
+// is not in sysfs for one of RoCEv1. Both end with the destination.
 func (n *NIC) grh(src fabric.NodeID, length int) []byte {
 	b := make([]byte, grhSize, grhSize+length)
-	ip := b[20:]
-	ip[0], ip[8], ip[9] = 0x45, 64, 17
-	binary.BigEndian.PutUint16(ip[2:], uint16(20+8+12+length))
-	from := n.cfg.Fabric.HostAddr4(src).As4()
-	copy(ip[12:], from[:])
-	binary.BigEndian.PutUint32(ip[16:], n.addr)
+	b[0], b[6], b[7] = 0x60, 0x1b, 64
+	binary.BigEndian.PutUint16(b[4:], uint16(12+length))
+	from := n.cfg.Fabric.HostAddr4(src).As16()
+	copy(b[8:], from[:])
+	to := addrOf(n.addr).As16()
+	copy(b[24:], to[:])
 	return b
 }

@@ -64,9 +64,14 @@ func (r *ring) slot(index uint32) []byte {
 	return r.s.mem[from : from+r.stride]
 }
 
-// waiting returns how many entries a consumer finds.
+// waiting returns how many entries a consumer finds: none where the producer claims more
+// than the ring holds.
 func (r *ring) waiting() uint32 {
-	return min(atomic.LoadUint32(r.s.word(r.at+ringHead))-r.index, r.count)
+	head := atomic.LoadUint32(r.s.word(r.at + ringHead))
+	if head-r.index > r.count {
+		r.index = head
+	}
+	return head - r.index
 }
 
 // take copies the next entry into b. It does not tell the producer: see release.

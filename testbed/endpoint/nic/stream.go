@@ -158,6 +158,7 @@ type outStream struct {
 	again            []repeat // what was refused, to be sent again
 	probing          bool
 	againAt          fabric.Time // and when
+	patience         fabric.Time // how long that waits
 	moved            fabric.Time // when bytes were last acknowledged
 	broken           bool        // the program's memory could not be read
 }

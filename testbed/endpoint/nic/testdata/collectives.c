@@ -1,0 +1,57 @@
+/*
+ * An MPI program that checks every byte: all-to-all and all-reduce of random lengths, for a number of seconds.
+ *
+ *     mpicc -O2 -o collectives collectives.c
+ *     mpirun -n 16 collectives SECONDS
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint8_t byte_of(int from, int to, int round, int i) { return (uint8_t)(from * 31 + to * 17 + round * 7 + i * 13 + (i >> 8)); }
+
+int main(int argc, char **argv)
+{
+	int rank, ranks;
+	long checked = 0;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	double seconds = argc > 1 ? atof(argv[1]) : 5, start = MPI_Wtime(), worst = 0;
+	int round = 0, more = 1;
+	for (; more; round++) {
+		int n = 1 << (round % 16); /* up to 32 KiB to each */
+		double began = MPI_Wtime();
+		uint8_t *out = malloc((size_t)n * ranks), *in = calloc((size_t)n, ranks);
+		for (int to = 0; to < ranks; to++)
+			for (int i = 0; i < n; i++)
+				out[to * n + i] = byte_of(rank, to, round, i);
+		MPI_Alltoall(out, n, MPI_BYTE, in, n, MPI_BYTE, MPI_COMM_WORLD);
+		for (int from = 0; from < ranks; from++)
+			for (int i = 0; i < n; i++)
+				if (in[from * n + i] != byte_of(from, rank, round, i)) {
+					fprintf(stderr, "rank %d, round %d: byte %d of %d from rank %d is wrong\n", rank, round, i, n, from);
+					MPI_Abort(MPI_COMM_WORLD, 1);
+				}
+		int64_t *mine = malloc(n * sizeof(*mine)), *sum = malloc(n * sizeof(*sum));
+		for (int i = 0; i < n; i++)
+			mine[i] = (int64_t)rank * 1000003 + (int64_t)i * 7 + round;
+		MPI_Allreduce(mine, sum, n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+		for (int i = 0; i < n; i++)
+			if (sum[i] != (int64_t)ranks * (ranks - 1) / 2 * 1000003 + ((int64_t)i * 7 + round) * ranks) {
+				fprintf(stderr, "rank %d, round %d: sum %d of %d is wrong\n", rank, round, i, n);
+				MPI_Abort(MPI_COMM_WORLD, 1);
+			}
+		checked += (long)n * ranks + (long)n * 8;
+		free(out), free(in), free(mine), free(sum);
+		if (MPI_Wtime() - began > worst)
+			worst = MPI_Wtime() - began;
+		more = MPI_Wtime() - start < seconds;
+		MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	}
+	if (rank == 0)
+		printf("%d ranks, %d rounds, %ld bytes checked at each rank, longest round %.3f s\n", ranks, round, checked, worst);
+	MPI_Finalize();
+	return 0;
+}
