@@ -16,7 +16,7 @@ func (a *app) awaitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "await INTERFACE... -- COMMAND...",
 		Short:   "Carry out a command of this program once network interfaces are there and up",
-		Example: "  ethereal await eth1 -- hostagent --fabric fabric.yaml --host h0 --interface eth1",
+		Example: "  ethereal await eth1 eth2 -- version",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			dash := c.ArgsLenAtDash()
