@@ -43,7 +43,8 @@ func newProbeCommand() *cobra.Command {
 		Use:   "probe",
 		Short: "Probe every path from a host, or from all: what it loses, and its round trip",
 		Long: `Has the running agents of hosts send zero-length writes down every path to the host in their own place under
-each other ToR, and shows what was lost and how long answers took. A static path's probes take exactly the way of its data, and of its acknowledgements.`,
+each other ToR, and shows what was lost and how long answers took. A static path's probes take exactly the way of its data,
+and of its acknowledgements.`,
 		Example: `  ethereal probe --fabric fabric.yaml --control 'unix:/run/ethereal/{host}.sock'
   ethereal probe --fabric fabric.yaml --host h0 --control unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
 		Args: cobra.NoArgs,
@@ -76,11 +77,15 @@ each other ToR, and shows what was lost and how long answers took. A static path
 	}
 	fl := c.Flags()
 	fl.StringVar(&file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	fl.StringArrayVar(&hosts, "host", nil, "`HOST` whose agent is asked: its name or its rank; may be given again. Default: all")
-	fl.StringVar(&control, "control", "", "where agents are driven: unix:`PATH`, their own --control; {host} in it is the host's name")
-	fl.StringArrayVar(&to, "to", nil, "probe the paths to this `HOST`; may be given again. Default: under every other ToR the one in the asked host's own place")
+	fl.StringArrayVar(&hosts, "host", nil,
+		"`HOST` whose agent is asked: its name or its rank; may be given again. Default: all")
+	fl.StringVar(&control, "control", "",
+		"where agents are driven: unix:`PATH`, their own --control; {host} in it is the host's name")
+	fl.StringArrayVar(&to, "to", nil,
+		"probe the paths to this `HOST`; may be given again. Default: under every other ToR the one in the asked host's own place")
 	fl.IntVar(&p.packets, "packets", 16, "`NUMBER` of probes of each path, 1 to 64")
-	fl.DurationVar(&p.timeout, "timeout", 200*time.Millisecond, "a probe that is not answered within this `TIME` is lost; at most 10s")
+	fl.DurationVar(&p.timeout, "timeout", 200*time.Millisecond,
+		"a probe that is not answered within this `TIME` is lost; at most 10s")
 	for _, name := range []string{"fabric", "control"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was just defined
@@ -108,7 +113,8 @@ func hostsOf(f *fabric.Fabric, names []string, control string) (ids []fabric.Nod
 		}
 	}
 	if len(ids) > 1 && !strings.Contains(control, hostPlace) {
-		return nil, fmt.Errorf("--control: %q is the agent of one host; write %s for its name, or give one --host", control, hostPlace)
+		return nil, fmt.Errorf("--control: %q is the agent of one host; write %s for its name, or give one --host",
+			control, hostPlace)
 	}
 	return ids, nil
 }
@@ -156,7 +162,9 @@ const hostsAtATime = 64
 
 // matrix probes the paths of all hosts given, each host's one after the other: probes
 // that wait for each other at their host would not tell a path's round trip.
-func (p *prober) matrix(ctx context.Context, f *fabric.Fabric, from []fabric.NodeID, to []string, control string) ([]probedPath, error) {
+func (p *prober) matrix(
+	ctx context.Context, f *fabric.Fabric, from []fabric.NodeID, to []string, control string,
+) ([]probedPath, error) {
 	if p.packets < 1 || p.packets > 64 || p.timeout <= 0 || p.timeout > 10*time.Second {
 		return nil, fmt.Errorf("--packets %d, --timeout %v: use 1 to 64 packets, and up to 10s", p.packets, p.timeout)
 	}
@@ -232,7 +240,9 @@ func (a *probedAgent) ask(q hostproto.Probe) (*hostproto.Probed, error) {
 // ask has a host's agent probe paths. A probe is sent when the one before is answered;
 // when one is lost the rest of its path's are sent at once, so that a dead path takes two
 // timeouts.
-func (p *prober) ask(ctx context.Context, f *fabric.Fabric, from fabric.NodeID, paths []path, control string) (found []probedPath, err error) {
+func (p *prober) ask(
+	ctx context.Context, f *fabric.Fabric, from fabric.NodeID, paths []path, control string,
+) (found []probedPath, err error) {
 	a, err := dialAgent(ctx, control)
 	if err != nil {
 		return nil, err

@@ -58,12 +58,14 @@ func (x *Fabric) bmv2Command(id fabric.NodeID) ([]string, error) {
 				return nil, err
 			}
 		}
-		if _, err := x.thread.start(x.thread.home, name+"-gnmi", x.dir, append(sidecar, "--event-interface", ours), nil); err != nil {
+		sidecar = append(sidecar, "--event-interface", ours)
+		if _, err := x.thread.start(x.thread.home, name+"-gnmi", x.dir, sidecar, nil); err != nil {
 			return nil, err
 		}
 	}
 	return append(args, "-i", fmt.Sprintf("%d@%s", p4src.PortEventPort, its),
-		"--", "--grpc-server-addr", "unix:"+x.Socket(id), "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2"), nil
+		"--", "--grpc-server-addr", "unix:"+x.Socket(id), "--cpu-port", strconv.Itoa(p4src.CPUPort),
+		"--priority-queues", "2"), nil
 }
 
 // thriftBase is the first port of the Thrift servers that BMv2 starts whether it is asked
