@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := made(t, small, 50)
-	other.Title = "the other"
+	other.Title = strings.Repeat("a long title, ", 12)
 	if err := view.HTML(file, &view.Page{Title: "two runs", Runs: []*view.Run{made(t, small, 100), other}}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var title, at, ports, eventAt string
-	var panels, crossed, before, path5, diamonds, found, wider int
+	var panels, crossed, before, path5, diamonds, found, wider, byPort, byOther int
 	err = chromedp.Run(b,
 		chromedp.Navigate("file://"+path),
 		chromedp.Text("h1", &title, chromedp.ByQuery),
@@ -82,6 +83,8 @@ func TestPage(t *testing.T) {
 		chromedp.KeyEvent("q"), // the longest queue
 		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .queue.marked").length`, &diamonds),
 		chromedp.Text("#now", &at, chromedp.ByQuery),
+		chromedp.Evaluate(`panels[0].choose({dir: 1 * 2}); panels[0].flows.querySelectorAll("button").length`, &byOther),
+		chromedp.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`, &byPort), // of h0, whose flow it is
 		chromedp.KeyEvent(kb.End), chromedp.KeyEvent("p"), // the event before
 		chromedp.Text("#now", &eventAt, chromedp.ByQuery),
 		chromedp.SendKeys("#find", "tor1", chromedp.ByQuery),
@@ -101,6 +104,9 @@ func TestPage(t *testing.T) {
 	}
 	if path5 != 4 {
 		t.Errorf("the flow's path is %d lines, want 4", path5)
+	}
+	if byPort != 1 || byOther != 0 {
+		t.Errorf("%d flows by h0's port and %d by h1's, want 1 and 0", byPort, byOther)
 	}
 	if diamonds != 1 || at != "51.00 us" {
 		t.Errorf("at the longest queue's time, %s, %d queues are marked; want 51.00 us and 1", at, diamonds)

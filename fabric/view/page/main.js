@@ -34,12 +34,11 @@ class Panel {
     }
     if (run.phases.length) this.charts.push(new Chart(box, 'Phases by rank', Math.min(256, Math.max(64, run.hosts * 4)), (c, ch) => drawPhases(c, ch, run), jump));
     for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
-    make(box, 'h3', 'Flows');
+    this.flowsTitle = make(box, 'h3', 'Flows');
     this.flows = make(box, 'div', undefined, {class: 'list flows'});
     make(box, 'h3', 'Events about this time');
     this.events = make(box, 'div', undefined, {class: 'list events'});
     if (run.left) make(box, 'p', `${run.left} more are not shown: those that took longest are.`, {class: 'none'});
-    this.listFlows('');
     this.choose({});
   }
 
@@ -54,7 +53,8 @@ class Panel {
     this.choice = c;
     const nodes = c.node !== undefined ? [c.node] : c.flow ? [c.flow.s, c.flow.d] : [];
     this.fabric.pick(this.dirs(), nodes);
-    for (const b of this.flows.querySelectorAll('button')) b.setAttribute('aria-pressed', b.flow === c.flow);
+    if (c.flow) for (const b of this.flows.querySelectorAll('button')) b.setAttribute('aria-pressed', b.flow === c.flow);
+    else this.listFlows(el('find').value);
     this.paint();
     this.tell();
   }
@@ -106,8 +106,10 @@ class Panel {
 
   listFlows(words) {
     const run = this.run, want = words.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = run.flows.filter(f => want.every(w => run.flowName(f).toLowerCase().includes(w)));
-    found.sort((a, b) => (b.e - b.b) - (a.e - a.b));
+    const port = this.choice.dir;
+    const found = run.flows.filter(f => (port === undefined || this.uses(f, port)) && want.every(w => run.flowName(f).toLowerCase().includes(w)));
+    found.sort(el('order').value === 'bytes' ? (a, b) => b.z - a.z || (b.e - b.b) - (a.e - a.b) : (a, b) => (b.e - b.b) - (a.e - a.b));
+    this.flowsTitle.textContent = port === undefined ? 'Flows' : `Flows by ${run.dirName(port)} at this time`;
     this.flows.textContent = '';
     for (const f of found.slice(0, listMost)) {
       const b = make(this.flows, 'button', run.flowName(f), {'aria-pressed': f === this.choice.flow});
@@ -116,8 +118,19 @@ class Panel {
     }
     if (!found.length) make(this.flows, 'div', 'none', {class: 'none'});
     else if (found.length > listMost) make(this.flows, 'div', `${found.length - listMost} more`, {class: 'none'});
-    const node = run.byName.get(words.trim());
-    if (node !== undefined) this.choose({node});
+  }
+
+  // find lists what has these words, and chooses a node of that name.
+  find(words) {
+    const node = this.run.byName.get(words.trim());
+    if (node !== undefined) this.choose({node}); else this.listFlows(words);
+  }
+
+  // uses reports whether a flow may have packets at a port now. One without a path uses those of its ends.
+  uses(f, dir) {
+    const run = this.run;
+    if (now < f.b || now > f.e) return false;
+    return f.p ? run.pathDirs(f).includes(dir) : f.k !== 'message' && (run.from(dir) === f.s || run.to(dir) === f.d);
   }
 
   listEvents(t) {
@@ -146,7 +159,7 @@ class Panel {
     this.fabric.show(this.k, t);
     for (const c of this.charts) c.now(t);
     clearTimeout(this.later);
-    this.later = setTimeout(() => { this.listEvents(t); this.tell(); }, playing ? 250 : 30);
+    this.later = setTimeout(() => { this.listEvents(t); this.tell(); if (this.choice.dir !== undefined) this.listFlows(el('find').value); }, playing ? 250 : 30);
   }
 }
 
@@ -231,7 +244,8 @@ function begin() {
   }
   el('scrub').addEventListener('input', e => { const t = ticks(); following = page.live && +e.target.value === t.length - 1; go(t[+e.target.value] || 0); });
   el('play').addEventListener('click', () => play(!playing));
-  el('find').addEventListener('input', e => panels.forEach(p => p.listFlows(e.target.value)));
+  el('find').addEventListener('input', e => panels.forEach(p => p.find(e.target.value)));
+  el('order').addEventListener('change', () => panels.forEach(p => p.listFlows(el('find').value)));
   document.addEventListener('keydown', key);
   let resized;
   addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(() => panels.forEach(p => p.paint()), 100); });
