@@ -578,20 +578,22 @@ func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
 	set32(maskDestQPN, &q.peer, argDestQPN)
 	set32(maskRQPSN, &q.rqPSN, argRQPSN)
 	set32(maskSQPSN, &q.sqPSN, argSQPSN)
-	switch {
-	case next == q.state:
-	case next == qpsReset:
+	if next == q.state {
+		return nil
+	}
+	switch next {
+	case qpsReset:
 		q.reset(now)
-	case next == qpsErr:
+	case qpsErr:
 		q.fail(now, flushErr)
 		q.state = qpsErr
-	case next == qpsRTR:
+	case qpsRTR:
 		q.state = next
 		if q.typ == qptRC {
 			q.inbound.beginAt(q.rqPSN)
 			q.responses.begin(q.rqPSN, streamKey(kindResponses, q.peer&0xffffff), q.dst)
 		}
-	case next == qpsRTS:
+	case qpsRTS:
 		q.state = next
 		if q.typ == qptRC {
 			q.requests.begin(q.sqPSN, streamKey(kindRequests, q.peer&0xffffff), q.dst)

@@ -55,7 +55,6 @@ type queuePair struct {
 	responses outStream
 	ackDue    bool
 	ackMSN    uint32
-	serving   int // reads being answered
 }
 
 // request is a work request to send under way.

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -135,7 +136,7 @@ func (m programMemory) write(b []byte, addr uint64) error {
 func each(b []byte, addr uint64, do func([]byte, int64) (int, error)) error {
 	for len(b) > 0 {
 		n, err := do(b, int64(addr))
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil || n <= 0 {

@@ -117,18 +117,20 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	return answer{Code: cmd.ProcessState.ExitCode()}, false
 }
 
-// VerbsLibrary names the library that gives programs a host's RDMA device. It lies
-// beside this program.
-const VerbsLibrary = "libethereal-verbs.so"
+// verbsLibrary names the library that gives programs a host's RDMA device. It lies
+// beside this program, or where the variable says.
+const (
+	verbsLibrary         = "libethereal-verbs.so"
+	verbsLibraryVariable = "ETHEREAL_VERBS_LIBRARY"
+)
 
 // verbsEnv is what programs of a host need to find its RDMA device: nothing where the
 // library was not built.
 func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil
+	lib := os.Getenv(verbsLibraryVariable)
+	if exe, err := os.Executable(); err == nil && lib == "" {
+		lib = filepath.Join(filepath.Dir(exe), verbsLibrary)
 	}
-	lib := filepath.Join(filepath.Dir(exe), VerbsLibrary)
 	if _, err := os.Stat(lib); err != nil {
 		return nil
 	}
