@@ -87,20 +87,20 @@ software on the interface, along the paths that the host's agent chooses, and le
 			return flags.run(c.Context(), c.ErrOrStderr())
 		},
 	}
-	flags.labellingFlags.agentFlags.register(c)
+	flags.agentFlags.register(c)
 	flags.registerSoft(c)
 	return c
 }
 
 // registerSoft adds the flags of a soft endpoint.
-func (flags *hostagentFlags) registerSoft(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&flags.verbs, "verbs", "", "be an RDMA device for programs at `unix:PATH`")
-	f.IntVar(&flags.payload, "payload", 0, "`BYTES` of a full packet, until a coordinator asks for another; 0: 1024")
-	f.StringVar(&flags.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
-	f.StringVar(&flags.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the fabric's")
-	f.IntVar(&flags.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own queue; 0: 65536")
-	f.StringVar(&flags.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, line by line, to `FILE`")
+func (f *hostagentFlags) registerSoft(c *cobra.Command) {
+	set := c.Flags()
+	set.StringVar(&f.verbs, "verbs", "", "be an RDMA device for programs at `unix:PATH`")
+	set.IntVar(&f.payload, "payload", 0, "`BYTES` of a full packet, until a coordinator asks for another; 0: 1024")
+	set.StringVar(&f.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
+	set.StringVar(&f.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the fabric's")
+	set.IntVar(&f.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own queue; 0: 65536")
+	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, line by line, to `FILE`")
 }
 
 // run is the soft endpoint until ctx ends.
@@ -119,16 +119,8 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 			s.keep(func(st *daemon.State) { st.SetLinks(u) })
 		},
 	}
-	if f.rate != "" {
-		if err := cfg.Rate.UnmarshalText([]byte(f.rate)); err != nil {
-			return fmt.Errorf("--rate: %w", err)
-		}
-	}
-	cfg.Settings.Payload = f.payload
-	if f.verbs != "" {
-		if err := f.addDevice(&cfg); err != nil {
-			return err
-		}
+	if err := f.configure(&cfg); err != nil {
+		return err
 	}
 	if cfg.Listen, err = listenUnix("--control", f.control); err != nil {
 		return err
@@ -140,14 +132,9 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen), closeListener(admin))
 	}
-	closeLog := func() error { return nil }
-	if f.eventLog != "" {
-		file, err := os.Create(f.eventLog)
-		if err != nil {
-			return errors.Join(fmt.Errorf("--event-log: %w", err), cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
-		}
-		w := bufio.NewWriterSize(file, 1<<16)
-		cfg.EventLog, closeLog = w, func() error { return errors.Join(w.Flush(), file.Close()) }
+	closeLog, err := f.openEventLog(&cfg)
+	if err != nil {
+		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
 	}
 	p, err := hostprocess.NewProcess(cfg)
 	if err != nil {
@@ -167,6 +154,34 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
+}
+
+// configure sets what flags say of the endpoint.
+func (f *hostagentFlags) configure(cfg *hostprocess.ProcessConfig) error {
+	if f.rate != "" {
+		if err := cfg.Rate.UnmarshalText([]byte(f.rate)); err != nil {
+			return fmt.Errorf("--rate: %w", err)
+		}
+	}
+	cfg.Settings.Payload = f.payload
+	if f.verbs == "" {
+		return nil
+	}
+	return f.addDevice(cfg)
+}
+
+// openEventLog opens the event log, if one is asked for, and returns what ends it.
+func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func() error, err error) {
+	if f.eventLog == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(f.eventLog)
+	if err != nil {
+		return nil, fmt.Errorf("--event-log: %w", err)
+	}
+	w := bufio.NewWriterSize(file, 1<<16)
+	cfg.EventLog = w
+	return func() error { return errors.Join(w.Flush(), file.Close()) }, nil
 }
 
 // adminServer returns a server of an agent's status.
