@@ -3,6 +3,7 @@ no packet that a P4 switch cannot forward."""
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any, Dict, List, Optional
 
@@ -13,6 +14,9 @@ from .deployment import Deployment, Process
 # The next hop is no address of anybody: only its MAC, the ToR's, is used. The
 # program drops what is not IP, so it is never asked for.
 GATEWAY4, GATEWAY6 = "169.254.0.1", "fe80::1"
+
+# Of a full packet of RDMA programs', in bytes; a coordinator asks for its own.
+PAYLOAD = 1024
 
 
 class FabricHost(Host):  # type: ignore[misc]
@@ -65,8 +69,12 @@ class FabricHost(Host):  # type: ignore[misc]
             d.binary, "hostagent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
             str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--control", "unix:" + self.socket,
             "--admin", "unix:" + d.agent(self.name),
-            "--rate", rate, "--log-level", "warn",
+            "--rate", rate, "--log-level", "warn", "--verbs", "unix:" + d.path(self.name + ".verbs.sock"), "--payload", str(PAYLOAD),
         ], namespace=self.pid)
+        # RDMA programs find a device where `make verbs` was carried out.
+        library = os.path.join(os.path.dirname(os.path.abspath(d.binary)), "libethereal-verbs.so")
+        if os.path.exists(library):
+            self.cmd(f"export ETHEREAL_NIC=unix:{d.path(self.name + '.verbs.sock')} LD_PRELOAD={library}")
 
     def stall_agent(self, stalled: bool) -> None:
         """Stops the agent and its endpoint, or lets them go on."""
