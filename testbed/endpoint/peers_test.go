@@ -91,3 +91,27 @@ func TestOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseHeld closes the only QP of a message whose time has not come: its place is
+// given to one QP, not to two.
+func TestCloseHeld(t *testing.T) {
+	e, err := New(Config{Fabric: newWorld(t, 2, nil).f}, newWorld(t, 2, nil).hosts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(qp QP) {
+		if err := e.Open(0, Message{QP: qp, ID: uint64(qp), Dst: 1, Bytes: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(1)
+	open(2) // behind 1
+	if err := e.Close(2); err != nil {
+		t.Fatal(err)
+	}
+	open(3)
+	open(4)
+	if e.byID.get(3) == e.byID.get(4) {
+		t.Fatal("two queue pairs have one place")
+	}
+}

@@ -288,6 +288,7 @@ func (e *Endpoint) newQP() *qp {
 // turn comes, or that of its message; one in the timers' heap may be used again meanwhile, since the
 // heap only ever holds a time too early.
 func (e *Endpoint) release(q *qp) {
+	queued := q.where != nowhere // leave recycles what it held back
 	e.leave(q)
 	p := &e.peers[q.peer]
 	s := q.qpn & slotMask
@@ -299,7 +300,7 @@ func (e *Endpoint) release(q *qp) {
 	q.live = false
 	q.expireAt = never
 	e.open--
-	if q.where == nowhere {
+	if !queued {
 		e.free = append(e.free, q.pos)
 	}
 }
