@@ -134,8 +134,8 @@ def probe(deployment: Deployment) -> None:
     """Prints what every path from every host loses, and its round trip."""
     subprocess.run(
         [
-            deployment.binary, "probe", "--fabric", deployment.fabric_file, "--control", "unix:" + deployment.path("{host}.sock"),
-            "--timeout", "2s",
+            deployment.binary, "probe", "--fabric", deployment.fabric_file,
+            "--control", "unix:" + deployment.path("{host}.sock"), "--timeout", "2s",
         ],
         check=True,
     )

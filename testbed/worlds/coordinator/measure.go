@@ -58,7 +58,9 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 		cct := r.micros(end)
 		out.CCT, out.End = &cct, report.Finished
 	}
+	// Links change when the machine gets to it, so the bound is of what happened, not of what was planned.
 	bounded := run
+	bounded.Events = r.happened
 	if r.opt.Unshaped {
 		if bounded.Fabric, err = hostsAlone(run.Fabric); err != nil {
 			return nil, err

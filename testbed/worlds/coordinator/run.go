@@ -46,6 +46,8 @@ type Act struct {
 	// Do does it, and returns when that was, in ns of CLOCK_MONOTONIC. An error
 	// ends the run.
 	Do func(ctx context.Context) (at int64, err error)
+
+	link *scenario.LinkEvent // what it does to a link, of the run's events
 }
 
 // ErrUnsupported is wrapped when a scenario asks for what hosts or links outside
@@ -113,6 +115,8 @@ type live struct {
 	cuts  []report.Event
 	cutAt int64 // the first; 0: none yet
 	cut   map[fabric.LinkID]bool
+	// happened are the run's events that were carried out, at the times at which they were.
+	happened []scenario.LinkEvent
 	// notices take what the goroutine of events has done.
 	notices chan notice
 }
@@ -122,6 +126,7 @@ type notice struct {
 	event report.Event
 	at    int64
 	cut   []fabric.LinkID
+	link  *scenario.LinkEvent
 	err   error
 }
 
@@ -273,6 +278,11 @@ func (r *live) notice(n notice) error {
 	if n.event.Kind != "" {
 		r.cuts = append(r.cuts, n.event)
 	}
+	if n.link != nil {
+		e := *n.link
+		e.At = fabric.Time(n.at-r.start) * fabric.Nanosecond
+		r.happened = append(r.happened, e)
+	}
 	for _, l := range n.cut {
 		r.cut[l] = true
 	}
@@ -334,6 +344,7 @@ func (r *live) acts() []Act {
 		if a.Event.Kind = report.KindRestore; !s.Up {
 			a.Event.Kind, a.Cut = report.KindCut, []fabric.LinkID{s.Link}
 		}
+		a.link = &s.LinkEvent
 		a.Do = func(ctx context.Context) (int64, error) {
 			lost[s.Link] = s.Cuts()
 			return r.opt.Links.Lose(ctx, s.Link, !s.Up)
@@ -371,7 +382,7 @@ func (r *live) playEvents(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		n := notice{event: a.Event, cut: a.Cut}
+		n := notice{event: a.Event, cut: a.Cut, link: a.link}
 		if n.at, n.err = a.Do(ctx); errors.Is(n.err, errChanged) {
 			continue
 		}
