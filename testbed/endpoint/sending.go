@@ -18,17 +18,14 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 	}
 }
 
-// few is how many packets go before their turn.
-const few = 8
-
-// enqueue gives a QP the last turn. One that sends a few packets again, or a write of no
-// bytes, gets the first one: a peer waits for it already, and among the QPs of an
+// enqueue gives a QP the last turn. One that sends again what its path holds, or a write
+// of no bytes, gets the first one: a peer waits for it already, and among the QPs of an
 // all-to-all a turn is as long as a packet to every host. One with more to send again
-// would hold up the others for long.
+// would hold up the others for more than a round trip.
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
 	q.next = nil
-	if again := q.once - q.unacked; 0 < again && again <= few || q.nextOut >= q.data {
+	if again := q.once - q.unacked; 0 < again && e.holds(again) || q.nextOut >= q.data {
 		if q.next = e.head; e.head == nil {
 			e.tail = q
 		}

@@ -33,8 +33,17 @@ const (
 
 func (q *qp) noTail() { q.tail.at, q.tail.probes = never, 0 }
 
+// roundTrip returns that of last packets so far. 0: it is not known.
+func (e *Endpoint) roundTrip() fabric.Time { return max(e.cfg.Trip, e.tails.trip) }
+
 // patience returns how long the answer to a last packet is waited for.
-func (e *Endpoint) patience() fabric.Time { return 2*max(e.cfg.Trip, e.tails.trip) + 4*e.tails.vary }
+func (e *Endpoint) patience() fabric.Time { return 2*e.roundTrip() + 4*e.tails.vary }
+
+// holds says whether so many packets are on a path at most: what the line sends in a
+// round trip. To send them again takes no longer than to ask.
+func (e *Endpoint) holds(packets int32) bool {
+	return fabric.Time(packets)*e.fullGap <= e.roundTrip()
+}
 
 // tailSent takes the word that a QP has sent all that it has.
 func (e *Endpoint) tailSent(now fabric.Time, q *qp) {
@@ -104,7 +113,7 @@ func (e *Endpoint) probeTails(now fabric.Time) {
 		if !others {
 			again := q.tail.alone < maxAlone
 			q.tail.alone = min(q.tail.alone+1, maxAlone)
-			if !again || e.tails.answered <= q.tail.sent || q.sent-q.unacked > few {
+			if !again || e.tails.answered <= q.tail.sent || !e.holds(q.sent-q.unacked) {
 				// Nobody answers, or it is much to send again for a guess.
 				e.tailWaits(q, now+e.patience()<<(1+q.tail.alone))
 				continue

@@ -151,7 +151,7 @@ func TestLostNAK(t *testing.T) {
 
 // What is sent again goes before what was never sent.
 func TestRepeatsFirst(t *testing.T) {
-	w := newWorld(t, 40, nil)
+	w := newWorld(t, 40, func(cfg *Config) { cfg.Trip = 5 * fabric.Microsecond })
 	n := 0
 	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
 		if n++; !control && n == 1 {
