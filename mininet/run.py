@@ -51,7 +51,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="go: ethereal switch; bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
     p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
-    p.add_argument("--probe", action="store_true", help="show what every path from every host loses, and its round trip")
+    p.add_argument("--probe", action="store_true",
+                   help="show what every path from every host loses, and its round trip")
     p.add_argument("--ping-only", action="store_true", help="no experiment")
     p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")

@@ -69,7 +69,8 @@ class FabricHost(Host):  # type: ignore[misc]
             d.binary, "hostagent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
             str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--control", "unix:" + self.socket,
             "--admin", "unix:" + d.agent(self.name),
-            "--rate", rate, "--log-level", "warn", "--verbs", "unix:" + d.path(self.name + ".verbs.sock"), "--payload", str(PAYLOAD),
+            "--rate", rate, "--log-level", "warn",
+            "--verbs", "unix:" + d.path(self.name + ".verbs.sock"), "--payload", str(PAYLOAD),
         ], namespace=self.pid)
         # RDMA programs find a device where `make verbs` was carried out.
         library = os.path.join(os.path.dirname(os.path.abspath(d.binary)), "libethereal-verbs.so")
