@@ -358,6 +358,7 @@ func TestRecovery(t *testing.T) {
 	lab := newLab(t)
 	runs := demo(t, func(s *scenario.Scenario) {
 		s.Collectives = s.Collectives[:1]
+		s.Collectives[0].Bytes *= 2 // what was flipped is still under way
 		back := s.Failures[1].Events[0]
 		back.At, back.Action = 150*fabric.Microsecond, scenario.Restore
 		s.Failures[1].Events = append(s.Failures[1].Events, back)
