@@ -84,19 +84,24 @@ func (h *Host) Ask(ctx context.Context, q hostproto.Request) (hostproto.Reply, e
 	if err != nil {
 		return hostproto.Reply{}, fmt.Errorf("coordinator: %s: %w", h.path, err)
 	}
+	var r hostproto.Reply
 	select {
-	case r := <-c:
-		if r.Error != "" {
-			return r, fmt.Errorf("coordinator: %s: %s", h.path, r.Error)
-		}
-		return r, nil
+	case r = <-c:
 	case <-h.ended:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return hostproto.Reply{}, h.err
+		select {
+		case r = <-c: // the host answered before it ended
+		default:
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return r, h.err
+		}
 	case <-ctx.Done():
-		return hostproto.Reply{}, ctx.Err()
+		return r, ctx.Err()
 	}
+	if r.Error != "" {
+		return r, fmt.Errorf("coordinator: %s: %s", h.path, r.Error)
+	}
+	return r, nil
 }
 
 // Stats asks for the host's counts.
