@@ -46,10 +46,9 @@ Of a result without a trace there are the links' use over the whole run, and the
 				if err != nil {
 					return err
 				}
-				p.Runs = append(p.Runs, runs...)
-			}
-			if len(p.Runs) > mostViewed {
-				return fmt.Errorf("view: %d runs; a page shows up to %d, so name fewer files", len(p.Runs), mostViewed)
+				if p.Runs = append(p.Runs, runs...); len(p.Runs) > mostViewed {
+					return fmt.Errorf("view: %d runs by %s; a page shows up to %d, so name fewer files", len(p.Runs), name, mostViewed)
+				}
 			}
 			if p.Title == "" {
 				p.Title = "Ethereal: " + strings.Join(baseNames(args), ", ")

@@ -227,7 +227,7 @@ func (o Order) Slurm() error {
 		if err != nil {
 			return err
 		}
-		if err := write(filepath.Join(o.Dir, name), text, 0o777); err != nil {
+		if err := write(filepath.Join(o.Dir, name), text, 0o755); err != nil {
 			return err
 		}
 	}
@@ -240,5 +240,5 @@ func (o Order) Kubernetes() error {
 	if err != nil {
 		return err
 	}
-	return write(filepath.Join(o.Dir, JobFile), text, 0o666)
+	return write(filepath.Join(o.Dir, JobFile), text, 0o644)
 }

@@ -76,7 +76,7 @@ func (f Folder) Begin(p Plan) error {
 	if err != nil {
 		return err
 	}
-	return write(filepath.Join(string(f), planFile), append(text, '\n'), 0o666)
+	return write(filepath.Join(string(f), planFile), append(text, '\n'), 0o644)
 }
 
 // write replaces a file at once, so that no task reads half of it.

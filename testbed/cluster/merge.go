@@ -185,7 +185,7 @@ func (m *Merged) Write(name string, bare bool) error {
 	if err != nil {
 		return err
 	}
-	return write(name, text, 0o666)
+	return write(name, text, 0o644)
 }
 
 // Lacks counts the jobs that have no result.

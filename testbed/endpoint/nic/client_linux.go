@@ -525,13 +525,13 @@ func (q *queuePair) reset(now fabric.Time) {
 	q.inbound.close()
 	q.answers.close()
 	taken := uint32(len(q.sent))
-	for ; q.sq.waiting() > 0; taken++ {
-		q.sq.index++
-	}
-	q.sq.release(taken)
-	for ; q.rq.waiting() > 0; q.rq.release(1) {
-		q.rq.index++
-	}
+	// The program may go on posting: what waits now is what ends.
+	waits := q.sq.waiting()
+	q.sq.index += waits
+	q.sq.release(taken + waits)
+	waits = q.rq.waiting()
+	q.rq.index += waits
+	q.rq.release(waits)
 	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state = nil, 0, 0, false, 0, qpsReset
 }
 

@@ -230,13 +230,17 @@ func (q *queuePair) fail(now fabric.Time, st status) {
 
 // flush ends what the program posts to a queue pair that has failed.
 func (q *queuePair) flush() {
-	for q.sq.waiting() > 0 {
+	// The program may go on posting, and is served again when it says so: what waits now is what ends.
+	for waits := q.sq.waiting(); waits > 0; waits-- {
 		r, _ := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
 		q.sq.index++
 		q.sq.release(1)
 		q.sendCQ.push(&completion{id: r.id, status: flushErr, opcode: wcOpcode(min(r.opcode, wrFetchAdd)), qpn: q.number})
 	}
-	for q.srq == nil && q.rq.waiting() > 0 {
+	if q.srq != nil {
+		return
+	}
+	for waits := q.rq.waiting(); waits > 0; waits-- {
 		q.rq.take(q.slot)
 		q.rq.release(1)
 		q.recvCQ.push(&completion{id: native.Uint64(q.slot), status: flushErr, opcode: wcRecv, qpn: q.number})

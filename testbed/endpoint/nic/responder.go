@@ -42,7 +42,7 @@ func (s *inStream) accept(now fabric.Time, at uint64, b []byte) endpoint.Placing
 	switch {
 	case off <= -int64(len(b)):
 		return endpoint.Placed // it came before
-	case off+int64(len(b)) > window:
+	case off > window-int64(len(b)): // off may be anything
 		if off < 2*window {
 			return endpoint.Unable
 		}
@@ -560,6 +560,9 @@ func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
 	}
 	r.take(slot)
 	r.release(1)
+	if q.srq != nil {
+		q.srq.taken()
+	}
 	w, ok := parseRecv(slot, maxSGE)
 	in := &inMessage{header: h, recv: &w}
 	in.length += grhSize
