@@ -37,7 +37,7 @@ from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, fin
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink, LinkError
-from etherealnet.pings import PingError, ping_all
+from etherealnet.pings import PingError, ping_all, require_ping
 from etherealnet.switches import SWITCHES, delete_links
 from etherealnet.topology import FabricTopo
 
@@ -184,6 +184,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
 
 def run(args: argparse.Namespace) -> int:
     """Boots, tries, and takes down."""
+    require_ping()
     stages = Stages()
     switch = SWITCHES[args.switch]
     deployment = Deployment(
