@@ -200,6 +200,10 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 		return
 	}
 	for _, l := range links {
+		if full := f.Link(l).Rate; e.Action == Degrade && e.Rate > full {
+			bad(p+".rate", fmt.Sprintf("%v is more than the %v of %s", e.Rate, full, f.LinkName(l)), "write less: a degraded link is slower")
+			return
+		}
 		s := states[l]
 		state := ""
 		switch {

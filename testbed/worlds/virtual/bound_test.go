@@ -142,7 +142,8 @@ func drawFailure(rt *rapid.T, f *fabric.Fabric) []scenario.Failure {
 		case 0:
 			e.Action, e.Loss = scenario.Gray, scenario.Share(rapid.IntRange(1, 100).Draw(rt, "loss"))/100
 		case 1:
-			e.Action, e.Rate = scenario.Degrade, fabric.Rate(rapid.IntRange(1, 400).Draw(rt, "rate"))*fabric.Gbps
+			full := int(f.Link(fabric.LinkID(l)).Rate / fabric.Gbps)
+			e.Action, e.Rate = scenario.Degrade, fabric.Rate(rapid.IntRange(1, full).Draw(rt, "rate"))*fabric.Gbps
 		}
 		c.Events = append(c.Events, e)
 		if out := rapid.IntRange(0, 40).Draw(rt, "us until restored"); out > 0 {
