@@ -353,9 +353,20 @@ func (q *queuePair) receives() (r *ring, maxSGE int, slot []byte) {
 	return &q.rq, q.recvSGEs, q.slot
 }
 
+// takeReceive takes the receive request that waits first, of a shared receive queue too. Not ok: it is malformed.
+func (q *queuePair) takeReceive() (w recvRequest, ok bool) {
+	r, maxSGE, slot := q.receives()
+	r.take(slot)
+	r.release(1)
+	if q.srq != nil {
+		q.srq.taken()
+	}
+	return parseRecv(slot, maxSGE)
+}
+
 // receive takes a receive request for a message. Without one the stream is blocked.
 func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
-	r, maxSGE, slot := q.receives()
+	r, _, _ := q.receives()
 	if r.waiting() == 0 {
 		if r.arm(); r.waiting() == 0 { // not posted in this moment
 			q.inbound.blocked = true
@@ -368,13 +379,8 @@ func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
 			return false
 		}
 	}
-	r.take(slot)
-	r.release(1)
-	w, ok := parseRecv(slot, maxSGE)
+	w, ok := q.takeReceive()
 	in.recv = &w
-	if q.srq != nil {
-		q.srq.taken()
-	}
 	if !ok {
 		q.refuse(now, in, remOpErr, locQPOpErr, eventQPFatal)
 	}
@@ -554,16 +560,11 @@ func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte)
 
 // datagram delivers a datagram, behind what stands for its GRH.
 func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
-	r, maxSGE, slot := q.receives()
+	r, _, _ := q.receives()
 	if h.op != msgDatagram || uint32(h.a) != q.qkey || int(h.length) != len(data) || r.waiting() == 0 {
 		return
 	}
-	r.take(slot)
-	r.release(1)
-	if q.srq != nil {
-		q.srq.taken()
-	}
-	w, ok := parseRecv(slot, maxSGE)
+	w, ok := q.takeReceive()
 	in := &inMessage{header: h, recv: &w}
 	in.length += grhSize
 	sges, valid := q.c.translate(q.receivePD(), w.sges, accessLocalWrite)
