@@ -88,11 +88,11 @@ func (l lab) run(t *testing.T, args ...string) (string, error) {
 // all-to-all ends although a link goes down by gNMI.
 func TestGoSwitch(t *testing.T) {
 	l := newLab(t)
-	out, err := l.run(t, "--probe")
+	out, err := l.run(t, "--probe", "--view")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"16 hosts, 20 switches, 48 links", "pingall: 240 pairs, 0 % lost", "416 paths: 0 answer nothing", "ok     finished 1 (= 1)", "ok     gnmi 2", "every check passes"} {
+	for _, want := range []string{"16 hosts, 20 switches, 48 links", "pingall: 240 pairs, 0 % lost", "416 paths: 0 answer nothing", "the fabric's page: http://127.0.0.1:", "ok     finished 1 (= 1)", "ok     gnmi 2", "every check passes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing", want)
 		}

@@ -4,6 +4,7 @@
     sudo mininet/run.py                     # the Go switch
     sudo mininet/run.py --switch bmv2       # the same with simple_switch_grpc
     sudo mininet/run.py --cli               # and then Mininet's command line
+    sudo mininet/run.py --view --cli        # with the live page of the fabric
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -59,6 +61,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--rate", default="500kb/s", metavar="RATE",
                    help="at which hosts send before an experiment says otherwise (default: 500kb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
+    p.add_argument("--view", nargs="?", const="127.0.0.1:0", metavar="HOST:PORT",
+                   help="serve the live page of the fabric at a loopback address of this machine, which is printed")
     p.add_argument("--bw", type=float, metavar="MBIT",
                    help="rate of every link, in Mbit/s (default: as fast as it goes)")
     p.add_argument("--delay", metavar="TIME", help="delay of every link, one way, as in 1ms")
@@ -78,10 +82,24 @@ def parse(argv: List[str]) -> argparse.Namespace:
     for path in [args.fabric, *args.experiments]:
         if not os.path.exists(path):
             p.error(f"there is no {path}")
+    if args.view is not None:
+        host, _, port = args.view.rpartition(":")
+        if not port.isdigit() or not host:
+            p.error(f"--view {args.view}: write an address and a port, as in 127.0.0.1:0; an experiment goes before it")
     return args
 
 
 ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
+VIEW_SOCKET = "ETHEREAL_VIEW_SOCKET"  # likewise: the number of the page's socket, of the machine's own namespace
+
+
+def page_socket(address: str) -> socket.socket:
+    """Opens the socket of the fabric's page, or returns the one that was passed on."""
+    passed = os.environ.pop(VIEW_SOCKET, "")
+    if passed:
+        return socket.socket(fileno=int(passed))
+    host, _, port = address.rpartition(":")
+    return socket.create_server((host, int(port)))  # the controller refuses others than the loopback's
 
 
 class Stages:
@@ -192,16 +210,22 @@ def run(args: argparse.Namespace) -> int:
         find_bmv2(args.bmv2) if args.switch == "bmv2" else "simple_switch_grpc", args.port_base,
     )
     net: Optional[Any] = None
+    page = None if args.view is None else page_socket(args.view)
     try:
         deployment.open()
         shaped = args.bw is not None or args.delay is not None or args.loss is not None
         topo = FabricTopo(deployment=deployment, mtu=args.mtu, bw=args.bw, delay=args.delay, loss=args.loss)
         net = Mininet(
             topo=topo, switch=switch, host=FabricHost, link=CheckedTCLink if shaped else Link,
-            controller=partial(FabricController, deployment=deployment, sidecar=switch.sidecar), waitConnected=False,
+            controller=partial(
+                FabricController, deployment=deployment, sidecar=switch.sidecar, view=page.fileno() if page else None,
+            ), waitConnected=False,
         )
         fabric = deployment.fabric
         stages.done(f"{len(fabric.hosts)} hosts, {len(fabric.switches)} switches, {len(fabric.links)} links are there")
+        if page:
+            host, port = page.getsockname()[:2]
+            print(f"the fabric's page: http://{host}:{port}/{deployment.write_view_secret()}/", flush=True)
         net.start()
         stages.done(f"switches run: {args.switch}")
         controller = net.controllers[0]
@@ -235,6 +259,8 @@ def run(args: argparse.Namespace) -> int:
         if net is not None:
             net.stop()
         deployment.close()
+        if page:
+            page.close()
         stages.done("all is taken down")
 
 
@@ -246,12 +272,16 @@ def prepare(isolated: bool, verbose: bool) -> None:
     setLogLevel("info" if verbose else "warning")
 
 
-def isolate(argv: List[str]) -> None:
+def isolate(argv: List[str], view: Optional[str]) -> None:
     """Starts this program again in new network and mount namespaces."""
     script = 'mount -t sysfs sysfs /sys && ip link set lo up && exec "$@"'
     again = [a for a in argv if a != "--isolate"]
     command = ["unshare", "-nm", "sh", "-c", script, "--", sys.executable, os.path.abspath(__file__), *again]
     os.environ[ISOLATED] = "1"
+    if view is not None:
+        page = page_socket(view)
+        page.set_inheritable(True)
+        os.environ[VIEW_SOCKET] = str(page.detach())
     os.execvp(command[0], command)
 
 
@@ -272,7 +302,7 @@ def main(argv: List[str]) -> int:
         print("mininet/run.py: network namespaces take root; use sudo", file=sys.stderr)
         return 2
     if args.isolate:
-        isolate(argv)
+        isolate(argv, args.view)
     if args.clean:
         removed = clean(args.dir)
         for what in removed:

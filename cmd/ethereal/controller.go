@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ type controllerFlags struct {
 	audit, stage                 time.Duration
 	batch                        int
 	dryRun                       bool
-	view                         string
+	view, viewSecret             string
 	loads                        time.Duration
 	peers                        []string
 }
@@ -77,7 +78,8 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write by then")
 	f.IntVar(&flags.batch, "batch", 500, "updates in one write at most")
 	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters so often, for how evenly links are used in status and metrics; 0: never (1s with --view)")
-	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT`, a loopback address, under a secret path that is logged; port 0 is any")
+	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT` or a socket passed on as fd:N, under a secret path that is logged; beyond the loopback over TLS, to certificates of operators")
+	f.StringVar(&flags.viewSecret, "view-secret-file", "", "`FILE` that keeps the secret of the page's path, so that its address stays; made if there is none")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would be written, and end")
 	return c
 }
@@ -206,12 +208,18 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 		return errors.Join(err, closeListener(agents))
 	}
 	var page net.Listener
+	secret := rand.Text()
 	if f.view != "" {
-		if page, err = view.Listen(f.view); err != nil {
+		if f.viewSecret != "" {
+			if secret, err = view.Secret(f.viewSecret); err != nil {
+				return errors.Join(fmt.Errorf("--view-secret-file: %w", err), closeListener(agents), closeListener(admin))
+			}
+		}
+		if page, err = view.Listen(f.view, files.Mutual()); err != nil {
 			return errors.Join(fmt.Errorf("--view: %w", err), closeListener(agents), closeListener(admin))
 		}
 	}
-	if err := serveController(ctx, d, listeners{agents, admin, page}, files, cfg.Log); err != nil && ctx.Err() == nil {
+	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
@@ -271,7 +279,10 @@ func closeListener(l net.Listener) error {
 const maxAgentMessage = 1 << 20
 
 // listeners are a controller's, nil where it does not serve.
-type listeners struct{ agents, admin, page net.Listener }
+type listeners struct {
+	agents, admin, page net.Listener
+	secret              string // of the page's path
+}
 
 // serveController runs a controller with its listeners, nil ones left out, until
 // ctx ends.
@@ -309,11 +320,23 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 		serveHTTP(ctx, g, srv, admin)
 	}
 	if on.page != nil {
-		page := d.View()
-		log.Info("serving the page of the fabric", "url", "http://"+on.page.Addr().String()+page.Path())
-		serveHTTP(ctx, g, &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}, on.page)
+		trust := files
+		if isLoopback(on.page.Addr().String()) {
+			trust = &certs.Files{} // a browser here need not have a certificate
+		}
+		srv := pageServer(d.View().Under(on.secret), trust)
+		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+		log.Info("serving the page of the fabric", "url", view.URL(on.page.Addr(), on.secret, srv.TLSConfig != nil))
+		serveHTTP(ctx, g, srv, on.page)
 	}
 	return g.Wait()
+}
+
+// pageServer serves the page of the fabric, to those with certificates of operators if there are such files.
+func pageServer(page *view.Server, files *certs.Files) *http.Server {
+	return &http.Server{
+		Handler: files.Handler(page), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+	}
 }
 
 // idleTime is how long a connection over which nothing is asked stays open.

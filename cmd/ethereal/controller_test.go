@@ -297,6 +297,8 @@ func TestControllerInput(t *testing.T) {
 		{append([]string{"controller", "--election-id=0"}, files...), "must be above 0"},
 		{append([]string{"controller", "--agents=0.0.0.0:0"}, files...), "not on the loopback"},
 		{append([]string{"controller", "--admin=:0"}, files...), "not on the loopback"},
+		{append([]string{"controller", "--admin=", "--agents=", "--view=:0"}, files...), "is not a loopback address"},
+		{append([]string{"controller", "--admin=", "--agents=", "--view=fd:1"}, files...), "no descriptor that can be passed on"},
 		{append([]string{"controller", "--tls-cert=x"}, files...), "go together"},
 		{append([]string{"controller", "--p4info=x"}, files...), "go together"},
 		{append([]string{"controller", "--log-level=loud"}, files...), "none of debug"},

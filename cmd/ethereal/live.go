@@ -72,8 +72,8 @@ go when the program ends, however it ends. It takes root, or user namespaces.`,
 }
 
 // inSandbox calls f in namespaces of the program's own, which it starts itself
-// again for if need be.
-func inSandbox(ctx context.Context, f func(dir string) error) error {
+// again for if need be. view is as for enterLive.
+func inSandbox(ctx context.Context, view string, f func(dir string) error) error {
 	dir, ok := live.Inside()
 	if ok {
 		if err := f(dir); err != nil {
@@ -84,11 +84,7 @@ func inSandbox(ctx context.Context, f func(dir string) error) error {
 		}
 		return nil
 	}
-	code, err := live.Enter(ctx, os.Args[1:])
-	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
-	}
-	return endedWith(code)
+	return enterLive(ctx, view)
 }
 
 // copyFiles copies the plain files of a folder: its sockets are of no use later.

@@ -14,6 +14,7 @@ import (
 // liveUpCommand makes `ethereal live up`.
 func (a *app) liveUpCommand() *cobra.Command {
 	var flags liveFlags
+	var view string
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Keep a fabric of processes until live down, or Ctrl-C",
@@ -23,14 +24,19 @@ func (a *app) liveUpCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return inSandbox(c.Context(), func(dir string) error {
-				return live.Up(c.Context(), f, dir, flags.payload, func() {
+			return inSandbox(c.Context(), view, func(dir string) error {
+				page, err := a.livePage(dir, view)
+				if err != nil {
+					return err
+				}
+				return live.Up(c.Context(), f, dir, flags.payload, page, func() {
 					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
 				})
 			})
 		},
 	}
 	flags.register(c, "100Mb/s")
+	viewFlag(c, &view)
 	return c
 }
 

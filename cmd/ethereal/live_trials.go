@@ -39,7 +39,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 					return fmt.Errorf("--bmv2: %w", err)
 				}
 			}
-			return inSandbox(c.Context(), func(dir string) error {
+			return inSandbox(c.Context(), "", func(dir string) error {
 				for _, n := range notifiers {
 					cfg := live.ReactConfig{
 						Fabric: f, Dir: dir, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload, BMv2: bmv2, RTO: rto, Seed: flags.seed,

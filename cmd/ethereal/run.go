@@ -29,7 +29,7 @@ type runFlags struct {
 	schemes              schemeList
 	notifiers            []string
 	parallel, cores      int
-	world                string
+	world, view          string
 	quiet                bool
 	cpuProfile           string
 	check, force         bool
@@ -81,6 +81,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
+	viewFlag(c, &flags.view)
 	flags.trace.register(f)
 	flags.replay.register(f)
 	f.StringVar(&flags.seeds, "seed", "", "")

@@ -119,7 +119,7 @@ func writeView(name string, p *view.Page) (err error) {
 
 // serveView serves a page until ctx ends.
 func (a *app) serveView(ctx context.Context, listen string, s *view.Server) error {
-	l, err := view.Listen(listen)
+	l, err := view.Listen(listen, false)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
@@ -19,12 +21,52 @@ type endedWith int
 
 func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
+// viewFlag defines --view, whose value may be left out.
+func viewFlag(c *cobra.Command, view *string) {
+	c.Flags().StringVar(view, "view", "", "serve the live page of the fabric at `HOST:PORT`, a loopback address of this machine (127.0.0.1:0 when left out)")
+	c.Flags().Lookup("view").NoOptDefVal = "127.0.0.1:0"
+}
+
+// enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the fabric is
+// served; empty: nowhere.
+func enterLive(ctx context.Context, view string) error {
+	var page *os.File
+	if view != "" {
+		var err error
+		if page, err = live.ListenPage(view); err != nil {
+			return fmt.Errorf("--view: %w", err)
+		}
+		defer page.Close() //nolint:errcheck // it was only passed on
+	}
+	code, err := live.Enter(ctx, os.Args[1:], page)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return endedWith(code)
+}
+
+// livePage returns the page of the fabric, inside of those namespaces, and tells its address; nil if none was asked for.
+func (a *app) livePage(dir, view string) (*live.Page, error) {
+	if view == "" {
+		return nil, nil
+	}
+	page, err := live.PassedPage(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --view: %w", errRun, err)
+	}
+	fmt.Fprintf(a.stderr, "the fabric's page, once its controller runs: %s\n", page.URL)
+	return page, nil
+}
+
 // enterWorld returns what carries out runs in the world that the flags name, and
 // what to call when all are done. For the live world the program starts itself
 // again, in namespaces of its own; the error is then how that ended.
 func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, done func(), err error) {
 	if flags.check && flags.world != scenario.WorldVirtual {
 		return nil, nil, fmt.Errorf("--check: the %s world has no fast path; use --world %s", flags.world, scenario.WorldVirtual)
+	}
+	if flags.view != "" && flags.world != scenario.WorldLive {
+		return nil, nil, fmt.Errorf("--view: the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view", flags.world)
 	}
 	switch flags.world {
 	case scenario.WorldVirtual:
@@ -43,14 +85,14 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		}
 		dir, ok := live.Inside()
 		if !ok {
-			code, err := live.Enter(ctx, os.Args[1:])
-			if err != nil {
-				return nil, nil, fmt.Errorf("%w: %w", errRun, err)
-			}
-			return nil, nil, endedWith(code)
+			return nil, nil, enterLive(ctx, flags.view)
+		}
+		page, err := a.livePage(dir, flags.view)
+		if err != nil {
+			return nil, nil, err
 		}
 		flags.parallel = 1
-		w := runner.NewLive(dir, a.log)
+		w := runner.NewLive(dir, page, a.log)
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
 		if len(flags.pcap) > 0 || flags.events != "" {

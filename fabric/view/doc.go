@@ -17,6 +17,8 @@ type Page struct {
 	Version string `json:"version"`
 	Live    bool   `json:"live"` // the server sends [Tick]s
 	Runs    []*Run `json:"runs"`
+
+	Session string `json:"session,omitempty"` // of the [Live] that feeds it
 }
 
 // Run is a run, or what is known of a live fabric. Times are microseconds from its start. Nodes, links and directions

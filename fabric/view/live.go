@@ -1,6 +1,7 @@
 package view
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,6 +28,8 @@ const (
 
 // Live hands ticks to the browsers that listen, and keeps the last for those that come. It is safe for concurrent use.
 type Live struct {
+	session string // random
+
 	mu        sync.Mutex
 	kept      [][]byte // oldest first
 	most      int
@@ -34,7 +37,9 @@ type Live struct {
 }
 
 // NewLive returns a Live that keeps so many ticks.
-func NewLive(keep int) *Live { return &Live{most: keep, listeners: map[chan []byte]struct{}{}} }
+func NewLive(keep int) *Live {
+	return &Live{session: rand.Text(), most: keep, listeners: map[chan []byte]struct{}{}}
+}
 
 // Send hands a tick to all who listen. One who does not keep up is let go, and connects again.
 func (l *Live) Send(t *Tick) error {
@@ -91,7 +96,7 @@ func (l *Live) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush() == nil
 	}
-	if !send("event: begin\ndata: {}\n\n") {
+	if !send("event: begin\ndata: %s\n\n", l.session) {
 		return
 	}
 	for _, text := range kept {

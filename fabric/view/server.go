@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/subtle"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,6 +22,12 @@ func NewServer(page func() (*Page, error), live *Live) *Server {
 	return &Server{token: rand.Text(), page: page, live: live}
 }
 
+// Under has the page under a secret of the caller's, as [Secret] returns, instead of a random one.
+func (s *Server) Under(secret string) *Server {
+	s.token = secret
+	return s
+}
+
 // Path returns the path at which the page is, "/TOKEN/". Who does not know it gets nothing.
 func (s *Server) Path() string { return "/" + s.token + "/" }
 
@@ -36,8 +41,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
-	case !loopbackName(r.Host):
-		// A name of another's that leads here: its pages would be of one origin with this one.
+	case r.TLS == nil && !loopbackName(r.Host):
+		// A name of another's that leads here: its pages would be of one origin with this one. Over TLS the certificate
+		// has been held against the name.
 		http.Error(w, "ask by a loopback address", http.StatusMisdirectedRequest)
 	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
 		http.NotFound(w, r)
@@ -60,6 +66,11 @@ func (s *Server) servePage(w http.ResponseWriter) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
+	}
+	if s.live != nil {
+		fed := *p
+		fed.Session = s.live.session
+		p = &fed
 	}
 	parts, err := assemble(p, "'self'")
 	if err != nil {
@@ -95,16 +106,4 @@ func loopbackName(host string) bool {
 	}
 	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && a.IsLoopback()
-}
-
-// Listen opens a loopback port for the server. addr is as in "127.0.0.1:0".
-func Listen(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("%w; write an address and a port, as in 127.0.0.1:0", err)
-	}
-	if !loopbackName(host) {
-		return nil, fmt.Errorf("%s is not a loopback address; the page is for a browser on this machine, by ssh -L for another", addr)
-	}
-	return net.Listen("tcp", addr)
 }

@@ -2,10 +2,16 @@ package view_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric/view"
@@ -68,13 +74,69 @@ func TestServer(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
-	for addr, ok := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "10.0.0.1:80": false, "x": false} {
-		l, err := view.Listen(addr)
+	for addr, ok := range map[string]bool{"fd:1": false, "fd:x": false, "fd:60000": false, "127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "10.0.0.1:80": false, "x": false} {
+		l, err := view.Listen(addr, false)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
 		if l != nil {
 			l.Close() //nolint:errcheck // it was only tried
+		}
+	}
+}
+
+// TestListenInherited: a socket that listens is taken over by its number, and only one of a loopback address.
+func TestListenInherited(t *testing.T) {
+	for addr, ok := range map[string]bool{"127.0.0.1:0": true, "0.0.0.0:0": false} {
+		first, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := first.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := syscall.Dup(int(file.Fd())) // Listen closes what it takes
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := view.Listen(fmt.Sprintf("fd:%d", fd), false)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if l != nil {
+			if l.Addr().String() != first.Addr().String() {
+				t.Errorf("%s is not %s", l.Addr(), first.Addr())
+			}
+			l.Close() //nolint:errcheck // it was only tried
+		}
+		file.Close()  //nolint:errcheck // likewise
+		first.Close() //nolint:errcheck // likewise
+	}
+}
+
+// TestSecret: a secret is made once and kept for its owner alone.
+func TestSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	made, err := view.Secret(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := view.Secret(path); err != nil || kept != made || len(made) < 20 {
+		t.Errorf("%q, then %q, %v", made, kept, err)
+	}
+	if s := view.NewServer(nil, nil).Under(made); s.Path() != "/"+made+"/" {
+		t.Errorf("path %s", s.Path())
+	}
+	for _, bad := range []func() error{
+		func() error { return os.Chmod(path, 0o644) },
+		func() error { return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("short\n"), 0o600)) },
+	} {
+		if err := bad(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := view.Secret(path); err == nil {
+			t.Error("it is taken")
 		}
 	}
 }

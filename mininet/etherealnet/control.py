@@ -17,11 +17,15 @@ class FabricController(Controller):  # type: ignore[misc]
 
     def __init__(
         self, name: str, deployment: Optional[Deployment] = None, sidecar: bool = False,
-        tables: Optional[Dict[str, Any]] = None, options: Optional[List[str]] = None, **params: Any
+        tables: Optional[Dict[str, Any]] = None, options: Optional[List[str]] = None, view: Optional[int] = None,
+        **params: Any
     ) -> None:
         assert deployment is not None
         self.deployment, self.sidecar, self.tables = deployment, sidecar, tables
         self.options = options or []
+        self.view = view  # descriptor of a socket for the fabric's page
+        if view is not None:
+            self.options += ["--view", f"fd:{view}", "--view-secret-file", deployment.view_secret]
         self.process: Optional[Process] = None
         super().__init__(name, **params)
         deployment.record_pid(self.pid)
@@ -37,7 +41,7 @@ class FabricController(Controller):  # type: ignore[misc]
             d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--agents", "unix:" + d.agents,
             "--admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",
             "--event-log", d.path("events.jsonl"), *self.options,
-        ])
+        ], pass_fds=() if self.view is None else (self.view,))
 
     def kill(self) -> None:
         """Ends the process as a crash would."""

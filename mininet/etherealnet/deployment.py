@@ -148,6 +148,11 @@ class Deployment:
         """The file with the token that drains and cabling checks need."""
         return self.path("token")
 
+    @property
+    def view_secret(self) -> str:
+        """The file with the secret of the path of the fabric's page."""
+        return self.path("view.secret")
+
     def path(self, name: str) -> str:
         """A file of the deployment's folder."""
         return os.path.join(self.directory, name)
@@ -176,7 +181,9 @@ class Deployment:
         """Notes an interface of this network namespace."""
         self.record(interface=name, namespace=_namespace())
 
-    def spawn(self, name: str, argv: Sequence[str], namespace: Optional[int] = None) -> Process:
+    def spawn(
+        self, name: str, argv: Sequence[str], namespace: Optional[int] = None, pass_fds: Sequence[int] = ()
+    ) -> Process:
         """Starts a process, in the network namespace of process `namespace` if
         there is one, with its output in NAME.log."""
         if self._record is None:
@@ -186,7 +193,7 @@ class Deployment:
         with open(log, "wb") as out:
             popen = subprocess.Popen(  # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
                 [*prefix, *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=_die_with_parent,
+                start_new_session=True, preexec_fn=_die_with_parent, pass_fds=pass_fds,
             )
         self.record_pid(popen.pid)
         process = Process(name, popen, log)
@@ -220,6 +227,13 @@ class Deployment:
             self._lock = None
 
     # Files.
+
+    def write_view_secret(self) -> str:
+        """Makes the secret of the page's path, and returns it."""
+        secret = secrets.token_hex(16)
+        with open(self.view_secret, "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+            f.write(secret + "\n")
+        return secret
 
     def write_token(self) -> str:
         """Makes the token for drains."""

@@ -14,14 +14,15 @@ import (
 // Live is the live world: processes on this machine.
 type Live struct {
 	dir  string
+	page *live.Page
 	log  *slog.Logger
 	kept *live.Runner
 }
 
 // NewLive returns the live world. The process must be in namespaces that live.Enter
-// made; dir is for sockets and logs. It carries out one run at a time.
-func NewLive(dir string, log *slog.Logger) *Live {
-	return &Live{dir: dir, log: log, kept: live.NewRunner(dir, log)}
+// made; dir is for sockets and logs, and page may be nil. It carries out one run at a time.
+func NewLive(dir string, page *live.Page, log *slog.Logger) *Live {
+	return &Live{dir: dir, page: page, log: log, kept: live.NewRunner(dir, page, log)}
 }
 
 // Close ends what the world's runs have shared.
@@ -38,7 +39,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	l.kept.Close()
 	f := run.Fabric
-	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(s.Host.Payload), QueueDepth: 512, Log: l.log})
+	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(s.Host.Payload), QueueDepth: 512, Page: l.page, Log: l.log})
 	if err != nil {
 		return nil, err
 	}

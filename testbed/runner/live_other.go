@@ -15,7 +15,7 @@ import (
 type Live struct{}
 
 // NewLive returns that world.
-func NewLive(string, *slog.Logger) *Live { return &Live{} }
+func NewLive(string, *live.Page, *slog.Logger) *Live { return &Live{} }
 
 // Close does nothing.
 func (*Live) Close() {}

@@ -289,7 +289,10 @@ function place() {
 function listen() {
   const source = new EventSource('events');
   let painted = 0;
-  source.addEventListener('begin', () => { for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.sumUp(); } });
+  source.addEventListener('begin', e => {
+    if (e.data !== page.session) { location.reload(); return; } // another controller, perhaps of another fabric
+    for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.sumUp(); }
+  });
   source.onmessage = m => {
     const tick = JSON.parse(m.data), r = runs[0];
     r.add(tick);

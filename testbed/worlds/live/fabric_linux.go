@@ -39,6 +39,7 @@ type Config struct {
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
+	Page      *Page // what controllers serve the fabric's page at; nil: nothing
 	Log       *slog.Logger
 }
 
@@ -329,10 +330,20 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	if err != nil {
 		return err
 	}
-	p, err := x.thread.start(x.thread.home, "controller", x.dir, []string{
+	args := []string{
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
 		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
-	}, nil)
+	}
+	var files []*os.File
+	if x.cfg.Page != nil {
+		more, file, err := x.cfg.Page.serveBy()
+		if err != nil {
+			return err
+		}
+		defer file.Close() //nolint:errcheck // the controller has its own
+		args, files = append(args, more...), append(files, file)
+	}
+	p, err := x.thread.start(x.thread.home, "controller", x.dir, args, nil, files...)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -18,13 +19,22 @@ var ErrLinux = errors.New("live: it takes Linux: network namespaces, veth pairs 
 func Inside() (dir string, ok bool) { return "", false }
 
 // Enter is not possible here.
-func Enter(context.Context, []string) (int, error) { return 0, ErrLinux }
+func Enter(context.Context, []string, *os.File) (int, error) { return 0, ErrLinux }
+
+// Page is of no use here.
+type Page struct{ URL string }
+
+// ListenPage is not possible here.
+func ListenPage(string) (*os.File, error) { return nil, ErrLinux }
+
+// PassedPage is not possible here.
+func PassedPage(string) (*Page, error) { return nil, ErrLinux }
 
 // Runner cannot run here.
 type Runner struct{}
 
 // NewRunner returns a runner that cannot run.
-func NewRunner(string, *slog.Logger) *Runner { return &Runner{} }
+func NewRunner(string, *Page, *slog.Logger) *Runner { return &Runner{} }
 
 // Run is not possible here.
 func (*Runner) Run(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {

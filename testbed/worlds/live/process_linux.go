@@ -22,24 +22,24 @@ type process struct {
 
 // start starts this program with args in a network namespace; it dies with the
 // thread. onExit, if any, is called when it has ended, before done
-// is closed.
-func (t *thread) start(ns int, name, dir string, args []string, onExit func()) (*process, error) {
+// is closed. files are its descriptors from 3 on.
+func (t *thread) start(ns int, name, dir string, args []string, onExit func(), files ...*os.File) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	return t.startProgram(ns, name, dir, append([]string{exe}, args...), onExit)
+	return t.startProgram(ns, name, dir, append([]string{exe}, args...), onExit, files...)
 }
 
 // startProgram is start for another program, the first of the command's words.
-func (t *thread) startProgram(ns int, name, dir string, command []string, onExit func()) (*process, error) {
+func (t *thread) startProgram(ns int, name, dir string, command []string, onExit func(), files ...*os.File) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
 	defer out.Close() //nolint:errcheck // the child has it
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = out, out, files
 	p.cmd.Env = append(os.Environ(), sandboxEnv+"=")
 	if os.Getenv("GOMAXPROCS") == "" {
 		// A fabric has tens of processes and a machine few cores: a process that

@@ -19,6 +19,7 @@ import (
 type Runner struct {
 	mu      sync.Mutex
 	dir     string
+	page    *Page
 	log     *slog.Logger
 	fabric  *Fabric
 	of      *fabric.Fabric
@@ -26,8 +27,10 @@ type Runner struct {
 	session *coordinator.Session
 }
 
-// NewRunner returns a runner that keeps sockets and logs in dir.
-func NewRunner(dir string, log *slog.Logger) *Runner { return &Runner{dir: dir, log: log} }
+// NewRunner returns a runner that keeps sockets and logs in dir. page may be nil.
+func NewRunner(dir string, page *Page, log *slog.Logger) *Runner {
+	return &Runner{dir: dir, page: page, log: log}
+}
 
 // lead is how long before a collective begins the hosts are told. A busy machine
 // takes its time until all have heard.
@@ -92,7 +95,7 @@ func (r *Runner) ready(ctx context.Context, run scenario.Run) error {
 		r.ways = Notifiers{}
 		var err error
 		r.fabric, err = New(ctx, Config{
-			Fabric: run.Fabric, Dir: r.dir, Payload: int(s.Host.Payload), QueueDepth: queueDepth(run), Log: r.log,
+			Fabric: run.Fabric, Dir: r.dir, Payload: int(s.Host.Payload), QueueDepth: queueDepth(run), Page: r.page, Log: r.log,
 		})
 		if err != nil {
 			return err

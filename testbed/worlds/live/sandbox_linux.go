@@ -114,14 +114,18 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 
 // Enter runs this program again, with args, in namespaces of its own, and returns
 // its exit code. It passes the end of ctx on as SIGTERM, and dies with this
-// process. The error says why there are no namespaces, and what would help.
-func Enter(ctx context.Context, args []string) (code int, err error) {
+// process. page, if not nil, is the socket of a [PassedPage]. The error says why there are no namespaces, and what
+// would help.
+func Enter(ctx context.Context, args []string, page *os.File) (code int, err error) {
 	cmd, done, err := Command(args)
 	if err != nil {
 		return 0, err
 	}
 	defer done() //nolint:errcheck // the next one will try again
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if page != nil {
+		cmd.ExtraFiles = []*os.File{page}
+	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the signal comes when the thread that started the child ends
 	defer runtime.UnlockOSThread()

@@ -1,0 +1,59 @@
+package live
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// passed is the first descriptor that a process is given beside standard input, output and error.
+const passed = 3
+
+// Page is where the controllers of live fabrics serve the page of the fabric, one after the other: a socket of the
+// machine's own network namespace, which only [Enter] has seen, and a secret that they share.
+type Page struct {
+	URL    string
+	lis    *net.TCPListener
+	secret string // file
+}
+
+// ListenPage opens the socket, to be given to [Enter]. addr is a loopback address, as in 127.0.0.1:0.
+func ListenPage(addr string) (*os.File, error) {
+	lis, err := view.Listen(addr, false)
+	if err != nil {
+		return nil, err
+	}
+	defer lis.Close() //nolint:errcheck // the file is another descriptor
+	tcp, ok := lis.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("live: %s: no TCP socket", addr)
+	}
+	return tcp.File()
+}
+
+// PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
+func PassedPage(dir string) (*Page, error) {
+	lis, err := view.Listen(fmt.Sprintf("fd:%d", passed), false)
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	p := &Page{lis: lis.(*net.TCPListener), secret: filepath.Join(dir, "view.secret")} //nolint:forcetypeassert // Listen has looked
+	secret, err := view.Secret(p.secret)
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	p.URL = view.URL(lis.Addr(), secret, false)
+	return p, nil
+}
+
+// serveBy has a controller that is to be started serve the page: what its command line takes, and the socket. The
+// caller closes the file.
+func (p *Page) serveBy() (args []string, file *os.File, err error) {
+	if file, err = p.lis.File(); err != nil {
+		return nil, nil, fmt.Errorf("live: %w", err)
+	}
+	return []string{"--view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, file, nil
+}
