@@ -60,6 +60,7 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	failed := make(chan []hostagent.Failed, 64)
+	var w *daemon.Watcher // before anything moves
 	cfg := adopt.Config{
 		Agent: hostagent.Config{Fabric: s.fab, Host: s.id, Seed: l.seed}, Known: s.known(), Log: s.log,
 		Report: func(fs []hostagent.Failed) {
@@ -68,6 +69,11 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 			default: // what goes on failing comes again
 			}
 		},
+	}
+	cfg.Flipped = func(fs ...hostagent.Flip) {
+		if w != nil {
+			w.Flipped(fs...)
+		}
 	}
 	if s.kept != nil {
 		cfg.Homes = s.kept.HomeOf()
@@ -83,7 +89,7 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	}
 	words := make(chan *statepb.Update, 1)
 	view := s.known()
-	w, err := daemon.NewWatcher(daemon.WatchConfig{
+	w, err = daemon.NewWatcher(daemon.WatchConfig{
 		Host: s.id, Controllers: l.controllers, Known: view, Log: s.log, Dial: s.dial,
 		Apply: func(u *statepb.Update) {
 			if u.GetHeartbeat() {

@@ -42,6 +42,7 @@ type Daemon struct {
 	last     Convergence
 	changes  uint64
 	refusals uint64
+	flips    uint64 // that agents told of
 
 	oddReports int       // that made no sense, since oddSaid
 	oddSaid    time.Time // when the log said so

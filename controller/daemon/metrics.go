@@ -71,6 +71,8 @@ func newMetrics() *metrics {
 	add(counter, "repair_updates_total", "Updates that read-backs asked for.",
 		func(s *Status) float64 { return float64(s.Repairs) })
 	add(counter, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
+	add(counter, "flips_total", "Queue pairs that agents moved to another path, as they told.",
+		func(s *Status) float64 { return float64(s.Flips) })
 	add(gauge, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
 	links := func(name, help string, is func(*LinkStatus) bool) {
 		add(gauge, name, help, func(s *Status) (n float64) {

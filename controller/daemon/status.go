@@ -74,6 +74,7 @@ type Status struct {
 	Changes  uint64         `json:"changes"`  // written
 	Repairs  uint64         `json:"repairs"`  // updates that read-backs asked for
 	Refusals uint64         `json:"refusals"` // writes that failed
+	Flips    uint64         `json:"flips"`    // of queue pairs, as agents told
 	Links    int            `json:"links"`
 	Switches []SwitchStatus `json:"switches"`
 	NotUp    []LinkStatus   `json:"links_not_up"`
@@ -96,7 +97,7 @@ func (d *Daemon) status() Status {
 	s := Status{
 		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.core.Started(), Epoch: d.core.Epoch(),
 		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes,
-		Refusals: d.refusals, Links: d.f.Links(),
+		Refusals: d.refusals, Flips: d.flips, Links: d.f.Links(),
 		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(),
 	}
 	unseen := map[fabric.End]bool{}

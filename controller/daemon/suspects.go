@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
@@ -34,7 +37,34 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	for _, p := range r.GetProbes() {
 		d.core.ProbeResult(now, host, p.GetId(), int(min(p.GetSent(), 1<<20)), int(min(p.GetLost(), 1<<20)))
 	}
+	if fs := r.GetFlips(); len(fs) > 0 {
+		count := len(fs) + int(min(r.GetFlipsLeft(), 1<<20))
+		d.flips += uint64(count)
+		d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "flip", Host: d.f.Name(host), State: flipsText(fs, count), Count: count})
+	}
 }
+
+// flipsTold is how many flips of a report an event log names.
+const flipsTold = 3
+
+// flipsText says what an agent has moved.
+func flipsText(fs []*statepb.Flip, count int) string {
+	var parts []string
+	for _, f := range fs[:min(flipsTold, len(fs))] {
+		reason := f.GetReason()
+		if !flipReason.MatchString(reason) {
+			reason = "for a reason that cannot be" // it is an agent's word
+		}
+		parts = append(parts, fmt.Sprintf("queue pair %d from path %d to %d: %s", f.GetQp(), f.GetFrom(), f.GetTo(), reason))
+	}
+	if more := count - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// flipReason is what a reason to flip looks like.
+var flipReason = regexp.MustCompile(`^[a-z -]{1,24}$`)
 
 // nodeID keeps a number from outside from becoming another one.
 func nodeID(n uint32) fabric.NodeID { return fabric.NodeID(min(n, 1<<31-1)) }

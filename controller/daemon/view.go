@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ func (d *Daemon) View() *view.Server {
 	if d.viewer == nil {
 		return nil
 	}
-	return view.NewServer(d.page, d.viewer.live)
+	return view.NewServer(d.page, d.viewer.live).Answering(d.viewSwitch)
 }
 
 // page is what the page begins with; what happens comes by its events.
@@ -85,7 +86,7 @@ func recordText(r eventlog.Record) string {
 	if r.Up != nil {
 		parts = append(parts, map[bool]string{true: "up", false: "down"}[*r.Up])
 	}
-	if r.Count > 0 {
+	if r.Count > 0 && slices.Contains([]string{"write", "repair", "change"}, r.Kind) {
 		parts = append(parts, fmt.Sprintf("%d updates", r.Count))
 	}
 	for _, text := range []string{r.State, r.To, r.Error} {
@@ -124,20 +125,38 @@ func (d *Daemon) feed(ctx context.Context) error {
 	}
 }
 
+// viewFacts sums up what the page shows. It is called on the daemon's goroutine.
+func (d *Daemon) viewFacts(states []string) [][2]string {
+	not := map[string]int{}
+	for _, s := range states {
+		not[s]++
+	}
+	synced := 0
+	for _, dev := range d.switches {
+		if d.core.Synced(dev.id) {
+			synced++
+		}
+	}
+	facts := [][2]string{
+		{"switches as desired", fmt.Sprintf("%d of %d", synced, len(d.switches))}, {"agents", fmt.Sprint(len(d.service.Agents()))},
+		{"flips", fmt.Sprint(d.flips)}, {"changes written", fmt.Sprint(d.changes)},
+	}
+	for _, s := range []string{"down", "drained", "flapping", "suspected"} {
+		if not[s] > 0 {
+			facts = append(facts, [2]string{"links " + s, fmt.Sprint(not[s])})
+		}
+	}
+	return facts
+}
+
 // tick is the fabric as it is.
 func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 	t := &view.Tick{T: float64(time.Since(d.began).Microseconds()), State: make([]string, d.f.Links()), Use: make([]byte, 2*d.f.Links())}
 	err := d.ask(ctx, func() {
 		for i := range t.State {
-			switch r := d.core.Tables().LinkReport(fabric.LinkID(i)); {
-			case r.DownA || r.DownB:
-				t.State[i] = "down"
-			case r.Drained:
-				t.State[i] = "drained"
-			case r.Suspected:
-				t.State[i] = "suspected"
-			}
+			t.State[i] = d.linkState(fabric.LinkID(i))
 		}
+		t.Facts = d.viewFacts(t.State)
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
 )
 
@@ -79,6 +80,18 @@ func TestView(t *testing.T) {
 		changed(false, `document.querySelectorAll(".use.cut").length === 2`),
 		chromedp.Poll(`runs[0].events.some(e => e.k === "link" && e.d >= 0 && runs[0].dirName(e.d).includes("agg1"))`, nil),
 		changed(true, `document.querySelectorAll(".use.cut").length === 0`),
+		// What the chosen switch has stands there by names, and so does what it was sent, and what agents did.
+		chromedp.Evaluate(`panels[0].choose({node: runs[0].byName.get("tor0")}); 0`, nil),
+		chromedp.Poll(`document.querySelector(".switch").textContent.includes("take_uplink one of: to agg0 by port 3; to agg1 by port 4")`, nil),
+		chromedp.Poll(`[...document.querySelectorAll(".events button")].some(b => /write tor0.*updates/.test(b.textContent))`, nil),
+		chromedp.ActionFunc(func(context.Context) error {
+			r.inbox.put(func() {
+				r.reported(3, &statepb.Report{Flips: []*statepb.Flip{{Qp: 7, From: 1, To: 2, Reason: "quench"}, {Reason: "<b>"}}, FlipsLeft: 5})
+			})
+			return nil
+		}),
+		chromedp.Poll(`runs[0].events.some(e => e.k === "flip" && runs[0].nodes[e.n].n === "h3" && e.c === 7 && e.x.includes("queue pair 7 from path 1 to 2: quench; ") && !e.x.includes("<b>"))`, nil),
+		chromedp.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
 		chromedp.Navigate("about:blank"),
 	)
 	if err != nil {

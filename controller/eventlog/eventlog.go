@@ -24,7 +24,7 @@ import (
 // Record is one line. Fields that say nothing are left out.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Kind is start or end, of the controller; port, phase, health or report, of what it
+	// Kind is start or end, of the controller; port, phase, health, report or flip, of what it
 	// heard; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
 	// what it decided; write, repair or change, of what switches were sent; notice, of
 	// what agents were told; lost, of records that could not be written.

@@ -69,6 +69,7 @@ const maxAsked = 16
 const (
 	maxSuspicions = 1024 // in one report
 	maxProbes     = 64
+	maxFlips      = 64
 	reportEvery   = 10 * time.Millisecond
 	reportBurst   = 32
 )
@@ -289,8 +290,9 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			if r == nil {
 				return status.Error(codes.InvalidArgument, "notify: only reports may follow the Hello")
 			}
-			if n, p := len(r.GetSuspicions()), len(r.GetProbes()); n > maxSuspicions || p > maxProbes {
-				return status.Errorf(codes.ResourceExhausted, "notify: a report of %d suspicions and %d probe results; it may have %d and %d", n, p, maxSuspicions, maxProbes)
+			if n, p, f := len(r.GetSuspicions()), len(r.GetProbes()), len(r.GetFlips()); n > maxSuspicions || p > maxProbes || f > maxFlips {
+				return status.Errorf(codes.ResourceExhausted, "notify: a report of %d suspicions, %d probe results and %d flips; it may have %d, %d and %d",
+					n, p, f, maxSuspicions, maxProbes, maxFlips)
 			}
 			if err := pace.wait(ctx); err != nil {
 				return context.Cause(ctx)

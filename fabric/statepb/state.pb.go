@@ -511,11 +511,15 @@ func (x *Hello) GetLastEpoch() uint64 {
 }
 
 // Report tells the controller of paths on which a queue pair timed out though
-// no link on them is known to be down, and of probes it was asked for.
+// no link on them is known to be down, of probes it was asked for, and, for those
+// who watch the fabric, of what the agent has done.
 type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Suspicions    []*Suspicion           `protobuf:"bytes,1,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
-	Probes        []*ProbeResult         `protobuf:"bytes,2,rep,name=probes,proto3" json:"probes,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Suspicions []*Suspicion           `protobuf:"bytes,1,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
+	Probes     []*ProbeResult         `protobuf:"bytes,2,rep,name=probes,proto3" json:"probes,omitempty"`
+	Flips      []*Flip                `protobuf:"bytes,3,rep,name=flips,proto3" json:"flips,omitempty"`
+	// Flips since the last report that there was no room for.
+	FlipsLeft     uint32 `protobuf:"varint,4,opt,name=flips_left,json=flipsLeft,proto3" json:"flips_left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,19 +568,106 @@ func (x *Report) GetProbes() []*ProbeResult {
 	return nil
 }
 
+func (x *Report) GetFlips() []*Flip {
+	if x != nil {
+		return x.Flips
+	}
+	return nil
+}
+
+func (x *Report) GetFlipsLeft() uint32 {
+	if x != nil {
+		return x.FlipsLeft
+	}
+	return 0
+}
+
+// Flip is a queue pair that the agent has moved to another path.
+type Flip struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Qp            uint32                 `protobuf:"varint,1,opt,name=qp,proto3" json:"qp,omitempty"`
+	From          uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"` // labels
+	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Flip) Reset() {
+	*x = Flip{}
+	mi := &file_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Flip) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Flip) ProtoMessage() {}
+
+func (x *Flip) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Flip.ProtoReflect.Descriptor instead.
+func (*Flip) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Flip) GetQp() uint32 {
+	if x != nil {
+		return x.Qp
+	}
+	return 0
+}
+
+func (x *Flip) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Flip) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Flip) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ProbeResult is the outcome of a ProbeRequest.
 type ProbeResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Sent          uint32                 `protobuf:"varint,2,opt,name=sent,proto3" json:"sent,omitempty"` // packets; 0: the agent did not probe
-	Lost          uint32                 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Sent  uint32                 `protobuf:"varint,2,opt,name=sent,proto3" json:"sent,omitempty"` // packets; 0: the agent did not probe
+	Lost  uint32                 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	// From a packet to its answer: the mean of those answered, and the least; 0: not
+	// measured.
+	TripNs        int64 `protobuf:"varint,4,opt,name=trip_ns,json=tripNs,proto3" json:"trip_ns,omitempty"`
+	LeastNs       int64 `protobuf:"varint,5,opt,name=least_ns,json=leastNs,proto3" json:"least_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +679,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +692,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{7}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ProbeResult) GetId() uint64 {
@@ -621,6 +712,20 @@ func (x *ProbeResult) GetSent() uint32 {
 func (x *ProbeResult) GetLost() uint32 {
 	if x != nil {
 		return x.Lost
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetTripNs() int64 {
+	if x != nil {
+		return x.TripNs
+	}
+	return 0
+}
+
+func (x *ProbeResult) GetLeastNs() int64 {
+	if x != nil {
+		return x.LeastNs
 	}
 	return 0
 }
@@ -645,7 +750,7 @@ type Suspicion struct {
 
 func (x *Suspicion) Reset() {
 	*x = Suspicion{}
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +762,7 @@ func (x *Suspicion) String() string {
 func (*Suspicion) ProtoMessage() {}
 
 func (x *Suspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +775,7 @@ func (x *Suspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
 func (*Suspicion) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
+	return file_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Suspicion) GetDstTor() uint32 {
@@ -721,7 +826,7 @@ type DrainMarks struct {
 
 func (x *DrainMarks) Reset() {
 	*x = DrainMarks{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +838,7 @@ func (x *DrainMarks) String() string {
 func (*DrainMarks) ProtoMessage() {}
 
 func (x *DrainMarks) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +851,7 @@ func (x *DrainMarks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMarks.ProtoReflect.Descriptor instead.
 func (*DrainMarks) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DrainMarks) GetMarks() []*DrainMark {
@@ -783,7 +888,7 @@ type DrainMark struct {
 
 func (x *DrainMark) Reset() {
 	*x = DrainMark{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +900,7 @@ func (x *DrainMark) String() string {
 func (*DrainMark) ProtoMessage() {}
 
 func (x *DrainMark) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +913,7 @@ func (x *DrainMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMark.ProtoReflect.Descriptor instead.
 func (*DrainMark) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainMark) GetLink() uint32 {
@@ -885,16 +990,26 @@ const file_state_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\rR\x04host\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1d\n" +
 	"\n" +
-	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"~\n" +
+	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"\xcc\x01\n" +
 	"\x06Report\x12<\n" +
 	"\n" +
 	"suspicions\x18\x01 \x03(\v2\x1c.ethereal.state.v1.SuspicionR\n" +
 	"suspicions\x126\n" +
-	"\x06probes\x18\x02 \x03(\v2\x1e.ethereal.state.v1.ProbeResultR\x06probes\"E\n" +
+	"\x06probes\x18\x02 \x03(\v2\x1e.ethereal.state.v1.ProbeResultR\x06probes\x12-\n" +
+	"\x05flips\x18\x03 \x03(\v2\x17.ethereal.state.v1.FlipR\x05flips\x12\x1d\n" +
+	"\n" +
+	"flips_left\x18\x04 \x01(\rR\tflipsLeft\"R\n" +
+	"\x04Flip\x12\x0e\n" +
+	"\x02qp\x18\x01 \x01(\rR\x02qp\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"y\n" +
 	"\vProbeResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04sent\x18\x02 \x01(\rR\x04sent\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\rR\x04lost\"\x8e\x01\n" +
+	"\x04lost\x18\x03 \x01(\rR\x04lost\x12\x17\n" +
+	"\atrip_ns\x18\x04 \x01(\x03R\x06tripNs\x12\x19\n" +
+	"\bleast_ns\x18\x05 \x01(\x03R\aleastNs\"\x8e\x01\n" +
 	"\tSuspicion\x12\x17\n" +
 	"\adst_tor\x18\x01 \x01(\rR\x06dstTor\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\rR\x05label\x12\x1a\n" +
@@ -929,7 +1044,7 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
@@ -938,10 +1053,11 @@ var file_state_proto_goTypes = []any{
 	(*AgentMessage)(nil), // 4: ethereal.state.v1.AgentMessage
 	(*Hello)(nil),        // 5: ethereal.state.v1.Hello
 	(*Report)(nil),       // 6: ethereal.state.v1.Report
-	(*ProbeResult)(nil),  // 7: ethereal.state.v1.ProbeResult
-	(*Suspicion)(nil),    // 8: ethereal.state.v1.Suspicion
-	(*DrainMarks)(nil),   // 9: ethereal.state.v1.DrainMarks
-	(*DrainMark)(nil),    // 10: ethereal.state.v1.DrainMark
+	(*Flip)(nil),         // 7: ethereal.state.v1.Flip
+	(*ProbeResult)(nil),  // 8: ethereal.state.v1.ProbeResult
+	(*Suspicion)(nil),    // 9: ethereal.state.v1.Suspicion
+	(*DrainMarks)(nil),   // 10: ethereal.state.v1.DrainMarks
+	(*DrainMark)(nil),    // 11: ethereal.state.v1.DrainMark
 }
 var file_state_proto_depIdxs = []int32{
 	0,  // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
@@ -949,18 +1065,19 @@ var file_state_proto_depIdxs = []int32{
 	3,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
 	5,  // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
 	6,  // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
-	8,  // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
-	7,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
-	10, // 7: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
-	4,  // 8: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	9,  // 9: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
-	1,  // 10: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	9,  // 11: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	9,  // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
+	8,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
+	7,  // 7: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
+	11, // 8: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
+	4,  // 9: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
+	10, // 10: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
+	1,  // 11: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
+	10, // 12: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -972,14 +1089,14 @@ func file_state_proto_init() {
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 	}
-	file_state_proto_msgTypes[8].OneofWrappers = []any{}
+	file_state_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -19,6 +19,7 @@ type Page struct {
 	Runs    []*Run `json:"runs"`
 
 	Session string `json:"session,omitempty"` // of the [Live] that feeds it
+	Tables  bool   `json:"tables,omitempty"`  // the server knows what switches have
 }
 
 // Run is a run, or what is known of a live fabric. Times are microseconds from its start. Nodes, links and directions

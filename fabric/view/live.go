@@ -12,11 +12,12 @@ import (
 
 // Tick is what is new of a live fabric.
 type Tick struct {
-	T      float64  `json:"t"`     // us
-	Use    []byte   `json:"use"`   // by direction, of 250
-	Queue  []byte   `json:"queue"` // as in [Run]; none where nobody measures queues
-	Events []Event  `json:"events,omitempty"`
-	State  []string `json:"state,omitempty"` // by link: "", "down", "drained" or "suspected"
+	T      float64     `json:"t"`     // us
+	Use    []byte      `json:"use"`   // by direction, of 250
+	Queue  []byte      `json:"queue"` // as in [Run]; none where nobody measures queues
+	Events []Event     `json:"events,omitempty"`
+	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
+	Facts  [][2]string `json:"facts,omitempty"` // as they are now
 }
 
 // Limits on who listens.

@@ -15,6 +15,7 @@ type Server struct {
 	token string
 	page  func() (*Page, error)
 	live  *Live // nil: the page is not live
+	asked Asked // nil: nobody knows what switches have
 }
 
 // NewServer returns a server of what page returns, under a random path. live, if not nil, feeds the page.
@@ -54,6 +55,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "asked for by another site", http.StatusForbidden)
 	case rest == "":
 		s.servePage(w)
+	case rest == "switch" && s.asked != nil:
+		s.serveSwitch(w, r)
 	case rest == "events" && s.live != nil:
 		s.live.serve(w, r)
 	default:
@@ -67,12 +70,12 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	served := *p
+	served.Tables = s.asked != nil
 	if s.live != nil {
-		fed := *p
-		fed.Session = s.live.session
-		p = &fed
+		served.Session = s.live.session
 	}
-	parts, err := assemble(p, "'self'")
+	parts, err := assemble(&served, "'self'")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,13 @@ import (
 
 // TestServer: the page is for who knows its path, on this machine, to be read; and it says that it loads nothing.
 func TestServer(t *testing.T) {
-	s := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, view.NewLive(1))
+	s := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "</script><b>"}, nil }, view.NewLive(1)).Answering(
+		func(_ context.Context, _ int, name string, _ float64) (*view.Switch, error) {
+			if name != "tor0" {
+				return nil, nil
+			}
+			return &view.Switch{Tables: []view.Table{{Name: "data"}}}, nil
+		})
 	if other := view.NewServer(nil, nil); other.Path() == s.Path() || len(s.Path()) < 20 {
 		t.Errorf("paths %s and %s", s.Path(), other.Path())
 	}
@@ -34,6 +41,14 @@ func TestServer(t *testing.T) {
 		{"wrong token", "GET", "/" + strings.Repeat("A", 26) + "/", "127.0.0.1", "", "", http.StatusNotFound},
 		{"events without a token", "GET", "/events", "127.0.0.1", "", "", http.StatusNotFound},
 		{"what is not there", "GET", s.Path() + "etc/passwd", "127.0.0.1", "", "", http.StatusNotFound},
+		{"switch", "GET", s.Path() + "switch?run=0&name=tor0&t=0", "127.0.0.1", "same-origin", "cors", http.StatusOK},
+		{"no such switch", "GET", s.Path() + "switch?run=0&name=tor9&t=0", "127.0.0.1", "", "", http.StatusNotFound},
+		{"no switch", "GET", s.Path() + "switch", "127.0.0.1", "", "", http.StatusBadRequest},
+		{"a switch without a token", "GET", "/switch?run=0&name=tor0&t=0", "127.0.0.1", "", "", http.StatusNotFound},
+		{"another site's switch", "GET", s.Path() + "switch?run=0&name=tor0&t=0", "127.0.0.1", "cross-site", "no-cors", http.StatusForbidden},
+		{"another site's picture of it", "GET", s.Path() + "switch?run=0&name=tor0&t=0", "127.0.0.1", "same-site", "no-cors", http.StatusForbidden},
+		{"write to a switch", "POST", s.Path() + "switch?run=0&name=tor0&t=0", "127.0.0.1", "", "", http.StatusMethodNotAllowed},
+		{"change a switch", "PUT", s.Path() + "events", "127.0.0.1", "", "", http.StatusMethodNotAllowed},
 		{"write", "POST", s.Path(), "127.0.0.1", "", "", http.StatusMethodNotAllowed},
 		{"delete", "DELETE", s.Path(), "127.0.0.1", "", "", http.StatusMethodNotAllowed},
 		{"a name that leads here", "GET", s.Path(), "evil.example:8080", "", "", http.StatusMisdirectedRequest},
@@ -59,6 +74,9 @@ func TestServer(t *testing.T) {
 			if bytes.Contains(body, []byte("data")) || strings.Contains(string(body), s.Path()) {
 				t.Errorf("%s: it says %q", c.name, body)
 			}
+			continue
+		}
+		if w.Header().Get("Content-Type") == "application/json" {
 			continue
 		}
 		policy := w.Header().Get("Content-Security-Policy")

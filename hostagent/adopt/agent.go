@@ -45,6 +45,8 @@ type Config struct {
 	HostOf func(netip.Addr) (fabric.NodeID, bool)
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
+	// Flipped is told of queue pairs that are to move. It must not block, nor call the agent. Nil: nobody is.
+	Flipped func(...hostagent.Flip)
 	// Interval is how often [Agent.Run] looks for new queue pairs. 0: 10 ms.
 	Interval time.Duration
 	// Idle is after how long without a packet, at least, a queue pair loses its
@@ -261,6 +263,9 @@ func (a *Agent) clear(qps []labeller.QP) error {
 
 // carryOut labels what the core moved, and what could not be labelled before.
 func (a *Agent) carryOut(ready hostagent.Ready) error {
+	if a.cfg.Flipped != nil {
+		a.cfg.Flipped(ready.Flip...)
+	}
 	for _, f := range ready.Flip {
 		if p := a.byKey[f.QP]; p != nil {
 			a.count(p, -1)

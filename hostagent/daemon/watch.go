@@ -47,7 +47,8 @@ type WatchConfig struct {
 
 // Watcher listens to controllers. See the package comment.
 type Watcher struct {
-	cfg WatchConfig
+	cfg   WatchConfig
+	flips flips
 
 	mu     sync.Mutex
 	sides  []*side

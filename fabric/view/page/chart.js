@@ -82,7 +82,8 @@ function curves(c, chart, run, series, most, text) {
 
 // signs are the kinds of events that have a row of their own, with what they are drawn as.
 const signs = {
-  cut: '✕', restore: '✓', lost: '×', drop: '▾', detect: '◉', quench: '●', gnmi: '◇', push: '▸', write: '□', flip: '■', timeout: '◔', suspect: '?', drain: '⊘', done: '|',
+  cut: '✕', restore: '✓', lost: '×', drop: '▾', detect: '◉', port: '◇', link: '◆', quench: '●', gnmi: '◇', verdict: '◈', report: '◔', notice: '▸', push: '▸',
+  write: '□', repair: '▣', change: '▤', refused: '▨', flip: '■', timeout: '◔', retransmit: '↻', suspect: '?', drain: '⊘', done: '|',
 };
 
 function eventRows(run) {

@@ -18,9 +18,10 @@ class Panel {
     this.run = run; this.choice = {};
     const box = this.box = make(parent, 'section', undefined, {class: 'panel'});
     make(box, 'h2', run.title);
-    make(box, 'p', run.facts.map(f => f.join(' ')).join(' · '), {class: 'facts'});
+    this.facts = make(box, 'p', factsText(run.facts), {class: 'facts'});
     this.fabric = new FabricView(run, box, c => this.choose(c));
     this.chosen = make(box, 'div', undefined, {class: 'chosen', 'aria-live': 'polite'});
+    this.switch = make(box, 'div', undefined, {class: 'switch'});
     const jump = t => go(t);
     this.charts = [
       new Chart(box, 'Use of links', 90, (c, ch) => this.drawUse(c, ch), jump),
@@ -36,7 +37,7 @@ class Panel {
     for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
     this.flowsTitle = make(box, 'h3', 'Flows');
     this.flows = make(box, 'div', undefined, {class: 'list flows'});
-    make(box, 'h3', 'Events about this time');
+    this.eventsTitle = make(box, 'h3', 'Events about this time');
     this.events = make(box, 'div', undefined, {class: 'list events'});
     if (run.left) make(box, 'p', `${run.left} more are not shown: those that took longest are.`, {class: 'none'});
     this.choose({});
@@ -55,8 +56,47 @@ class Panel {
     this.fabric.pick(this.dirs(), nodes);
     if (c.flow) for (const b of this.flows.querySelectorAll('button')) b.setAttribute('aria-pressed', b.flow === c.flow);
     else this.listFlows(el('find').value);
+    this.listed = undefined;
+    this.listEvents(now);
+    this.askSwitch();
     this.paint();
     this.tell();
+  }
+
+  // askSwitch has the server tell what the chosen switch has at this time.
+  async askSwitch() {
+    const node = this.choice.node, run = this.run;
+    if (!page.tables || node === undefined || run.nodes[node].t === 0) { this.switch.textContent = ''; return; }
+    if (this.asking) { this.askAgain = true; return; }
+    this.asking = true;
+    const name = run.nodes[node].n;
+    let has;
+    try {
+      const answer = await fetch(`switch?run=${runs.indexOf(run)}&name=${encodeURIComponent(name)}&t=${now}`);
+      has = answer.ok ? await answer.json() : undefined;
+    } catch { has = undefined; } // the server has gone; its events tell
+    this.asking = false;
+    if (this.choice.node === node && has) this.tellSwitch(name, has);
+    if (this.askAgain) { this.askAgain = false; this.askSwitch(); }
+  }
+
+  // tellSwitch writes what a switch has, unless it stands there.
+  tellSwitch(name, has) {
+    const text = JSON.stringify([name, has]);
+    if (this.told === text && this.switch.firstChild) return;
+    this.told = text;
+    const box = this.switch, open = new Set([...box.querySelectorAll('details[open]')].map(d => d.dataset.table));
+    box.textContent = '';
+    make(box, 'p', factsText(has.facts || []), {class: 'facts'});
+    if (has.ports) tableOf(box, ['port', 'to', 'state', 'sends'], has.ports.map(p => [p.name, p.to, p.state || 'up', p.sends || '']));
+    for (const t of has.tables || []) {
+      const d = make(box, 'details');
+      d.dataset.table = t.name;
+      d.open = open.has(t.name);
+      make(d, 'summary', `${t.name}: ${t.rows.length + (t.left || 0)}`);
+      tableOf(d, ['matches', 'does'], t.rows);
+      if (t.left) make(d, 'p', `${t.left} more`, {class: 'none'});
+    }
   }
 
   // tell writes what is chosen, as it is now.
@@ -133,8 +173,18 @@ class Panel {
     return f.p ? run.pathDirs(f).includes(dir) : f.k !== 'message' && (run.from(dir) === f.s || run.to(dir) === f.d);
   }
 
+  // concerns reports whether an event is of what is chosen.
+  concerns(e) {
+    const c = this.choice, run = this.run;
+    if (c.dir !== undefined) return e.d >= 0 && e.d >> 1 === c.dir >> 1;
+    if (c.node !== undefined) return e.n === c.node || e.d >= 0 && (run.from(e.d) === c.node || run.to(e.d) === c.node);
+    return true;
+  }
+
   listEvents(t) {
-    const events = this.run.events, near = nextEvent(events, t), from = Math.max(0, near - 8);
+    const of = this.choice.dir !== undefined ? run => run.dirName(this.choice.dir) : this.choice.node !== undefined ? run => run.nodes[this.choice.node].n : null;
+    this.eventsTitle.textContent = of ? `Events of ${of(this.run)} about this time` : 'Events about this time';
+    const events = of ? this.run.events.filter(e => this.concerns(e)) : this.run.events, near = nextEvent(events, t), from = Math.max(0, near - 8);
     if (from === this.listed && events.length === this.had) return;
     this.listed = from; this.had = events.length;
     this.events.textContent = '';
@@ -159,8 +209,17 @@ class Panel {
     this.fabric.show(this.k, t);
     for (const c of this.charts) c.now(t);
     clearTimeout(this.later);
-    this.later = setTimeout(() => { this.listEvents(t); this.tell(); if (this.choice.dir !== undefined) this.listFlows(el('find').value); }, playing ? 250 : 30);
+    this.later = setTimeout(() => { this.listEvents(t); this.tell(); if (!page.live) this.askSwitch(); if (this.choice.dir !== undefined) this.listFlows(el('find').value); }, playing ? 250 : 30);
   }
+}
+
+function factsText(facts) { return facts.map(f => f.join(' ')).join(' · '); }
+
+// tableOf writes a table.
+function tableOf(parent, heads, rows) {
+  const table = make(parent, 'table'), head = make(table, 'tr');
+  for (const h of heads) make(head, 'th', h);
+  for (const r of rows) { const row = make(table, 'tr'); for (const c of r) make(row, 'td', c); }
 }
 
 function nextEvent(events, t) {
@@ -297,7 +356,8 @@ function listen() {
     const tick = JSON.parse(m.data), r = runs[0];
     r.add(tick);
     el('scrub').max = r.ticks.length - 1;
-    if (Date.now() - painted > 900 || tick.events) { painted = Date.now(); panels.forEach(p => p.paint()); }
+    if (Date.now() - painted > 900 || tick.events) { painted = Date.now(); panels.forEach(p => { p.paint(); p.askSwitch(); }); }
+    if (tick.facts) for (const p of panels) p.facts.textContent = factsText([...r.facts, ...tick.facts]);
     if (following) go(tick.t);
   };
 }

@@ -75,6 +75,9 @@ func (x *effects) Wake(fabric.Time) {}
 // Flipped implements [host.Shell]. It is told when the first packet has left by the
 // new path.
 func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
+	if x.cfg.Flipped != nil {
+		x.cfg.Flipped(f)
+	}
 	if old, ok := x.flipped[f.QP]; ok {
 		x.tell(old) // it never came to a packet
 	}

@@ -21,7 +21,9 @@ func (r *Rank) Probe(now fabric.Time, p *statepb.ProbeRequest, done func(*statep
 		Packets: int(min(p.GetPackets(), math.MaxInt32)),
 		Timeout: min(fabric.Time(p.GetTimeoutNs()), math.MaxInt64/fabric.Nanosecond) * fabric.Nanosecond,
 	}, func(x host.ProbeResult) {
-		done(&statepb.ProbeResult{Id: id, Sent: uint32(x.Sent), Lost: uint32(x.Lost)})
+		done(&statepb.ProbeResult{
+			Id: id, Sent: uint32(x.Sent), Lost: uint32(x.Lost), TripNs: int64(x.Trip / fabric.Nanosecond), LeastNs: int64(x.Least / fabric.Nanosecond),
+		})
 	})
 }
 

@@ -79,6 +79,11 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 				p.watcher.Report(daemon.Suspicions(failed, at))
 			}
 		},
+		Flipped: func(fs ...hostagent.Flip) {
+			if p.watcher != nil {
+				p.watcher.Flipped(fs...)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err

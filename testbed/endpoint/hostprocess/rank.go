@@ -31,6 +31,8 @@ type Config struct {
 	// dead, at a time in ns of CLOCK_MONOTONIC, in the shell's goroutine. It must
 	// not block, nor keep the slice. Nil: nobody.
 	Report func(failed []hostagent.Failed, at int64)
+	// Flipped takes queue pairs that were moved, in the shell's goroutine. It must not block. Nil: nobody.
+	Flipped func(...hostagent.Flip)
 	// EventLog takes the host's event log, see package host; nil: nobody.
 	EventLog io.Writer
 	Log      *slog.Logger

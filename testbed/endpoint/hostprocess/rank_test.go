@@ -137,7 +137,7 @@ func TestProbes(t *testing.T) {
 			ranks[1-i].Receive(now, bytes.Clone(buf[:n]))
 		}
 	}
-	for id, want := range []*statepb.ProbeResult{{Sent: 3}, {Sent: 4, Lost: 4}, {}, {}, {}, {}, {}, {Sent: 1}} {
+	for id, want := range []*statepb.ProbeResult{{Sent: 3, TripNs: 10_000, LeastNs: 10_000}, {Sent: 4, Lost: 4}, {}, {}, {}, {}, {}, {Sent: 1, TripNs: 70_000, LeastNs: 70_000}} {
 		want.Id = uint64(id)
 		if diff := cmp.Diff(want, got[uint64(id)], protocmp.Transform()); diff != "" {
 			t.Errorf("probe %d (-want +got):\n%s", id, diff)
