@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
 
 // TestScenarios runs the text files of testdata. Commands:
@@ -26,33 +27,17 @@ import (
 // by stage and switch; with the word "unseen", the core is not asked yet. Updates
 // of IPv4 routes stand for those of both families.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.HasPrefix(path, "testdata/rapid/") {
-			t.Skip("what rapid left of a failure is no scenario")
-		}
+	goldentest.Scenarios(t, "testdata", func() func(*datadriven.TestData) (string, error) {
 		var c *Core
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			out, err := runScenario(t, &c, d)
-			if err != nil {
-				return "error: " + err.Error() + "\n"
-			}
-			return out
-		})
+		return func(d *datadriven.TestData) (string, error) { return runScenario(&c, d) }
 	})
 }
 
-func runScenario(t *testing.T, c **Core, d *datadriven.TestData) (string, error) {
-	var words []string
+func runScenario(c **Core, d *datadriven.TestData) (string, error) {
 	var at fabric.Time
-	for _, a := range d.CmdArgs {
-		switch {
-		case a.Key == "at":
-			if err := at.UnmarshalText([]byte(a.Vals[0])); err != nil {
-				return "", err
-			}
-		case len(a.Vals) == 0:
-			words = append(words, a.Key)
-		}
+	words, err := goldentest.Words(d, &at)
+	if err != nil {
+		return "", err
 	}
 	switch d.Cmd {
 	case "fabric":
@@ -108,8 +93,7 @@ func runScenario(t *testing.T, c **Core, d *datadriven.TestData) (string, error)
 		}
 		return b.String(), nil
 	}
-	t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
-	return "", nil
+	return "", fmt.Errorf("%s: unknown command %s", d.Pos, d.Cmd)
 }
 
 func newScenario(c **Core, d *datadriven.TestData) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 func TestTopoGolden(t *testing.T) {
 	for golden, args := range map[string]string{
@@ -28,20 +26,7 @@ func TestTopoGolden(t *testing.T) {
 		if code != exitOK {
 			t.Fatalf("%s: %s", golden, stderr)
 		}
-		path := filepath.Join("testdata", golden)
-		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s (-want +got; -rewrite accepts):\n%s", golden, d)
-		}
+		goldentest.Compare(t, filepath.Join("testdata", golden), got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
 
 // TestScenarios runs the text files of testdata. Every command takes at=TIME, by the
@@ -18,33 +19,23 @@ import (
 //	tick
 //	rebase            the damper's clock shows 0 from now on
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.HasPrefix(path, "testdata/rapid/") {
-			t.Skip("what rapid left of a failure is no scenario")
-		}
+	goldentest.Scenarios(t, "testdata", func() func(*datadriven.TestData) (string, error) {
 		var d *Damper
-		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
+		return func(td *datadriven.TestData) (string, error) {
 			var now fabric.Time
-			var words []string
-			for _, a := range td.CmdArgs {
-				if a.Key != "at" {
-					words = append(words, a.Key)
-				} else if err := now.UnmarshalText([]byte(a.Vals[0])); err != nil {
-					td.Fatalf(t, "%v", err)
-				}
+			words, err := goldentest.Words(td, &now)
+			if err != nil {
+				return "", err
 			}
 			var b strings.Builder
 			switch td.Cmd {
 			case "new":
-				var err error
-				if d, err = New(Config{Off: len(words) > 0}); err != nil {
-					td.Fatalf(t, "%v", err)
-				}
-				return ""
+				d, err = New(Config{Off: len(words) > 0})
+				return "", err
 			case "port":
 				p := Port{Node: 3}
 				if _, err := fmt.Sscan(words[0], &p.Port); err != nil {
-					td.Fatalf(t, "%v", err)
+					return "", err
 				}
 				fmt.Fprintf(&b, "believed: %v\n", d.State(now, p, words[1] == "up"))
 				if d.Damped(p) {
@@ -57,13 +48,13 @@ func TestScenarios(t *testing.T) {
 			case "rebase":
 				d.Rebase(now)
 			default:
-				td.Fatalf(t, "unknown command %s", td.Cmd)
+				return "", fmt.Errorf("unknown command %s", td.Cmd)
 			}
 			if due, ok := d.Deadline(); ok {
 				fmt.Fprintf(&b, "due %v\n", due/fabric.Millisecond*fabric.Millisecond)
 			}
 			fmt.Fprintf(&b, "ports remembered: %d\n", len(d.ports))
-			return b.String()
-		})
+			return b.String(), nil
+		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
 
 // scenario is a core, and what it waits for the answers of.
@@ -38,31 +39,15 @@ type scenario struct {
 //	report HOST TOR UPLINK     a path timed out
 //	tick
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.HasPrefix(path, "testdata/rapid/") {
-			t.Skip("what rapid left of a failure is no scenario")
-		}
-		s := &scenario{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			out, err := s.run(d)
-			if err != nil {
-				return "error: " + err.Error() + "\n"
-			}
-			return out
-		})
+	goldentest.Scenarios(t, "testdata", func() func(*datadriven.TestData) (string, error) {
+		return (&scenario{}).run
 	})
 }
 
 func (s *scenario) run(d *datadriven.TestData) (string, error) {
-	var words []string
-	for _, a := range d.CmdArgs {
-		if a.Key != "at" {
-			words = append(words, a.Key)
-			continue
-		}
-		if err := s.now.UnmarshalText([]byte(a.Vals[0])); err != nil {
-			return "", err
-		}
+	words, err := goldentest.Words(d, &s.now)
+	if err != nil {
+		return "", err
 	}
 	if d.Cmd == "start" {
 		return "", s.start(words)

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
 
 // TestScenarios runs the text files of testdata, on a leaf-spine of three ToRs with two
@@ -25,18 +26,8 @@ func TestScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if strings.HasPrefix(path, "testdata/rapid/") {
-			t.Skip("what rapid left of a failure is no scenario")
-		}
-		s := &scenario{f: f}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			out, err := s.run(d)
-			if err != nil {
-				return "error: " + err.Error() + "\n"
-			}
-			return out
-		})
+	goldentest.Scenarios(t, "testdata", func() func(*datadriven.TestData) (string, error) {
+		return (&scenario{f: f}).run
 	})
 }
 
@@ -48,19 +39,14 @@ type scenario struct {
 }
 
 func (s *scenario) run(d *datadriven.TestData) (string, error) {
-	var words []string
-	for _, a := range d.CmdArgs {
-		if a.Key != "at" {
-			words = append(words, a.Key)
-		} else if err := s.now.UnmarshalText([]byte(a.Vals[0])); err != nil {
-			return "", err
-		}
+	words, err := goldentest.Words(d, &s.now)
+	if err != nil {
+		return "", err
 	}
 	args := strings.Join(words, " ")
 	switch d.Cmd {
 	case "new":
 		s.now, s.open = 0, nil
-		var err error
 		s.c, err = New(Config{Fabric: s.f, NoProbes: len(words) > 0})
 		return "", err
 	case "report":

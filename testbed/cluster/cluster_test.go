@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -13,10 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
 // TestDeal: every job is dealt once, the order of the jobs does not matter, and no shard has more than the mean and the longest.
 func TestDeal(t *testing.T) {
@@ -173,20 +171,7 @@ func TestFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = bytes.ReplaceAll(got, []byte(dir), []byte("DIR"))
-		golden := filepath.Join("testdata", name)
-		if *rewrite {
-			if err := os.WriteFile(golden, got, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), string(got)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
+		goldentest.Compare(t, filepath.Join("testdata", name), bytes.ReplaceAll(got, []byte(dir), []byte("DIR")))
 	}
 	o.Options = []string{"partition=a\nrm -rf"}
 	if err := o.Slurm(); err == nil {

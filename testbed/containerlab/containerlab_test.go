@@ -1,7 +1,6 @@
 package containerlab
 
 import (
-	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,15 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
 func fabricOf(t *testing.T, s fabric.Spec) *fabric.Fabric {
 	t.Helper()
@@ -93,19 +90,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := filepath.Join("testdata", filepath.Base(name))
-		if *rewrite {
-			if err := os.WriteFile(golden, got, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), string(got)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", golden, d)
-		}
+		goldentest.Compare(t, filepath.Join("testdata", filepath.Base(name)), got)
 		if !strings.HasSuffix(name, ".clab.yml") {
 			continue
 		}

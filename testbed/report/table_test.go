@@ -2,15 +2,11 @@ package report
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 func TestTable(t *testing.T) {
 	seeds := made(demoFabric, 1, 2)[:4]
@@ -22,20 +18,7 @@ func TestTable(t *testing.T) {
 		if err := Table(&b, rs); err != nil {
 			t.Fatal(err)
 		}
-		golden := "testdata/" + name + ".txt"
-		if *rewrite {
-			if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), b.String()); d != "" {
-			t.Errorf("%s (-want +got; -rewrite accepts):\n%s", name, d)
-		}
+		goldentest.Compare(t, "testdata/"+name+".txt", b.Bytes())
 	}
 }
 

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,12 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 const demo = "../scenarios/demo.yaml"
 
@@ -139,20 +137,7 @@ func TestBad(t *testing.T) {
 			continue
 		}
 		got := filepath.ToSlash(err.Error()) + "\n"
-		golden := strings.TrimSuffix(path, ".yaml") + ".txt"
-		if *rewrite {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s (-want +got; -rewrite accepts):\n%s", path, d)
-		}
+		goldentest.Compare(t, strings.TrimSuffix(path, ".yaml")+".txt", got)
 	}
 }
 
