@@ -24,28 +24,12 @@ import (
 // whole. The victim is the first host, the forger sits on the last one, of another ToR; a quench is one datagram, 2,000 a
 // second.
 func TestForgedQuenches(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a fabric of processes: skipped with -short")
-	}
-	if !inNamespaces(t) {
+	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 4, HostsPerToR: 2}
+	f, b, _ := newBench(t, spec, 20e6, 4096, live.Notifiers{Quench: true, GNMI: true})
+	if b == nil {
 		return
 	}
-	dir, _ := live.Inside()
-	t.Setenv(beEthereal, "1") // what the fabric starts
-	f, err := fabric.New(fabric.Spec{
-		Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 4, HostsPerToR: 2,
-		HostLink: fabric.LinkSpec{Rate: 20e6, Delay: fabric.Microsecond}, ToRUplink: fabric.LinkSpec{Rate: 20e6, Delay: fabric.Microsecond},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	b, err := live.NewBench(ctx, live.Config{Fabric: f, Dir: dir, Payload: 4096, QueueDepth: 256}, live.Notifiers{Quench: true, GNMI: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	s := b.Session
+	ctx, s := t.Context(), b.Session
 	const victim, peer = 0, 3
 	for _, attack := range []struct {
 		name  string

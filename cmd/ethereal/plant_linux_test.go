@@ -85,6 +85,34 @@ func inNamespaces(t *testing.T) bool {
 	return false
 }
 
+// newBench runs the calling test again as inNamespaces does, and returns a fabric of processes there, with its files'
+// folder; nil where that was done.
+func newBench(
+	t *testing.T, spec fabric.Spec, rate fabric.Rate, payload int, n live.Notifiers,
+) (*fabric.Fabric, *live.Bench, string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots a fabric of processes: skipped with -short")
+	}
+	if !inNamespaces(t) {
+		return nil, nil, ""
+	}
+	dir, _ := live.Inside()
+	t.Setenv(beEthereal, "1") // what the fabric starts
+	spec.HostLink = fabric.LinkSpec{Rate: rate, Delay: fabric.Microsecond}
+	spec.ToRUplink = spec.HostLink
+	f, err := fabric.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := live.NewBench(t.Context(), live.Config{Fabric: f, Dir: dir, Payload: payload, QueueDepth: 256}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return f, b, dir
+}
+
 // process is one program that was started.
 type running struct {
 	cmd  *exec.Cmd

@@ -20,25 +20,12 @@ import (
 // TestProbe carries out the examples of docs/ethereal-probe.md on a fabric of processes,
 // and finds a link that swallows all and one that loses half.
 func TestProbe(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a fabric of processes: skipped with -short")
-	}
-	if !inNamespaces(t) {
+	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 4, HostsPerToR: 4}
+	f, b, dir := newBench(t, spec, 100e6, 1024, live.Notifiers{})
+	if b == nil {
 		return
 	}
-	dir, _ := live.Inside()
-	t.Setenv(beEthereal, "1") // what the fabric starts
-	l := fabric.LinkSpec{Rate: 100e6, Delay: fabric.Microsecond}
-	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 4, HostsPerToR: 4, HostLink: l, ToRUplink: l})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := t.Context()
-	b, err := live.NewBench(ctx, live.Config{Fabric: f, Dir: dir, Payload: 1024, QueueDepth: 256}, live.Notifiers{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
 	page, err := os.ReadFile("../../docs/ethereal-probe.md")
 	if err != nil {
 		t.Fatal(err)
