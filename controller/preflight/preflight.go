@@ -75,6 +75,7 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 	g.SetLimit(32)
 	for i := range c.f.Switches() {
 		id := fabric.NodeID(c.f.Hosts() + i)
+		c.tables(id) // a core is for one goroutine
 		g.Go(func() error { c.checkSwitch(ctx, id, led != nil); return nil })
 	}
 	for h := range c.f.Hosts() {

@@ -24,7 +24,6 @@ const limit = 5 * time.Second
 func (c *checker) checkSwitch(ctx context.Context, id fabric.NodeID, led bool) {
 	name, t := c.f.Name(id), c.Daemon.Targets[id]
 	add := func(l checklist.Light, check, seen, remedy string) { c.list.Add(l, name, check, seen, remedy) }
-	c.tables(id, add)
 	conn, err := c.Daemon.Dial(t.P4Runtime)
 	if err != nil {
 		add(checklist.Red, "p4runtime", err.Error(), "correct p4runtime in the targets file")
@@ -120,13 +119,15 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 }
 
 // tables looks whether the program has room for the fabric.
-func (c *checker) tables(id fabric.NodeID, add adder) {
+func (c *checker) tables(id fabric.NodeID) {
+	add := func(l checklist.Light, seen, remedy string) { c.list.Add(l, c.f.Name(id), "tables", seen, remedy) }
 	want := c.core.Desired(id)
 	if err := c.Daemon.PipelineOf(id).Schema().Fits(want); err != nil {
-		add(checklist.Red, "tables", err.Error(), "compile the program with more room (docs/tofino.md: -DROUTES, -DLABELS, -DECMP_MEMBERS), name it under programs in the targets file, or make the fabric smaller")
+		add(checklist.Red, err.Error(), "compile the program with more room (docs/tofino.md: -DROUTES, -DLABELS, "+
+			"-DECMP_MEMBERS), name it under programs in the targets file, or make the fabric smaller")
 		return
 	}
-	add(checklist.Green, "tables", fmt.Sprintf("%d entries fit", len(want)), "")
+	add(checklist.Green, fmt.Sprintf("%d entries fit", len(want)), "")
 }
 
 // primary looks whether our controller could be.
