@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,19 +56,58 @@ func liveExecCommand() *cobra.Command {
 			if len(command) == 0 {
 				return errors.New("live exec: name a command after the host")
 			}
-			code, err := live.Exec(args[0], command)
-			if err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
-			}
-			if code != 0 {
-				return endedWith(code)
-			}
-			return nil
+			return exited(live.Exec(args[0], command))
 		},
 	}
 	// What follows the host's name is the command's, flags and all, with -- or
 	// without.
 	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// exited is the error for a command's exit code.
+func exited(code int, err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	if code != 0 {
+		return endedWith(code)
+	}
+	return nil
+}
+
+// liveShellCommand makes `ethereal live rsh`.
+func liveShellCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rsh HOST WORD...",
+		Short: "Have a shell in a host carry a line out, as ssh does",
+		Long: `The words are joined, and a shell in the host carries them out. Programs that start others by ssh take it for that:
+Open MPI's plm_rsh_agent, for instance.`,
+		Example: "  mpirun --mca plm_rsh_agent \"ethereal live rsh\" -H h0,h1 PROGRAM",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return exited(live.Exec(args[0], []string{"sh", "-c", strings.Join(args[1:], " ")}))
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// liveMPICommand makes `ethereal live mpirun`.
+func liveMPICommand() *cobra.Command {
+	var m live.MPI
+	c := &cobra.Command{
+		Use:   "mpirun [-n N] [--] PROGRAM [ARGUMENT]...",
+		Short: "Run a program with Open MPI on the hosts of the fabric that is up",
+		Long: `Runs a program with Open MPI, a process a host, by UCX over the hosts' RDMA devices (make verbs). Variables that begin with
+OMPI_ or UCX_ are passed on: they set what MCA parameters and UCX's settings are to be.`,
+		Example: "  ethereal live mpirun -n 16 ./a.out",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return exited(m.Run(args)) },
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "`N` processes, several a host if there are more than hosts (default one a host)")
+	c.Flags().StringArrayVarP(&m.Env, "env", "x", nil, "pass `NAME` or NAME=VALUE on to the processes")
 	return c
 }
 

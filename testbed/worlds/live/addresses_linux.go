@@ -17,6 +17,9 @@ func (x *Fabric) addressHosts() error {
 		if err := x.address(n, w, tor[:], x.f.HostAddr4(n.id)); err != nil {
 			return fmt.Errorf("live: %s: address: %w", x.f.Name(n.id), err)
 		}
+		if err := x.thread.in(n.ns, func() error { return segmentsHere(w.name) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -100,14 +102,7 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 		return answer{Code: 127, Error: err.Error()}, false
 	}
 	ended := make(chan struct{})
-	go func() { // whoever asked may be gone before: then nobody waits for the command
-		c.Read(make([]byte, 1)) //nolint:errcheck // nothing comes
-		select {
-		case <-ended:
-		default:
-			cmd.Process.Kill() //nolint:errcheck // it has just ended
-		}
-	}()
+	go passSignals(c, cmd.Process, ended)
 	err = cmd.Wait()
 	close(ended)
 	var exit *exec.ExitError
@@ -115,6 +110,28 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 		return answer{Code: 1, Error: err.Error()}, false
 	}
 	return answer{Code: cmd.ProcessState.ExitCode()}, false
+}
+
+// endLimit is for how long a command may go on when nobody waits for it any more.
+const endLimit = 5 * time.Second
+
+// passSignals passes signals on to a command, each a byte from whoever asked for it. When that
+// one is gone nobody waits for the command: it is ended.
+func passSignals(c *net.UnixConn, p *os.Process, ended <-chan struct{}) {
+	for {
+		var b [1]byte
+		if n, err := c.Read(b[:]); n == 1 && err == nil {
+			p.Signal(syscall.Signal(b[0])) //nolint:errcheck // it has just ended
+			continue
+		}
+		p.Signal(syscall.SIGTERM) //nolint:errcheck // as above
+		select {
+		case <-ended:
+		case <-time.After(endLimit):
+			p.Kill() //nolint:errcheck // as above
+		}
+		return
+	}
 }
 
 // verbsLibrary names the library that gives programs a host's RDMA device. It lies
@@ -157,7 +174,7 @@ func received(oob []byte) ([]*os.File, error) {
 }
 
 // Exec runs a command in a host of the fabric that is up, with this process's
-// standard files, and returns its exit code. At a switch's name it runs among the
+// standard files and signals, and returns its exit code. At a switch's name it runs among the
 // switches' ports.
 func Exec(host string, command []string) (int, error) {
 	dir, err := os.Getwd()
@@ -184,13 +201,22 @@ func others() (up []string) {
 	return up
 }
 
-// ask finds the one fabric that is up and hands it an order.
-func ask(o order, oob []byte) (int, error) {
+// find returns the socket of the one fabric that is up.
+func find() (string, error) {
 	found := others()
 	if len(found) != 1 {
-		return 0, fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
+		return "", fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
 	}
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: found[0], Net: "unix"})
+	return found[0], nil
+}
+
+// ask hands the fabric that is up an order, and then this process's signals.
+func ask(o order, oob []byte) (int, error) {
+	socket, err := find()
+	if err != nil {
+		return 0, err
+	}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return 0, fmt.Errorf("live: %w", err)
 	}
@@ -199,6 +225,14 @@ func ask(o order, oob []byte) (int, error) {
 	if err == nil {
 		_, _, err = c.WriteMsgUnix(text, oob, nil)
 	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	go func() {
+		for s := range signals { // until the process ends
+			c.Write([]byte{byte(s.(syscall.Signal))}) //nolint:errcheck // the answer has come
+		}
+	}()
 	var a answer
 	if err == nil {
 		err = json.NewDecoder(c).Decode(&a)

@@ -66,7 +66,7 @@ type Fabric struct {
 // hostNode is a host's namespace and process.
 type hostNode struct {
 	id     fabric.NodeID
-	ns     int
+	ns     namespace
 	handle *netlink.Handle
 	proc   *process
 }
@@ -111,7 +111,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	}
 	for h := range x.f.Hosts() {
 		n := &hostNode{id: fabric.NodeID(h)}
-		if n.ns, err = x.thread.newNamespace(); err != nil {
+		if n.ns, err = x.thread.newNamespace(x.f.Name(n.id)); err != nil {
 			return x, err
 		}
 		x.hosts = append(x.hosts, n)
@@ -129,7 +129,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		}
 	}
 	if cfg.Addresses {
-		if err := x.addressHosts(); err != nil {
+		if err := errors.Join(x.addressHosts(), x.nameHosts()); err != nil {
 			return x, err
 		}
 	}
@@ -498,7 +498,7 @@ func (x *Fabric) Close() {
 		if n.handle != nil {
 			n.handle.Close()
 		}
-		unix.Close(n.ns) //nolint:errcheck // only read
+		n.ns.close()
 	}
 	if x.handle != nil {
 		x.handle.Close()

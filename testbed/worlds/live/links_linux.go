@@ -124,7 +124,7 @@ func (x *Fabric) connect(l *fabric.Link) error {
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: a.name, PeerMTU: uint32(x.mtu), PeerHardwareAddr: net.HardwareAddr(peer[:])}
 	if host := x.host(l.A.Node); host != nil {
 		a.ns, a.name = host.handle, HostInterface
-		veth.PeerName, veth.PeerNamespace = a.name, netlink.NsFd(host.ns)
+		veth.PeerName, veth.PeerNamespace = a.name, netlink.NsFd(host.ns.net)
 	}
 	if err := x.handle.LinkAdd(veth); err != nil {
 		return fmt.Errorf("live: link %s: %w", x.f.LinkName(l.ID), err)

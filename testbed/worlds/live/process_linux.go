@@ -20,10 +20,10 @@ type process struct {
 	err  error         // why, then
 }
 
-// start starts this program with args in a network namespace; it dies with the
+// start starts this program with args in a namespace; it dies with the
 // thread. onExit, if any, is called when it has ended, before done
 // is closed. files are its descriptors from 3 on.
-func (t *thread) start(ns int, name, dir string, args []string, onExit func(), files ...*os.File) (*process, error) {
+func (t *thread) start(ns namespace, name, dir string, args []string, onExit func(), files ...*os.File) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -32,7 +32,7 @@ func (t *thread) start(ns int, name, dir string, args []string, onExit func(), f
 }
 
 // startProgram is start for another program, the first of the command's words.
-func (t *thread) startProgram(ns int, name, dir string, command []string, onExit func(), files ...*os.File) (*process, error) {
+func (t *thread) startProgram(ns namespace, name, dir string, command []string, onExit func(), files ...*os.File) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -102,7 +102,7 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 	}
 	cmd = exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
-	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	if !privileged() {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -170,7 +170,7 @@ func privileged() bool {
 type thread struct {
 	jobs chan func()
 	end  chan struct{}
-	home int // the namespace it began in
+	home namespace // which it began in
 }
 
 // newThread starts a thread. It lives until Close.
@@ -200,12 +200,30 @@ func newThread() (*thread, error) {
 	return t, nil
 }
 
-func ownNamespace() (int, error) {
-	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("live: %w", err)
+// namespace is what a host has of its own: interfaces, and a name.
+type namespace struct{ net, uts int }
+
+func ownNamespace() (n namespace, err error) {
+	if n.net, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return n, fmt.Errorf("live: %w", err)
 	}
-	return fd, nil
+	if n.uts, err = unix.Open("/proc/thread-self/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return n, fmt.Errorf("live: %w", err)
+	}
+	return n, nil
+}
+
+// enter has the calling thread be in the namespace.
+func (n namespace) enter() error {
+	if err := unix.Setns(n.net, unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	return unix.Setns(n.uts, unix.CLONE_NEWUTS)
+}
+
+func (n namespace) close() {
+	unix.Close(n.net) //nolint:errcheck // only read
+	unix.Close(n.uts) //nolint:errcheck // only read
 }
 
 // do calls f in the thread.
@@ -215,35 +233,41 @@ func (t *thread) do(f func() error) error {
 	return <-done
 }
 
-// in calls f in the thread, in a network namespace.
-func (t *thread) in(ns int, f func() error) error {
+// in calls f in the thread, in a namespace.
+func (t *thread) in(ns namespace, f func() error) error {
 	return t.do(func() error {
-		if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("live: enter a network namespace: %w", err)
+		if err := ns.enter(); err != nil {
+			return fmt.Errorf("live: enter a namespace: %w", err)
 		}
 		err := f()
-		if back := unix.Setns(t.home, unix.CLONE_NEWNET); back != nil {
-			err = errors.Join(err, fmt.Errorf("live: leave a network namespace: %w", back))
+		if back := t.home.enter(); back != nil {
+			err = errors.Join(err, fmt.Errorf("live: leave a namespace: %w", back))
 		}
 		return err
 	})
 }
 
-// newNamespace makes a network namespace whose loopback is up.
-func (t *thread) newNamespace() (fd int, err error) {
+// newNamespace makes a namespace whose loopback is up, for a host of that name.
+func (t *thread) newNamespace(name string) (ns namespace, err error) {
 	err = t.do(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("live: new network namespace: %w", err)
+		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err != nil {
+			return fmt.Errorf("live: new namespace: %w", err)
 		}
-		if fd, err = ownNamespace(); err == nil {
+		if err = unix.Sethostname([]byte(name)); err != nil {
+			err = fmt.Errorf("live: name a host: %w", err)
+		}
+		if err == nil {
+			ns, err = ownNamespace()
+		}
+		if err == nil {
 			err = quiet()
 		}
-		if back := unix.Setns(t.home, unix.CLONE_NEWNET); back != nil {
-			err = errors.Join(err, fmt.Errorf("live: leave a network namespace: %w", back))
+		if back := t.home.enter(); back != nil {
+			err = errors.Join(err, fmt.Errorf("live: leave a namespace: %w", back))
 		}
 		return err
 	})
-	return fd, err
+	return ns, err
 }
 
 // quiet sets up the thread's network namespace: the loopback is up, and the
@@ -266,7 +290,7 @@ func quiet() error {
 // close ends the thread, and all processes that it started.
 func (t *thread) close() {
 	close(t.end)
-	unix.Close(t.home) //nolint:errcheck // only read
+	t.home.close()
 }
 
 // waitFor polls until ok, or gives up. An error that comes with ok is what failed.

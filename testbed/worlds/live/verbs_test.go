@@ -5,6 +5,7 @@ package live_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,34 +37,28 @@ func verbsLibrary(t *testing.T) string {
 	return lib
 }
 
-// TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
-func TestVerbs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
-	if _, err := exec.LookPath("ibv_rc_pingpong"); err != nil {
-		t.Skip("no ibv_rc_pingpong (Debian: ibverbs-utils)")
-	}
+// exploring brings a fabric up until the test ends, and returns what makes commands of `ethereal live`.
+func exploring(t *testing.T, fabric string) func(args ...string) *exec.Cmd {
+	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
 	tmp, err := os.MkdirTemp("/tmp", "ethereal-test-") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(tmp)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
+	t.Cleanup(func() { os.RemoveAll(tmp) })
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
 	command := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, bin, append([]string{"live"}, args...)...)
 		c.Env = append(os.Environ(), "TMPDIR="+tmp, "ETHEREAL_VERBS_LIBRARY="+lib)
 		return c
 	}
-	fabric := filepath.Join(tmp, "fabric.yaml")
-	text := "kind: leaf-spine\ntors: 2\nspines: 2\nhosts_per_tor: 1\nhost_link: {rate: 100Mb/s}\ntor_uplink: {rate: 100Mb/s}\n"
-	if err := os.WriteFile(fabric, []byte(text), 0o600); err != nil {
+	file := filepath.Join(tmp, "fabric.yaml")
+	if err := os.WriteFile(file, []byte(fabric), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	up := command("up", "--fabric", fabric, "--payload", "2048")
+	up := command("up", "--fabric", file, "--payload", "2048")
 	up.Stderr = &log
 	out, err := up.StdoutPipe()
 	if err == nil {
@@ -79,12 +74,33 @@ func TestVerbs(t *testing.T) {
 		}
 		t.Fatalf("live up: %s", log.String())
 	}
-	defer func() {
+	t.Cleanup(func() {
 		command("down").Run() //nolint:errcheck // Wait tells
 		if err := up.Wait(); err != nil {
 			t.Errorf("live up: %v %s", err, log.String())
 		}
-	}()
+	})
+	return command
+}
+
+// limit is how long a fabric is up, at most.
+const limit = 8 * time.Minute
+
+// leafSpine is a fabric of two ToRs and two spines.
+func leafSpine(hostsPerToR int) string {
+	return fmt.Sprintf("kind: leaf-spine\ntors: 2\nspines: 2\nhosts_per_tor: %d\n"+
+		"host_link: {rate: 100Mb/s}\ntor_uplink: {rate: 100Mb/s}\n", hostsPerToR)
+}
+
+// TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
+func TestVerbs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes: skipped with -short")
+	}
+	if _, err := exec.LookPath("ibv_rc_pingpong"); err != nil {
+		t.Skip("no ibv_rc_pingpong (Debian: ibverbs-utils)")
+	}
+	command := exploring(t, leafSpine(1))
 	for _, program := range []string{
 		"ibv_rc_pingpong -g 0 -n 200 -e -c", "ibv_srq_pingpong -g 0 -n 200 -e -q 4", "ib_write_bw -F -n 100 -s 20000",
 		"ib_send_bw -F -n 100 -s 20000", "ib_read_bw -F -n 50 -s 20000", "ib_atomic_bw -F -n 50", "ib_write_lat -F -n 50 -s 64",
