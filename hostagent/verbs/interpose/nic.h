@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define NIC_ABI 1
+#define NIC_ABI 2
 
 enum nic_op {
 	NIC_HELLO = 1,       /* abi; fd: /proc/self/mem -> address, payload, guid, port up; fds: bell, kick, async */
@@ -67,10 +67,12 @@ enum nic_qp_attr {
 	NIC_QP_QKEY,
 };
 
-/* bell is the page by which a program tells that it has posted. */
+/* bell is the page by which a program tells that it has posted, and the NIC that something has come of it. */
 struct nic_bell {
-	uint32_t asleep; /* the NIC wants a write to the kick descriptor */
-	uint32_t rung;   /* counts posts */
+	uint32_t asleep;  /* the NIC wants a write to the kick descriptor */
+	uint32_t rung;    /* counts posts */
+	uint32_t news;    /* counts completions, and writes of others to the program's memory */
+	uint32_t waiting; /* threads wait for news to change (futex) */
 };
 
 /* ring is the head of a ring. Indices only grow; an entry is at index & (entries-1). */

@@ -9,7 +9,7 @@ var native = binary.NativeEndian
 
 // ABI is the version of hostagent/verbs/interpose/nic.h, of which the rest of this
 // file is the Go side.
-const ABI = 1
+const ABI = 2
 
 // op is a call of a program.
 type op uint32
@@ -36,18 +36,21 @@ const (
 
 // Sizes and offsets of the shared structures, in bytes.
 const (
-	callArgs  = 15
-	callSize  = 8 + 8*callArgs
-	bellSize  = 8
-	ringHead  = 0
-	ringTail  = 64
-	ringArmed = 128
-	ringSize  = 192
-	sgeSize   = 16
-	sendSize  = 80
-	recvSize  = 16
-	cqeSize   = 48
-	asyncSize = 16
+	callArgs    = 15
+	callSize    = 8 + 8*callArgs
+	bellSize    = 16
+	bellRung    = 4
+	bellNews    = 8
+	bellWaiting = 12
+	ringHead    = 0
+	ringTail    = 64
+	ringArmed   = 128
+	ringSize    = 192
+	sgeSize     = 16
+	sendSize    = 80
+	recvSize    = 16
+	cqeSize     = 48
+	asyncSize   = 16
 )
 
 // Arguments of opModifyQP.

@@ -2,8 +2,10 @@ package nic
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -96,6 +98,7 @@ type completionQueue struct {
 
 // push adds a completion, and wakes the program if it asked to be.
 func (q *completionQueue) push(x *completion) {
+	defer q.c.tellNews()
 	if !q.ring.push(x) {
 		if !q.overrun {
 			q.overrun = true
@@ -144,16 +147,29 @@ func (c *client) event(cookie uint64, kind uint32) {
 	unix.Write(c.async, b[:]) //nolint:errcheck // as in push
 }
 
+// futexWake is FUTEX_WAKE, of a word that processes share.
+const futexWake = 1
+
+// tellNews wakes the program's threads that poll in vain: there is a completion, or others have written to its memory.
+func (c *client) tellNews() {
+	atomic.AddUint32(c.bell.word(bellNews), 1)
+	if atomic.LoadUint32(c.bell.word(bellWaiting)) == 0 {
+		return
+	}
+	atomic.StoreUint32(c.bell.word(bellWaiting), 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(c.bell.word(bellNews))), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
 // rung says whether the program has posted since look. From now on it kicks.
 func (c *client) rung() bool {
 	atomic.StoreUint32(c.bell.word(0), 1)
-	return atomic.LoadUint32(c.bell.word(4)) != c.seen
+	return atomic.LoadUint32(c.bell.word(bellRung)) != c.seen
 }
 
 // look has all queue pairs looked at to which the program may have posted.
 func (c *client) look(n *NIC) {
 	atomic.StoreUint32(c.bell.word(0), 0)
-	now := atomic.LoadUint32(c.bell.word(4))
+	now := atomic.LoadUint32(c.bell.word(bellRung))
 	if now == c.seen {
 		return
 	}

@@ -391,6 +391,8 @@ func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
 func (q *queuePair) endRequest(_ fabric.Time, in *inMessage) {
 	if in.recv != nil {
 		q.receiveDone(in, success)
+	} else {
+		q.c.tellNews() // programs look at what others write to
 	}
 	if in.flags&flagAck != 0 {
 		q.ackDue, q.ackMSN = true, in.msn

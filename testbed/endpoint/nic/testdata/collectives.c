@@ -3,7 +3,9 @@
  * number of seconds. After the first rounds it makes FILE.begun.
  *
  *     mpicc -O2 -o collectives collectives.c
- *     mpirun -n 16 collectives SECONDS|FILE
+ *     mpirun -n 16 collectives SECONDS|FILE [BYTES]
+ *
+ * With BYTES each rank sends so many to each of the others in all rounds, and the goodput of all together is told.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -22,21 +24,28 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	const char *file = argc > 1 ? argv[1] : "5";
 	double seconds = atof(file), start = MPI_Wtime(), worst = 0;
-	int round = 0, more = 1;
+	double busy = 0; /* in all-to-alls */
+	int round = 0, more = 1, fixed = argc > 2 ? atoi(argv[2]) : 0;
 	for (; more; round++) {
-		int n = 1 << (round % 16); /* up to 32 KiB to each */
+		int n = fixed > 0 ? fixed : 1 << (round % 16); /* up to 32 KiB to each */
 		double began = MPI_Wtime();
 		uint8_t *out = malloc((size_t)n * ranks), *in = calloc((size_t)n, ranks);
 		for (int to = 0; to < ranks; to++)
 			for (int i = 0; i < n; i++)
 				out[to * n + i] = byte_of(rank, to, round, i);
+		checked += (long)n * ranks;
+		MPI_Barrier(MPI_COMM_WORLD);
+		double sent = MPI_Wtime();
 		MPI_Alltoall(out, n, MPI_BYTE, in, n, MPI_BYTE, MPI_COMM_WORLD);
+		if (round > 0) /* the first one opens connections */
+			busy += MPI_Wtime() - sent;
 		for (int from = 0; from < ranks; from++)
 			for (int i = 0; i < n; i++)
 				if (in[from * n + i] != byte_of(from, rank, round, i)) {
 					fprintf(stderr, "rank %d, round %d: byte %d of %d from rank %d is wrong\n", rank, round, i, n, from);
 					MPI_Abort(MPI_COMM_WORLD, 1);
 				}
+		n = n < 32768 ? n : 32768;
 		int64_t *mine = malloc(n * sizeof(*mine)), *sum = malloc(n * sizeof(*sum));
 		for (int i = 0; i < n; i++)
 			mine[i] = (int64_t)rank * 1000003 + (int64_t)i * 7 + round;
@@ -46,7 +55,7 @@ int main(int argc, char **argv)
 				fprintf(stderr, "rank %d, round %d: sum %d of %d is wrong\n", rank, round, i, n);
 				MPI_Abort(MPI_COMM_WORLD, 1);
 			}
-		checked += (long)n * ranks + (long)n * 8;
+		checked += (long)n * 8;
 		free(out), free(in), free(mine), free(sum);
 		if (MPI_Wtime() - began > worst)
 			worst = MPI_Wtime() - began;
@@ -63,6 +72,8 @@ int main(int argc, char **argv)
 	}
 	if (rank == 0)
 		printf("%d ranks, %d rounds, %ld bytes checked at each rank, longest round %.3f s\n", ranks, round, checked, worst);
+	if (rank == 0 && fixed > 0 && busy > 0)
+		printf("%.2f MB/s of all ranks, %d bytes from each to each\n", (double)ranks * (ranks - 1) * fixed * (round - 1) / busy / 1e6, fixed);
 	MPI_Finalize();
 	return 0;
 }
