@@ -25,7 +25,7 @@ func TestMPI(t *testing.T) {
 			t.Skipf("no %s (Debian: openmpi-bin, libopenmpi-dev)", tool)
 		}
 	}
-	cuts, ranks, spec := 3, 4, leafSpine(2)
+	cuts, ranks, spec := 3, 4, leafSpine(2, 2)
 	links := []string{"tor0-3", "tor1-4"}
 	if given := os.Getenv("ETHEREAL_CUTS"); given != "" {
 		var err error
@@ -36,7 +36,7 @@ func TestMPI(t *testing.T) {
 		spec = "kind: fat-tree\nk: 4\nhost_link: {rate: 100Mb/s}\ntor_uplink: {rate: 100Mb/s}\nagg_uplink: {rate: 100Mb/s}\n"
 		links = []string{"tor0-3", "tor3-4", "agg1-3", "tor5-3", "agg6-4", "tor7-4"}
 	}
-	command := exploring(t, spec)
+	command, _ := exploring(t, spec)
 	program := filepath.Join(t.TempDir(), "collectives")
 	build := exec.Command("mpicc", "-O2", "-o", program, "../../endpoint/nic/testdata/collectives.c")
 	if out, err := build.CombinedOutput(); err != nil {

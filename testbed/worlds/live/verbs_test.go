@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
 // verbsLibrary builds the library that RDMA programs have preloaded.
@@ -37,8 +40,9 @@ func verbsLibrary(t *testing.T) string {
 	return lib
 }
 
-// exploring brings a fabric up until the test ends, and returns what makes commands of `ethereal live`.
-func exploring(t *testing.T, fabric string) func(args ...string) *exec.Cmd {
+// exploring brings a fabric up until the test ends. It returns what makes commands of `ethereal live`, and the folder where
+// their folder is.
+func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cmd, tmp string) {
 	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
 	tmp, err := os.MkdirTemp("/tmp", "ethereal-test-") // a socket's path is short
@@ -48,13 +52,13 @@ func exploring(t *testing.T, fabric string) func(args ...string) *exec.Cmd {
 	t.Cleanup(func() { os.RemoveAll(tmp) })
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
-	command := func(args ...string) *exec.Cmd {
+	command = func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, bin, append([]string{"live"}, args...)...)
 		c.Env = append(os.Environ(), "TMPDIR="+tmp, "ETHEREAL_VERBS_LIBRARY="+lib)
 		return c
 	}
 	file := filepath.Join(tmp, "fabric.yaml")
-	if err := os.WriteFile(file, []byte(fabric), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
@@ -80,16 +84,104 @@ func exploring(t *testing.T, fabric string) func(args ...string) *exec.Cmd {
 			t.Errorf("live up: %v %s", err, log.String())
 		}
 	})
-	return command
+	return command, tmp
 }
 
 // limit is how long a fabric is up, at most.
 const limit = 8 * time.Minute
 
-// leafSpine is a fabric of two ToRs and two spines.
-func leafSpine(hostsPerToR int) string {
-	return fmt.Sprintf("kind: leaf-spine\ntors: 2\nspines: 2\nhosts_per_tor: %d\n"+
-		"host_link: {rate: 100Mb/s}\ntor_uplink: {rate: 100Mb/s}\n", hostsPerToR)
+// leafSpine is a fabric of two ToRs.
+func leafSpine(spines, hostsPerToR int) string {
+	return fmt.Sprintf("kind: leaf-spine\ntors: 2\nspines: %d\nhosts_per_tor: %d\n"+
+		"host_link: {rate: 100Mb/s}\ntor_uplink: {rate: 100Mb/s}\n", spines, hostsPerToR)
+}
+
+// pair runs a program in h0 and, as its client, in h1, and returns what the client said.
+func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(words[0]); err != nil {
+		t.Skip("not installed (Debian: perftest)")
+	}
+	var said [2]bytes.Buffer
+	server := command(append([]string{"exec", "h0", "--"}, words...)...)
+	server.Stdout, server.Stderr = &said[0], &said[0]
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range 20 { // until the server listens
+		time.Sleep(100 * time.Millisecond)
+		client := command(append(append([]string{"exec", "h1", "--"}, words...), "h0")...)
+		said[1].Reset()
+		client.Stdout, client.Stderr = &said[1], &said[1]
+		if err = client.Run(); err == nil || !strings.Contains(said[1].String(), "onnect") {
+			break
+		}
+	}
+	if err != nil {
+		server.Process.Kill() //nolint:errcheck // it has ended
+	}
+	if other := server.Wait(); err != nil || other != nil {
+		t.Fatalf("client: %v, server: %v\n%s\n%s", err, other, said[1].String(), said[0].String())
+	}
+	return said[1].String()
+}
+
+// uplinks reads over P4Runtime how many bytes of data the ToR of h1 has sent by each uplink.
+func uplinks(t *testing.T, spec, dir string) []int64 {
+	t.Helper()
+	parsed, err := fabric.ParseSpec("fabric.yaml", []byte(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tor := f.ToROf(1)
+	sockets, err := filepath.Glob(filepath.Join(dir, "ethereal-live-*", f.Name(tor)+".sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("the socket of %s: %v, %v", f.Name(tor), sockets, err)
+	}
+	at := coordinator.Target{Addr: "unix:" + sockets[0], DeviceID: uint64(tor) + 1}
+	got, err := coordinator.NewP4Counters(map[fabric.NodeID]coordinator.Target{tor: at}, nil).Read(t.Context(), tor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bytes []int64
+	for port := 2; port <= f.Node(tor).Ports(); port++ { // the first one leads to the host
+		bytes = append(bytes, got["port_tx_data"][int64(port)].Bytes)
+	}
+	return bytes
+}
+
+// testLoads has a connection's bytes go by all uplinks alike, and by those that are left when one is dead.
+func testLoads(t *testing.T, command func(args ...string) *exec.Cmd, spec, dir string) {
+	const messages, size = 100, 65536
+	alike := func(dead int) {
+		t.Helper()
+		before := uplinks(t, spec, dir)
+		pair(t, command, "ib_write_bw", "-F", "-n", fmt.Sprint(messages), "-s", fmt.Sprint(size))
+		var all []int64
+		for i, n := range uplinks(t, spec, dir) {
+			n -= before[i]
+			if i != dead {
+				all = append(all, n)
+			} else if n != 0 {
+				t.Errorf("%d bytes by the dead uplink", n)
+			}
+		}
+		least, most := slices.Min(all), slices.Max(all)
+		if least*int64(len(all)) < messages*size*98/100 || float64(most) > 1.25*float64(least) {
+			t.Errorf("a connection of %d bytes put %d on the uplinks", messages*size, all)
+		}
+		t.Logf("%d messages of %d bytes: %d by uplink", messages, size, all)
+	}
+	alike(-1)
+	if out, err := command("exec", "tor1", "--", "ip", "link", "set", "tor1-2", "down").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	alike(0)
 }
 
 // TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
@@ -100,38 +192,14 @@ func TestVerbs(t *testing.T) {
 	if _, err := exec.LookPath("ibv_rc_pingpong"); err != nil {
 		t.Skip("no ibv_rc_pingpong (Debian: ibverbs-utils)")
 	}
-	command := exploring(t, leafSpine(1))
+	spec := leafSpine(4, 1)
+	command, tmp := exploring(t, spec)
 	for _, program := range []string{
 		"ibv_rc_pingpong -g 0 -n 200 -e -c", "ibv_srq_pingpong -g 0 -n 200 -e -q 4", "ib_write_bw -F -n 100 -s 20000",
 		"ib_send_bw -F -n 100 -s 20000", "ib_read_bw -F -n 50 -s 20000", "ib_atomic_bw -F -n 50", "ib_write_lat -F -n 50 -s 64",
 	} {
 		words := strings.Fields(program)
-		t.Run(words[0], func(t *testing.T) {
-			if _, err := exec.LookPath(words[0]); err != nil {
-				t.Skip("not installed (Debian: perftest)")
-			}
-			var said [2]bytes.Buffer
-			server := command(append([]string{"exec", "h0", "--"}, words...)...)
-			server.Stdout, server.Stderr = &said[0], &said[0]
-			if err := server.Start(); err != nil {
-				t.Fatal(err)
-			}
-			var err error
-			for range 20 { // until the server listens
-				time.Sleep(100 * time.Millisecond)
-				client := command(append(append([]string{"exec", "h1", "--"}, words...), "10.0.0.2")...)
-				said[1].Reset()
-				client.Stdout, client.Stderr = &said[1], &said[1]
-				if err = client.Run(); err == nil || !strings.Contains(said[1].String(), "onnect") {
-					break
-				}
-			}
-			if err != nil {
-				server.Process.Kill() //nolint:errcheck // it has ended
-			}
-			if other := server.Wait(); err != nil || other != nil {
-				t.Fatalf("client: %v, server: %v\n%s\n%s", err, other, said[1].String(), said[0].String())
-			}
-		})
+		t.Run(words[0], func(t *testing.T) { pair(t, command, words...) })
 	}
+	t.Run("loads", func(t *testing.T) { testLoads(t, command, spec, tmp) })
 }
