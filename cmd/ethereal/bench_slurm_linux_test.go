@@ -133,6 +133,7 @@ func TestSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster takes half a minute")
 	}
+	t.Parallel()
 	env := slurm(t)
 	program := etherealtest.Binary(t)
 	run := func(args ...string) string {

@@ -25,6 +25,7 @@ import (
 // state of links, survive the agent's restart, and time-outs are reported. Whoever
 // has no certificate is told nothing.
 func TestHostagentMutualTLS(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("/tmp", "eth") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +34,8 @@ const beEthereal = "ETHEREAL_TEST_IS_ETHEREAL"
 // be killed.
 func TestMain(m *testing.M) {
 	if os.Getenv(beEthereal) == "" {
+		// Tests beside each other wait most of the time.
+		flag.Set("test.parallel", strconv.Itoa(max(3, runtime.GOMAXPROCS(0)))) //nolint:errcheck // -parallel has the last word
 		os.Exit(m.Run())
 	}
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: "test"}

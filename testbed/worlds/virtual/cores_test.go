@@ -40,7 +40,7 @@ func TestCoresAgree(t *testing.T) {
 	lab := newLab(t)
 	files := []string{"demo", "failures", "schemes", "ring-restore", "lossless", "workloads"}
 	others := [][2]int{{8, 1}, {2, 2}, {8, 3}, {3, 2}} // regions, cores: of each run one, in turn
-	most := fabric.Bytes(400e3)
+	most := fabric.Bytes(200e3)
 	if testing.Short() { // with the race detector each takes ten times as long
 		files, others, most = []string{"schemes", "ring-restore", "lossless"}, [][2]int{{8, 3}}, 160e3
 	}
