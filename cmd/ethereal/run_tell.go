@@ -41,7 +41,7 @@ func (t *telling) ended(run scenario.Run, o outcome) error {
 		}
 	}
 	if t.records != nil {
-		if err := o.record.Encode(t.records, run.Scenario.Name, t.flags.world); err != nil {
+		if err := o.record.Encode(t.records, run, t.flags.world); err != nil {
 			return err
 		}
 	}

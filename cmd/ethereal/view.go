@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,39 +12,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric/view"
-	"github.com/ethereal-fabric/ethereal/testbed/recording"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
 // mostViewed is how many runs one page takes.
 const mostViewed = 32
 
 func (a *app) viewCommand() *cobra.Command {
-	var html, listen, title string
+	var html, listen, title, fabricFile string
 	c := &cobra.Command{
 		Use:   "view FILE...",
 		Short: "Look into runs: links and queues over time, paths, failures and flips, on a page",
-		Long: `Shows traces (ethereal run --trace) and results (ethereal run --json) on a page: the fabric in tiers, the use of its links and its
-queues at any time, where a flow went, what failed and who answered. The page is served to a browser on this machine, under an
-address that is printed and that nobody can guess, until Ctrl-C; with --html it is written as one file instead. It only reads.
-Of a result without a trace there are the links' use over the whole run, and the timeline.`,
+		Long: `Shows traces (ethereal run --trace), results (--json), records (--record), and event logs of controllers and hosts on a page:
+the fabric in tiers, the use of its links and its queues at any time, where a flow went, what failed and who answered. The page
+is served to a browser on this machine, under an address that is printed and that nobody can guess, until Ctrl-C; with --html it
+is written as one file instead. It only reads. Of a result without a trace there are the links' use over the whole run, and the
+timeline; of a record the timeline; of a controller's log the timeline and, while the page is served, the tables of a switch at
+any time; of a host's log its messages, pieces with their paths, and what it heard and did.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --schemes ethereal,ecmp --seeds 1 --trace build/demo.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace
-  ethereal view build/demo.*healthy-all-to-all*.pftrace --html build/look.html`,
+  ethereal view build/demo.*healthy-all-to-all*.pftrace --html build/look.html
+  ethereal view --fabric fabric.yaml controller.jsonl h0.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("view: name files of ethereal run --trace or --json")
+				return errors.New("view: name files of ethereal run --trace, --json or --record, or event logs")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			p := &view.Page{Version: a.version, Title: title}
+			load := &viewLoader{}
+			if err := load.readFabric(fabricFile); err != nil {
+				return err
+			}
 			for _, name := range args {
-				runs, err := loadView(name)
-				if err != nil {
+				if err := load.file(name); err != nil {
 					return err
 				}
-				if p.Runs = append(p.Runs, runs...); len(p.Runs) > mostViewed {
+				if p.Runs = load.runs; len(p.Runs) > mostViewed {
 					return fmt.Errorf("view: %d runs by %s; a page shows up to %d, so name fewer files", len(p.Runs), name, mostViewed)
 				}
 			}
@@ -56,12 +58,13 @@ Of a result without a trace there are the links' use over the whole run, and the
 			if html != "" {
 				return writeView(html, p)
 			}
-			return a.serveView(c.Context(), listen, view.NewServer(func() (*view.Page, error) { return p, nil }, nil))
+			return a.serveView(c.Context(), listen, load.server(p))
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&html, "html", "", "write the page to `FILE` instead of serving it")
 	f.StringVar(&listen, "listen", "127.0.0.1:0", "serve at `ADDRESS`, a loopback one; port 0 is any that is free")
+	f.StringVar(&fabricFile, "fabric", "", "the fabric in `FILE`, of hosts' logs, and of records and logs that do not say which they are of")
 	f.StringVar(&title, "title", "", "the page's `TITLE`; the files' names when left out")
 	return c
 }
@@ -72,40 +75,6 @@ func baseNames(paths []string) []string {
 		names = append(names, filepath.Base(p))
 	}
 	return names
-}
-
-// loadView reads a trace, or results.
-func loadView(name string) ([]*view.Run, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("view: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // it is only read
-	var head [2]byte
-	n, _ := io.ReadFull(file, head[:]) // of a shorter file what there is
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("view: %w", err)
-	}
-	if recording.Is(head[:n]) {
-		r, err := recording.Read(file)
-		if err != nil {
-			return nil, fmt.Errorf("view: %s: %w", name, err)
-		}
-		return []*view.Run{r.View()}, nil
-	}
-	results, err := report.Decode(file, name)
-	if err != nil {
-		return nil, err
-	}
-	var runs []*view.Run
-	for _, result := range results {
-		r, err := recording.FromResult(result)
-		if err != nil {
-			return nil, fmt.Errorf("view: %s: %v: %w", name, result, err)
-		}
-		runs = append(runs, r.View())
-	}
-	return runs, nil
 }
 
 func writeView(name string, p *view.Page) (err error) {

@@ -183,7 +183,8 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 
 // Run works until ctx ends, and returns ctx's error. A daemon runs once.
 func (d *Daemon) Run(ctx context.Context) error {
-	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance})
+	spec := d.f.Spec()
+	d.cfg.Events.Add(eventlog.Record{Time: time.Now(), Kind: "start", State: d.cfg.Core.Instance, Fabric: &spec})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.loop(ctx) })
 	for _, dev := range d.switches {

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -54,19 +52,7 @@ func (d *Daemon) page() (*view.Page, error) {
 
 // heard takes a record of the event log for the page.
 func (v *viewer) heard(f *fabric.Fabric, began time.Time, r eventlog.Record) {
-	e := view.Event{T: float64(r.Time.Sub(began).Microseconds()), Kind: r.Kind, Node: -1, Dir: -1, Count: int64(r.Count), Text: recordText(r)}
-	for _, name := range []string{r.Switch, r.Host} {
-		if n, err := f.NodeByName(name); err == nil {
-			e.Node = int(n)
-		}
-	}
-	if l, err := f.LinkByName(r.Link); err == nil {
-		e.Dir = int(2 * l)
-	} else if e.Node >= f.Hosts() && r.Port > 0 {
-		if l, ok := f.LinkAt(fabric.NodeID(e.Node), fabric.PortNo(r.Port)); ok {
-			e.Dir = int(2 * l)
-		}
-	}
+	e := r.Event(f, began)
 	v.mu.Lock()
 	if len(v.events) < viewEvents {
 		v.events = append(v.events, e)
@@ -78,23 +64,6 @@ func (v *viewer) heard(f *fabric.Fabric, began time.Time, r eventlog.Record) {
 	case v.kick <- struct{}{}:
 	default:
 	}
-}
-
-// recordText says what a record has beyond its kind and place.
-func recordText(r eventlog.Record) string {
-	var parts []string
-	if r.Up != nil {
-		parts = append(parts, map[bool]string{true: "up", false: "down"}[*r.Up])
-	}
-	if r.Count > 0 && slices.Contains([]string{"write", "repair", "change"}, r.Kind) {
-		parts = append(parts, fmt.Sprintf("%d updates", r.Count))
-	}
-	for _, text := range []string{r.State, r.To, r.Error} {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // feed sends the page what is new.

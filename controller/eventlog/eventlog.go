@@ -42,6 +42,8 @@ type Record struct {
 	Count  int     `json:"count,omitempty"` // updates
 	Millis float64 `json:"ms,omitempty"`
 	Error  string  `json:"error,omitempty"`
+	// Fabric is the controller's, in its start record.
+	Fabric *fabric.Spec `json:"fabric,omitempty"`
 }
 
 // Log writes records. It is safe for concurrent use; a nil Log writes nothing. [Replay]

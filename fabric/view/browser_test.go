@@ -2,8 +2,11 @@ package view_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -159,6 +162,107 @@ func TestLive(t *testing.T) {
 
 // liveServer returns the page's server behind a test's.
 func liveServer(s *httptest.Server) *view.Server { return s.Config.Handler.(*view.Server) }
+
+// TestEventsAlone: of a run without counters there is what happened, in step with the fabric, and no curve of nothing.
+func TestEventsAlone(t *testing.T) {
+	b := browsertest.Open(t, time.Minute)
+	run := made(t, small, 1)
+	link := 2 * 16 // tor0's first uplink
+	run.Ticks, run.Use, run.Queue, run.Marks, run.Balance, run.Phases, run.Flows, run.End = nil, nil, nil, nil, nil, nil, nil, 100
+	run.Events = []view.Event{
+		{T: 10, Kind: "link", Node: -1, Dir: link, Text: "down"}, {T: 20, Kind: "drain", Node: -1, Dir: link + 2, Text: "down"},
+		{T: 30, Kind: "flip", Node: 1, Dir: -1, Text: "queue pair 1"}, {T: 60, Kind: "link", Node: -1, Dir: link, Text: "up"},
+	}
+	path := filepath.Join(t.TempDir(), "view.html")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Trace = "x.pftrace"
+	if err := errors.Join(view.HTML(file, &view.Page{Title: "log", Runs: []*view.Run{run}}), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var counts [4]int
+	var titles, hint, at string
+	look := func(us, i int) chromedp.Action {
+		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 10 * document.querySelectorAll(".use.cut").length + document.querySelectorAll(".use.drained").length`, us), &counts[i])
+	}
+	if err := chromedp.Run(b, chromedp.Navigate("file://"+path), look(5, 0), look(15, 1), look(50, 2), look(99, 3),
+		chromedp.Evaluate(`[...document.querySelectorAll("h3")].map(h => h.textContent).join()`, &titles),
+		chromedp.Text(".facts + .facts", &hint, chromedp.ByQuery),
+		chromedp.Evaluate(`panels[0].choose({node: runs[0].byName.get("h1")}); 0`, nil),
+		chromedp.KeyEvent(kb.Home), chromedp.KeyEvent("n"), chromedp.KeyEvent("n"), chromedp.KeyEvent("n"),
+		chromedp.Text("#now", &at, chromedp.ByQuery),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if want := [4]int{0, 20, 22, 2}; counts != want { // two directions each
+		t.Errorf("links cut and drained at 5, 15, 50 and 99 us: %v, want %v", counts, want)
+	}
+	if strings.Contains(titles, "Use of links") || strings.Contains(titles, "queue") || !strings.Contains(titles, "Events") {
+		t.Errorf("charts: %s", titles)
+	}
+	if !strings.Contains(hint, "ethereal view x.pftrace") {
+		t.Errorf("of the trace it says %q", hint)
+	}
+	if at != "30.00 us" {
+		t.Errorf("the third event is at %s", at)
+	}
+	b.Check(t, "file://"+path)
+}
+
+// TestPerfetto: at a click, and not before, the trace is handed to a window of Perfetto's, here a page that listens as its does.
+func TestPerfetto(t *testing.T) {
+	b := browsertest.Open(t, time.Minute)
+	got := make(chan string, 8)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/got":
+			got <- r.URL.Query().Get("is")
+		case "/":
+			fmt.Fprint(w, `<!doctype html><script>addEventListener("message", e => {
+				if (e.data === "PING") e.source.postMessage("PONG", e.origin);
+				else fetch("/got?is=" + encodeURIComponent(e.data.perfetto.fileName + " " + new TextDecoder().decode(e.data.perfetto.buffer)));
+			});</script>`)
+		}
+	}))
+	defer other.Close()
+	run := made(t, small, 10)
+	run.Trace = "made.pftrace"
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "traced", Runs: []*view.Run{run}}, nil }, nil).
+		WithTraces(func(n int) (io.ReadSeekCloser, error) {
+			if n != 0 {
+				return nil, nil
+			}
+			return trace{strings.NewReader("bytes of a trace")}, nil
+		}))
+	defer s.Close()
+	if err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()), chromedp.Evaluate(fmt.Sprintf("perfetto = %q", other.URL), nil)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case is := <-got:
+		t.Fatalf("%q is handed over before anybody asked", is)
+	default:
+	}
+	var said string
+	if err := chromedp.Run(b, chromedp.Click(".perfetto", chromedp.ByQuery), chromedp.Poll(`document.querySelector("[role=status]").textContent !== ""`, nil, chromedp.WithPollingInterval(100*time.Millisecond)), // frames are of the window before it
+		chromedp.Text("[role=status]", &said, chromedp.ByQuery)); err != nil {
+		t.Fatal(err)
+	}
+	if said != " handed over" {
+		t.Fatalf("the page says %q", said)
+	}
+	if is := <-got; is != "made.pftrace bytes of a trace" {
+		t.Errorf("Perfetto gets %q", is)
+	}
+	b.Check(t, s.URL)
+}
+
+// trace is a trace's file.
+type trace struct{ *strings.Reader }
+
+func (trace) Close() error { return nil }
 
 var measured = flag.Bool("view.measure", false, "measure as docs/view.md does: a large fabric, and the ticks of an hour")
 

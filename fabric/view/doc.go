@@ -20,6 +20,7 @@ type Page struct {
 
 	Session string `json:"session,omitempty"` // of the [Live] that feeds it
 	Tables  bool   `json:"tables,omitempty"`  // the server knows what switches have
+	Traces  bool   `json:"traces,omitempty"`  // the server has the runs' traces
 }
 
 // Run is a run, or what is known of a live fabric. Times are microseconds from its start. Nodes, links and directions
@@ -45,6 +46,8 @@ type Run struct {
 	Left   int     `json:"left"` // flows and events that there is no room for
 
 	Balance []Balance `json:"balance"` // by tier of links
+
+	Trace string `json:"trace,omitempty"` // the file that it is from, if that is a trace of Perfetto's
 }
 
 // Node is a host or a switch.

@@ -16,6 +16,8 @@ type Server struct {
 	page  func() (*Page, error)
 	live  *Live // nil: the page is not live
 	asked Asked // nil: nobody knows what switches have
+
+	traces Traces // nil: there are none
 }
 
 // NewServer returns a server of what page returns, under a random path. live, if not nil, feeds the page.
@@ -39,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", s.opener())
 	h.Set("Cache-Control", "no-store")
 	switch token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); {
 	case r.TLS == nil && !loopbackName(r.Host):
@@ -55,6 +57,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "asked for by another site", http.StatusForbidden)
 	case rest == "":
 		s.servePage(w)
+	case rest == "trace" && s.traces != nil:
+		s.serveTrace(w, r)
 	case rest == "switch" && s.asked != nil:
 		s.serveSwitch(w, r)
 	case rest == "events" && s.live != nil:
@@ -64,6 +68,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// opener says who may hold on to the page's window: nobody, but for windows that it opens itself if it hands them traces.
+func (s *Server) opener() string {
+	if s.traces != nil {
+		return "same-origin-allow-popups"
+	}
+	return "same-origin"
+}
+
 func (s *Server) servePage(w http.ResponseWriter) {
 	p, err := s.page()
 	if err != nil {
@@ -71,7 +83,7 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		return
 	}
 	served := *p
-	served.Tables = s.asked != nil
+	served.Tables, served.Traces = s.asked != nil, s.traces != nil
 	if s.live != nil {
 		served.Session = s.live.session
 	}

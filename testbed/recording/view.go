@@ -39,6 +39,12 @@ func (r *Recording) View() *view.Run {
 	if k := len(r.Readings); k > 0 {
 		v.End = max(v.End, r.Readings[k-1].Micros())
 	}
+	for i := range r.Instants {
+		v.End = max(v.End, r.Instants[i].At.Micros())
+	}
+	for i := range r.Slices {
+		v.End = max(v.End, r.Slices[i].End.Micros())
+	}
 	r.viewCounters(v)
 	r.viewEvents(v)
 	r.viewFlows(v)
@@ -187,6 +193,20 @@ func FromResult(result *report.Result) (*Recording, error) {
 		return nil, err
 	}
 	return New(f, Options{}).End(result), nil
+}
+
+// EndBare closes a recording of which there is no result: it ends with the last that happened.
+func (r *Recorder) EndBare() *Recording {
+	var end fabric.Time
+	for i := range r.r.Instants {
+		end = max(end, r.r.Instants[i].At)
+	}
+	for i := range r.r.Slices {
+		end = max(end, r.r.Slices[i].Begin, r.r.Slices[i].End)
+	}
+	out := r.End(&report.Result{EndTime: end.Micros()})
+	out.Result = nil
+	return out
 }
 
 // fill takes what the result says of a run whose world did not tell of everything: the use of links over the whole run, and

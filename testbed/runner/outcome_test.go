@@ -143,10 +143,24 @@ func TestRecord(t *testing.T) {
 		t.Error(diff)
 	}
 	var b strings.Builder
-	if err := r.Encode(&b, "x", "virtual"); err != nil {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"scenario":"x","world":"virtual","t_us":1,"kind":"flip","where":"h0","text":""}`; !strings.HasPrefix(b.String(), want+"\n") {
+	if err := r.Encode(&b, scenario.Run{Scenario: &scenario.Scenario{Name: "x"}, Fabric: f}, "virtual"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"scenario":"x","world":"virtual","t_us":1,"kind":"flip","where":"h0","text":""}`; !strings.Contains(b.String(), "\n"+want+"\n") {
 		t.Errorf("got %s", b.String())
+	}
+	back, err := runner.DecodeRecords(strings.NewReader(b.String() + b.String()))
+	if err != nil || len(back) != 2 {
+		t.Fatalf("%d runs are read back: %v", len(back), err)
+	}
+	if diff := cmp.Diff(r.All(), back[1].Happened); diff != "" || back[1].Fabric.Hosts() != 16 {
+		t.Errorf("of %d hosts, %s", back[1].Fabric.Hosts(), diff)
+	}
+	if _, err := runner.DecodeRecords(strings.NewReader(`{"t_us":1e300}`)); err == nil {
+		t.Error("a time beyond all time is taken")
 	}
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -42,27 +44,93 @@ func (r *Record) Kind(kind string) []scenario.Happening {
 	return slices.DeleteFunc(r.All(), func(h scenario.Happening) bool { return h.Kind != kind })
 }
 
-// line is a happening in JSON.
+// line is a happening in JSON. The first of a run has the kind "run", what the run is, and its fabric.
 type line struct {
-	Scenario string  `json:"scenario"`
-	World    string  `json:"world"`
-	Time     float64 `json:"t_us"`
-	Kind     string  `json:"kind"`
-	Where    string  `json:"where"`
-	Text     string  `json:"text"`
+	Scenario string       `json:"scenario"`
+	World    string       `json:"world"`
+	Time     float64      `json:"t_us"`
+	Kind     string       `json:"kind"`
+	Where    string       `json:"where"`
+	Text     string       `json:"text"`
+	Fabric   *fabric.Spec `json:"fabric,omitempty"`
 }
 
-// Encode writes the record as JSON lines.
-func (r *Record) Encode(w io.Writer, scenario, world string) error {
+// kindRun is the kind of a run's first line.
+const kindRun = "run"
+
+// Encode writes the record of a run as JSON lines.
+func (r *Record) Encode(w io.Writer, run scenario.Run, world string) error {
+	scenario := run.Scenario.Name
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)
+	if run.Fabric != nil {
+		spec := run.Fabric.Spec()
+		if err := enc.Encode(line{Scenario: scenario, World: world, Kind: kindRun, Text: run.String(), Fabric: &spec}); err != nil {
+			return err
+		}
+	}
 	for _, h := range r.All() {
-		if err := enc.Encode(line{scenario, world, h.At.Micros(), h.Kind, h.Where, h.Text}); err != nil {
+		if err := enc.Encode(line{scenario, world, h.At.Micros(), h.Kind, h.Where, h.Text, nil}); err != nil {
 			return err
 		}
 	}
 	return b.Flush()
 }
+
+// Recorded is a run's record, as it was written.
+type Recorded struct {
+	Title    string
+	Fabric   *fabric.Fabric // nil: the file does not say
+	Happened []scenario.Happening
+}
+
+// maxRecordLine bounds a line of a record, in bytes.
+const maxRecordLine = 1 << 20
+
+// DecodeRecords reads what Encode wrote of one run or of several. What comes before the first run's line, as all of a file
+// written before there was one, is a run of its own.
+func DecodeRecords(r io.Reader) ([]*Recorded, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxRecordLine)
+	var all []*Recorded
+	for n := 1; lines.Scan(); n++ {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if !(l.Time >= 0 && l.Time <= maxRecordMicros) {
+			return nil, fmt.Errorf("line %d: t_us: %g; want 0 to %g", n, l.Time, maxRecordMicros)
+		}
+		if l.Kind == kindRun || len(all) == 0 {
+			x := &Recorded{Title: strings.TrimSuffix(l.World+" world: "+l.Scenario, ": ")}
+			if l.Kind == kindRun {
+				x.Title = l.Text + ", " + l.World + " world"
+			}
+			if l.Fabric != nil {
+				f, err := fabric.New(*l.Fabric)
+				if err != nil {
+					return nil, fmt.Errorf("line %d: fabric: %w", n, err)
+				}
+				x.Fabric = f
+			}
+			all = append(all, x)
+		}
+		if l.Kind == kindRun {
+			continue
+		}
+		at := fabric.Time(l.Time * float64(fabric.Microsecond))
+		x := all[len(all)-1]
+		x.Happened = append(x.Happened, scenario.Happening{At: at, Kind: l.Kind, Where: l.Where, Text: l.Text})
+	}
+	return all, lines.Err()
+}
+
+// maxRecordMicros is the latest time in a record: a month.
+const maxRecordMicros = 31 * 86400 * 1e6
 
 // reactions are the kinds that happen many times over in answer to something.
 func reactions() []string {

@@ -17,6 +17,9 @@ class Run {
     this.keep = keep || 0; // of a live fabric: ticks
     const queue = bytesOf(data.queue);
     this.use = bytesOf(data.use);
+    this.queued = queue.length > 0; // somebody measured queues
+    this.counted = this.use.length > 0 || this.keep > 0;
+    if (!this.ticks.length && !this.keep) this.fillTicks();
     this.queue = new Uint16Array(queue.length / 2);
     for (let i = 0; i < this.queue.length; i++) this.queue[i] = queue[2 * i] | queue[2 * i + 1] << 8;
     this.marked = new Map(); // by tick: the directions in which packets were marked, with their number
@@ -28,6 +31,7 @@ class Run {
     this.state = []; // by link, of a live fabric
     this.hosts = this.nodes.filter(n => n.t === 0).length;
     this.down = new Map(); // by direction: from when to when it is cut
+    this.spans = new Map(); // by link: from when to when it is drained or suspected
     for (const e of this.events) this.cutBy(e);
     this.byName = new Map(this.nodes.map((n, i) => [n.n, i]));
     this.linkBetween = new Map();
@@ -51,12 +55,36 @@ class Run {
     this.maxUse[k] = u; this.maxQueue[k] = q;
   }
 
+  // fillTicks gives a run of which there are no counters times to step to.
+  fillTicks() {
+    const n = 400;
+    for (let k = 1; k <= n; k++) this.ticks.push(this.end * k / n);
+    this.use = new Uint8Array(n * this.dirs);
+    this.queue = new Uint16Array(n * this.dirs);
+    this.queue_unit = 1;
+  }
+
+  // cutBy takes what an event says of the state of a link from then on.
   cutBy(e) {
-    if (e.d < 0 || e.k !== 'cut' && e.k !== 'restore') return;
-    if (!this.down.has(e.d)) this.down.set(e.d, []);
-    const spans = this.down.get(e.d);
-    if (e.k === 'cut') spans.push([e.t, Infinity]);
-    else if (spans.length) spans[spans.length - 1][1] = e.t;
+    if (e.d < 0) return;
+    const says = (e.x || '').split(',')[0];
+    const set = (map, key, is, state) => {
+      if (!map.has(key)) map.set(key, []);
+      const spans = map.get(key), open = spans.length && spans[spans.length - 1][1] === Infinity;
+      if (is && !open) spans.push([e.t, Infinity, state]);
+      else if (!is && open) spans[spans.length - 1][1] = e.t;
+    };
+    if (e.k === 'cut' || e.k === 'restore') set(this.down, e.d, e.k === 'cut');
+    else if (e.k === 'link') for (const d of [e.d & ~1, e.d | 1]) set(this.down, d, says === 'down');
+    else if (e.k === 'drain') set(this.spans, e.d >> 1, says === 'down', 'drained');
+    else if (e.k === 'suspect') set(this.spans, e.d >> 1, says !== 'cleared', 'suspected');
+  }
+
+  // stateAt returns what a link is at a time: of a live fabric as the controller says, now; else as events say.
+  stateAt(l, t) {
+    if (this.keep && t >= this.end) return this.state[l] || '';
+    for (const [from, to, state] of this.spans.get(l) || []) if (t >= from && t < to) return state;
+    return '';
   }
 
   isDown(d, t) { return (this.down.get(d) || []).some(([from, to]) => t >= from && t < to); }

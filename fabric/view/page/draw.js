@@ -121,7 +121,7 @@ class FabricView {
         if (run.queue[i] > queue) { queue = run.queue[i]; at = d; }
         if (marked && marked.has(d)) { hit += marked.get(d); if (!queue) at = d; }
         if (run.down.size && run.isDown(d, t)) cut = true;
-        if (run.state[d >> 1]) state = run.state[d >> 1];
+        state = run.stateAt(d >> 1, t) || state;
       }
       if (state === 'down') cut = true;
       const level = use === 0 ? 0 : Math.min(5, 1 + Math.floor(use * 5 / (wholeUse + 1)));

@@ -19,14 +19,14 @@ class Panel {
     const box = this.box = make(parent, 'section', undefined, {class: 'panel'});
     make(box, 'h2', run.title);
     this.facts = make(box, 'p', factsText(run.facts), {class: 'facts'});
+    if (run.trace) offerPerfetto(box, run);
     this.fabric = new FabricView(run, box, c => this.choose(c));
     this.chosen = make(box, 'div', undefined, {class: 'chosen', 'aria-live': 'polite'});
     this.switch = make(box, 'div', undefined, {class: 'switch'});
     const jump = t => go(t);
-    this.charts = [
-      new Chart(box, 'Use of links', 90, (c, ch) => this.drawUse(c, ch), jump),
-      new Chart(box, 'Longest queue', 90, (c, ch) => this.drawQueue(c, ch), jump),
-    ];
+    this.charts = [];
+    if (run.counted) this.charts.push(new Chart(box, 'Use of links', 90, (c, ch) => this.drawUse(c, ch), jump));
+    if (run.queued) this.charts.push(new Chart(box, 'Longest queue', 90, (c, ch) => this.drawQueue(c, ch), jump));
     if (run.balance.length) this.charts.push(new Chart(box, 'Imbalance: the busiest link over the mean of its tier, less 1', 80, (c, ch) => this.drawBalance(c, ch), jump));
     const rows = () => 12 * eventRows(run).length + 8;
     if (run.events.length || run.marks.length || page.live) {
@@ -114,14 +114,15 @@ class Panel {
     }
     if (!dirs.length || !run.ticks.length) return;
     const table = make(box, 'table'), head = make(table, 'tr');
-    for (const h of ['port', 'use', 'queue', 'marked', '']) make(head, 'th', h);
+    const columns = [['port', d => run.dirName(d)]], marked = run.marked.get(k);
+    if (run.counted) columns.push(['use', d => Math.round(100 * run.useAt(k, d)) + ' %']);
+    if (run.queued) columns.push(['queue', d => sizeText(run.queueAtTick(k, d))]);
+    if (run.marks.length) columns.push(['marked', d => marked && marked.get(d) || '']);
+    columns.push(['', d => run.isDown(d, now) ? 'cut' : run.stateAt(d >> 1, now)]);
+    for (const [h] of columns) make(head, 'th', h);
     for (const d of dirs.slice(0, 64)) {
-      const row = make(table, 'tr'), marked = run.marked.get(k);
-      make(row, 'td', run.dirName(d));
-      make(row, 'td', Math.round(100 * run.useAt(k, d)) + ' %');
-      make(row, 'td', sizeText(run.queueAtTick(k, d)));
-      make(row, 'td', marked && marked.get(d) || '');
-      make(row, 'td', run.isDown(d, now) ? 'cut' : run.state[d >> 1] || '');
+      const row = make(table, 'tr');
+      for (const [, value] of columns) make(row, 'td', value(d));
     }
   }
 
@@ -211,6 +212,44 @@ class Panel {
     clearTimeout(this.later);
     this.later = setTimeout(() => { this.listEvents(t); this.tell(); if (!page.live) this.askSwitch(); if (this.choice.dir !== undefined) this.listFlows(el('find').value); }, playing ? 250 : 30);
   }
+}
+
+let perfetto = 'https://ui.perfetto.dev';
+
+// offerPerfetto offers to open a run's trace in Perfetto where a server has the trace, and says how else.
+function offerPerfetto(box, run) {
+  if (!page.traces) {
+    make(box, 'p', `ethereal view ${run.trace} serves this page with a button that opens the trace in Perfetto; or open the file at ${perfetto}`, {class: 'facts'});
+    return;
+  }
+  const b = make(box, 'button', 'Open in Perfetto', {type: 'button', class: 'perfetto', title: `${perfetto}, in a window of its own: the browser hands it the trace, which leaves this machine for nowhere`});
+  const said = make(box, 'span', '', {class: 'facts', role: 'status'});
+  b.addEventListener('click', () => { openPerfetto(run, text => { said.textContent = ' ' + text; }); });
+}
+
+// openPerfetto opens Perfetto in a window and hands it the trace when it says that it listens, as its documentation has it.
+async function openPerfetto(run, say) {
+  const there = window.open(perfetto); // at once: it is the click that allows it
+  if (!there) { say('the browser does not let this page open a window'); return; }
+  let buffer;
+  try {
+    const answer = await fetch(`trace?run=${runs.indexOf(run)}`);
+    if (!answer.ok) throw new Error(answer.statusText);
+    buffer = await answer.arrayBuffer();
+  } catch (e) { say(`the trace cannot be had: ${e.message}`); return; }
+  const origin = new URL(perfetto).origin, begun = Date.now();
+  const stop = () => { clearInterval(asking); removeEventListener('message', hear); };
+  const hear = e => {
+    if (e.source !== there || e.origin !== origin || e.data !== 'PONG') return;
+    stop();
+    there.postMessage({perfetto: {buffer, title: run.title, fileName: run.trace}}, origin, [buffer]);
+    say('handed over');
+  };
+  addEventListener('message', hear);
+  const asking = setInterval(() => {
+    if (there.closed || Date.now() - begun > 60000) { stop(); say(`no answer from ${perfetto}: open ${run.trace} there`); return; }
+    there.postMessage('PING', origin);
+  }, 100);
 }
 
 function factsText(facts) { return facts.map(f => f.join(' ')).join(' · '); }
@@ -350,7 +389,7 @@ function listen() {
   let painted = 0;
   source.addEventListener('begin', e => {
     if (e.data !== page.session) { location.reload(); return; } // another controller, perhaps of another fabric
-    for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.sumUp(); }
+    for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.spans.clear(); r.sumUp(); }
   });
   source.onmessage = m => {
     const tick = JSON.parse(m.data), r = runs[0];

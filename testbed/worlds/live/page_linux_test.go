@@ -3,16 +3,21 @@ package live_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
@@ -31,7 +36,7 @@ func TestUpView(t *testing.T) {
 	if err := os.WriteFile(fabric, []byte("kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+*watched)
 	defer cancel()
 	command := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, bin, append([]string{"live"}, args...)...)
@@ -72,7 +77,8 @@ func TestUpView(t *testing.T) {
 			t.Errorf("live up: %v %s", err, said())
 		}
 	}()
-	r, err := http.Get(regexp.MustCompile(`http://127\.0\.0\.1:\d+/\w+/`).FindString(said()))
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\w+/`).FindString(said())
+	r, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,4 +86,61 @@ func TestUpView(t *testing.T) {
 	if text, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK || !bytes.Contains(text, []byte(`"n":"spine0"`)) {
 		t.Errorf("%s, %v: %s", r.Status, err, text)
 	}
+	if *watched > 0 {
+		watch(t, url, tmp, command("exec", "h0", "--", "ping", "-q", "-i", "0.2", "10.0.1.2"))
+	}
+}
+
+var watched = flag.Duration("live.watch", 0, "of TestUpView: keep the page open so long, and say what memory it takes")
+
+// watch keeps a page open, with some traffic, and says what memory it and the controller take.
+func watch(t *testing.T, url, dir string, traffic *exec.Cmd) {
+	b := browsertest.Open(t, *watched+time.Minute)
+	if err := traffic.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		traffic.Process.Kill() //nolint:errcheck // it may have ended
+		traffic.Wait()         //nolint:errcheck // it was killed
+	}()
+	if err := chromedp.Run(b, chromedp.Navigate(url)); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(min(time.Minute, *watched/2)) {
+		var heap float64
+		var ticks int
+		if err := chromedp.Run(b, chromedp.Evaluate(`performance.memory.usedJSHeapSize / 1e6`, &heap), chromedp.Evaluate(`runs[0].ticks.length`, &ticks)); err != nil {
+			t.Fatal(err)
+		}
+		since := time.Since(began)
+		t.Logf("after %v: %.1f MB of scripts' memory, %d ticks; the controller has %.1f MB", since.Round(time.Second), heap, ticks, resident(t, dir))
+		if since >= *watched {
+			break
+		}
+	}
+	b.Check(t, url)
+}
+
+// resident returns the memory of the controller of a folder, in MB.
+func resident(t *testing.T, dir string) float64 {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		line, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(line, []byte(dir)) || !bytes.Contains(line, []byte("\x00controller\x00")) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
+		if err != nil {
+			continue
+		}
+		if m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text); m != nil {
+			kB, _ := strconv.ParseFloat(string(m[1]), 64) // digits
+			return kB / 1000
+		}
+	}
+	t.Error("there is no controller")
+	return 0
 }

@@ -1,0 +1,180 @@
+package eventlog
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// counted are the kinds of records whose count is of updates.
+var counted = []string{"write", "repair", "change"}
+
+// Event returns the record as a page shows it; its time is since a moment.
+func (r Record) Event(f *fabric.Fabric, since time.Time) view.Event {
+	e := view.Event{T: float64(r.Time.Sub(since).Microseconds()), Kind: r.Kind, Node: -1, Dir: -1, Count: int64(r.Count), Text: r.text()}
+	for _, name := range []string{r.Switch, r.Host} {
+		if n, err := f.NodeByName(name); err == nil {
+			e.Node = int(n)
+		}
+	}
+	if l, err := f.LinkByName(r.Link); err == nil {
+		e.Dir = int(2 * l)
+	} else if e.Node >= f.Hosts() && r.Port > 0 {
+		if l, ok := f.LinkAt(fabric.NodeID(e.Node), fabric.PortNo(r.Port)); ok {
+			e.Dir = int(2 * l)
+		}
+	}
+	return e
+}
+
+// text says what a record has beyond its kind and place.
+func (r Record) text() string {
+	var parts []string
+	if r.Up != nil {
+		parts = append(parts, map[bool]string{true: "up", false: "down"}[*r.Up])
+	}
+	if r.Count > 0 && slices.Contains(counted, r.Kind) {
+		parts = append(parts, fmt.Sprintf("%d updates", r.Count))
+	}
+	for _, text := range []string{r.State, r.To, r.Error} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Viewed is a log, or what of it is one controller's run, as a page shows it.
+type Viewed struct {
+	Run *view.Run
+	f   *fabric.Fabric
+	// log is the run's part of the file, and began when it does.
+	log   []byte
+	began time.Time
+}
+
+// viewEvents is how many of a run's records a page gets, the last ones.
+const viewEvents = 20_000
+
+// View returns what a page shows of a log: each run of a controller. f is the fabric of those that do not say which
+// they had; nil: it is not known.
+func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Viewed
+	for _, part := range parts(text) {
+		v := &Viewed{f: f, log: part}
+		if _, err := Records(bytes.NewReader(part), v.take); err != nil {
+			return nil, err
+		}
+		if v.Run == nil {
+			continue
+		}
+		slices.SortStableFunc(v.Run.Events, func(a, b view.Event) int { return cmp.Compare(a.T, b.T) })
+		if over := len(v.Run.Events) - viewEvents; over > 0 {
+			v.Run.Events, v.Run.Left = v.Run.Events[over:], over
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// parts cuts a log before each start of a controller.
+func parts(text []byte) [][]byte {
+	var out [][]byte
+	from := 0
+	for at := 0; at < len(text); {
+		end := len(text)
+		if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
+			end = at + n + 1
+		}
+		if at > from && bytes.Contains(text[at:end], []byte(`"kind":"start"`)) {
+			out, from = append(out, text[from:at]), at
+		}
+		at = end
+	}
+	return append(out, text[from:])
+}
+
+// take takes a record.
+func (v *Viewed) take(_ int, r Record) error {
+	if v.Run == nil {
+		v.began = r.Time
+		if r.Fabric != nil {
+			f, err := fabric.New(*r.Fabric)
+			if err != nil {
+				return fmt.Errorf("its fabric: %w", err)
+			}
+			v.f = f
+		}
+		if v.f == nil {
+			return fmt.Errorf("the log does not say of which fabric it is; name it with --fabric")
+		}
+		v.Run = &view.Run{Title: "controller " + r.State + ", from " + r.Time.Format(time.DateTime)}
+		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
+	}
+	e := r.Event(v.f, v.began)
+	e.T = max(0, e.T) // a clock may be set back
+	v.Run.End = max(v.Run.End, e.T)
+	v.Run.Events = append(v.Run.Events, e)
+	return nil
+}
+
+// Switch returns the tables that a switch was to have at a time of the log, in microseconds from its first record: those
+// that follow from what the controller was told by then, with the settings that a targets file has if it says nothing;
+// nil if there is no such switch.
+func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
+	id, err := v.f.NodeByName(name)
+	if err != nil || int(id) < v.f.Hosts() {
+		return nil, nil //nolint:nilerr // there is no such switch
+	}
+	until := v.began.Add(time.Duration(t * float64(time.Microsecond)))
+	var before bytes.Buffer
+	log := New(&before)
+	if _, err := Records(bytes.NewReader(v.log), func(_ int, r Record) error {
+		if !r.Time.After(until) {
+			log.Add(r)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	core, err := Replay(&before, func() (*controller.Core, error) {
+		return controller.New(controller.Config{
+			Fabric: v.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
+			QuenchIntervalUs: 10, ControlPriority: 7, HashSeed: 1,
+		})
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &view.Switch{Facts: [][2]string{{"tables", "as they follow from the log, with the settings of an empty targets file"}}}
+	s.Tables = view.TablesOf(core.Desired(id), func(e controller.Entry) (table, key, does string) {
+		key, does = e.Named(v.f, id)
+		return e.Table.String(), key, does
+	})
+	for p := range v.f.Node(id).Ports() {
+		l := v.f.Node(id).Link(fabric.PortNo(p + 1))
+		port := view.Port{Name: fmt.Sprint(p + 1), To: v.f.Name(v.f.Link(l).Peer(id).Node)}
+		switch r := core.LinkReport(l); {
+		case r.DownA || r.DownB:
+			port.State = "down"
+		case r.Drained:
+			port.State = "drained"
+		case r.Suspected:
+			port.State = "suspected"
+		}
+		s.Ports = append(s.Ports, port)
+	}
+	return s, nil
+}

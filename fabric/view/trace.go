@@ -1,0 +1,38 @@
+package view
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Traces opens the trace of a run, for whoever asks to see it in Perfetto; nil if the run has none.
+type Traces func(run int) (io.ReadSeekCloser, error)
+
+// WithTraces has the page offer to open its runs' traces in Perfetto: at a click, in a window of its own, which the page
+// hands the trace as Perfetto documents it. The page itself goes on loading nothing and asking nobody.
+func (s *Server) WithTraces(t Traces) *Server {
+	s.traces = t
+	return s
+}
+
+// serveTrace answers trace?run=0.
+func (s *Server) serveTrace(w http.ResponseWriter, r *http.Request) {
+	run, err := strconv.Atoi(r.URL.Query().Get("run"))
+	if err != nil {
+		http.Error(w, "ask for trace?run=NUMBER", http.StatusBadRequest)
+		return
+	}
+	file, err := s.traces(run)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case file == nil:
+		http.NotFound(w, r)
+	default:
+		defer file.Close() //nolint:errcheck // it is only read
+		w.Header().Set("Content-Type", "application/octet-stream")
+		http.ServeContent(w, r, "", time.Time{}, file)
+	}
+}
