@@ -132,6 +132,7 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	cfg.Dial = func(addr string) (*grpc.ClientConn, error) {
 		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.Client(s.tls.name)))...)
 	}
+	cfg.SwitchTLS = files.ClientConfig(s.tls.name)
 	return cfg, files, nil
 }
 

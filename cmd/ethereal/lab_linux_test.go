@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,12 +20,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// labPage is docs/lab.md and what it names, carried out on a plant whose switches,
-// hosts and controllers are processes of one network namespace: its management
-// network is a part of the loopback's.
+// labPage is docs/lab.md and what it names, carried out on a plant whose switches and controllers are processes of one
+// network namespace, with the page's addresses on a bridge that is the management network, and whose hosts have a network
+// namespace each.
 type labPage struct {
 	*plant
-	text string
+	text  string // in which /etc/ethereal is the plant's folder
+	cwd   string // where commands are carried out
+	hosts []int  // processes that keep the hosts' namespaces
+}
+
+// block returns the commands of the page from a line that begins so to the next empty line, for a shell.
+func (l *labPage) block(begin string) string {
+	l.t.Helper()
+	_, rest, ok := strings.Cut(l.text, "\n    "+begin)
+	if !ok {
+		l.t.Fatalf("docs/lab.md has no command %q", begin)
+	}
+	text, _, _ := strings.Cut(begin+rest, "\n\n")
+	return strings.ReplaceAll(text, "\n    ", "\n")
 }
 
 // command returns the command of the page that begins so, in words.
@@ -63,25 +79,22 @@ func (l *labPage) unit(name string, given ...string) []string {
 	return args
 }
 
-// run carries out a command in the plant's folder.
-func (l *labPage) run(args ...string) (string, error) {
+// run carries out commands by a shell, in which ethereal is this program.
+func (l *labPage) run(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	if args[0] == "ethereal" || args[0] == "bin/ethereal" {
-		args[0] = os.Getenv("ETHEREAL_TEST_PROGRAM")
-	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), beEthereal+"=1")
+	cmd := exec.CommandContext(ctx, "bash", "-ec", script)
+	cmd.Dir, cmd.Env = l.cwd, append(os.Environ(), beEthereal+"=1", "PATH="+l.dir+"/bin:"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// must carries out a command that is to end well.
-func (l *labPage) must(args ...string) string {
+// must carries out commands that are to end well.
+func (l *labPage) must(script string) string {
 	l.t.Helper()
-	out, err := l.run(args...)
+	out, err := l.run(script)
 	if err != nil {
-		l.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		l.t.Fatalf("%s: %v\n%s", script, err, out)
 	}
 	return out
 }
@@ -90,21 +103,62 @@ func (l *labPage) must(args ...string) string {
 func (l *labPage) address(id fabric.NodeID) string {
 	n := l.f.Node(id)
 	base := map[fabric.Tier]int{fabric.Host: 101, fabric.ToR: 11, fabric.Core: 19}[n.Tier]
-	return fmt.Sprintf("127.0.2.%d", base+n.Index)
+	return fmt.Sprintf("192.0.2.%d", base+n.Index)
 }
 
-// certificates carries out the page's second chapter.
-func (l *labPage) certificates() {
+// on returns commands that are carried out on a host.
+func (l *labPage) on(host int, script string) string {
+	return fmt.Sprintf("nsenter --net=/proc/%d/ns/net bash -e <<'HOST'\n%s\nHOST", l.hosts[host], script)
+}
+
+// management makes the management network, and a namespace for each host with its interface there and, as eth2, the
+// one to its ToR.
+func (l *labPage) management() {
 	l.t.Helper()
-	args := l.command("scripts/lab-ca certs ")
-	for h := range l.f.Hosts() { // "and so on for all hosts"
+	l.must("ip link add mgmt type bridge; ip link set mgmt up; for a in 1 2 11 12 13 14 19 20; do ip address add 192.0.2.$a/24 dev mgmt; done")
+	for h := range l.f.Hosts() {
 		id := fabric.NodeID(h)
-		if one := fmt.Sprintf("host@%s,%s", l.f.Name(id), l.address(id)); !slices.Contains(args, one) {
-			args = append(args, one)
+		cmd := exec.Command("sleep", "infinity")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		if err := cmd.Start(); err != nil {
+			l.t.Skipf("no namespace for a host: %v", err)
 		}
+		x := &running{cmd: cmd, done: make(chan struct{})}
+		go func() { defer close(x.done); cmd.Wait() }() //nolint:errcheck // it is killed
+		l.procs["namespace of "+l.f.Name(id)] = x
+		l.hosts = append(l.hosts, cmd.Process.Pid)
+		port := live.InterfaceName(l.f, fabric.End{Node: id, Port: 1})
+		l.must(fmt.Sprintf(`
+ip link add mgmt%[1]d type veth peer name mgmt netns %[2]d
+ip link set mgmt%[1]d master mgmt up
+ip link set %[3]s netns %[2]d name eth2`, h, cmd.Process.Pid, port))
+		l.must(l.on(h, fmt.Sprintf(`
+echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
+ip link set lo up
+ip address add %s/24 dev mgmt
+ip link set mgmt up`, l.address(id))))
 	}
-	l.must(args...)
-	l.must("sh", "-c", "cp certs/*.pem certs/*.key . && rm ca.key && mv ctl0.pem controller.pem && mv ctl0.key controller.key")
+}
+
+// startHost sets a host up by the page's commands, which are h0's, checks it as the page does, and starts its agent by the unit.
+func (l *labPage) startHost(h int) {
+	l.t.Helper()
+	id := fabric.NodeID(h)
+	name, mac := l.f.Name(id), func(id fabric.NodeID) string { m := l.f.MAC(id); return net.HardwareAddr(m[:]).String() }
+	tor := l.f.Link(l.f.Node(id).Link(1)).B.Node
+	own := strings.NewReplacer(mac(0), mac(id), "10.0.0.2/", l.f.HostAddr4(id).String()+"/", mac(l.f.Link(l.f.Node(0).Link(1)).B.Node), mac(tor),
+		"HOST=h0", "HOST="+name, "--host h0", "--host "+name, l.address(0), l.address(id))
+	l.must(l.on(h, own.Replace(l.block("ip link set eth2 "))))
+	l.must(l.on(h, own.Replace(strings.Join(l.command("ethereal preflight host "), " "))))
+	env := map[string]string{}
+	for line := range strings.Lines(own.Replace(l.block("HOST=h0"))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		env[key] = value
+	}
+	args := l.unit("ethereal-hostagent@.service", "${HOST}", env["HOST"], "%I", "eth2", "${ADMIN}", env["ADMIN"],
+		"$CONTROLLERS", env["CONTROLLERS"], "/run/ethereal-hostagent/control.sock", name+".sock",
+		"/var/lib/ethereal-hostagent/%i.json", name+".json", "host.pem", name+".pem", "%d/key", name+".key")
+	l.start(name, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", l.hosts[h]), os.Getenv("ETHEREAL_TEST_PROGRAM")}, args...)...)
 }
 
 // startLabSwitch starts a switch by the page's command, which is tor0's: another's
@@ -113,7 +167,10 @@ func (l *labPage) startLabSwitch(id fabric.NodeID, more ...string) {
 	l.t.Helper()
 	args := l.command("ethereal switch ")[1:]
 	name, at := l.f.Name(id), l.address(id)+":9559"
-	change := map[string]string{"17": fmt.Sprint(id + 1), "127.0.2.11:9559": at, "tor0.pem": name + ".pem", "tor0.key": name + ".key"}
+	change := map[string]string{
+		"17": fmt.Sprint(id + 1), "192.0.2.11:9559": at, "192.0.2.11:9558": l.address(id) + ":9558",
+		l.dir + "/tor0.pem": l.dir + "/" + name + ".pem", l.dir + "/tor0.key": l.dir + "/" + name + ".key",
+	}
 	var out []string
 	for i := 0; i < len(args); i++ {
 		if args[i] == "-i" { // the page has tor0's, in a row
@@ -155,53 +212,60 @@ func TestLab(t *testing.T) {
 	if !inNamespaces(t) {
 		return
 	}
+	for _, program := range []string{"ip", "nsenter", "bash", "ping"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not on the PATH")
+		}
+	}
 	text, err := os.ReadFile("../../docs/lab.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	l := &labPage{
-		plant: newRack(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}, ""),
-		text:  strings.ReplaceAll(string(text), "192.0.2.", "127.0.2."),
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"scripts", "mininet"} {
-		if err := os.Symlink(filepath.Join(root, name), filepath.Join(l.dir, name)); err != nil {
-			t.Fatal(err)
+	t.Setenv("NO_PROXY", "192.0.2.0/24")
+	l := &labPage{plant: newRack(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}, ""), cwd: root}
+	l.text = strings.NewReplacer("/etc/ethereal", l.dir, "/var/log/ethereal-controller", l.dir).Replace(string(text))
+	l.must(fmt.Sprintf("mkdir %[1]s/bin; ln -s $ETHEREAL_TEST_PROGRAM %[1]s/bin/ethereal", l.dir))
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil { // nsenter looks hosts up there
+		t.Skipf("no proc of the namespace's own: %v", err)
+	}
+	l.management()
+	l.must(l.block("mkdir -p "))
+	l.must(l.block("scripts/lab-ca "))
+	l.must(l.block("(umask 077"))
+	path := filepath.Join(l.dir, "targets.yaml")
+	begun, err := os.ReadFile(path) // chapter 3: the addresses of the lab
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := string(begun)
+	for i := range l.f.Nodes() {
+		id := fabric.NodeID(i)
+		what, more := "admin", ":9561'}"
+		if i >= l.f.Hosts() {
+			what, more = "p4runtime", fmt.Sprintf(":9559', device_id: %d, admin: '%s:9558'}", id+1, l.address(id))
+			l.startLabSwitch(id)
+		} else {
+			l.startHost(i)
 		}
-	}
-	_, plan, _ := strings.Cut(l.text, "```sh\nbin/ethereal topo ")
-	l.write("fabric.yaml", l.must(append([]string{"ethereal", "topo"}, words(plan)...)...))
-	l.certificates()
-	l.write("token", "0123456789abcdef\n")
-	targets := "switches:\n"
-	for i := range l.f.Switches() {
-		id := l.switchID(i)
-		targets += fmt.Sprintf("  %s: {p4runtime: %s:9559, device_id: %d}\n", l.f.Name(id), l.address(id), id+1)
-		l.startLabSwitch(id)
-	}
-	targets += "hosts:\n"
-	var sockets []string
-	for h := range l.f.Hosts() {
-		id := fabric.NodeID(h)
-		name, admin := l.f.Name(id), l.address(id)+":9561"
-		targets += fmt.Sprintf("  %s: {admin: %s}\n", name, admin)
-		sockets = append(sockets, fmt.Sprintf("%q", name+".sock"))
-		l.ethereal(name, l.unit("ethereal-hostagent@.service",
-			"${HOST}", name, "%I", live.InterfaceName(l.f, fabric.End{Node: id, Port: 1}), "${ADMIN}", admin,
-			"$CONTROLLERS", "--controller 127.0.2.1:9562 --controller 127.0.2.2:9562", "/run/ethereal-hostagent/control.sock", name+".sock",
-			"/var/lib/ethereal-hostagent/%i.json", name+".json", "host.pem", name+".pem", "%d/key", name+".key")...)
+		line := regexp.MustCompile(`(?m)^  ` + l.f.Name(id) + `: \{.*$`)
+		if !line.MatchString(targets) {
+			t.Fatalf("targets.yaml of ethereal init lacks %s:\n%s", l.f.Name(id), targets)
+		}
+		targets = line.ReplaceAllString(targets, fmt.Sprintf("  %s: {%s: '%s%s", l.f.Name(id), what, l.address(id), more))
 	}
 	l.write("targets.yaml", targets)
-	l.must(l.command("ethereal validate ")...)
+	l.must(l.block("cd " + l.dir))
+	l.cwd = l.dir
 	before, beside := l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --push"),
 		l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller")
 	green := func(what string, args []string) {
 		t.Helper()
 		l.until(2*time.Minute, what, func() error {
-			out, err := l.run(slices.Clone(args)...)
+			out, err := l.run(strings.Join(args, " "))
 			if err != nil {
 				err = fmt.Errorf("%w\n%s", err, out)
 			}
@@ -209,31 +273,33 @@ func TestLab(t *testing.T) {
 		})
 	}
 	green("preflight before there are controllers", before)
-	controller := func(c int, election, cert string) {
-		l.ethereal(fmt.Sprintf("ctl%d", c), l.unit("ethereal-controller.service", "${ELECTION_ID}", election,
-			"${AGENTS}", fmt.Sprintf("127.0.2.%d:9562", c+1), "${ADMIN}", fmt.Sprintf("127.0.2.%d:9560", c+1),
-			"${PEER}", fmt.Sprintf("127.0.2.%d:9562", 2-c), "%d/token", "token",
-			"/var/lib/ethereal-controller/drained.json", cert+"-drained.json",
-			"/var/log/ethereal-controller/events.jsonl", cert+".jsonl", "controller.pem", cert+".pem", "%d/key", cert+".key")...)
+	controller := func(c int, own *strings.Replacer, cert string) {
+		given := []string{"%d/token", "token", "/var/lib/ethereal-controller/drained.json", cert + "-drained.json",
+			"/var/log/ethereal-controller/events.jsonl", map[string]string{"controller": "events.jsonl", "ctl1": "standby.jsonl"}[cert],
+			"controller.pem", cert + ".pem", "%d/key", cert + ".key"}
+		for line := range strings.Lines(own.Replace(l.block("ELECTION_ID=2"))) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			given = append(given, "${"+key+"}", value)
+		}
+		l.ethereal(fmt.Sprintf("ctl%d", c), l.unit("ethereal-controller.service", given...)...)
 	}
-	controller(0, "2", "controller") // of two that start together the higher is primary, and its log has the writes
-	controller(1, "1", "ctl1")
+	// Of two that start together the higher is primary, and its log has the writes.
+	controller(0, strings.NewReplacer(), "controller")
+	controller(1, strings.NewReplacer("=2", "=1", "192.0.2.1:", "192.0.2.2:", "192.0.2.2:", "192.0.2.1:"), "ctl1")
 	green("preflight beside the controllers", beside)
 	green("verify", l.command("ethereal verify "))
 
-	_, deployment, _ := strings.Cut(l.text, "\n    {\"fabric\": ")
-	deployment, _, _ = strings.Cut(deployment, "\n\n")
-	l.write("lab.json", strings.NewReplacer(`"h0.sock", "h1.sock", ...`, strings.Join(sockets, ", "),
-		"/var/log/ethereal-controller/events.jsonl", "controller.jsonl").Replace(`{"fabric": `+deployment))
+	l.must(l.on(0, strings.Join(l.command("ping "), " ")))
+	l.must(l.block("cat > lab.json"))
 	probed := l.command("ethereal preflight --deployment ")
 	green("every path answers", probed)
-	t.Log(l.must(l.command("ethereal run ")...))
+	t.Log(l.must(strings.Join(l.command("ethereal run "), " ")))
 
 	// broken has a preflight name what is wrong, and the remedy.
 	broken := func(what string, args []string, want ...string) {
 		t.Helper()
 		l.until(time.Minute, what, func() error {
-			out, _ := l.run(slices.Clone(args)...)
+			out, _ := l.run(strings.Join(args, " "))
 			for _, w := range want {
 				if !strings.Contains(out, w) {
 					return fmt.Errorf("%q is not said:\n%s", w, out)
@@ -242,12 +308,15 @@ func TestLab(t *testing.T) {
 			return nil
 		})
 	}
+	l.write("targets.yaml", regexp.MustCompile(`(?m)^  ecn: .*$`).ReplaceAllString(targets, ""))
 	broken("no ECN", beside, "the targets file has no tables.ecn", "write tables: {ecn:")
+	l.write("targets.yaml", targets)
 	spine := l.switchID(l.f.ToRs())
 	l.kill("spine0")
 	l.startLabSwitch(spine, "--priority-queues", "1")
 	broken("no priority queues", probed, "48 of 96 paths answer every probe",
 		"all paths that lose cross spine0, and no other does", "--priority-queues")
+	broken("why the switch drops", l.command("ethereal status "), "priority out of range", "give the switch more --priority-queues")
 
 	mtu := func(bytes int) {
 		t.Helper()

@@ -147,6 +147,8 @@ type statusView struct {
 		Primary, Synced                    bool
 		Unfit                              string
 		Entries                            int
+		Drops                              []daemon.Drop
+		DropsError                         string `json:"drops_error"`
 	}
 	NotUp  []daemon.LinkStatus `json:"links_not_up"`
 	Loads  *daemon.LoadStatus
@@ -211,6 +213,7 @@ func (s *statusView) print(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, strings.Join(why, ", "), l.Epoch)
 	}
+	s.printDrops(w)
 	s.printLoads(w)
 	if err := w.Flush(); err != nil {
 		return err
@@ -223,6 +226,31 @@ func (s *statusView) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "%d of %d links not up, %d agents, %d of them behind\n", len(s.NotUp), s.Links, len(s.Agents), behind)
 	return err
+}
+
+// dropsShown is how long a reason is shown after there were more drops.
+const dropsShown = time.Minute
+
+// printDrops writes for what reasons switches drop packets, those whose counts grow, and which switches do not say.
+func (s *statusView) printDrops(w io.Writer) {
+	begun := false
+	line := func(columns ...any) {
+		if !begun {
+			begun = true
+			fmt.Fprintln(w, "DROPS AT\tREASON\tIN ALL\tLATELY\tREMEDY")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%s\n", columns...)
+	}
+	for _, x := range s.Switches {
+		if x.DropsError != "" {
+			line(x.Name, "unknown", "", "", x.DropsError+"; compare admin in the targets file with the switch's --admin")
+		}
+		for _, d := range x.Drops {
+			if d.Grew != nil && time.Since(*d.Grew) < dropsShown {
+				line(x.Name, d.Reason, d.Packets, d.Lately, d.Remedy)
+			}
+		}
+	}
 }
 
 // printLoads writes how evenly links are used, where the controller reads counters.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type Target struct {
 	GNMI       string
 	GNMITarget string // names the switch to a gNMI server that serves several
 	DeviceID   uint64 // P4Runtime device id
+	// Admin is where the switch says over HTTP why it drops packets, host:port or unix:PATH. Empty: nowhere.
+	Admin string
 	// Profile is the kind of switch; nil: targets.Default.
 	Profile *targets.Profile
 	Ports   *targets.PortMap // nil: the fabric's own numbers and names
@@ -48,6 +51,9 @@ type Config struct {
 	Own uint64
 	// Dial makes a connection, which must not block. It is made once per address.
 	Dial func(addr string) (*grpc.ClientConn, error)
+
+	// SwitchTLS is of the connections to switches' Admin; nil: without TLS.
+	SwitchTLS *tls.Config
 
 	// Settle bounds the wait for port states at the start. 0: 5 s.
 	Settle time.Duration

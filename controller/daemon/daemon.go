@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -31,7 +32,8 @@ type Daemon struct {
 	began   time.Time
 	metrics *metrics
 	cables  cables
-	loads   *loads  // nil: nobody reads them
+	loads   *loads // nil: nobody reads them
+	drops   drops
 	viewer  *viewer // nil: there is no page
 
 	// What follows belongs to the goroutine of loop.
@@ -86,7 +88,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(),
+		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(), drops: drops{of: map[fabric.NodeID]*dropsOf{}},
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
@@ -198,6 +200,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	if d.loads != nil {
 		g.Go(func() error { return d.watchLoads(ctx) })
+	}
+	if slices.ContainsFunc(d.switches, func(dev *device) bool { return dev.target.Admin != "" }) {
+		g.Go(func() error { return d.watchDrops(ctx) })
 	}
 	if d.viewer != nil {
 		g.Go(func() error { return d.feed(ctx) })

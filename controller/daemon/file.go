@@ -63,6 +63,7 @@ type FileTarget struct {
 	GNMI       string  `yaml:"gnmi"`        // host:port; empty: as p4runtime, if the profile has one; none: it has none
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
+	Admin      string  `yaml:"admin"`       // where the switch says why it drops packets: host:port or unix:PATH; default: nowhere
 	Profile    string  `yaml:"profile"`     // the kind of switch, of Profiles or of package targets; default: ethereal
 	// Ports maps the fabric's ports 1, 2, ... to the switch's; default: the same
 	// numbers, and interfaces Ethernet1, Ethernet2, ...
@@ -199,11 +200,12 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 			fmt.Sprintf("name a switch of the fabric, as in %s or %s", fab.Name(first), fab.Name(last)))
 		return
 	}
-	x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, DeviceID: uint64(id) + 1}
+	x := Target{P4Runtime: t.P4Runtime, GNMI: t.GNMI, GNMITarget: t.GNMITarget, Admin: t.Admin, DeviceID: uint64(id) + 1}
 	if t.DeviceID != nil {
 		x.DeviceID = *t.DeviceID
 	}
 	checkAddress(path+".p4runtime", t.P4Runtime, say)
+	checkAddress(path+".admin", t.Admin, say)
 	if t.GNMI != NoGNMI {
 		checkAddress(path+".gnmi", t.GNMI, say)
 	}

@@ -39,6 +39,9 @@ type SwitchStatus struct {
 	Entries   int      `json:"entries"` // when its tables were read last
 	// Unfit says why the program cannot hold what the switch should.
 	Unfit string `json:"unfit,omitempty"`
+	// Drops are the reasons for which it drops packets, where it has an admin address; DropsError why that is not known.
+	Drops      []Drop `json:"drops,omitempty"`
+	DropsError string `json:"drops_error,omitempty"`
 }
 
 // LinkStatus is a link that is not simply up.
@@ -110,6 +113,7 @@ func (d *Daemon) status() Status {
 			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict,
 			Entries: dev.entries, Unfit: dev.unfit,
 		}
+		d.drops.status(dev.id, &x)
 		if dev.ports == nil {
 			x.Ports = "none"
 		} else {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric/adminhttp"
 	"github.com/ethereal-fabric/ethereal/fabric/checklist"
 )
 
@@ -31,12 +32,12 @@ func (c *checker) cables(ctx context.Context, leader *string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	refused := (*refusal)(nil)
+	refused := (*adminhttp.Refusal)(nil)
 	switch {
-	case errors.As(err, &refused) && refused.code == http.StatusConflict:
+	case errors.As(err, &refused) && refused.Code == http.StatusConflict:
 		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "somebody else has the cables checked", "ask again in a minute")
 		return nil
-	case errors.As(err, &refused) && (refused.code == http.StatusForbidden || refused.code == http.StatusUnauthorized):
+	case errors.As(err, &refused) && (refused.Code == http.StatusForbidden || refused.Code == http.StatusUnauthorized):
 		c.list.Add(checklist.Red, wholeFabric, "cabling", err.Error(), "give the controller's own file as --admin-token-file")
 		return nil
 	case err != nil:

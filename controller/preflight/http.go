@@ -2,76 +2,18 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/adminhttp"
 	"github.com/ethereal-fabric/ethereal/fabric/checklist"
 )
 
-// maxAnswer is the longest answer read, in bytes.
-const maxAnswer = 64 << 20
-
-// refusal is an answer other than 200.
-type refusal struct {
-	code int
-	text string
-}
-
-func (r *refusal) Error() string { return r.text }
-
-// get asks an admin server, at HOST:PORT or unix:PATH, and decodes its JSON.
-func (c *checker) get(ctx context.Context, addr, path string, timeout time.Duration, into any) error {
-	return c.ask(ctx, http.MethodGet, addr, path, nil, timeout, into)
-}
-
-func (c *checker) ask(ctx context.Context, method, addr, path string, query url.Values, timeout time.Duration, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	u := url.URL{Scheme: "http", Host: addr, Path: path, RawQuery: query.Encode()}
-	transport := &http.Transport{TLSClientConfig: c.TLS}
-	defer transport.CloseIdleConnections()
-	if socket, ok := strings.CutPrefix(addr, "unix:"); ok {
-		u.Host = "localhost"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
-		}
-	}
-	if c.TLS != nil {
-		u.Scheme = "https"
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
-	if err != nil {
-		return err
-	}
-	if method != http.MethodGet {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	r, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		if inner := (*url.Error)(nil); errors.As(err, &inner) {
-			err = inner.Err
-		}
-		return err
-	}
-	defer r.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return err
-	case r.StatusCode != http.StatusOK:
-		return &refusal{r.StatusCode, fmt.Sprintf("%s: %s", r.Status, strings.TrimSpace(string(body[:min(len(body), 200)])))}
-	}
-	return json.Unmarshal(body, into)
-}
+func (c *checker) admin() *adminhttp.Client { return &adminhttp.Client{TLS: c.TLS, Token: c.Token} }
 
 // controllers looks at those that run, and returns the address of one that is
 // primary; nil: none was named.
@@ -89,7 +31,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			}
 			Agents []struct{ Behind uint64 }
 		}
-		if err := c.get(ctx, addr, "/status", limit, &s); err != nil {
+		if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
 			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--controller, which is its --admin"))
 			continue
 		}
@@ -129,7 +71,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 			Open bool
 		}
 	}
-	if err := c.get(ctx, addr, "/status", limit, &s); err != nil {
+	if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
 		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal hostagent --admin)", "hosts in the targets file"))
 		return
 	}
@@ -157,7 +99,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
 	r := new(cabling.Report)
 	query.Set("wait", wait.String())
-	if err := c.ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r); err != nil {
+	if err := c.admin().Ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r); err != nil {
 		return nil, err
 	}
 	if len(r.Links) != c.f.Links() {

@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// TestDropsTake: what a switch has dropped before it was first asked is not known to grow, and a switch that was started
+// again counts from 0.
+func TestDropsTake(t *testing.T) {
+	d := drops{of: map[fabric.NodeID]*dropsOf{}}
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	grew := func(s int64) *time.Time { x := at(s); return &x }
+	for i, step := range []struct {
+		said, want []Drop
+	}{
+		{[]Drop{{Reason: "full", Packets: 7}}, []Drop{{Reason: "full", Packets: 7}}},
+		{[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2}}, []Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2, Lately: 2, Grew: grew(1)}}},
+		{[]Drop{{Reason: "full", Packets: 9}, {Reason: "new", Packets: 2}}, []Drop{{Reason: "full", Packets: 9, Lately: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
+		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, Lately: 1, Grew: grew(3)}}},
+	} {
+		d.take(3, at(int64(i)), step.said)
+		var s SwitchStatus
+		d.status(3, &s)
+		if diff := cmp.Diff(step.want, s.Drops); diff != "" {
+			t.Errorf("step %d: %s", i, diff)
+		}
+	}
+}
