@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/containerlab"
+	"github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
 // exportFlags are the flags of `ethereal export containerlab`.
@@ -90,6 +91,6 @@ func (a *app) exportContainerlab(flags exportFlags) error {
 	for m, addr := range c.Addresses {
 		fmt.Fprintf(a.stderr, "%s: %d nodes, on %v\n", filepath.Join(flags.dir, fmt.Sprintf("%s-%d.clab.yml", flags.name, m)), nodes[m], addr)
 	}
-	fmt.Fprintf(a.stderr, "%d of %d links cross\n", len(containerlab.Crossing(f, at)), f.Links())
+	fmt.Fprintf(a.stderr, "%d of %d links cross\n", len(machines.Crossing(f, at)), f.Links())
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
 // Config is what a fabric of containers is to be like.
@@ -24,17 +25,6 @@ type Config struct {
 	Image     string       // of the program, from scripts/dist/Containerfile
 	MTU       int          // bytes, of all links
 }
-
-// Ports at which a machine serves what its containers serve: those of switches and agents, with the node's device id added.
-const (
-	switchPorts = 20_000
-	agentPorts  = 30_000
-	agents      = 9562
-	status      = 9560
-)
-
-// firstVNI is the number of the first tunnel; that of a link has its id added.
-const firstVNI = 4096
 
 // The keys of a topology that are written, as containerlab has them.
 type (
@@ -72,37 +62,19 @@ type (
 	}
 )
 
-// Check says what is wrong.
-func (c *Config) Check() error {
-	seen := map[netip.Addr]bool{}
-	for _, a := range c.Addresses {
-		if seen[a] || !a.IsValid() {
-			return fmt.Errorf("address %v stands twice; each machine has one of its own", a)
-		}
-		seen[a] = true
-	}
-	if c.Fabric.Nodes() > agentPorts-switchPorts {
-		return fmt.Errorf("%d nodes; each takes a port, and there are %d", c.Fabric.Nodes(), agentPorts-switchPorts)
-	}
-	return nil
-}
-
 // Write writes into a folder a topology for each machine, NAME-0.clab.yml and so on, fabric.yaml, targets.yaml, and the
 // arguments of scripts/lab-ca that make the certificates. It returns where the nodes are.
 func (c *Config) Write(dir string) ([]int, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	at, err := Cut(c.Fabric, len(c.Addresses))
+	p, err := machines.Place(c.Fabric, c.Addresses)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	files := map[string]any{"fabric.yaml": c.Fabric.Spec(), "targets.yaml": c.targets(at)}
+	files := map[string]any{"fabric.yaml": c.Fabric.Spec(), "targets.yaml": p.Targets()}
 	for m := range c.Addresses {
-		files[fmt.Sprintf("%s-%d.clab.yml", c.Name, m)] = c.topology(at, m)
+		files[fmt.Sprintf("%s-%d.clab.yml", c.Name, m)] = c.topology(p, m)
 	}
 	var errs []error
 	for name, what := range files {
@@ -112,50 +84,8 @@ func (c *Config) Write(dir string) ([]int, error) {
 		}
 		errs = append(errs, err)
 	}
-	holders := strings.Join(c.holders(at), "\n") + "\n"
-	return at, errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
-}
-
-func (c *Config) isHost(id fabric.NodeID) bool { return int(id) < c.Fabric.Hosts() }
-
-// served returns the port of its machine at which a node is reached.
-func (c *Config) served(id fabric.NodeID) int {
-	if c.isHost(id) {
-		return agentPorts + int(id) + 1
-	}
-	return switchPorts + int(id) + 1
-}
-
-// targets is the controller's file.
-func (c *Config) targets(at []int) map[string]any {
-	type target struct {
-		P4Runtime string `yaml:"p4runtime"`
-		DeviceID  int    `yaml:"device_id"`
-	}
-	switches, hosts := map[string]target{}, map[string]map[string]string{}
-	for i := range c.Fabric.Nodes() {
-		id := fabric.NodeID(i)
-		where := net.JoinHostPort(c.Addresses[at[i]].String(), strconv.Itoa(c.served(id)))
-		if name := c.Fabric.Name(id); c.isHost(id) {
-			hosts[name] = map[string]string{"admin": where}
-		} else {
-			switches[name] = target{where, i + 1}
-		}
-	}
-	return map[string]any{"switches": switches, "hosts": hosts}
-}
-
-// holders are the holders of certificates, as scripts/lab-ca takes them.
-func (c *Config) holders(at []int) []string {
-	out := []string{fmt.Sprintf("controller@controller,%v", c.Addresses[0])}
-	for i := range c.Fabric.Nodes() {
-		id, role := fabric.NodeID(i), "switch"
-		if c.isHost(id) {
-			role = "host"
-		}
-		out = append(out, fmt.Sprintf("%s@%s,%v", role, c.Fabric.Name(id), c.Addresses[at[i]]))
-	}
-	return out
+	holders := strings.Join(p.Holders(), "\n") + "\n"
+	return p.At, errors.Join(append(errs, os.WriteFile(filepath.Join(dir, "certificates"), []byte(holders), 0o666))...)
 }
 
 // inside is the folder of a container's files.
@@ -183,14 +113,14 @@ func (c *Config) node(name string, interfaces int, ports []string, command ...st
 	return node{Cmd: strings.Join(append(words, command...), " "), Binds: binds, Ports: ports}
 }
 
-func (c *Config) topology(at []int, machine int) lab {
-	f := c.Fabric
+func (c *Config) topology(p *machines.Placement, machine int) lab {
+	f, at := c.Fabric, p.At
 	t := topology{Defaults: defaults{"linux", c.Image}, Nodes: map[string]node{}}
 	tls := []string{"--tls-ca", inside + "ca.pem", "--tls-cert", inside + "own.pem", "--tls-key", inside + "own.key"}
 	if machine == 0 {
-		t.Nodes["controller"] = c.node("controller", 0, []string{published(agents, agents), published(status, status)}, append([]string{
+		t.Nodes["controller"] = c.node("controller", 0, []string{published(machines.AgentsPort, machines.AgentsPort), published(machines.AdminPort, machines.AdminPort)}, append([]string{
 			"controller", "--fabric", inside + "fabric.yaml", "--targets", inside + "targets.yaml",
-			"--agents", fmt.Sprintf("0.0.0.0:%d", agents), "--admin", fmt.Sprintf("0.0.0.0:%d", status),
+			"--agents", fmt.Sprintf("0.0.0.0:%d", machines.AgentsPort), "--admin", fmt.Sprintf("0.0.0.0:%d", machines.AdminPort),
 		}, tls...)...)
 	}
 	for i := range f.Nodes() {
@@ -198,34 +128,34 @@ func (c *Config) topology(at []int, machine int) lab {
 			continue
 		}
 		id := fabric.NodeID(i)
-		if c.isHost(id) {
-			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(c.served(id), 9561)}, append([]string{
+		if p.IsHost(id) {
+			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(p.Port(id), 9561)}, append([]string{
 				"hostagent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
-				"--controller", net.JoinHostPort(c.Addresses[0].String(), strconv.Itoa(agents)),
+				"--controller", p.Controller(machines.AgentsPort),
 				"--admin", "0.0.0.0:9561", "--control", "unix:/control.sock",
 			}, tls...)...)
 			continue
 		}
 		ports := f.Node(id).Ports()
 		command := []string{"switch", "--no-p4", "--device-id", strconv.Itoa(i + 1), "--ethernet-names"}
-		for p := 1; p <= ports; p++ {
-			command = append(command, "-i", fmt.Sprintf("%d@eth%d", p, p))
+		for n := 1; n <= ports; n++ {
+			command = append(command, "-i", fmt.Sprintf("%d@eth%d", n, n))
 		}
 		command = append(command, "--", "--cpu-port", strconv.Itoa(p4src.CPUPort), "--grpc-server-addr", "0.0.0.0:9559", "--grpc-server-ssl",
 			"--grpc-server-cacert", inside+"ca.pem", "--grpc-server-cert", inside+"own.pem", "--grpc-server-key", inside+"own.key",
 			"--grpc-server-with-client-auth")
-		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(c.served(id), 9559)}, command...)
+		t.Nodes[f.Name(id)] = c.node(f.Name(id), ports, []string{published(p.Port(id), 9559)}, command...)
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		a, b := c.end(l.A), c.end(l.B)
+		a, b := end(p, l.A), end(p, l.B)
 		switch {
 		case at[l.A.Node] == machine && at[l.B.Node] == machine:
 			t.Links = append(t.Links, link{Type: "veth", Endpoints: []endpoint{a, b}, MTU: c.MTU})
 		case at[l.A.Node] == machine:
-			t.Links = append(t.Links, c.tunnel(i, a, at[l.B.Node]))
+			t.Links = append(t.Links, c.tunnel(p, l, a, l.B))
 		case at[l.B.Node] == machine:
-			t.Links = append(t.Links, c.tunnel(i, b, at[l.A.Node]))
+			t.Links = append(t.Links, c.tunnel(p, l, b, l.A))
 		}
 	}
 	return lab{fmt.Sprintf("%s-%d", c.Name, machine), t}
@@ -234,16 +164,16 @@ func (c *Config) topology(at []int, machine int) lab {
 func published(outside, inside int) string { return fmt.Sprintf("%d:%d", outside, inside) }
 
 // end returns one end of a link. A host's has the addresses that the fabric knows it by.
-func (c *Config) end(e fabric.End) endpoint {
-	out := endpoint{Node: c.Fabric.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
-	if c.isHost(e.Node) {
-		mac := c.Fabric.MAC(e.Node)
-		out.MAC, out.IPv4 = net.HardwareAddr(mac[:]).String(), c.Fabric.HostAddr4(e.Node).String()+"/32"
+func end(p *machines.Placement, e fabric.End) endpoint {
+	out := endpoint{Node: p.Fabric.Name(e.Node), Interface: fmt.Sprintf("eth%d", e.Port)}
+	if p.IsHost(e.Node) {
+		mac := p.Fabric.MAC(e.Node)
+		out.MAC, out.IPv4 = net.HardwareAddr(mac[:]).String(), p.Fabric.HostAddr4(e.Node).String()+"/32"
 	}
 	return out
 }
 
 // tunnel is a link's end here, whose other end is on another machine.
-func (c *Config) tunnel(id int, here endpoint, there int) link {
-	return link{Type: "vxlan", Endpoint: &here, Remote: c.Addresses[there].String(), VNI: firstVNI + id, MTU: c.MTU}
+func (c *Config) tunnel(p *machines.Placement, l *fabric.Link, here endpoint, there fabric.End) link {
+	return link{Type: "vxlan", Endpoint: &here, Remote: p.Addresses[p.At[there.Node]].String(), VNI: p.VNI(l.ID), MTU: c.MTU}
 }

@@ -1,4 +1,4 @@
-package containerlab
+package machines
 
 import (
 	"fmt"
