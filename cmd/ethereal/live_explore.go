@@ -16,14 +16,23 @@ import (
 func (a *app) liveUpCommand() *cobra.Command {
 	var flags liveFlags
 	var view string
+	var machines machinesFlags
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Keep a fabric of processes until live down, or Ctrl-C",
-		Args:  cobra.NoArgs,
+		Example: `  ethereal live up --k 4
+  ethereal live up --on a=192.0.2.1,b=192.0.2.2 --dir lab`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := flags.read()
 			if err != nil {
 				return err
+			}
+			if len(machines.on) > 0 {
+				if view != "" {
+					return errors.New("--view: not with --on; the controller serves no page there")
+				}
+				return a.upOn(c.Context(), &machines, f, flags.payload)
 			}
 			return inSandbox(c.Context(), view, func(dir string) error {
 				page, err := a.livePage(dir, view)
@@ -38,6 +47,7 @@ func (a *app) liveUpCommand() *cobra.Command {
 	}
 	flags.register(c, "100Mb/s")
 	viewFlag(c, &view)
+	machines.register(c)
 	return c
 }
 
@@ -113,15 +123,22 @@ OMPI_ or UCX_ are passed on: they set what MCA parameters and UCX's settings are
 
 // liveDownCommand makes `ethereal live down`.
 func liveDownCommand() *cobra.Command {
-	return &cobra.Command{
+	var dir string
+	c := &cobra.Command{
 		Use:   "down",
 		Short: "Take down the fabric that is up",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := live.Down(); err != nil {
+			down := live.Down
+			if dir != "" {
+				down = func() error { _, err := live.AskMachines(dir, "down"); return err }
+			}
+			if err := down(); err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}
 			return nil
 		},
 	}
+	c.Flags().StringVar(&dir, "dir", "", "`DIR` of live up --on: take that fabric down")
+	return c
 }

@@ -367,9 +367,15 @@ func (p *plant) status(c int) (s plantStatus, err error) {
 	return s, json.NewDecoder(resp.Body).Decode(&s)
 }
 
-// until polls until ok says nothing, or fails with what it said last.
+// until is [succeeds] for the plant's test.
 func (p *plant) until(limit time.Duration, what string, ok func() error) {
 	p.t.Helper()
+	succeeds(p.t, limit, what, ok)
+}
+
+// succeeds polls until ok says nothing, or fails with what it said last.
+func succeeds(t *testing.T, limit time.Duration, what string, ok func() error) {
+	t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
 		err := ok()
@@ -377,7 +383,7 @@ func (p *plant) until(limit time.Duration, what string, ok func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: not within %v: %v", what, limit, err)
+			t.Fatalf("%s: not within %v: %v", what, limit, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

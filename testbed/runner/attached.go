@@ -53,7 +53,7 @@ type Deployment struct {
 	Control string `yaml:"control"`
 	// Interface is how the switches' interfaces are called in this network
 	// namespace, with %s for the switch and %d for the port. Empty: they are not
-	// here.
+	// here, and whoever made the fabric is asked to slow links or have them lose packets.
 	Interface string `yaml:"interface"`
 
 	at func(key string) strictyaml.Pos // where a key stands
@@ -304,24 +304,30 @@ func (a *Attached) ends(id fabric.LinkID) ([]string, error) {
 	return names, nil
 }
 
-func (h *attachedHands) Gray(_ context.Context, id fabric.LinkID, loss float64) error {
+func (h *attachedHands) Gray(ctx context.Context, id fabric.LinkID, loss float64) error {
+	name := h.a.f.LinkName(id)
+	if h.asksForLinks() {
+		return h.order(ctx, order{Do: "gray", Name: name, Loss: loss}, loss == 0, order{Do: "gray", Name: name})
+	}
 	names, err := h.a.ends(id)
 	if err != nil {
 		return err
 	}
-	name := h.a.f.LinkName(id)
 	if err = h.a.gray.Set(name, names, loss); err == nil {
 		h.did("gray "+name, loss == 0, func(context.Context) error { return h.a.gray.Heal(name) })
 	}
 	return err
 }
 
-func (h *attachedHands) Rate(_ context.Context, id fabric.LinkID, rate fabric.Rate) error {
+func (h *attachedHands) Rate(ctx context.Context, id fabric.LinkID, rate fabric.Rate) error {
+	name := h.a.f.LinkName(id)
+	if h.asksForLinks() {
+		return h.order(ctx, order{Do: "rate", Name: name, Rate: int64(rate)}, rate == 0, order{Do: "rate", Name: name})
+	}
 	names, err := h.a.ends(id)
 	if err != nil {
 		return err
 	}
-	name := h.a.f.LinkName(id)
 	if err = h.a.rates.set(name, names, rate); err == nil {
 		h.did("rate "+name, rate == 0, func(context.Context) error { return h.a.rates.heal(name) })
 	}
@@ -343,11 +349,25 @@ func (h *attachedHands) Agent(ctx context.Context, id fabric.NodeID, up bool) er
 // order is what whoever made the fabric is asked to do: a line of JSON, answered
 // by another.
 type order struct {
-	Do   string `json:"do"` // node-down, node-up, controller-down, ...
-	Name string `json:"name"`
+	Do   string  `json:"do"` // node-down, node-up, controller-down, ..., gray, rate
+	Name string  `json:"name"`
+	Loss float64 `json:"loss,omitempty"` // of gray, a share; 0: no more
+	Rate int64   `json:"rate,omitempty"` // of rate, bits/s; 0: the link's own
 }
 
+// asksForLinks reports whether somebody else has the links' interfaces.
+func (h *attachedHands) asksForLinks() bool { return h.a.d.Interface == "" && h.a.d.Control != "" }
+
 func (h *attachedHands) control(ctx context.Context, what, name string, up bool) error {
+	do := what + "-down"
+	if up {
+		do = what + "-up"
+	}
+	return h.order(ctx, order{Do: do, Name: name}, up, order{Do: what + "-up", Name: name})
+}
+
+// order has an order carried out, and remembers the one that undoes it unless it is itself one that undoes.
+func (h *attachedHands) order(ctx context.Context, o order, undoes bool, undo order) error {
 	if h.a.d.Control == "" {
 		return fmt.Errorf("nobody here can end and start processes: the deployment names no control socket")
 	}
@@ -361,11 +381,7 @@ func (h *attachedHands) control(ctx context.Context, what, name string, up bool)
 			return err
 		}
 	}
-	do := what + "-down"
-	if up {
-		do = what + "-up"
-	}
-	if err := json.NewEncoder(conn).Encode(order{do, name}); err != nil {
+	if err := json.NewEncoder(conn).Encode(o); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(io.LimitReader(conn, 1<<16)).ReadBytes('\n')
@@ -381,7 +397,7 @@ func (h *attachedHands) control(ctx context.Context, what, name string, up bool)
 	if answer.Error != "" {
 		return errors.New(answer.Error)
 	}
-	h.did(strings.TrimSpace(what+" "+name), up, func(ctx context.Context) error { return h.control(ctx, what, name, true) })
+	h.did(strings.TrimSpace(undo.Do+" "+undo.Name), undoes, func(ctx context.Context) error { return h.order(ctx, undo, true, undo) })
 	return nil
 }
 

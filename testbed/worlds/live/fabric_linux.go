@@ -40,6 +40,7 @@ type Config struct {
 	// can use them.
 	Addresses bool
 	Page      *Page // what controllers serve the fabric's page at; nil: nothing
+	Part      *part // which of a fabric on several machines this is; nil: it is whole
 	Log       *slog.Logger
 }
 
@@ -81,11 +82,8 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	x = &Fabric{
-		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: cfg.Payload + headroom, log: cfg.Log,
+		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: mtuOf(cfg.Payload), log: cfg.Log,
 		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*process, cfg.Fabric.Switches()),
-	}
-	if x.mtu < 1500 {
-		x.mtu = 1500
 	}
 	if x.thread, err = newThread(); err != nil {
 		return nil, err
@@ -111,6 +109,9 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	}
 	for h := range x.f.Hosts() {
 		n := &hostNode{id: fabric.NodeID(h)}
+		if !x.here(n.id) {
+			continue
+		}
 		if n.ns, err = x.thread.newNamespace(x.f.Name(n.id)); err != nil {
 			return x, err
 		}
@@ -124,7 +125,14 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		}
 	}
 	for id := range x.f.Links() {
-		if err := x.connect(x.f.Link(fabric.LinkID(id))); err != nil {
+		l := x.f.Link(fabric.LinkID(id))
+		switch a, b := x.here(l.A.Node), x.here(l.B.Node); {
+		case a && b:
+			err = x.connect(l)
+		case a || b:
+			err = x.connectTunnel(ctx, l)
+		}
+		if err != nil {
 			return x, err
 		}
 	}
@@ -141,9 +149,17 @@ func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 // In calls f in a thread that is in a host's network namespace.
 func (x *Fabric) In(host fabric.NodeID, f func() error) error { return x.thread.in(x.host(host).ns, f) }
 
+// here reports whether a node is of this part of the fabric.
+func (x *Fabric) here(id fabric.NodeID) bool {
+	return x.cfg.Part == nil || x.cfg.Part.placement.At[id] == x.cfg.Part.machine
+}
+
+// host returns a host that is here; nil: it is none.
 func (x *Fabric) host(id fabric.NodeID) *hostNode {
-	if int(id) < len(x.hosts) {
-		return x.hosts[id]
+	for _, n := range x.hosts {
+		if n.id == id {
+			return n
+		}
 	}
 	return nil
 }
@@ -159,14 +175,16 @@ func (x *Fabric) verbsSocket(id fabric.NodeID) string { return x.path(x.f.Name(i
 
 // startSwitches starts all switches and waits until they serve.
 func (x *Fabric) startSwitches(ctx context.Context) error {
-	for i := range x.f.Switches() {
-		if err := x.startSwitch(fabric.NodeID(x.f.Hosts() + i)); err != nil {
-			return err
-		}
-	}
 	var g errgroup.Group
 	for i := range x.f.Switches() {
-		g.Go(func() error { return x.waitSwitch(ctx, fabric.NodeID(x.f.Hosts()+i)) })
+		id := fabric.NodeID(x.f.Hosts() + i)
+		if !x.here(id) {
+			continue
+		}
+		if err := x.startSwitch(id); err != nil {
+			return errors.Join(err, g.Wait())
+		}
+		g.Go(func() error { return x.waitSwitch(ctx, id) })
 	}
 	return g.Wait()
 }
@@ -186,6 +204,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	if x.cfg.QueueDepth > 0 {
 		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
 	}
+	args = append(args, x.cfg.Part.switchTLS(name)...)
 	exited := func() { x.switchEnded(id) }
 	var p *process
 	var err error
@@ -290,41 +309,14 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		}
 		file.Switches[x.f.Name(id)] = t
 	}
-	if n.QuenchInterval == 0 {
-		n.QuenchInterval = 10 * fabric.Microsecond
-	}
-	type tables struct {
-		QuenchInterval  string `yaml:"quench_interval"`
-		ControlPriority int    `yaml:"control_priority"`
-		HashSeed        uint32 `yaml:"hash_seed"`
-		ECN             struct {
-			KMin string  `yaml:"kmin"`
-			KMax string  `yaml:"kmax"`
-			PMax float64 `yaml:"pmax"`
-			Unit string  `yaml:"unit"`
-		} `yaml:"ecn"`
-	}
-	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed}
-	if n.Quench {
-		t.QuenchInterval = n.QuenchInterval.String()
-	}
-	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
-	t.ECN.Unit = fabric.Bytes(x.cfg.Payload + headroom).String()
 	hosts := map[string]map[string]string{}
 	for h := range x.f.Hosts() {
 		id := fabric.NodeID(h)
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
-	switches, err := yaml.Marshal(map[string]any{
-		"switches": file.Switches, "tables": t, "hosts": hosts,
-		// A probe and its answer pass through some ten processes that share the cores.
-		"suspicion": map[string]string{"probe_timeout": "50ms", "probe_every": "50ms"},
-	})
+	err := writeTargets(x.path("targets.yaml"), map[string]any{"switches": file.Switches, "hosts": hosts}, n, x.cfg.Payload)
 	if err != nil {
-		return fmt.Errorf("live: %w", err)
-	}
-	if err := os.WriteFile(x.path("targets.yaml"), switches, 0o600); err != nil {
-		return fmt.Errorf("live: %w", err)
+		return err
 	}
 	token, err := x.writeToken()
 	if err != nil {
@@ -353,6 +345,50 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	return x.Settled(ctx)
 }
 
+// writeTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
+func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) error {
+	if n.QuenchInterval == 0 {
+		n.QuenchInterval = 10 * fabric.Microsecond
+	}
+	type tables struct {
+		QuenchInterval  string `yaml:"quench_interval"`
+		ControlPriority int    `yaml:"control_priority"`
+		HashSeed        uint32 `yaml:"hash_seed"`
+		ECN             struct {
+			KMin string  `yaml:"kmin"`
+			KMax string  `yaml:"kmax"`
+			PMax float64 `yaml:"pmax"`
+			Unit string  `yaml:"unit"`
+		} `yaml:"ecn"`
+	}
+	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed}
+	if n.Quench {
+		t.QuenchInterval = n.QuenchInterval.String()
+	}
+	t.ECN.KMin, t.ECN.KMax, t.ECN.PMax = n.KMin.String(), n.KMax.String(), n.PMax
+	t.ECN.Unit = fabric.Bytes(payload + headroom).String()
+	nodes["tables"] = t
+	// A probe and its answer pass through some ten processes that share the cores.
+	nodes["suspicion"] = map[string]string{"probe_timeout": "50ms", "probe_every": "50ms"}
+	text, err := yaml.Marshal(nodes)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	return nil
+}
+
+// controllerNow is what matters here of daemon.Status.
+type controllerNow struct {
+	Settled, Ready, Busy bool
+	NotUp                []struct{ Name string } `json:"links_not_up"`
+}
+
+// done reports whether the controller has all switches in hand, and nothing to write.
+func (s controllerNow) done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
+
 // Settled waits until the controller has all switches in hand and nothing to
 // write. Without a controller it returns at once.
 func (x *Fabric) Settled(ctx context.Context) error {
@@ -366,10 +402,7 @@ func (x *Fabric) Settled(ctx context.Context) error {
 		if err := p.ended(); err != nil {
 			return true, err
 		}
-		var s struct { // of daemon.Status
-			Settled, Ready, Busy bool
-			NotUp                []struct{ Name string } `json:"links_not_up"`
-		}
+		var s controllerNow
 		text, err := x.status(ctx)
 		if err != nil {
 			return false, err
@@ -377,8 +410,8 @@ func (x *Fabric) Settled(ctx context.Context) error {
 		if err := json.Unmarshal(text, &s); err != nil {
 			return false, err
 		}
-		if !s.Ready || s.Busy || len(s.NotUp) > 0 {
-			return false, fmt.Errorf("settled %v, ready %v, busy %v, links not up: %v", s.Settled, s.Ready, s.Busy, s.NotUp)
+		if !s.done() {
+			return false, fmt.Errorf("%+v", s)
 		}
 		return true, nil
 	})
@@ -446,6 +479,7 @@ func (x *Fabric) startHost(n *hostNode) (err error) {
 	if x.cfg.Addresses {
 		args = append(args, "--verbs", "unix:"+x.verbsSocket(n.id), "--payload", strconv.Itoa(x.cfg.Payload))
 	}
+	args = append(args, x.cfg.Part.agentTLS(x.f.Name(n.id))...)
 	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, nil)
 	return err
 }
@@ -490,8 +524,11 @@ func (x *Fabric) Close() {
 	}
 	x.gray.Heal("") //nolint:errcheck // the namespace goes, too
 	for _, w := range x.wires {
-		if w[1] != nil {
-			x.handle.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: w[1].index}}) //nolint:errcheck // the namespace goes, too
+		for _, end := range w {
+			if end != nil {
+				end.ns.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: end.index}}) //nolint:errcheck // the namespace goes, too
+				break
+			}
 		}
 	}
 	for _, n := range x.hosts {

@@ -97,6 +97,9 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 // ever been wrong with it.
 func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	for i, w := range x.wires[id] {
+		if w == nil { // on another machine
+			continue
+		}
 		rate := w.rate
 		if !on {
 			rate = x.rate(x.f.Link(id))
@@ -119,7 +122,7 @@ func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 // up.
 func (x *Fabric) Impair(_ context.Context, id fabric.LinkID, way scenario.Direction, loss float64, rate fabric.Rate) (int64, error) {
 	for i, w := range x.wires[id] {
-		if way == scenario.UpWay && i == 1 || way == scenario.DownWay && i == 0 {
+		if w == nil || way == scenario.UpWay && i == 1 || way == scenario.DownWay && i == 0 {
 			continue
 		}
 		var err error
@@ -201,12 +204,19 @@ func (x *Fabric) KillSwitch(id fabric.NodeID) error {
 // at once. A lost carrier the kernel may tell up to a second late.
 func (x *Fabric) dark(id fabric.NodeID) error {
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		l := x.f.Node(id).Link(p)
-		if err := x.end(l, x.f.Link(l).Peer(id).Node).setUp(false); err != nil {
+		if err := x.peer(id, x.f.Node(id).Link(p)).setUp(false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// peer returns the other end of a switch's link; its own where that one is on another machine, which hears of it.
+func (x *Fabric) peer(id fabric.NodeID, l fabric.LinkID) *wire {
+	if w := x.end(l, x.f.Link(l).Peer(id).Node); w != nil {
+		return w
+	}
+	return x.end(l, id)
 }
 
 // ReviveSwitch starts a killed switch again and takes its links up.
@@ -218,8 +228,7 @@ func (x *Fabric) ReviveSwitch(ctx context.Context, id fabric.NodeID) error {
 		return err
 	}
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		l := x.f.Node(id).Link(p)
-		if err := x.end(l, x.f.Link(l).Peer(id).Node).setUp(true); err != nil {
+		if err := x.peer(id, x.f.Node(id).Link(p)).setUp(true); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -32,6 +33,9 @@ type wire struct {
 // headroom is what frames have besides the payload of a packet, at most:
 // Ethernet, IPv6, UDP, BTH, RETH, pad and ICRC.
 const headroom = 14 + 40 + 8 + 12 + 16 + 3 + 4
+
+// mtuOf is the links' MTU for packets of a payload: no smaller than what programs are used to.
+func mtuOf(payload int) int { return max(1500, payload+headroom) }
 
 // queueTime bounds what waits below the switches' own queues, in time at the
 // link's rate; queueLeast bounds it from below, in bytes.
@@ -135,10 +139,7 @@ func (x *Fabric) connect(l *fabric.Link) error {
 			return fmt.Errorf("live: link %s: %w", x.f.LinkName(l.ID), err)
 		}
 		w.index = link.Attrs().Index
-		if err := w.shape(x.mtu); err != nil {
-			return err
-		}
-		if err := w.setUp(true); err != nil {
+		if err := errors.Join(w.shape(x.mtu), w.setUp(true)); err != nil {
 			return err
 		}
 	}

@@ -92,13 +92,19 @@ func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock
 // its own, where [Inside] is true, with a folder for it. The caller calls done after
 // the command has ended: it removes the folder.
 func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
+	cmd, _, done, err = command(args)
+	return cmd, done, err
+}
+
+// command is [Command]; it returns the folder, too.
+func command(args []string) (cmd *exec.Cmd, path string, done func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("live: %w", err)
+		return nil, "", nil, fmt.Errorf("live: %w", err)
 	}
 	dir, err := newFolder()
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
 	cmd = exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), sandboxEnv+"="+dir.path)
@@ -109,7 +115,7 @@ func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	cmd.SysProcAttr = attr
-	return cmd, dir.close, nil
+	return cmd, dir.path, dir.close, nil
 }
 
 // Enter runs this program again, with args, in namespaces of its own, and returns
@@ -126,6 +132,12 @@ func Enter(ctx context.Context, args []string, page *os.File) (code int, err err
 	if page != nil {
 		cmd.ExtraFiles = []*os.File{page}
 	}
+	return enter(ctx, cmd, func(int) error { return nil })
+}
+
+// enter runs a command that [Command] made, and returns its exit code. started is called with the process's number, and its
+// error ends the command.
+func enter(ctx context.Context, cmd *exec.Cmd, started func(pid int) error) (code int, err error) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the signal comes when the thread that started the child ends
 	defer runtime.UnlockOSThread()
@@ -134,6 +146,11 @@ func Enter(ctx context.Context, args []string, page *os.File) (code int, err err
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) }) //nolint:errcheck // it has ended
 	defer stop()
+	if err := started(cmd.Process.Pid); err != nil {
+		cmd.Process.Kill() //nolint:errcheck // it has ended
+		cmd.Wait()         //nolint:errcheck // it was killed
+		return 0, err
+	}
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {

@@ -1,0 +1,195 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+// machinesFlags are the flags of `ethereal live up --on`.
+type machinesFlags struct {
+	on                         []string
+	dir, shell, program, labCA string
+	vxlanPort                  int
+}
+
+const machinesDir = "ethereal-live"
+
+func (m *machinesFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
+	f.StringVar(&m.dir, "dir", machinesDir, "with --on: `DIR` of this machine for sockets, certificates, logs and deployment.json")
+	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: `COMMAND` that carries out another on a machine, without the machine's name")
+	f.StringVar(&m.program, "program", "", "with --on: how this program is called on the other machines (`PATH`; as here when left out); it takes root there")
+	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: `FILE` that makes certificates")
+	f.IntVar(&m.vxlanPort, "vxlan-port", 4789, "with --on: UDP `PORT` of the tunnels between machines")
+}
+
+// What a machine's name and the program's words may have: a remote shell such as ssh hands them to a shell. Nothing else
+// goes by its command line.
+var (
+	machineName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@:-]*$`)
+	programWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+)
+
+// read returns what the flags say.
+func (m *machinesFlags) read(ctx context.Context) (cfg live.MachinesConfig, err error) {
+	if len(m.on) < 2 {
+		return cfg, errors.New("--on: name two machines or more, this one first: --on a=192.0.2.1,b=192.0.2.2")
+	}
+	seen := map[string]bool{}
+	for _, item := range m.on {
+		name, text, given := strings.Cut(item, "=")
+		if !machineName.MatchString(name) {
+			return cfg, fmt.Errorf("--on: %q is no name of a machine: letters, digits and _.@:-, and no dash at the beginning; "+
+				"give it another in ~/.ssh/config", name)
+		}
+		if seen[name] {
+			return cfg, fmt.Errorf("--on: %s stands twice", name)
+		}
+		seen[name] = true
+		var addr netip.Addr
+		if given {
+			addr, err = netip.ParseAddr(text)
+		} else {
+			addr, err = addressOf(ctx, name)
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("--on: %s: %w; write its address: %s=192.0.2.1", name, err, name)
+		}
+		cfg.Machines = append(cfg.Machines, live.Machine{Name: name, Address: addr.Unmap()})
+	}
+	if m.vxlanPort < 1 || m.vxlanPort > 65535 {
+		return cfg, fmt.Errorf("--vxlan-port: %d; write 1 to 65535", m.vxlanPort)
+	}
+	if m.program == "" {
+		if m.program, err = os.Executable(); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Program, cfg.Shell, cfg.VXLANPort = strings.Fields(m.program), strings.Fields(m.shell), m.vxlanPort
+	for _, w := range cfg.Program {
+		if !programWord.MatchString(w) {
+			return cfg, fmt.Errorf("--program: %q: a shell there may read it; write letters, digits and _@%%+=:,./- only", w)
+		}
+	}
+	if len(cfg.Shell) == 0 || len(cfg.Program) == 0 {
+		return cfg, errors.New("--remote-shell, --program: write a command, such as ssh")
+	}
+	if cfg.Dir, err = filepath.Abs(m.dir); err != nil {
+		return cfg, err
+	}
+	// A path with a slash: else it would be looked up on the PATH.
+	cfg.LabCA, err = filepath.Abs(m.labCA)
+	return cfg, err
+}
+
+// addressOf looks a machine's name up. With ssh a user may stand before it.
+func addressOf(ctx context.Context, name string) (netip.Addr, error) {
+	if _, host, ok := strings.Cut(name, "@"); ok {
+		name = host
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", name)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, a := range all {
+		if a := a.Unmap(); !a.IsLoopback() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, errors.New("it has no address that other machines reach")
+}
+
+// upOn carries out live up --on.
+func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, payload int) error {
+	cfg, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	cfg.Fabric, cfg.Payload, cfg.Log, cfg.Build = f, payload, a.stderr, provenance(a.version)
+	err = live.UpOn(ctx, cfg, func() {
+		fmt.Fprintf(a.stdout, "%d hosts and %d switches are up on %d machines; ethereal run --world lab --deployment %s\n",
+			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, live.DeploymentFile))
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRun, err)
+	}
+	return nil
+}
+
+// livePartCommand makes `ethereal live part`, which live up --on starts.
+func (a *app) livePartCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "part",
+		Short:  "Be a machine's part of a fabric on several; live up --on starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if dir, ok := live.Inside(); ok {
+				if err := live.Part(c.Context(), dir, a.log); err != nil {
+					return fmt.Errorf("%w: %w", errRun, err)
+				}
+				return nil
+			}
+			code, err := live.ServePart(c.Context(), provenance(a.version), live.PartCommand())
+			if err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			if code != 0 {
+				return endedWith(code)
+			}
+			return nil
+		},
+	}
+}
+
+// liveStatusCommand makes `ethereal live status`.
+func (a *app) liveStatusCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say which machines a fabric on several has, and which are lost",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := live.AskMachines(dir, "status")
+			if err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			lost := 0
+			for _, m := range s.Machines {
+				state := "up"
+				if m.Lost != "" {
+					state = "lost"
+					lost++
+				}
+				fmt.Fprintf(w, "%s\t%v\t%s\t%s\n", m.Name, m.Address, state, strings.Join(m.Nodes, " "))
+			}
+			fmt.Fprintf(w, "controller\t%s\n", s.Controller)
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if lost > 0 {
+				return fmt.Errorf("%w: %d of %d machines are lost", errRun, lost, len(s.Machines))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", machinesDir, "`DIR` of live up --on")
+	return c
+}

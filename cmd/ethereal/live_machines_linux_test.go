@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+// site is some network namespaces that stand for machines, with a bridge between them, in namespaces of the test's own. The
+// remote shell is a script: it takes a machine's name and a command, as ssh does.
+type site struct {
+	t     *testing.T
+	dir   string
+	shell string
+	hold  []*exec.Cmd // a process that has each namespace
+	err   lockedBuffer
+	dead  int // machines that were taken down
+}
+
+// lockedBuffer is written by a process while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func machineNameOf(i int) string { return "m" + strconv.Itoa(i) }
+
+func newSite(t *testing.T, count int) *site {
+	t.Helper()
+	for _, tool := range []string{"openssl", "nsenter", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not on the PATH", tool)
+		}
+	}
+	s := &site{t: t, dir: t.TempDir()}
+	t.Setenv("TMPDIR", s.dir)
+	t.Setenv("ETHEREAL_LIVE_SANDBOX", "") // what the machines start is not in the test's sandbox
+	t.Setenv(beEthereal, "1")
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Skipf("%s: %v", what, err)
+		}
+	}
+	// nsenter looks processes up by their numbers in this test's namespace.
+	must("mounts of its own", syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	must("proc", syscall.Mount("proc", "/proc", "proc", 0, ""))
+	probe := netlink.NewLinkAttrs()
+	probe.Name = "probe"
+	vxlan := &netlink.Vxlan{LinkAttrs: probe, VxlanId: 1, Group: net.IPv4(192, 0, 2, 1), Port: 4789}
+	must("VXLAN", netlink.LinkAdd(vxlan))
+	must("VXLAN", netlink.LinkDel(vxlan))
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = "underlay", 9000
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	must("bridge", netlink.LinkAdd(bridge))
+	must("bridge", netlink.LinkSetUp(bridge))
+	s.shell = filepath.Join(s.dir, "shell")
+	script := "#!/bin/sh\nm=$1\nshift\ncase $1 in ip) ;; *) echo $$ >>" + s.dir + "/$m.started ;; esac\nexec nsenter -t $(cat " + s.dir + "/$m.pid) -n \"$@\"\n"
+	if err := os.WriteFile(s.shell, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range count {
+		hold := exec.Command("sleep", "infinity")
+		hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		must("network namespace", hold.Start())
+		s.hold = append(s.hold, hold)
+		t.Cleanup(func() {
+			_ = hold.Process.Kill()
+			_ = hold.Wait()
+		})
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.MasterIndex = machineNameOf(i), 9000, bridge.Index
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerMTU: 9000, PeerNamespace: netlink.NsPid(hold.Process.Pid)}
+		must("veth pair", netlink.LinkAdd(veth))
+		must("veth pair", netlink.LinkSetUp(veth))
+		if err := os.WriteFile(filepath.Join(s.dir, machineNameOf(i)+".pid"), []byte(strconv.Itoa(hold.Process.Pid)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"addr", "add", fmt.Sprintf("192.0.2.%d/24", i+1), "dev", "eth0"}, {"link", "set", "lo", "up"}, {"link", "set", "eth0", "up"}} {
+			if out, err := s.on(i, append([]string{"ip"}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("ip %v: %v: %s", args, err, out)
+			}
+		}
+	}
+	return s
+}
+
+// on returns a command on a machine.
+func (s *site) on(machine int, words ...string) *exec.Cmd {
+	return exec.Command(s.shell, append([]string{machineNameOf(machine)}, words...)...)
+}
+
+// ethereal returns a command of this program on the first machine.
+func (s *site) ethereal(args ...string) *exec.Cmd {
+	return s.on(0, append([]string{os.Getenv("ETHEREAL_TEST_PROGRAM")}, args...)...)
+}
+
+// up builds a fabric on all machines, and returns its folder and what takes it down.
+func (s *site) up(flags ...string) (dir string, down func()) {
+	s.t.Helper()
+	dir = filepath.Join(s.dir, "lab")
+	var on []string
+	for i := range s.hold {
+		on = append(on, fmt.Sprintf("%s=192.0.2.%d", machineNameOf(i), i+1))
+	}
+	args := append([]string{"live", "up", "--on", strings.Join(on, ","), "--remote-shell", s.shell, "--dir", dir, "--lab-ca", "../../scripts/lab-ca"}, flags...)
+	head := s.ethereal(args...)
+	head.Stdout, head.Stderr = &s.err, &s.err
+	if err := head.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- head.Wait() }()
+	s.t.Cleanup(func() { _ = head.Process.Kill() })
+	succeeds(s.t, 5*time.Minute, "the fabric is up", func() error {
+		select {
+		case err := <-ended:
+			s.t.Fatalf("live up ended: %v\n%s", err, s.err.String())
+		default:
+		}
+		if out := s.err.String(); !strings.Contains(out, "are up on") {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	return dir, func() {
+		s.t.Helper()
+		if out, err := s.ethereal("live", "down", "--dir", dir).CombinedOutput(); err != nil {
+			s.t.Fatalf("live down: %v: %s", err, out)
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				s.t.Errorf("live up ended: %v\n%s", err, s.err.String())
+			}
+		case <-time.After(time.Minute):
+			s.t.Errorf("live up goes on after live down\n%s", s.err.String())
+		}
+		left, err := filepath.Glob(filepath.Join(s.dir, "ethereal-live-*"))
+		if err != nil || len(left) > s.dead { // who is killed leaves a folder to the next one
+			s.t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+}
+
+// takeDown has a machine lose its power: all that runs in its namespace is killed.
+func (s *site) takeDown(machine int) {
+	s.t.Helper()
+	s.dead++
+	text, err := os.ReadFile(filepath.Join(s.dir, machineNameOf(machine)+".started"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for word := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.hold[machine].Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestLiveOn builds a small fabric on two machines, carries out an experiment on it, and takes one machine down: it is named
+// with what it had, and what is on the other one goes on.
+func TestLiveOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two dozen processes")
+	}
+	if !inNamespaces(t) {
+		return
+	}
+	s := newSite(t, 2)
+	spec := filepath.Join(s.dir, "fabric.yaml")
+	link := "{rate: 100Mb/s}"
+	text := "kind: leaf-spine\ntors: 4\nspines: 2\nhosts_per_tor: 1\nhost_link: " + link + "\ntor_uplink: " + link + "\n"
+	if err := os.WriteFile(spec, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, down := s.up("--fabric", spec)
+	deployment := filepath.Join(dir, live.DeploymentFile)
+	if out, err := s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput(); err != nil {
+		t.Fatalf("core-switch: %v\n%s", err, out)
+	}
+	// A session before, so that what it does is on the hosts that are left, and only there.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	session, err := coordinator.Connect(ctx, []string{filepath.Join(dir, "h0.sock"), filepath.Join(dir, "h1.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	move := func(when string) {
+		t.Helper()
+		err := session.Post(ctx, coordinator.Transfer{Src: 0, Dst: 1, Bytes: 200e3}, coordinator.Transfer{Src: 1, Dst: 0, Bytes: 200e3})
+		if err == nil {
+			err = session.Until(ctx, time.Minute, "messages arrive", func() bool { return session.Open() == 0 })
+		}
+		if err == nil {
+			err = session.Check()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", when, err, s.err.String())
+		}
+	}
+	move("both machines are there")
+	s.takeDown(1)
+	move("a machine is lost")
+	succeeds(t, time.Minute, "the lost machine is named", func() error {
+		out, err := s.ethereal("live", "status", "--dir", dir).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "m1          192.0.2.2  lost  h2 h3 tor2 tor3 spine1") ||
+			!strings.Contains(string(out), "m0          192.0.2.1  up    h0 h1 tor0 tor1 spine0") {
+			return fmt.Errorf("status: %w: %s", err, out)
+		}
+		return nil
+	})
+	if out := s.err.String(); !strings.Contains(out, "machine m1 is lost, and with it h2, h3, tor2, tor3, spine1") {
+		t.Errorf("live up says:\n%s", out)
+	}
+	certs := filepath.Join(dir, "certs")
+	succeeds(t, time.Minute, "the controller names what is lost", func() error {
+		out, err := s.ethereal("status", "--controller", "192.0.2.1:9560", "--tls-ca", filepath.Join(certs, "ca.pem"),
+			"--tls-cert", filepath.Join(certs, "controller.pem"), "--tls-key", filepath.Join(certs, "controller.key")).CombinedOutput()
+		for _, want := range []string{"tor0-spine1", "tor1-spine1", "tor2-spine0", "tor3-spine0"} {
+			if !strings.Contains(string(out), want) {
+				return fmt.Errorf("%s is not among the links that are not up: %w\n%s", want, err, out)
+			}
+		}
+		return nil
+	})
+	down()
+}
+
+// TestTwelveOnMachines carries the experiments out on a fat-tree of three machines: ETHEREAL_MACHINES=3 go test ./cmd/ethereal
+// -run TestTwelveOnMachines -v.
+func TestTwelveOnMachines(t *testing.T) {
+	count, err := strconv.Atoi(os.Getenv("ETHEREAL_MACHINES"))
+	if err != nil {
+		t.Skip("minutes of CPU: set ETHEREAL_MACHINES to how many namespaces stand for machines, 2 to 4")
+	}
+	if !inNamespaces(t) {
+		return
+	}
+	s := newSite(t, count)
+	dir, down := s.up("--k", "4")
+	files, err := filepath.Glob("../../mininet/experiments/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, live.DeploymentFile)}
+	for _, name := range files {
+		if filepath.Base(name) != "soak.yaml" { // lets any link swallow all, which a deployment has no way to
+			args = append(args, name)
+		}
+	}
+	out, err := s.ethereal(args...).CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("%v\n%s", err, s.err.String())
+	}
+	down()
+}

@@ -1,0 +1,606 @@
+package live
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/testbed/machines"
+)
+
+// Machine is one that has a part of a fabric.
+type Machine struct {
+	Name    string     // by which the remote shell knows it
+	Address netip.Addr // by which the other machines reach it
+}
+
+// MachinesConfig is a fabric on several machines, of which the first is this one.
+type MachinesConfig struct {
+	Fabric    *fabric.Fabric
+	Machines  []Machine
+	Dir       string   // of its files and sockets here; made if it is not there
+	Payload   int      // bytes of a full packet, at most
+	Build     string   // of this program
+	Shell     []string // what carries out a command on another machine: the words before its name
+	Program   []string // how this program is called there
+	LabCA     string   // scripts/lab-ca
+	VXLANPort int
+	Log       io.Writer // what people are to know
+}
+
+// spread is such a fabric while it is up.
+type spread struct {
+	cfg    MachinesConfig
+	place  *machines.Placement
+	thread *thread
+	files  *certs.Files // the controller's
+
+	parts []*remote
+	down  chan struct{} // somebody asked for the end
+
+	mu         sync.Mutex
+	controller *process // nil: it was ended
+	closing    bool
+}
+
+// Files in the folder of a fabric on several machines.
+const (
+	DeploymentFile = "deployment.json" // for ethereal run --world lab
+	ControlSocket  = "control.sock"
+)
+
+// UpOn builds a fabric on several machines, calls ready, and keeps it until somebody asks for the end, ctx ends, or the
+// first machine's part does. Another machine that is lost is told of; the rest goes on.
+func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
+	s := &spread{cfg: cfg, down: make(chan struct{}, 1)}
+	var addresses []netip.Addr
+	for _, m := range cfg.Machines {
+		addresses = append(addresses, m.Address)
+	}
+	if s.place, err = machines.Place(cfg.Fabric, addresses); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	lock, free, err := lockFolder(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	if !free {
+		return fmt.Errorf("live: %s is the folder of a fabric that is up; take it down with ethereal live down --dir, or name another --dir", cfg.Dir)
+	}
+	defer lock.Close() //nolint:errcheck // only locked
+	if err := s.writeFiles(ctx); err != nil {
+		return err
+	}
+	if s.thread, err = newThread(); err != nil {
+		return err
+	}
+	defer s.thread.close()
+	defer s.close()
+	if err := s.startParts(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	defer func() { cancel(); err = errors.Join(err, g.Wait()) }()
+	for h := range cfg.Fabric.Hosts() {
+		id := fabric.NodeID(h)
+		err := s.listen(ctx, g, cfg.Fabric.Name(id)+".sock", func(c net.Conn) { s.passHost(ctx, id, c) })
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.startController(ctx, controllerNow.done); err != nil {
+		return err
+	}
+	if err := s.listen(ctx, g, ControlSocket, func(c net.Conn) { s.serveOrder(ctx, c) }); err != nil {
+		return err
+	}
+	ready()
+	select {
+	case <-ctx.Done():
+	case <-s.down:
+	case <-s.parts[0].lost:
+		return fmt.Errorf("live: this machine's part has ended: %w", s.parts[0].cause)
+	}
+	return nil
+}
+
+func (s *spread) path(name string) string { return filepath.Join(s.cfg.Dir, name) }
+
+// writeFiles writes what the controller, people and ethereal run read, and has the certificates made.
+func (s *spread) writeFiles(ctx context.Context) error {
+	f := s.cfg.Fabric
+	spec, err := yaml.Marshal(f.Spec())
+	if err != nil {
+		return err
+	}
+	deployment := map[string]any{
+		"fabric": "fabric.yaml", "targets": "targets.yaml", "admin": s.place.Controller(machines.AdminPort), "admin_token_file": "token",
+		"event_log": "controller.jsonl", "control": ControlSocket,
+		"tls_ca": "certs/ca.pem", "tls_cert": "certs/controller.pem", "tls_key": "certs/controller.key",
+	}
+	var sockets []string
+	for h := range f.Hosts() {
+		sockets = append(sockets, f.Name(fabric.NodeID(h))+".sock")
+	}
+	deployment["hosts"] = sockets
+	text, err := json.MarshalIndent(deployment, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(os.WriteFile(s.path("fabric.yaml"), spec, 0o600), os.WriteFile(s.path(DeploymentFile), append(text, '\n'), 0o600),
+		os.WriteFile(s.path("token"), []byte(adminToken+"\n"), 0o600),
+		writeTargets(s.path("targets.yaml"), s.place.Targets(), Notifiers{Quench: true, GNMI: true}, s.cfg.Payload))
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, s.cfg.LabCA, append([]string{s.path("certs")}, s.place.Holders()...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("live: certificates: %s: %w; --lab-ca names scripts/lab-ca, which takes openssl\n%s", s.cfg.LabCA, err, out)
+	}
+	s.files, err = certs.Read(s.path("certs/ca.pem"), s.path("certs/controller.pem"), s.path("certs/controller.key"))
+	return err
+}
+
+// plan returns what a machine is told.
+func (s *spread) plan(machine int) (*plan, error) {
+	p := &plan{
+		Build: s.cfg.Build, Spec: s.cfg.Fabric.Spec(), Addresses: s.place.Addresses, Machine: machine, Payload: s.cfg.Payload,
+		VXLANPort: s.cfg.VXLANPort, Files: map[string][]byte{},
+	}
+	names := []string{"ca.pem"}
+	for _, name := range s.nodes(machine) {
+		names = append(names, name+".pem", name+".key")
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(s.path(filepath.Join("certs", name)))
+		if err != nil {
+			return nil, err
+		}
+		p.Files[name] = text
+	}
+	return p, nil
+}
+
+// nodes returns the names of what a machine has.
+func (s *spread) nodes(machine int) (names []string) {
+	for i, at := range s.place.At {
+		if at == machine {
+			names = append(names, s.cfg.Fabric.Name(fabric.NodeID(i)))
+		}
+	}
+	return names
+}
+
+// startParts starts all parts and waits until they serve.
+func (s *spread) startParts(ctx context.Context) error {
+	waiting := make(chan int, len(s.cfg.Machines))
+	var plans []*plan
+	for m := range s.cfg.Machines {
+		p, err := s.plan(m)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	var failed error
+	for m := range s.cfg.Machines {
+		r, err := s.startPart(m)
+		if failed = err; err != nil {
+			break
+		}
+		s.parts = append(s.parts, r)
+	}
+	for m, r := range s.parts {
+		go s.follow(m, r, plans[m], func() { waiting <- m })
+	}
+	if failed != nil {
+		return failed
+	}
+	lost := make(chan *remote, len(s.parts))
+	for _, r := range s.parts {
+		go func() {
+			select {
+			case <-r.lost:
+				lost <- r
+			case <-ctx.Done():
+			}
+		}()
+	}
+	limit := time.NewTimer(2 * startLimit)
+	defer limit.Stop()
+	for range s.parts {
+		select {
+		case <-waiting:
+		case r := <-lost:
+			return fmt.Errorf("live: machine %s: its part did not start: %w", r.name, r.cause)
+		case <-limit.C:
+			return fmt.Errorf("live: not all machines serve within %v; their logs are in %s", 2*startLimit, s.cfg.Dir)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// PartCommand are the words after the program's name that have it be a part.
+func PartCommand() []string { return []string{"live", "part"} }
+
+// startPart starts what is to be a machine's part: here, or by the remote shell.
+func (s *spread) startPart(m int) (*remote, error) {
+	at := s.cfg.Machines[m]
+	words := append(slices.Clone(s.cfg.Shell), at.Name)
+	words = append(append(words, s.cfg.Program...), PartCommand()...)
+	if m == 0 {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		words = append([]string{exe}, PartCommand()...)
+	}
+	log, err := os.Create(s.partLog(m))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the child has it
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.thread.do(cmd.Start); err != nil {
+		return nil, fmt.Errorf("live: machine %s: %w", at.Name, err)
+	}
+	return newRemote(at.Name, cmd, in, out), nil
+}
+
+func (s *spread) partLog(m int) string { return s.path(fmt.Sprintf("machine-%d.log", m)) }
+
+// follow tells a machine its part, and follows it until it is lost.
+func (s *spread) follow(m int, r *remote, p *plan, ready func()) {
+	err := writePlan(r.conn, p)
+	if err == nil {
+		err = r.follow(context.Background(), ready, func(c cable) { s.carrier(m, c) })
+	}
+	r.hangUp()
+	r.cause = errors.New("the connection to it has ended")
+	if err != nil {
+		r.cause = err
+	}
+	r.cause = fmt.Errorf("%w%s", r.cause, (&process{log: s.partLog(m)}).tail())
+	close(r.lost)
+	s.lost(m)
+}
+
+// carrier gives the other end of a link the carrier that it has of this one.
+func (s *spread) carrier(from int, c cable) {
+	if int(c.Link) < 0 || int(c.Link) >= s.cfg.Fabric.Links() {
+		return
+	}
+	l := s.cfg.Fabric.Link(c.Link)
+	other := s.place.At[l.A.Node]
+	if other == from {
+		other = s.place.At[l.B.Node]
+	}
+	if !s.isUp(other) {
+		return
+	}
+	do := "carrier-down"
+	if c.Up {
+		do = "carrier-up"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if err := s.parts[other].do(ctx, work{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
+		s.say("carrier of %s: %v", s.cfg.Fabric.LinkName(c.Link), err)
+	}
+}
+
+func (s *spread) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		fmt.Fprintf(s.cfg.Log, format+"\n", args...)
+	}
+}
+
+// lost tells what a machine took along, and takes the carrier from all links to it.
+func (s *spread) lost(m int) {
+	s.say("machine %s is lost, and with it %s: %v", s.cfg.Machines[m].Name, strings.Join(s.nodes(m), ", "), s.parts[m].cause)
+	for _, id := range machines.Crossing(s.cfg.Fabric, s.place.At) {
+		l := s.cfg.Fabric.Link(id)
+		a, b := s.place.At[l.A.Node], s.place.At[l.B.Node]
+		if a == m || b == m {
+			s.carrier(m, cable{id, false})
+		}
+	}
+}
+
+func (s *spread) isUp(m int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	select {
+	case <-s.parts[m].lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// listen serves connections to a socket of the folder.
+func (s *spread) listen(ctx context.Context, g *errgroup.Group, name string, serve func(net.Conn)) error {
+	path := s.path(name)
+	os.Remove(path) //nolint:errcheck // of a fabric that was killed, if at all
+	lis, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("live: %w; a socket's path is at most 107 bytes long: name a shorter --dir", err)
+	}
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	g.Go(func() error {
+		defer stop()
+		for {
+			c, err := lis.Accept()
+			if err != nil {
+				return nil //nolint:nilerr // it was closed
+			}
+			go func() {
+				defer c.Close() //nolint:errcheck // all is said
+				defer context.AfterFunc(ctx, func() { c.Close() })()
+				serve(c)
+			}()
+		}
+	})
+	return nil
+}
+
+// passHost passes a connection on to a host's control socket on its machine.
+func (s *spread) passHost(ctx context.Context, id fabric.NodeID, c net.Conn) {
+	if !s.isUp(s.place.At[id]) {
+		return
+	}
+	if err := s.parts[s.place.At[id]].host(ctx, s.cfg.Fabric.Name(id), c); err != nil && ctx.Err() == nil {
+		s.say("%s: %v", s.cfg.Fabric.Name(id), err)
+	}
+}
+
+// startController starts the controller, in this machine's own network namespace, and waits until it says what is wanted.
+func (s *spread) startController(ctx context.Context, wanted func(controllerNow) bool) error {
+	args := []string{
+		"controller", "--fabric", s.path("fabric.yaml"), "--targets", s.path("targets.yaml"), "--agents", s.place.Controller(machines.AgentsPort),
+		"--admin", s.place.Controller(machines.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
+		"--tls-ca", s.path("certs/ca.pem"), "--tls-cert", s.path("certs/controller.pem"), "--tls-key", s.path("certs/controller.key"),
+	}
+	p, err := s.thread.start(s.thread.home, "controller", s.cfg.Dir, args, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.controller = p
+	s.mu.Unlock()
+	return s.settled(ctx, wanted)
+}
+
+// ready is what a controller can be waited for while links are down, or held down since they flapped.
+func ready(now controllerNow) bool { return now.Ready }
+
+// settled waits until the controller says what is wanted.
+func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) error {
+	s.mu.Lock()
+	p := s.controller
+	s.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
+		if err := p.ended(); err != nil {
+			return true, err
+		}
+		now, err := s.controllerStatus(ctx)
+		if err == nil && !wanted(now) {
+			err = fmt.Errorf("%+v", now)
+		}
+		return err == nil, err
+	})
+}
+
+// controllerStatus asks the controller.
+func (s *spread) controllerStatus(ctx context.Context) (now controllerNow, err error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.place.Controller(machines.AdminPort)+"/status", nil)
+	if err != nil {
+		return now, err
+	}
+	var config *tls.Config
+	if config = s.files.ClientConfig("controller"); config == nil {
+		return now, errors.New("live: no certificates")
+	}
+	t := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: t, Timeout: 2 * time.Second}).Do(q)
+	if err != nil {
+		return now, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	return now, json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(&now)
+}
+
+// MachinesStatus says how a fabric on several machines is.
+type MachinesStatus struct {
+	Error      string          `json:"error,omitempty"`
+	Machines   []MachineStatus `json:"machines,omitempty"`
+	Controller string          `json:"controller,omitempty"`
+}
+
+// MachineStatus says how one of the machines is.
+type MachineStatus struct {
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+	Nodes   []string   `json:"nodes"`
+	Lost    string     `json:"lost,omitempty"` // why; empty: it is not
+}
+
+func (s *spread) status() (out MachinesStatus) {
+	for m, at := range s.cfg.Machines {
+		st := MachineStatus{Name: at.Name, Address: at.Address, Nodes: s.nodes(m)}
+		if !s.isUp(m) {
+			st.Lost = "the fabric is coming down"
+			select {
+			case <-s.parts[m].lost:
+				st.Lost = s.parts[m].cause.Error()
+			default:
+			}
+		}
+		out.Machines = append(out.Machines, st)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Controller = "runs"
+	if s.controller == nil {
+		out.Controller = "was ended"
+	} else if err := s.controller.ended(); err != nil {
+		out.Controller = err.Error()
+	}
+	return out
+}
+
+// serveOrder carries out an order, a line of JSON, and answers by another.
+func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
+	line, err := bufio.NewReader(io.LimitReader(c, 1<<16)).ReadBytes('\n')
+	var w work
+	if err == nil {
+		err = json.Unmarshal(line, &w)
+	}
+	var answer MachinesStatus
+	if err == nil {
+		switch w.Do {
+		case "status":
+			answer = s.status()
+		case "down":
+			select {
+			case s.down <- struct{}{}:
+			default:
+			}
+		default:
+			err = s.do(ctx, w)
+		}
+	}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	json.NewEncoder(c).Encode(answer) //nolint:errcheck // who asked is gone
+}
+
+// do does what an experiment asks for, on the machines that it concerns.
+func (s *spread) do(ctx context.Context, w work) error {
+	concerned := map[int]bool{}
+	switch w.Do {
+	case "controller-down":
+		s.mu.Lock()
+		p := s.controller
+		s.controller = nil
+		s.mu.Unlock()
+		if p == nil {
+			return errors.New("live: there is no controller")
+		}
+		p.kill()
+		return nil
+	case "controller-up":
+		s.mu.Lock()
+		p := s.controller
+		s.mu.Unlock()
+		if p != nil {
+			return nil
+		}
+		return s.startController(ctx, ready)
+	case "gray", "rate":
+		id, err := s.cfg.Fabric.LinkByName(w.Name)
+		if err != nil {
+			return err
+		}
+		l := s.cfg.Fabric.Link(id)
+		concerned[s.place.At[l.A.Node]], concerned[s.place.At[l.B.Node]] = true, true
+	case "node-down", "node-up", "agent-down", "agent-up":
+		id, err := s.cfg.Fabric.NodeByName(w.Name)
+		if err != nil {
+			return err
+		}
+		concerned[s.place.At[id]] = true
+	default:
+		return fmt.Errorf("live: %q cannot be done here", w.Do)
+	}
+	var errs []error
+	for m := range concerned {
+		errs = append(errs, s.parts[m].do(ctx, w))
+	}
+	if err := errors.Join(errs...); err != nil || w.Do != "node-up" {
+		return err
+	}
+	return s.settled(ctx, ready)
+}
+
+// close ends the controller and all parts.
+func (s *spread) close() {
+	s.mu.Lock()
+	s.closing = true
+	p := s.controller
+	s.mu.Unlock()
+	if p != nil {
+		p.stop(context.Background(), 2*time.Second)
+	}
+	for _, r := range s.parts {
+		r.close()
+	}
+	for _, r := range s.parts {
+		<-r.lost
+	}
+}
+
+// AskMachines asks the fabric on several machines whose folder this is: "status" or "down".
+func AskMachines(dir, what string) (out MachinesStatus, err error) {
+	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
+	if err != nil {
+		return out, fmt.Errorf("live: no fabric is up with the folder %s: %w", dir, err)
+	}
+	defer c.Close() //nolint:errcheck // all is said
+	if err = json.NewEncoder(c).Encode(work{Do: what}); err == nil {
+		err = json.NewDecoder(c).Decode(&out)
+	}
+	if err == nil && out.Error != "" {
+		err = errors.New(out.Error)
+	}
+	if err != nil {
+		return out, fmt.Errorf("live: %w", err)
+	}
+	return out, nil
+}

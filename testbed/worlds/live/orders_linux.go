@@ -1,0 +1,291 @@
+package live
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Between the first machine and the others goes HTTP/2 over the standard input and output of what the remote shell starts:
+// one connection for many streams, which pings and so hears when a machine is gone.
+
+// pingEvery and pingLimit are how long a connection is silent before it is tried, and how long an answer may take. A busy
+// machine is not a lost one.
+const (
+	pingEvery = 5 * time.Second
+	pingLimit = 15 * time.Second
+)
+
+// pipe is a connection made of two files.
+type pipe struct {
+	io.Reader
+	io.Writer
+	once  sync.Once
+	close func() error
+}
+
+func (p *pipe) Close() (err error) {
+	p.once.Do(func() { err = p.close() })
+	return err
+}
+
+// A pipe's ends have no addresses and no deadlines: pings limit how long one waits.
+func (*pipe) LocalAddr() net.Addr              { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+func (*pipe) RemoteAddr() net.Addr             { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+func (*pipe) SetDeadline(time.Time) error      { return nil }
+func (*pipe) SetReadDeadline(time.Time) error  { return nil }
+func (*pipe) SetWriteDeadline(time.Time) error { return nil }
+
+// oneListener has one connection, and ends with it.
+type oneListener struct {
+	conn chan net.Conn
+	end  chan struct{}
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.end:
+		return nil, io.EOF
+	}
+}
+func (*oneListener) Close() error   { return nil }
+func (*oneListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func http2Only() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// work is what a part is asked to do: node-down, node-up, agent-down, agent-up, gray, rate, carrier-down, carrier-up.
+type work struct {
+	Do   string  `json:"do"`
+	Name string  `json:"name,omitempty"` // of a node or a link
+	Loss float64 `json:"loss,omitempty"` // gray; 0: no more
+	Rate int64   `json:"rate,omitempty"` // bits/s; 0: the link's own
+}
+
+// do does what concerns this part.
+func (x *Fabric) do(ctx context.Context, w work) error {
+	switch w.Do {
+	case "gray", "rate", "carrier-down", "carrier-up":
+		id, err := x.f.LinkByName(w.Name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case w.Do == "carrier-down" || w.Do == "carrier-up":
+			return x.setCarrier(id, w.Do == "carrier-up")
+		case w.Loss == 0 && w.Rate == 0:
+			return x.silence(id, false)
+		}
+		_, err = x.Impair(ctx, id, scenario.BothWays, w.Loss, fabric.Rate(w.Rate))
+		return err
+	}
+	id, err := x.f.NodeByName(w.Name)
+	if err != nil {
+		return err
+	}
+	if !x.here(id) {
+		return fmt.Errorf("live: %s is on another machine", w.Name)
+	}
+	switch w.Do {
+	case "node-down":
+		return x.KillSwitch(id)
+	case "node-up":
+		return x.ReviveSwitch(ctx, id)
+	case "agent-down", "agent-up":
+		return x.StallHost(id, w.Do == "agent-down")
+	}
+	return fmt.Errorf("live: %q cannot be done here", w.Do)
+}
+
+// serveOrders serves a part's orders until the connection ends.
+func (x *Fabric) serveOrders(ctx context.Context, in, out *os.File) error {
+	mux := http.NewServeMux()
+	var one sync.Mutex // one order at a time
+	mux.HandleFunc("POST /do", func(w http.ResponseWriter, r *http.Request) {
+		var order work
+		err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&order)
+		if err == nil {
+			one.Lock()
+			err = x.do(r.Context(), order)
+			one.Unlock()
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	mux.HandleFunc("GET /cables", func(w http.ResponseWriter, r *http.Request) {
+		flush(w)
+		enc := json.NewEncoder(w)
+		err := x.watchCables(r.Context(), func(c cable) error {
+			err := enc.Encode(c)
+			flush(w)
+			return err
+		})
+		if err != nil && r.Context().Err() == nil {
+			x.log.Error("links between machines", "err", err)
+		}
+	})
+	mux.HandleFunc("POST /host/{name}", func(w http.ResponseWriter, r *http.Request) {
+		id, err := x.f.NodeByName(r.PathValue("name"))
+		if err != nil || x.host(id) == nil {
+			http.Error(w, "no such host", http.StatusNotFound)
+			return
+		}
+		c, err := net.Dial("unix", x.Socket(id))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		flush(w)
+		pass(c, &pipe{Reader: r.Body, Writer: flusher{w}, close: r.Body.Close})
+	})
+	ended := make(chan struct{})
+	conn := &pipe{Reader: in, Writer: out, close: func() error {
+		close(ended)
+		return errors.Join(in.Close(), out.Close())
+	}}
+	lis := &oneListener{conn: make(chan net.Conn, 1), end: ended}
+	lis.conn <- conn
+	server := &http.Server{ //nolint:gosec // the one who asks has started this process
+		Handler: mux, Protocols: http2Only(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingLimit, MaxConcurrentStreams: 1 << 14},
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // Serve sees it
+	if err := server.Serve(lis); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("live: %w", err)
+	}
+	return errDown
+}
+
+// flush sends what was written.
+func flush(w http.ResponseWriter) { http.NewResponseController(w).Flush() } //nolint:errcheck // the next write sees it
+
+// flusher sends what is written at once.
+type flusher struct{ http.ResponseWriter }
+
+func (f flusher) Write(b []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(b)
+	flush(f.ResponseWriter)
+	return n, err
+}
+
+// remote is a part on a machine, seen from the first one.
+type remote struct {
+	name  string // of the machine
+	cmd   *exec.Cmd
+	http  *http.Client
+	conn  *pipe
+	lost  chan struct{} // closed when it has ended
+	cause error         // why, then
+}
+
+// newRemote speaks to a part whose standard input and output these are.
+func newRemote(name string, cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser) *remote {
+	conn := make(chan net.Conn, 1)
+	p := &pipe{Reader: out, Writer: in, close: func() error { return errors.Join(in.Close(), out.Close()) }}
+	conn <- p
+	t := &http.Transport{
+		Protocols: http2Only(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingLimit},
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			select {
+			case c := <-conn:
+				return c, nil
+			default:
+				return nil, fmt.Errorf("the connection to %s has ended", name)
+			}
+		},
+	}
+	return &remote{name: name, cmd: cmd, http: &http.Client{Transport: t}, conn: p, lost: make(chan struct{})}
+}
+
+// close ends the connection, at which the part ends.
+func (r *remote) close() { r.conn.Close() } //nolint:errcheck // nothing is left to say
+
+// endTime is how long a part may take to end.
+const endTime = 10 * time.Second
+
+// hangUp ends the connection, and waits until what was started here for it has ended.
+func (r *remote) hangUp() {
+	r.close()
+	t := time.AfterFunc(endTime, func() { r.cmd.Process.Kill() }) //nolint:errcheck // it has ended
+	defer t.Stop()
+	r.cmd.Wait() //nolint:errcheck // however it ended
+}
+
+// call asks for something whose answer is a stream. The caller closes it.
+func (r *remote) call(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
+	q, err := http.NewRequestWithContext(ctx, method, "http://part"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.http.Do(q)
+	if err != nil {
+		return nil, fmt.Errorf("live: machine %s: %w", r.name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
+		resp.Body.Close() //nolint:errcheck // it was read
+		return nil, fmt.Errorf("live: machine %s: %s", r.name, text)
+	}
+	return resp.Body, nil
+}
+
+// do has the part do something.
+func (r *remote) do(ctx context.Context, w work) error {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	body, err := r.call(ctx, http.MethodPost, "/do", bytes.NewReader(text))
+	if err == nil {
+		body.Close() //nolint:errcheck // it is empty
+	}
+	return err
+}
+
+// follow hands on news of the part's ends of links until it is lost. ready is called when the part serves.
+func (r *remote) follow(ctx context.Context, ready func(), tell func(cable)) error {
+	body, err := r.call(ctx, http.MethodGet, "/cables", nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // it has ended
+	ready()
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		var c cable
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return fmt.Errorf("live: machine %s: %w", r.name, err)
+		}
+		tell(c)
+	}
+	return lines.Err()
+}
+
+// host passes a connection on to a host's control socket there.
+func (r *remote) host(ctx context.Context, name string, c net.Conn) error {
+	from, to := io.Pipe()
+	body, err := r.call(ctx, http.MethodPost, "/host/"+name, from)
+	if err != nil {
+		return errors.Join(err, to.Close())
+	}
+	pass(c, &pipe{Reader: body, Writer: to, close: func() error { return errors.Join(to.Close(), body.Close()) }})
+	return nil
+}

@@ -1,0 +1,410 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/machines"
+)
+
+// plan is what a machine is told of its part of a fabric. Its certificates are only those of the nodes there.
+type plan struct {
+	Build     string            `json:"build"` // of the program, which must be the same everywhere
+	Spec      fabric.Spec       `json:"spec"`
+	Addresses []netip.Addr      `json:"addresses"`
+	Machine   int               `json:"machine"`
+	Payload   int               `json:"payload"`
+	VXLANPort int               `json:"vxlan_port"`
+	Files     map[string][]byte `json:"files"` // ca.pem, NAME.pem, NAME.key
+}
+
+// part is one machine's of a fabric that several have.
+type part struct {
+	placement *machines.Placement
+	machine   int
+	certs     string // folder
+}
+
+// switchTLS are the flags with which a switch serves by TLS, if it is to.
+func (p *part) switchTLS(name string) []string {
+	if p == nil {
+		return nil
+	}
+	return []string{
+		"--grpc-server-ssl", "--grpc-server-with-client-auth", "--grpc-server-cacert", p.file("ca.pem"),
+		"--grpc-server-cert", p.file(name + ".pem"), "--grpc-server-key", p.file(name + ".key"),
+	}
+}
+
+// agentTLS are the flags with which an agent speaks TLS, if it is to. It reaches the controller by a socket of its machine.
+func (p *part) agentTLS(name string) []string {
+	if p == nil {
+		return nil
+	}
+	return []string{
+		"--tls-ca", p.file("ca.pem"), "--tls-cert", p.file(name + ".pem"), "--tls-key", p.file(name + ".key"), "--tls-server-name", "controller",
+	}
+}
+
+func (p *part) file(name string) string { return filepath.Join(p.certs, name) }
+
+// maxPlan bounds a plan, in bytes.
+const maxPlan = 64 << 20
+
+// writePlan tells a machine its part: the number of bytes, a line end, and JSON.
+func writePlan(w io.Writer, p *plan) error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%d\n%s", len(text), text)
+	}
+	return err
+}
+
+// readPlan reads what writePlan wrote, and nothing after it.
+func readPlan(r io.Reader) ([]byte, *plan, error) {
+	var digits []byte
+	for b := []byte{0}; ; {
+		if _, err := io.ReadFull(r, b); err != nil {
+			return nil, nil, fmt.Errorf("live: no plan on the standard input, which live up --on writes: %w", err)
+		}
+		if b[0] == '\n' {
+			break
+		}
+		if digits = append(digits, b[0]); len(digits) > 9 {
+			break
+		}
+	}
+	size, err := strconv.ParseUint(string(digits), 10, 32)
+	if err != nil || size > maxPlan {
+		return nil, nil, fmt.Errorf("live: the plan begins with %q, not with its size; live up --on starts this, not people", digits)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, nil, fmt.Errorf("live: the plan ends early: %w", err)
+	}
+	p := &plan{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, nil, fmt.Errorf("live: the plan is not understood: %w", err)
+	}
+	return text, p, nil
+}
+
+// place returns where the plan's fabric is.
+func (p *plan) place() (*machines.Placement, error) {
+	f, err := fabric.New(p.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if p.Machine < 0 || p.Machine >= len(p.Addresses) {
+		return nil, fmt.Errorf("live: the plan has %d machines and is for number %d", len(p.Addresses), p.Machine)
+	}
+	return machines.Place(f, p.Addresses)
+}
+
+// planFile is the plan in the folder of a part's namespaces.
+const planFile = "plan.json"
+
+// ServePart is a machine's part of a fabric on several, until the connection to whoever started it ends: the plan, and
+// then orders, come by the standard input, answers go by the standard output. It starts this program again, with args, in
+// namespaces of its own, where [Part] carries the plan out. Tunnels to other machines and what these reach by TCP begin in
+// this process's network namespace, the machine's, and go with the process.
+func ServePart(ctx context.Context, build string, args []string) (code int, err error) {
+	text, p, err := readPlan(os.Stdin)
+	if err != nil {
+		return 0, err
+	}
+	if p.Build != build {
+		return 0, fmt.Errorf("live: this program is build %s, that of the first machine %s; copy that one here", build, p.Build)
+	}
+	place, err := p.place()
+	if err != nil {
+		return 0, err
+	}
+	cmd, dir, done, err := command(args)
+	if err != nil {
+		return 0, err
+	}
+	defer done() //nolint:errcheck // the next one will try again
+	if err := os.WriteFile(filepath.Join(dir, planFile), text, 0o600); err != nil {
+		return 0, fmt.Errorf("live: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	if err := relay(ctx, g, place, p.Machine, dir); err != nil {
+		return 0, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	code, err = enter(ctx, cmd, func(pid int) error {
+		for _, id := range machines.Crossing(place.Fabric, place.At) {
+			if err := tunnel(place, p, id, pid); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	cancel()
+	return code, errors.Join(err, g.Wait())
+}
+
+// tunnel makes a link's end here, if it has one, in the network namespace of a process. Its packets leave by this one.
+func tunnel(place *machines.Placement, p *plan, id fabric.LinkID, pid int) error {
+	l := place.Fabric.Link(id)
+	own, other := l.A, l.B
+	if place.At[own.Node] != p.Machine {
+		own, other = other, own
+	}
+	if place.At[own.Node] != p.Machine {
+		return nil
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.TxQLen = InterfaceName(place.Fabric, own), mtuOf(p.Payload), 1000
+	mac := place.Fabric.MAC(own.Node)
+	attrs.HardwareAddr, attrs.Namespace = net.HardwareAddr(mac[:]), netlink.NsPid(pid)
+	here, there := p.Addresses[p.Machine], p.Addresses[place.At[other.Node]]
+	err := netlink.LinkAdd(&netlink.Vxlan{
+		LinkAttrs: attrs, VxlanId: place.VNI(id), SrcAddr: here.AsSlice(), Group: there.AsSlice(), Port: p.VXLANPort,
+	})
+	if err != nil {
+		return fmt.Errorf("live: link %s: tunnel %d from %v to %v: %w; it takes root, the kernel's vxlan, and a --vxlan-port that nobody "+
+			"else has tunnels of these numbers at", place.Fabric.LinkName(id), place.VNI(id), here, there, err)
+	}
+	return nil
+}
+
+// connectTunnel takes a link's end into use whose other end is on another machine.
+func (x *Fabric) connectTunnel(ctx context.Context, l *fabric.Link) error {
+	end, own := 0, l.A
+	if !x.here(own.Node) {
+		end, own = 1, l.B
+	}
+	w := &wire{ns: x.handle, name: InterfaceName(x.f, own), rate: x.rate(l)}
+	err := waitFor(ctx, startLimit, w.name+" is there", func() (bool, error) {
+		link, err := w.ns.LinkByName(w.name)
+		if err != nil {
+			return false, err
+		}
+		w.index = link.Attrs().Index
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	x.wires[l.ID][end] = w
+	return errors.Join(w.shape(x.mtu), w.setUp(true))
+}
+
+// setCarrier gives this end of a tunnel a carrier, or none. A tunnel has one whatever is with its other end.
+func (x *Fabric) setCarrier(id fabric.LinkID, up bool) error {
+	if int(id) < 0 || int(id) >= len(x.wires) {
+		return fmt.Errorf("live: there is no link %d", id)
+	}
+	for _, w := range x.wires[id] {
+		if w == nil {
+			continue
+		}
+		err := x.thread.do(func() error {
+			req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_ACK)
+			msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+			msg.Index = int32(w.index)
+			req.AddData(msg)
+			down := byte(1)
+			if up {
+				down = 0
+			}
+			req.AddData(nl.NewRtAttr(unix.IFLA_PROTO_DOWN, []byte{down}))
+			_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("live: %s: carrier: %w", w.name, err)
+		}
+	}
+	return nil
+}
+
+// cable is news of an end of a link between machines: its interface was taken down, or up.
+type cable struct {
+	Link fabric.LinkID `json:"link"`
+	Up   bool          `json:"up"`
+}
+
+// watchCables tells of the ends here until ctx ends.
+func (x *Fabric) watchCables(ctx context.Context, tell func(cable) error) error {
+	ends := map[int32]cable{}
+	for _, id := range machines.Crossing(x.f, x.cfg.Part.placement.At) {
+		for _, w := range x.wires[id] {
+			if w != nil {
+				ends[int32(w.index)] = cable{id, true}
+			}
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	news := make(chan netlink.LinkUpdate, 256)
+	err := x.thread.do(func() error {
+		return netlink.LinkSubscribeWithOptions(news, ctx.Done(), netlink.LinkSubscribeOptions{ListExisting: false, ErrorCallback: func(err error) {
+			cancel(fmt.Errorf("live: netlink: %w", err))
+		}})
+	})
+	if err != nil {
+		return fmt.Errorf("live: netlink: %w", err)
+	}
+	defer func() {
+		go func() {
+			for range news { // its goroutine ends when it can say no more
+				continue
+			}
+		}()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case u := <-news:
+			was, ok := ends[u.Index]
+			if up := u.Flags&unix.IFF_UP != 0; ok && up != was.Up {
+				was.Up = up
+				ends[u.Index] = was
+				if err := tell(was); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// partQueue is what a port's queue holds, in packets: an even share of 16 MiB of a switch with eight ports and packets of
+// 8 KiB. Experiments come later, with buffers of their own, which nobody tells the switches.
+const partQueue = 256
+
+// Part carries a plan out in namespaces that [ServePart] made, and serves orders on the standard input and output.
+func Part(ctx context.Context, dir string, log *slog.Logger) error {
+	text, err := os.ReadFile(filepath.Join(dir, planFile))
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	p := &plan{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	place, err := p.place()
+	if err != nil {
+		return err
+	}
+	mine := &part{place, p.Machine, filepath.Join(dir, "certs")}
+	if err := os.Mkdir(mine.certs, 0o700); err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	for name, text := range p.Files {
+		if name != filepath.Base(name) {
+			return fmt.Errorf("live: the plan has a file %q", name)
+		}
+		if err := os.WriteFile(mine.file(name), text, 0o600); err != nil {
+			return fmt.Errorf("live: %w", err)
+		}
+	}
+	x, err := New(ctx, Config{
+		Fabric: place.Fabric, Dir: dir, Payload: p.Payload, QueueDepth: partQueue, Addresses: true, Part: mine, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := x.StartHosts(ctx); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return x.serveOrders(ctx, os.Stdin, os.Stdout) })
+	g.Go(func() error {
+		if err := x.Keep(ctx); err != nil {
+			return err
+		}
+		return errDown
+	})
+	if err := g.Wait(); !errors.Is(err, errDown) {
+		return err
+	}
+	return nil
+}
+
+// errDown says that somebody asked for the end.
+var errDown = errors.New("live: taken down")
+
+// relay lets other machines reach the switches and agents here by TCP, and agents here the controller. What is said is
+// sealed from end to end: a relay only passes it on.
+func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string) error {
+	from := func(lis net.Listener, network, addr string) {
+		stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+		g.Go(func() error {
+			defer stop()
+			for {
+				c, err := lis.Accept()
+				if err != nil {
+					return nil //nolint:nilerr // it was closed
+				}
+				go func() {
+					defer c.Close() //nolint:errcheck // all is said
+					out, err := new(net.Dialer).DialContext(ctx, network, addr)
+					if err != nil {
+						return // whoever called sees the end, and calls again
+					}
+					defer out.Close() //nolint:errcheck // all is said
+					defer context.AfterFunc(ctx, func() { c.Close() })()
+					pass(c, out)
+				}()
+			}
+		})
+	}
+	for i := range place.Fabric.Nodes() {
+		id := fabric.NodeID(i)
+		if place.At[i] != machine {
+			continue
+		}
+		lis, err := net.Listen("tcp", place.Reached(id))
+		if err != nil {
+			return fmt.Errorf("live: %s is to be reached at %s: %w", place.Fabric.Name(id), place.Reached(id), err)
+		}
+		socket := place.Fabric.Name(id) + ".sock"
+		if place.IsHost(id) {
+			socket = place.Fabric.Name(id) + ".admin.sock"
+		}
+		from(lis, "unix", filepath.Join(dir, socket))
+	}
+	lis, err := net.Listen("unix", filepath.Join(dir, "controller.sock"))
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	from(lis, "tcp", place.Controller(machines.AgentsPort))
+	return nil
+}
+
+// pass passes on what both ends say, until one ends.
+func pass(a, b io.ReadWriteCloser) {
+	done := make(chan struct{}, 2)
+	one := func(to io.WriteCloser, from io.Reader) {
+		io.Copy(to, from) //nolint:errcheck // either end may end it
+		done <- struct{}{}
+	}
+	go one(a, b)
+	go one(b, a)
+	<-done
+	a.Close() //nolint:errcheck // as above
+	b.Close() //nolint:errcheck // as above
+	<-done
+}
