@@ -263,6 +263,9 @@ func (s *statusView) printLoads(w io.Writer) {
 	for _, t := range s.Loads.Tiers {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", t.Tier, rate(t.Mean), rate(t.Max), t.Imbalance, t.Busiest, few(t.Hot), few(t.Cold))
 	}
+	if len(s.Loads.Unread) > 0 {
+		fmt.Fprintf(w, "counters not read lately, links taken for idle: %s\n", few(s.Loads.Unread))
+	}
 }
 
 // fewNames is how many names stand in a table.

@@ -96,7 +96,7 @@ func New(cfg Config) (*Daemon, error) {
 		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
 	})
 	if cfg.Loads > 0 {
-		d.loads = newLoads(d.f)
+		d.loads = newLoads(d.f, d.cfg.Loads)
 	}
 	if cfg.View {
 		d.viewer = newViewer()

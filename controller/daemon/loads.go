@@ -21,11 +21,13 @@ var portCounters = []string{"port_tx_data", "port_tx_control"}
 const (
 	readersAtOnce = 16
 	mostUneven    = 3 // switches that the status names
+	staleAfter    = 3 // readings that fail before the last one counts no more
 )
 
 // loads is what links carry, by the switches' counters of what their ports send; what hosts send no switch counts.
 type loads struct {
 	shape *imbalance.Shape
+	stale time.Duration // after how long a reading says nothing
 
 	mu      sync.Mutex
 	bytes   []uint64    // by direction, read last
@@ -34,10 +36,16 @@ type loads struct {
 	busiest float64     // rate that there has been
 }
 
-func newLoads(f *fabric.Fabric) *loads {
+func newLoads(f *fabric.Fabric, every time.Duration) *loads {
 	dirs := 2 * f.Links()
-	return &loads{shape: imbalance.Of(f), bytes: make([]uint64, dirs), read: make([]time.Time, dirs), rates: make([]float64, dirs)}
+	return &loads{
+		shape: imbalance.Of(f), stale: staleAfter * readWithin(every),
+		bytes: make([]uint64, dirs), read: make([]time.Time, dirs), rates: make([]float64, dirs),
+	}
 }
+
+// readWithin is how long a switch may take to answer.
+func readWithin(every time.Duration) time.Duration { return max(every, time.Second) }
 
 // take takes a reading of a direction. A counter that went back was begun anew.
 func (l *loads) take(dir int, now time.Time, bytes uint64) {
@@ -52,11 +60,35 @@ func (l *loads) take(dir int, now time.Time, bytes uint64) {
 	l.bytes[dir], l.read[dir] = bytes, now
 }
 
-// now returns the rates, and the highest that there has been, in bytes a second.
-func (l *loads) now() (rates []float64, busiest float64) {
+// now returns the rates, and the highest that there has been, in bytes a second. unknown are the directions that were
+// not read for a while, as of a switch that does not answer: their rates are 0.
+func (l *loads) now() (rates []float64, busiest float64, unknown []bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.rates), l.busiest
+	rates, unknown = slices.Clone(l.rates), make([]bool, len(l.rates))
+	for dir, at := range l.read {
+		if at.IsZero() || time.Since(at) > l.stale {
+			rates[dir], unknown[dir] = 0, true
+		}
+	}
+	return rates, l.busiest, unknown
+}
+
+// unread returns the names of the switches of which something is unknown.
+func unread(f *fabric.Fabric, unknown []bool) []string {
+	var names []string
+	for dir, is := range unknown {
+		l := f.Link(fabric.LinkID(dir / 2))
+		from := l.A.Node
+		if dir%2 == 1 {
+			from = l.B.Node
+		}
+		if is && int(from) >= f.Hosts() { // nobody counts what hosts send
+			names = append(names, f.Name(from))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // watchLoads reads the counters of all switches so often.
@@ -73,7 +105,7 @@ func (d *Daemon) watchLoads(ctx context.Context) error {
 		g.SetLimit(readersAtOnce)
 		for _, dev := range d.switches {
 			g.Go(func() error {
-				limited, cancel := context.WithTimeout(ctx, max(d.cfg.Loads, time.Second))
+				limited, cancel := context.WithTimeout(ctx, readWithin(d.cfg.Loads))
 				defer cancel()
 				if err := d.readLoads(limited, dev); err != nil {
 					d.cfg.Log.Debug("port counters are not read", "switch", dev.name, "err", err)
@@ -140,7 +172,8 @@ type UnevenSwitch struct {
 // LoadStatus is what links carry.
 type LoadStatus struct {
 	Tiers  []TierLoad     `json:"tiers"`
-	Uneven []UnevenSwitch `json:"most_uneven,omitempty"`
+	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by how many more bytes one uplink carries than another
+	Unread []string       `json:"unread,omitempty"`      // switches whose counters were not read lately: their links count as idle
 }
 
 // status sums the loads up.
@@ -148,9 +181,9 @@ func (l *loads) status(f *fabric.Fabric) *LoadStatus {
 	if l == nil {
 		return nil
 	}
-	rates, _ := l.now()
+	rates, _, unknown := l.now()
 	report := l.shape.Report(rates)
-	s := &LoadStatus{}
+	s := &LoadStatus{Unread: unread(f, unknown)}
 	names := func(dirs []int) (out []string) {
 		for _, d := range dirs {
 			out = append(out, imbalance.DirName(f, d))

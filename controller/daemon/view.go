@@ -130,7 +130,11 @@ func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rates, busiest := d.loads.now(); busiest > 0 {
+	rates, busiest, unknown := d.loads.now()
+	if names := unread(d.f, unknown); len(names) > 0 {
+		t.Facts = append(t.Facts, [2]string{"switches whose counters are not read", fmt.Sprint(len(names))})
+	}
+	if busiest > 0 {
 		for dir, r := range rates {
 			t.Use[dir] = byte(r / busiest * viewWhole)
 		}

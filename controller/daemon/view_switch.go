@@ -37,14 +37,19 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 		return e.Table.String(), key, does
 	})
 	var rates []float64
+	var unknown []bool
 	if d.loads != nil {
-		rates, _ = d.loads.now()
+		rates, _, unknown = d.loads.now()
 	}
 	for i := range d.f.Node(id).Ports() {
 		p := fabric.PortNo(i + 1)
 		l := d.f.Node(id).Link(p)
 		port := view.Port{Name: d.device(id).target.Ports.Name(p), To: d.f.Name(d.f.Link(l).Peer(id).Node), State: states[l]}
-		if rates != nil {
+		switch {
+		case rates == nil:
+		case unknown[d.dirOf(id, p)]:
+			port.Sends = "not known"
+		default:
 			port.Sends = fmt.Sprint(fabric.Rate(8 * rates[d.dirOf(id, p)]))
 		}
 		s.Ports = append(s.Ports, port)

@@ -61,7 +61,7 @@ func (g *Group) Difference() float64 {
 // Report is how evenly links were used in a window.
 type Report struct {
 	Tiers  []Tier
-	Uneven []Group // groups of two links and more, the most uneven first
+	Uneven []Group // groups of two links and more; first where most bytes are on the one link rather than on the other
 }
 
 // Shape is what a fabric's links are, worked out once for many reports.
@@ -143,7 +143,7 @@ func (s *Shape) Report(use []float64) Report {
 		}
 		r.Uneven = append(r.Uneven, g)
 	}
-	slices.SortStableFunc(r.Uneven, func(a, b Group) int { return cmp.Compare(b.Difference(), a.Difference()) })
+	slices.SortStableFunc(r.Uneven, func(a, b Group) int { return cmp.Compare(b.MostUse-b.LeastUse, a.MostUse-a.LeastUse) })
 	return r
 }
 

@@ -49,6 +49,11 @@ func TestReport(t *testing.T) {
 	if lines := r.Text(f, tier); !slices.Equal(lines, want) {
 		t.Errorf("%q", lines)
 	}
+	// A switch with a little traffic on one uplink alone is more uneven by ratio, and matters less.
+	use[uplink("tor1", "agg0")], use[uplink("tor1", "agg1")] = 9, 0
+	if r := s.Report(use); f.Name(r.Uneven[0].Switch) != "tor0" || f.Name(r.Uneven[1].Switch) != "tor1" {
+		t.Errorf("most uneven: %s, then %s", f.Name(r.Uneven[0].Switch), f.Name(r.Uneven[1].Switch))
+	}
 }
 
 // TestScale: what a report says does not depend on the unit of use, and links used alike are none of them hot or cold.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 )
 
 //go:embed page
@@ -21,19 +22,39 @@ type parts struct {
 	Title, Policy string
 	Style         template.CSS
 	Script, Data  template.JS
+	page          *template.Template
 }
 
-// assemble reads the page's files. connect is what the page may ask.
-func assemble(p *Page, connect string) (*parts, error) {
-	var script []byte
+// shared is what all pages have in common.
+type shared struct {
+	page          *template.Template
+	style, script []byte
+	policy        string
+}
+
+// load reads the page's files, once.
+var load = sync.OnceValues(func() (*shared, error) {
+	s := &shared{}
 	for _, name := range scripts {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		script = append(script, text...)
+		s.script = append(s.script, text...)
 	}
-	style, err := files.ReadFile("page/view.css")
+	var err error
+	if s.style, err = files.ReadFile("page/view.css"); err != nil {
+		return nil, err
+	}
+	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+		digest(s.script), digest(s.style))
+	s.page, err = template.ParseFS(files, "page/page.html")
+	return s, err
+})
+
+// assemble makes a page. connect is what it may ask.
+func assemble(p *Page, connect string) (*parts, error) {
+	s, err := load()
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +62,10 @@ func assemble(p *Page, connect string) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src %s; img-src data:; base-uri 'none'; form-action 'none'",
-		digest(script), digest(style), connect)
-	return &parts{Title: p.Title, Policy: policy, Style: template.CSS(style), Script: template.JS(script), Data: template.JS(data)}, nil //nolint:gosec // our own files, and JSON
+	return &parts{
+		page: s.page, Title: p.Title, Policy: s.policy + "; connect-src " + connect,
+		Style: template.CSS(s.style), Script: template.JS(s.script), Data: template.JS(data), //nolint:gosec // our own files, and JSON
+	}, nil
 }
 
 // digest is a source's hash as a content security policy has it.
@@ -62,9 +84,5 @@ func HTML(w io.Writer, p *Page) error {
 }
 
 func (p *parts) write(w io.Writer) error {
-	t, err := template.ParseFS(files, "page/page.html")
-	if err != nil {
-		return err
-	}
-	return t.Execute(w, p)
+	return p.page.Execute(w, p)
 }

@@ -92,6 +92,7 @@ func (l *Live) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) bool {
+		lasting(w)
 		if _, err := fmt.Fprintf(w, format, args...); err != nil {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // Server serves a page to a browser on this machine.
@@ -97,9 +98,19 @@ func (s *Server) servePage(w http.ResponseWriter) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	lasting(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", parts.Policy+"; frame-ancestors 'none'")
 	w.Write(body.Bytes()) //nolint:errcheck // the browser has left
+}
+
+// writeWithin is how long a browser may take to read what it asked for, or one message of a stream.
+const writeWithin = 30 * time.Second
+
+// lasting has what is written from now on fail unless it is read in time. A browser that has stalled holds nothing for
+// ever.
+func lasting(w http.ResponseWriter) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:errcheck // a recorder of a test has none
 }
 
 // foreign reports whether a browser says that another site's page asks. To follow a link or open the address is none's.

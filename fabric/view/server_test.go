@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
@@ -130,6 +132,43 @@ func TestListenInherited(t *testing.T) {
 		}
 		file.Close()  //nolint:errcheck // likewise
 		first.Close() //nolint:errcheck // likewise
+	}
+}
+
+// oneConn is a listener of one connection.
+type oneConn struct{ conns chan net.Conn }
+
+func (l oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l oneConn) Close() error   { return nil }
+func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestStalledBrowser: a browser that asks and reads nothing is cut off after a while.
+func TestStalledBrowser(t *testing.T) {
+	for _, what := range []string{"", "events", "switch?run=0&name=tor0&t=0"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := view.NewServer(func() (*view.Page, error) { return &view.Page{}, nil }, view.NewLive(1)).Answering(
+				func(context.Context, int, string, float64) (*view.Switch, error) { return &view.Switch{}, nil })
+			browser, conn := net.Pipe()
+			l := oneConn{make(chan net.Conn, 1)}
+			l.conns <- conn
+			srv := &http.Server{Handler: s}
+			ended := make(chan error, 1)
+			go func() { ended <- srv.Serve(l) }()
+			fmt.Fprintf(browser, "GET %s%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", s.Path(), what)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n, err := browser.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("%q: after a minute it got %d bytes, %v", what, n, err)
+			}
+			close(l.conns)
+			srv.Close() //nolint:errcheck // it ends anyway
+			<-ended
+		})
 	}
 }
 

@@ -75,6 +75,7 @@ func (s *Server) serveSwitch(w http.ResponseWriter, r *http.Request) {
 	case x == nil:
 		http.NotFound(w, r)
 	default:
+		lasting(w)
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(x) //nolint:errcheck // the browser has left
 	}

@@ -49,6 +49,7 @@ type NIC struct {
 	waiting map[*queuePair]struct{}
 	checkAt fabric.Time
 	local   []*flow // to this host itself
+	sending []*flow // datagrams, some of which have arrived meanwhile
 	stages  []*stage
 	staged  int // in use
 }
@@ -76,8 +77,9 @@ func New(c Config, h Host) *NIC {
 func (n *NIC) Reset(now fabric.Time) {
 	clear(n.flows)
 	clear(n.pieces)
-	n.local = nil
+	n.local, n.sending = nil, nil
 	for _, q := range n.qps {
+		q.grams = 0
 		q.fail(now, retryExcErr)
 	}
 }
@@ -116,6 +118,9 @@ func (n *NIC) Done(now fabric.Time, qp endpoint.QP) {
 func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 	if f.left -= bytes; f.left == 0 {
 		delete(n.flows, f.id)
+		if f.s.datagram() {
+			f.s.q.grams--
+		}
 	}
 	if f.probe {
 		f.s.probing = false
@@ -168,7 +173,7 @@ const (
 
 func (n *NIC) refused(now fabric.Time, p *piece) {
 	f, s := p.f, p.f.s
-	if s.key>>24^keyMark>>24 == kindDatagrams {
+	if s.datagram() {
 		n.arrived(now, f, p.n) // lost, as datagrams are
 		return
 	}
@@ -300,8 +305,9 @@ func (n *NIC) Tick(now fabric.Time) {
 		}
 		n.carryLocal(now)
 	}
-	if len(n.waiting) > 0 && now >= n.checkAt {
+	if len(n.waiting)+len(n.sending) > 0 && now >= n.checkAt {
 		n.checkAt = now + checkEvery
+		n.forgetDatagrams(now)
 		for q := range n.waiting {
 			if !q.check(now) {
 				delete(n.waiting, q)
@@ -321,7 +327,7 @@ func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	if len(n.dirty)+len(n.local) > 0 {
 		return 0, true
 	}
-	return n.checkAt, len(n.waiting) > 0
+	return n.checkAt, len(n.waiting)+len(n.sending) > 0
 }
 
 // newNumber draws a number that is not in use.

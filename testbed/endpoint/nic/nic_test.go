@@ -453,3 +453,28 @@ func FuzzProgram(f *testing.F) {
 		}
 	})
 }
+
+// TestDatagramsAreBounded has a program send datagrams to a host that is gone, as fast as it is let, and then stop: no
+// more than a bound are under way, those that do not arrive are given up, and nothing is left of them.
+func TestDatagramsAreBounded(t *testing.T) {
+	w := newWire(t)
+	p := w.program(0, nil, 0)
+	q := p.c.qps[p.call(opCreateQP, uint64(p.h[0]), qptUD, uint64(p.h[1]), uint64(p.h[1]), 0, 64, 64, 4, 4, 64, 0, 9)]
+	q.state = qpsRTS
+	n, sent := w.nics[0], 0
+	for round := range 3 {
+		for q.room(w.now) {
+			q.sendDatagram(w.now, &sendRequest{opcode: wrSend, inline: make([]byte, 64), udAddr: w.nics[1].addr, udQPN: 5}, true)
+			sent++
+		}
+		if want := (round + 1) * maxSending; sent != want || len(n.flows) != maxSending || len(n.pieces) != maxSending {
+			t.Fatalf("round %d: %d sent, want %d; %d flows and %d pieces under way", round, sent, want, len(n.flows), len(n.pieces))
+		}
+		w.cargo = nil // they are lost, all of them
+		w.now += datagramLife + 2*checkEvery
+		n.Tick(w.now)
+	}
+	if len(n.flows)+len(n.pieces)+len(n.sending)+q.grams != 0 {
+		t.Errorf("left: %d flows, %d pieces, %d datagrams, of the queue pair %d", len(n.flows), len(n.pieces), len(n.sending), q.grams)
+	}
+}

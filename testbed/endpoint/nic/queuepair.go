@@ -40,6 +40,7 @@ type queuePair struct {
 	rqPSN    uint32
 
 	touched bool
+	grams   int // datagrams under way
 
 	// As requester.
 	requests outStream
@@ -95,7 +96,7 @@ func (q *queuePair) work(now fabric.Time) {
 
 // take takes work requests while there is room in the stream.
 func (q *queuePair) take(now fabric.Time) {
-	for q.state == qpsRTS && q.sq.waiting() > 0 && q.requests.room() {
+	for q.state == qpsRTS && q.sq.waiting() > 0 && q.room(now) {
 		r, ok := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
 		if ok && q.held(&r) {
 			return
@@ -107,6 +108,18 @@ func (q *queuePair) take(now fabric.Time) {
 		}
 		q.begin(now, &r, ok)
 	}
+}
+
+// room returns whether another request may be taken. What waits for it is in the program's memory.
+func (q *queuePair) room(now fabric.Time) bool {
+	if q.typ != qptUD {
+		return q.requests.room()
+	}
+	if q.grams < maxSending && len(q.n.sending) < maxAllSending {
+		return true
+	}
+	q.n.wait(q) // datagrams of others may be in the way
+	return false
 }
 
 // held reports whether a request has to wait for reads and atomics before it.
@@ -295,7 +308,7 @@ func (q *queuePair) check(now fabric.Time) bool {
 		q.fail(now, rnrRetryErr)
 	}
 	q.n.touch(q)
-	return q.requests.waits() || q.responses.waits()
+	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == qpsRTS && q.sq.waiting() > 0
 }
 
 // waits reports whether something of the stream has to come back.

@@ -4,6 +4,7 @@ package nic
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
@@ -519,13 +520,53 @@ func (q *queuePair) sendDatagram(now fabric.Time, r *sendRequest, ok bool) {
 				break
 			}
 		}
-		s := &outStream{key: streamKey(kindDatagrams, r.udQPN&0xffffff), dst: dst}
+		s := &outStream{q: q, key: streamKey(kindDatagrams, r.udQPN&0xffffff), dst: dst, moved: now}
 		s.put(content{local: append(h.append(nil), data...)})
-		q.n.post(now, &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next)})
+		f := &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next)}
+		q.grams++
+		q.n.post(now, f)
+		q.n.sending = append(q.n.sending, f)
 	}
 	q.sq.release(1)
 	if q.sigAll || r.flags&sendSignaled != 0 || done.status != success {
 		q.sendCQ.push(&done)
+	}
+}
+
+// Datagrams that are sent and have not arrived: of one queue pair, and of all. More stay with the program.
+const (
+	maxSending    = 64
+	maxAllSending = 4096 // 16 MiB
+)
+
+// datagramLife is how long a datagram that does not arrive is sent again. Datagrams may be lost, and one to a host that
+// is gone must not stand in others' way for ever.
+const datagramLife = 2 * fabric.Second
+
+// forgetDatagrams forgets datagrams that have arrived, and gives up those that are too old.
+func (n *NIC) forgetDatagrams(now fabric.Time) {
+	old := map[*outStream]bool{}
+	n.sending = slices.DeleteFunc(n.sending, func(f *flow) bool {
+		if n.flows[f.id] != f {
+			return true
+		}
+		if now-f.s.moved <= datagramLife {
+			return false
+		}
+		delete(n.flows, f.id)
+		old[f.s] = true
+		f.s.q.grams--
+		n.touch(f.s.q)
+		return true
+	})
+	if len(old) == 0 {
+		return
+	}
+	for qp, p := range n.pieces {
+		if old[p.f.s] {
+			delete(n.pieces, qp)
+			n.host.CloseFlow(now, qp)
+		}
 	}
 }
 

@@ -192,6 +192,9 @@ func (s *outStream) begin(psn, key uint32, dst fabric.NodeID) {
 	*s = outStream{q: s.q, key: key, dst: dst, base: at, sent: at, next: at}
 }
 
+// datagram returns whether it is one datagram, not a stream of a connection.
+func (s *outStream) datagram() bool { return s.key>>24^keyMark>>24 == kindDatagrams }
+
 // room returns whether another message may be put in.
 func (s *outStream) room() bool { return s.next-s.base < window }
 

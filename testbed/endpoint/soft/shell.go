@@ -2,8 +2,10 @@ package soft
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -64,6 +66,7 @@ type Shell struct {
 	mu    sync.Mutex
 	queue []func(now fabric.Time)
 	ended bool
+	over  chan struct{} // closed when Run has ended
 
 	// What follows belongs to Run's goroutine.
 	run     []func(now fabric.Time)
@@ -87,7 +90,7 @@ func NewShell(cfg ShellConfig, d Driven) (*Shell, error) {
 		poller.Close() //nolint:errcheck // the first error is reported
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	return &Shell{cfg: cfg, d: d, poller: poller}, nil
+	return &Shell{cfg: cfg, d: d, poller: poller, over: make(chan struct{})}, nil
 }
 
 // Now returns the time on the shell's clock. It may be called from anywhere.
@@ -108,19 +111,37 @@ func (s *Shell) Do(f func(now fabric.Time)) bool {
 	return true
 }
 
+// errEnded is why nothing is called any more.
+var errEnded = errors.New("endpoint: the shell has ended")
+
 // Call is Do, and waits until f has returned. It must not be called in the
-// shell's goroutine. The error is ctx's, or says that the shell has ended.
+// shell's goroutine. The error is ctx's, or says that the shell has ended; f was
+// not called then, and will not be: what it uses may be freed.
 func (s *Shell) Call(ctx context.Context, f func(now fabric.Time)) error {
+	var taken atomic.Bool // by the shell, which calls f, or by the caller, who gives it up
 	done := make(chan struct{})
-	if !s.Do(func(now fabric.Time) { f(now); close(done) }) {
-		return fmt.Errorf("endpoint: the shell has ended")
+	if !s.Do(func(now fabric.Time) {
+		if taken.CompareAndSwap(false, true) {
+			f(now)
+			close(done)
+		}
+	}) {
+		return errEnded
 	}
+	var err error
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
+	case <-s.over:
+		err = errEnded
 	}
+	if taken.CompareAndSwap(false, true) {
+		return err
+	}
+	<-done
+	return nil
 }
 
 // Watch has every write to a descriptor wake the shell, which then asks Driven's Wake,
@@ -137,8 +158,9 @@ func (s *Shell) Run(ctx context.Context) error {
 	err := s.loop(ctx)
 	stop()
 	s.mu.Lock()
-	s.ended = true
+	s.ended, s.queue = true, nil
 	s.mu.Unlock()
+	close(s.over)
 	if closed := s.cfg.Port.Close(); err == nil {
 		err = closed
 	}
