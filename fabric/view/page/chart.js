@@ -1,6 +1,6 @@
 // Curves, events and phases over time, on canvases: drawn once, with the line of the present over them.
 
-const left = 46, right = 6; // of a chart, in pixels
+const left = 58, right = 6; // of a chart, in pixels
 const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [10, 4]];
 const inks = ['--u3', '--queue', '--bad', '--pick', '--mark', '--ink'];
 

@@ -17,11 +17,11 @@ class Run {
     this.keep = keep || 0; // of a live fabric: ticks
     const queue = bytesOf(data.queue);
     this.use = bytesOf(data.use);
-    this.queued = queue.length > 0; // somebody measured queues
     this.counted = this.use.length > 0 || this.keep > 0;
-    if (!this.ticks.length && !this.keep) this.fillTicks();
     this.queue = new Uint16Array(queue.length / 2);
     for (let i = 0; i < this.queue.length; i++) this.queue[i] = queue[2 * i] | queue[2 * i + 1] << 8;
+    this.queued = this.queue.some(q => q > 0); // somebody measured queues
+    if (this.ticks.length < 2 && !this.keep) this.fillTicks();
     this.marked = new Map(); // by tick: the directions in which packets were marked, with their number
     for (let i = 0; i < this.marks.length; i += 3) {
       const k = this.marks[i];
@@ -55,13 +55,18 @@ class Run {
     this.maxUse[k] = u; this.maxQueue[k] = q;
   }
 
-  // fillTicks gives a run of which there are no counters times to step to.
+  // fillTicks gives a run of which there are no counters, or those of the whole run, times to step to.
   fillTicks() {
-    const n = 400;
-    for (let k = 1; k <= n; k++) this.ticks.push(this.end * k / n);
-    this.use = new Uint8Array(n * this.dirs);
-    this.queue = new Uint16Array(n * this.dirs);
-    this.queue_unit = 1;
+    const n = 400, use = new Uint8Array(n * this.dirs), queue = new Uint16Array(n * this.dirs);
+    this.ticks = [];
+    for (let k = 0; k < n; k++) {
+      this.ticks.push(this.end * (k + 1) / n);
+      use.set(this.use.subarray(0, this.dirs), k * this.dirs);
+      queue.set(this.queue.subarray(0, this.dirs), k * this.dirs);
+    }
+    this.use = use; this.queue = queue;
+    this.balance = this.balance.map(b => ({...b, imbalance: new Array(n).fill(b.imbalance[0] || 0)}));
+    this.queue_unit = this.queue_unit || 1;
   }
 
   // cutBy takes what an event says of the state of a link from then on.

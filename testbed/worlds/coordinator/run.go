@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -72,6 +73,8 @@ type Options struct {
 	// Started is told the moment of the start, in ns of CLOCK_MONOTONIC, before
 	// it comes. Nil: nobody.
 	Started func(at int64)
+	// Recorder takes the run's messages when it is over. Nil: nobody.
+	Recorder *recording.Recorder
 	// Progress is called now and then with the time since the start. Nil: nobody.
 	Progress func(since fabric.Time)
 }
@@ -147,6 +150,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	}
 	began := time.Now()
 	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, 2*len(run.Events)+len(opt.Acts))}
+	s.traced, s.kept = opt.Recorder != nil, nil
 	before, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -173,6 +177,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	if err != nil {
 		return nil, err
 	}
+	r.trace()
 	result.WallMS = float64(time.Since(began).Microseconds()) / 1000
 	return result, interrupted
 }

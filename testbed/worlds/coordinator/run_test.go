@@ -25,6 +25,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -172,11 +173,26 @@ func TestRun(t *testing.T) {
 		var log bytes.Buffer
 		s.Log(&log)
 		started := int64(0)
+		rec := recording.New(f, recording.Options{})
 		r, err := s.Run(t.Context(), run, coordinator.Options{
-			Links: h, Clock: live.Monotonic, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at },
+			Links: h, Clock: live.Monotonic, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
 		})
 		if err != nil {
 			t.Fatalf("%v: %v", run, err)
+		}
+		messages, phases := 0, map[fabric.NodeID]bool{}
+		for _, x := range rec.End(r).Slices {
+			switch x.Kind {
+			case recording.Message:
+				if messages++; x.Open || x.Received == 0 || x.Begin < 0 || x.Received < x.Begin || x.End < x.Begin {
+					t.Errorf("%v: a message in the trace: %+v", run, x)
+				}
+			case recording.Phase:
+				phases[x.Node] = true
+			}
+		}
+		if messages < f.Hosts() || len(phases) != f.Hosts() {
+			t.Errorf("%v: %d messages and phases of %d ranks in the trace, of %d hosts", run, messages, len(phases), f.Hosts())
 		}
 		if !r.Finished || r.CCT == nil || r.Bound == nil || *r.CCT < *r.Bound || started == 0 {
 			t.Errorf("%v: finished %v, CCT %v, bound %v, started %d", run, r.Finished, r.CCT, r.Bound, started)

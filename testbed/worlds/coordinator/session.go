@@ -23,6 +23,9 @@ type Session struct {
 	next   uint64 // number of the last message of Post
 	hash   hash.Hash
 	log    io.Writer // JSON lines of events; nil: none
+
+	traced bool // the run wants its events
+	kept   []happening
 }
 
 // happening is an event and the rank it happened at.
@@ -129,6 +132,9 @@ func (s *Session) take(e happening) {
 		}
 	}
 	s.ledger.take(e)
+	if s.traced {
+		s.kept = append(s.kept, e)
+	}
 }
 
 // Stats returns the counts of all hosts, by rank.

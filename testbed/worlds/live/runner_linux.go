@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observe
 		return nil, fmt.Errorf("live: %v: %w", run, err)
 	}
 	r.session.Log(obs.Events)
-	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: Monotonic, Lead: lead}
+	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: Monotonic, Lead: lead, Recorder: obs.Recorder}
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
 	}
