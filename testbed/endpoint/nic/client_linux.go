@@ -157,7 +157,7 @@ func (c *client) tellNews() {
 		return
 	}
 	atomic.StoreUint32(c.bell.word(bellWaiting), 0)
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(c.bell.word(bellNews))), futexWake, math.MaxInt32, 0, 0, 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(c.bell.word(bellNews))), futexWake, math.MaxInt32, 0, 0, 0) //nolint:errcheck // nobody waits any more
 }
 
 // rung says whether the program has posted since look. From now on it kicks.

@@ -49,6 +49,7 @@ type NIC struct {
 	waiting map[*queuePair]struct{}
 	checkAt fabric.Time
 	local   []*flow // to this host itself
+	copied  []byte  // of them, a part at a time
 	sending []*flow // datagrams, some of which have arrived meanwhile
 	stages  []*stage
 	staged  int // in use
@@ -69,7 +70,7 @@ func New(c Config, h Host) *NIC {
 	return &NIC{
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, flows: map[uint64]*flow{},
-		pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
+		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
 	}
 }
 
@@ -260,9 +261,11 @@ func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 
 // carryLocal does the endpoint's work for flows to this host itself.
 func (n *NIC) carryLocal(now fabric.Time) {
-	local := n.local
+	if len(n.local) == 0 {
+		return
+	}
+	local, b := n.local, n.copied
 	n.local = nil
-	var b [64 << 10]byte
 	for _, f := range local {
 		if n.flows[f.id] != f {
 			continue
