@@ -66,22 +66,31 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 		RunE: func(c *cobra.Command, args []string) error { return a.runBench(c.Context(), args[0], flags) },
 	}
 	f := c.Flags()
-	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with .jsonl when left out")
-	f.StringVar(&flags.dir, "dir", "", "share `DIR` with other tasks of the sweep: results go into a file of the task's own there, and what any file there has is not run again")
-	f.StringVar(&flags.shard, "shard", "", "carry out task `I/N` of the sweep's N, the first being 0/N; the longest runs are dealt first")
-	f.StringVar(&flags.merge, "merge", "", "with --dir: when nothing is missing there any more, merge the results into `FILE`")
-	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and seed, as progress shows them")
-	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
+	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with "+
+		".jsonl when left out")
+	f.StringVar(&flags.dir, "dir", "", "share `DIR` with other tasks of the sweep: results go into a file of the "+
+		"task's own there, and what any file there has is not run again")
+	f.StringVar(&flags.shard, "shard", "", "carry out task `I/N` of the sweep's N, the first being 0/N; the longest "+
+		"runs are dealt first")
+	f.StringVar(&flags.merge, "merge", "", "with --dir: when nothing is missing there any more, merge the results into "+
+		"`FILE`")
+	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and "+
+		"seed, as progress shows them")
+	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in "+
+		"'jsq,spray(mode=random)'")
 	f.StringVar(&flags.seeds, "seeds", "", "run only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
-	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single runs need, and most of the bytes")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs "+
+		"beside each other leave, for 64 hosts and more)")
+	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single "+
+		"runs need, and most of the bytes")
 	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
 	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())
-	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),
+		cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -118,7 +127,8 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	}
 	if !flags.quiet {
 		there := len(w.cases) - len(todo)
-		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", w.sweep.Name, fabric.Count(len(w.cases), "run"), there, w.out)
+		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", w.sweep.Name, fabric.Count(len(w.cases), "run"), there,
+			w.out)
 		if old > 0 {
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}
@@ -156,7 +166,8 @@ func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, fil
 	}
 	written := 0
 	b := &batch{
-		run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown, asEnded: true,
+		run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown,
+		asEnded: true,
 	}
 	b.done = func(run scenario.Run, o outcome) error {
 		c := todo[run.Index]

@@ -63,11 +63,15 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	}
 	f := c.Flags()
 	flags.switches.register(c)
-	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the highest is primary")
+	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the "+
+		"highest is primary")
 	f.StringVar(&flags.agents, "agents", "127.0.0.1:9562", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
-	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at `HOST:PORT` or unix:PATH; empty: do not")
-	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains and cabling checks need; without it nobody may have either")
-	f.StringSliceVar(&flags.peers, "peer", nil, "`HOST:PORT` of another controller's --agents, to agree with on what is drained; needs --admin-token-file, the same for both")
+	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at "+
+		"`HOST:PORT` or unix:PATH; empty: do not")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains and cabling checks need; "+
+		"without it nobody may have either")
+	f.StringSliceVar(&flags.peers, "peer", nil, "`HOST:PORT` of another controller's --agents, to agree with on what "+
+		"is drained; needs --admin-token-file, the same for both")
 	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
 	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
 	f.StringVar(&flags.logLevel, "log-level", "info", "`LEVEL`: debug, info, warn or error")
@@ -75,11 +79,15 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "of gNMI subscriptions")
 	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "of P4Runtime sessions")
 	f.DurationVar(&flags.audit, "audit", 0, "read all tables back so often although nothing seems wrong; 0: never")
-	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write by then")
+	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write "+
+		"by then")
 	f.IntVar(&flags.batch, "batch", 500, "updates in one write at most")
-	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters so often, for how evenly links are used in status and metrics; 0: never (1s with --view)")
-	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT` or a socket passed on as fd:N, under a secret path that is logged; beyond the loopback over TLS, to certificates of operators")
-	f.StringVar(&flags.viewSecret, "view-secret-file", "", "`FILE` that keeps the secret of the page's path, so that its address stays; made if there is none")
+	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters so often, for how evenly links are used in "+
+		"status and metrics; 0: never (1s with --view)")
+	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT` or a socket passed on as "+
+		"fd:N, under a secret path that is logged; beyond the loopback over TLS, to certificates of operators")
+	f.StringVar(&flags.viewSecret, "view-secret-file", "", "`FILE` that keeps the secret of the page's path, so that "+
+		"its address stays; made if there is none")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would be written, and end")
 	return c
 }
@@ -96,7 +104,8 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	f.StringVar(&s.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`")
 	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form, instead of the embedded program's")
-	f.StringVar(&s.deviceConf, "device-config", "", "the program in `FILE`, in the target's own form, instead of the embedded BMv2 JSON")
+	f.StringVar(&s.deviceConf, "device-config", "", "the program in `FILE`, in the target's own form, instead of the "+
+		"embedded BMv2 JSON")
 	s.tls.register(c, "switches'")
 	for _, name := range []string{"fabric", "targets"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -220,7 +229,8 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 			return errors.Join(fmt.Errorf("--view: %w", err), closeListener(agents), closeListener(admin))
 		}
 	}
-	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil && ctx.Err() == nil {
+	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil &&
+		ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	return nil
@@ -294,7 +304,8 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 	g.Go(func() error { return keepMemory(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(append(files.Authorize(),
-			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64), grpc.WaitForHandlers(true),
+			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),
+			grpc.WaitForHandlers(true),
 			// An agent whose machine died is noticed although nothing is sent to it.
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -336,7 +347,8 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 // pageServer serves the page of the fabric, to those with certificates of operators if there are such files.
 func pageServer(page *view.Server, files *certs.Files) *http.Server {
 	return &http.Server{
-		Handler: files.Handler(page), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+		Handler: files.Handler(page), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
+		MaxHeaderBytes: 1 << 14,
 	}
 }
 

@@ -41,7 +41,8 @@ type hostagentFlags struct {
 func newHostagentCommand() *cobra.Command {
 	var flags hostagentFlags
 	c := &cobra.Command{
-		Use:   "hostagent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller ADDR]...",
+		Use: "hostagent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller " +
+			"ADDR]...",
 		Short: "Be the agent of a host: choose the paths of its RoCEv2 traffic",
 		Long: `Runs a host's agent. It follows controllers, believes source quenches that can be true, and reports what times out. What
 it labels is chosen by --labeller:
@@ -98,22 +99,28 @@ func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 	set.StringVar(&f.verbs, "verbs", "", "be an RDMA device for programs at `unix:PATH`")
 	set.IntVar(&f.payload, "payload", 0, "`BYTES` of a full packet, until a coordinator asks for another; 0: 1024")
 	set.StringVar(&f.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
-	set.StringVar(&f.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the fabric's")
-	set.IntVar(&f.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own queue; 0: 65536")
-	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, line by line, to `FILE`")
+	set.StringVar(&f.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the "+
+		"fabric's")
+	set.IntVar(&f.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own "+
+		"queue; 0: 65536")
+	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, "+
+		"line by line, to `FILE`")
 }
 
 // run is the soft endpoint until ctx ends.
 func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) {
-	if len(f.interfaces) != 1 || f.owners != "" || f.pinDir != "" || f.remove || f.ipv6FlowLabel || len(f.quenchAddresses) > 0 {
-		return fmt.Errorf("--labeller %s takes one --interface, and none of --owners, --pin-dir, --remove, --ipv6-flow-label, --quench-address", labelSoft)
+	if len(f.interfaces) != 1 || f.owners != "" || f.pinDir != "" || f.remove || f.ipv6FlowLabel ||
+		len(f.quenchAddresses) > 0 {
+		return fmt.Errorf("--labeller %s takes one --interface, and none of --owners, --pin-dir, --remove, "+
+			"--ipv6-flow-label, --quench-address", labelSoft)
 	}
 	s, err := f.read(stderr)
 	if err != nil {
 		return err
 	}
 	cfg := hostprocess.ProcessConfig{
-		Fabric: s.fab, Host: s.id, Controllers: f.controllers, Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.log, Dial: s.dial,
+		Fabric: s.fab, Host: s.id, Controllers: f.controllers,
+		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.log, Dial: s.dial,
 		Known: s.known(),
 		OnUpdate: func(u *statepb.Update) {
 			s.keep(func(st *daemon.State) { st.SetLinks(u) })
@@ -186,12 +193,14 @@ func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func(
 
 // adminServer returns a server of an agent's status.
 func adminServer(h http.Handler, files *certs.Files) *http.Server {
-	return &http.Server{Handler: files.Handler(h), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14, TLSConfig: files.ServerConfig()}
+	return &http.Server{Handler: files.Handler(h), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
+		TLSConfig: files.ServerConfig()}
 }
 
 func openPort(name string, sendBuffer int) (port.Port, error) {
 	// The endpoint reads from the wire what the kernel would refuse.
-	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer, HoldUDP: []uint16{rocev2.Port, hostagent.QuenchPort}})
+	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer,
+		HoldUDP: []uint16{rocev2.Port, hostagent.QuenchPort}})
 	if err != nil {
 		return nil, err
 	}

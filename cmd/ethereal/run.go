@@ -65,20 +65,29 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.runScenarios(c.Context(), args, flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table goes to standard error")
+	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table "+
+		"goes to standard error")
 	f.StringVar(&flags.report, "report", "", "write the report, a self-contained HTML page, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
-	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be repeated")
+	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; "+
+		"may be repeated")
 	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
-	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in 'jsq,spray(mode=random)'")
-	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: `A,B` of timeout, quench, gnmi, all")
+	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in "+
+		"'jsq,spray(mode=random)'")
+	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: "+
+		"`A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs beside each other leave, for 64 hosts and more)")
-	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "`WORLD` to run in: virtual; flow, rates without packets; live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
-	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches and hosts are; scenarios run on its fabric, instead of their own")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs "+
+		"beside each other leave, for 64 hosts and more)")
+	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "`WORLD` to run in: virtual; flow, rates without "+
+		"packets; live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
+	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches "+
+		"and hosts are; scenarios run on its fabric, instead of their own")
 	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more than whether it held")
-	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and fail if anything differs")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more "+
+		"than whether it held")
+	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and "+
+		"fail if anything differs")
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	viewFlag(c, &flags.view)
@@ -87,9 +96,12 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.seeds, "seed", "", "")
 	_ = f.MarkDeprecated("seed", "write --seeds")
 	// The only errors are of flags that do not exist.
-	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(),
+		cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),
+		cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -142,7 +154,10 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	for _, o := range []struct {
 		flag, path string
 		into       *io.Writer
-	}{{"--json", flags.json, &t.lines}, {"--report", flags.report, &t.page}, {"--record", flags.record, &t.records}, {"--cpuprofile", flags.cpuProfile, &t.profile}} {
+	}{
+		{"--json", flags.json, &t.lines}, {"--report", flags.report, &t.page},
+		{"--record", flags.record, &t.records}, {"--cpuprofile", flags.cpuProfile, &t.profile},
+	} {
 		if o.path == "" || o.flag == "--json" && o.path == "-" {
 			continue
 		}
@@ -161,8 +176,8 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 
 	b := &batch{
-		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores, events: flags.events, captures: captures,
-		trace: flags.trace.path, recordings: recordings, log: a.log,
+		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores,
+		events: flags.events, captures: captures, trace: flags.trace.path, recordings: recordings, log: a.log,
 		record:   func(r scenario.Run) bool { return t.records != nil || len(r.Scenario.Expect) > 0 },
 		progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), done: t.ended,
 	}
@@ -219,7 +234,8 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 			return p, fromFlags(err)
 		}
 		if why := s.Worlds.For(flags.world).Skip; why != "" {
-			p.skipped = append(p.skipped, &runner.Outcome{Run: scenario.Run{Scenario: s}, World: flags.world, Skipped: why, Record: &runner.Record{}})
+			p.skipped = append(p.skipped, &runner.Outcome{Run: scenario.Run{Scenario: s}, World: flags.world, Skipped: why,
+				Record: &runner.Record{}})
 			continue
 		}
 		runs, err := s.In(flags.world).Expand()

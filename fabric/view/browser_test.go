@@ -47,11 +47,13 @@ func made(t testing.TB, spec fabric.Spec, ticks int) *view.Run {
 	}
 	r.Marks = []int{ticks / 2, uplink, 12}
 	r.Events = []view.Event{
-		{T: 0.5, Kind: "write", Node: f.Hosts(), Dir: -1}, {T: float64(ticks) * 0.7, Kind: "cut", Node: f.Hosts(), Dir: uplink},
+		{T: 0.5, Kind: "write", Node: f.Hosts(), Dir: -1},
+		{T: float64(ticks) * 0.7, Kind: "cut", Node: f.Hosts(), Dir: uplink},
 	}
 	last := f.Hosts() - 1
 	tor, far := int(f.ToROf(0)), int(f.ToROf(fabric.NodeID(last)))
-	r.Flows = []view.Flow{{Kind: "piece", Src: 0, Dst: last, End: float64(ticks), Bytes: 1 << 20, QP: 5, Path: []int{0, tor, f.Nodes() - 1, far, last}}}
+	r.Flows = []view.Flow{{Kind: "piece", Src: 0, Dst: last, End: float64(ticks), Bytes: 1 << 20, QP: 5,
+		Path: []int{0, tor, f.Nodes() - 1, far, last}}}
 	r.Phases = []view.Phase{{Node: 0, End: float64(ticks)}}
 	r.Balance = []view.Balance{{Name: "tor up", Imbalance: make([]float64, ticks), Text: []string{"even"}}}
 	return r
@@ -59,7 +61,8 @@ func made(t testing.TB, spec fabric.Spec, ticks int) *view.Run {
 
 var small = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
 
-// TestPage uses the page as a person does: scrubbing, choosing a flow, a port and a switch, finding, by keys, and on a phone.
+// TestPage uses the page as a person does: scrubbing, choosing a flow, a port and a switch, finding, by keys, and on a
+// phone.
 func TestPage(t *testing.T) {
 	b := browsertest.Open(t, time.Minute)
 	path := filepath.Join(t.ArtifactDir(), "view.html")
@@ -88,7 +91,8 @@ func TestPage(t *testing.T) {
 		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .queue.marked").length`, &diamonds),
 		chromedp.Text("#now", &at, chromedp.ByQuery),
 		chromedp.Evaluate(`panels[0].choose({dir: 1 * 2}); panels[0].flows.querySelectorAll("button").length`, &byOther),
-		chromedp.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`, &byPort), // of h0, whose flow it is
+		chromedp.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`,
+			&byPort), // of h0, whose flow it is
 		chromedp.KeyEvent(kb.End), chromedp.KeyEvent("p"), // the event before
 		chromedp.Text("#now", &eventAt, chromedp.ByQuery),
 		chromedp.SendKeys("#find", "tor1", chromedp.ByQuery),
@@ -133,7 +137,9 @@ func TestLive(t *testing.T) {
 	run := made(t, small, 1)
 	run.Events, run.Flows, run.Marks, run.Balance = nil, nil, nil, nil
 	live := view.NewLive(100)
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil }, live))
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+		return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil
+	}, live))
 	defer func() { s.CloseClientConnections(); s.Close() }() // its events go on while the browser is there
 	tick := func(n float64, events ...view.Event) {
 		if err := live.Send(&view.Tick{T: n * 1e6, Use: run.Use, Queue: run.Queue, Events: events}); err != nil {
@@ -170,7 +176,8 @@ func TestEventsAlone(t *testing.T) {
 	link := 2 * 16 // tor0's first uplink
 	run.Ticks, run.Use, run.Queue, run.Marks, run.Balance, run.Phases, run.Flows, run.End = nil, nil, nil, nil, nil, nil, nil, 100
 	run.Events = []view.Event{
-		{T: 10, Kind: "link", Node: -1, Dir: link, Text: "down"}, {T: 20, Kind: "drain", Node: -1, Dir: link + 2, Text: "down"},
+		{T: 10, Kind: "link", Node: -1, Dir: link, Text: "down"},
+		{T: 20, Kind: "drain", Node: -1, Dir: link + 2, Text: "down"},
 		{T: 30, Kind: "flip", Node: 1, Dir: -1, Text: "queue pair 1"}, {T: 60, Kind: "link", Node: -1, Dir: link, Text: "up"},
 	}
 	path := filepath.Join(t.TempDir(), "view.html")
@@ -199,7 +206,8 @@ func TestEventsAlone(t *testing.T) {
 	if want := [4]int{0, 20, 22, 2}; counts != want { // two directions each
 		t.Errorf("links cut and drained at 5, 15, 50 and 99 us: %v, want %v", counts, want)
 	}
-	if strings.Contains(titles, "Use of links") || strings.Contains(titles, "queue") || !strings.Contains(titles, "Events") {
+	if strings.Contains(titles, "Use of links") || strings.Contains(titles, "queue") ||
+		!strings.Contains(titles, "Events") {
 		t.Errorf("charts: %s", titles)
 	}
 	if !strings.Contains(hint, "ethereal view x.pftrace") {
@@ -211,7 +219,8 @@ func TestEventsAlone(t *testing.T) {
 	b.Check(t, "file://"+path)
 }
 
-// TestPerfetto: at a click, and not before, the trace is handed to a window of Perfetto's, here a page that listens as its does.
+// TestPerfetto: at a click, and not before, the trace is handed to a window of Perfetto's, here a page that listens as
+// its does.
 func TestPerfetto(t *testing.T) {
 	b := browsertest.Open(t, time.Minute)
 	got := make(chan string, 8)
@@ -229,7 +238,9 @@ func TestPerfetto(t *testing.T) {
 	defer other.Close()
 	run := made(t, small, 10)
 	run.Trace = "made.pftrace"
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "traced", Runs: []*view.Run{run}}, nil }, nil).
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+		return &view.Page{Title: "traced", Runs: []*view.Run{run}}, nil
+	}, nil).
 		WithTraces(func(n int) (io.ReadSeekCloser, error) {
 			if n != 0 {
 				return nil, nil
@@ -237,7 +248,8 @@ func TestPerfetto(t *testing.T) {
 			return trace{strings.NewReader("bytes of a trace")}, nil
 		}))
 	defer s.Close()
-	if err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()), chromedp.Evaluate(fmt.Sprintf("perfetto = %q", other.URL), nil)); err != nil {
+	if err := chromedp.Run(b, chromedp.Navigate(s.URL+liveServer(s).Path()),
+		chromedp.Evaluate(fmt.Sprintf("perfetto = %q", other.URL), nil)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -246,7 +258,9 @@ func TestPerfetto(t *testing.T) {
 	default:
 	}
 	var said string
-	if err := chromedp.Run(b, chromedp.Click(".perfetto", chromedp.ByQuery), chromedp.Poll(`document.querySelector("[role=status]").textContent !== ""`, nil, chromedp.WithPollingInterval(100*time.Millisecond)), // frames are of the window before it
+	if err := chromedp.Run(b, chromedp.Click(".perfetto", chromedp.ByQuery),
+		chromedp.Poll(`document.querySelector("[role=status]").textContent !== ""`, nil,
+			chromedp.WithPollingInterval(100*time.Millisecond)), // frames are of the window before it
 		chromedp.Text("[role=status]", &said, chromedp.ByQuery)); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +278,8 @@ type trace struct{ *strings.Reader }
 
 func (trace) Close() error { return nil }
 
-var measured = flag.Bool("view.measure", false, "measure as docs/view.md does: a large fabric, and the ticks of an hour")
+var measured = flag.Bool("view.measure", false, "measure as docs/view.md does: a large fabric, and the ticks of an "+
+	"hour")
 
 // TestFrames measures how long a step of the scrubber takes in a fabric of 128 hosts, and how many bytes the page has.
 // Nothing is asserted: it is a measurement, for docs/view.md.
@@ -309,13 +324,15 @@ func TestFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d hosts, %d links, %d ticks: %d bytes, %.0f frames a second, %.1f ms of script a frame", hosts, len(run.Links), len(run.Ticks), size, perSecond, script)
+		t.Logf("%d hosts, %d links, %d ticks: %d bytes, %.0f frames a second, %.1f ms of script a frame", hosts,
+			len(run.Links), len(run.Ticks), size, perSecond, script)
 	}
 }
 
 func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
-// TestHour measures what memory the page of a live fabric of 128 hosts takes after many ticks. Nothing of it is asserted but that the page forgets the oldest.
+// TestHour measures what memory the page of a live fabric of 128 hosts takes after many ticks. Nothing of it is
+// asserted but that the page forgets the oldest.
 func TestHour(t *testing.T) {
 	total := 1500
 	if *measured {
@@ -326,7 +343,9 @@ func TestHour(t *testing.T) {
 	tick := view.Tick{Use: run.Use, Queue: run.Queue, State: make([]string, len(run.Links))}
 	run.Events, run.Flows, run.Marks, run.Balance, run.Phases, run.Ticks, run.Use, run.Queue = nil, nil, nil, nil, nil, nil, nil, nil
 	live := view.NewLive(1200)
-	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil }, live))
+	s := httptest.NewServer(view.NewServer(func() (*view.Page, error) {
+		return &view.Page{Title: "live", Live: true, Runs: []*view.Run{run}}, nil
+	}, live))
 	defer func() { s.CloseClientConnections(); s.Close() }()
 	var heap, last float64
 	var ticks int
@@ -357,6 +376,7 @@ func TestHour(t *testing.T) {
 	if ticks > 1200 {
 		t.Errorf("%d ticks are kept", ticks)
 	}
-	t.Logf("%d links: %.0f MB of scripts' memory at first, %.0f MB after %d ticks, of which %d are kept", len(run.Links), heap, last, total, ticks)
+	t.Logf("%d links: %.0f MB of scripts' memory at first, %.0f MB after %d ticks, of which %d are kept", len(run.Links),
+		heap, last, total, ticks)
 	b.Check(t, s.URL)
 }

@@ -46,7 +46,8 @@ const (
 // what its agent hears, a switch's are its ports. Arrows lead from a piece to the receipt of its message, and from a
 // cut to the quench, push or flip that answers it.
 func (r *Recording) Write(w io.Writer) error {
-	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1, process: map[fabric.NodeID]uint64{}, thread: map[threadKey]uint64{}}
+	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1,
+		process: map[fabric.NodeID]uint64{}, thread: map[threadKey]uint64{}}
 	t.about()
 	t.slices()
 	t.instants()
@@ -152,13 +153,15 @@ func (t *traceWriter) threadOf(n fabric.NodeID, name string) uint64 {
 	return id
 }
 
-func (t *traceWriter) counterOf(parent uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string) uint64 {
+func (t *traceWriter) counterOf(parent uint64, name string, unit tracepb.CounterDescriptor_Unit,
+	unitName string) uint64 {
 	id := t.uuid()
 	c := &tracepb.CounterDescriptor{Unit: &unit}
 	if unitName != "" {
 		c.UnitName = &unitName
 	}
-	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{Uuid: &id, ParentUuid: &parent, Name: &name, Counter: c}})
+	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{Uuid: &id, ParentUuid: &parent, Name: &name,
+		Counter: c}})
 	return id
 }
 
@@ -174,7 +177,9 @@ func (t *traceWriter) event(at fabric.Time, e *tracepb.TrackEvent) {
 
 // flush writes the events in the order of time, those of one time in the order in which they were made.
 func (t *traceWriter) flush() {
-	slices.SortStableFunc(t.events, func(a, b timedEvent) int { return cmp.Compare(a.at/fabric.Nanosecond, b.at/fabric.Nanosecond) })
+	slices.SortStableFunc(t.events, func(a, b timedEvent) int {
+		return cmp.Compare(a.at/fabric.Nanosecond, b.at/fabric.Nanosecond)
+	})
 	for _, e := range t.events {
 		t.packet(&tracepb.TracePacket{Timestamp: new(uint64(e.at / fabric.Nanosecond)), TrackEvent: e.event})
 	}
@@ -199,7 +204,8 @@ func (t *traceWriter) about() {
 		t.err = err
 		return
 	}
-	notes := []*tracepb.DebugAnnotation{text("fabric", string(spec)), number("every_ps", int64(t.r.Every)), number("left_out", t.r.Left)}
+	notes := []*tracepb.DebugAnnotation{text("fabric", string(spec)), number("every_ps", int64(t.r.Every)),
+		number("left_out", t.r.Left)}
 	name := "run"
 	if t.r.Result != nil {
 		result, err := json.Marshal(t.r.Result)
@@ -213,7 +219,8 @@ func (t *traceWriter) about() {
 	track := t.processOf(-1)
 	t.packet(&tracepb.TracePacket{
 		Timestamp: proto.Uint64(0), SequenceFlags: proto.Uint32(1), TrackEvent: &tracepb.TrackEvent{
-			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: &name, DebugAnnotations: notes,
+			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: &name,
+			DebugAnnotations: notes,
 		},
 	})
 }
@@ -255,7 +262,8 @@ func (t *traceWriter) slices() {
 	for i := range t.r.Slices {
 		s := &t.r.Slices[i]
 		track := t.threadOf(s.Node, free.take(s.Node, laneName(s.Kind), s.Begin, s.End))
-		e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_BEGIN.Enum(), TrackUuid: &track, Categories: []string{string(s.Kind)}}
+		e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_BEGIN.Enum(), TrackUuid: &track,
+			Categories: []string{string(s.Kind)}}
 		name := ""
 		switch s.Kind {
 		case Collective:
@@ -265,14 +273,16 @@ func (t *traceWriter) slices() {
 			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID))
 		case Message:
 			name = "to " + t.f.Name(s.Dst)
-			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID), number("phase", int64(collective.ID(s.ID).Step())), number("received_ps", int64(s.Received)))
+			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID),
+				number("phase", int64(collective.ID(s.ID).Step())), number("received_ps", int64(s.Received)))
 		case Piece, Probe:
 			t.lanes[laneKey{s.Node, s.ID}] = track
 			name = "to " + t.f.Name(s.Dst)
 			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("queue_pair", s.ID), unsigned("message", s.Message))
 			if s.Path != nil {
 				name += fmt.Sprintf(" by %d", s.Label)
-				e.DebugAnnotations = append(e.DebugAnnotations, number("label", int64(s.Label)), text("path", PathText(t.f, s.Path)))
+				e.DebugAnnotations = append(e.DebugAnnotations, number("label", int64(s.Label)),
+					text("path", PathText(t.f, s.Path)))
 			}
 			if s.Kind == Piece {
 				t.flows++
@@ -294,8 +304,10 @@ func (t *traceWriter) slices() {
 		if s := &t.r.Slices[i]; s.Kind == Message && s.Received > 0 {
 			track := t.threadOf(s.Dst, "receipts")
 			t.event(s.Received, &tracepb.TrackEvent{
-				Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{"receipt"}, Name: new("from " + t.f.Name(s.Node)),
-				TerminatingFlowIds: arrows[s.ID], DebugAnnotations: []*tracepb.DebugAnnotation{unsigned("message", s.ID), number("bytes", s.Bytes)},
+				Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{"receipt"},
+				Name:               new("from " + t.f.Name(s.Node)),
+				TerminatingFlowIds: arrows[s.ID], DebugAnnotations: []*tracepb.DebugAnnotation{unsigned("message", s.ID),
+					number("bytes", s.Bytes)},
 			})
 		}
 	}
@@ -372,7 +384,8 @@ func (t *traceWriter) counters() {
 		}
 		return r.Readings[k-1]
 	}
-	write := func(parent func() uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string, after bool, value func(k int) float64) {
+	write := func(parent func() uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string, after bool,
+		value func(k int) float64) {
 		track, last := uint64(0), 0.0
 		for k := range r.Readings {
 			v := value(k)
@@ -399,7 +412,10 @@ func (t *traceWriter) counters() {
 	bytes, none := tracepb.CounterDescriptor_UNIT_SIZE_BYTES, tracepb.CounterDescriptor_UNIT_UNSPECIFIED
 	for d := range sim.LinkDir(2 * f.Links()) {
 		port, name := func() uint64 { return t.portOf(d) }, DirName(f, d)
-		write(port, useTrack+name, none, "%", false, func(k int) float64 { return float64(r.Link(k, d).Use) / (useUnit / 100) })
+		write(port, useTrack+name, none, "%", false, func(k int) float64 {
+			return float64(r.Link(k,
+				d).Use) / (useUnit / 100)
+		})
 		write(port, queueTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Queue) })
 		write(port, peakTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Peak) })
 	}
@@ -420,7 +436,8 @@ func (t *traceWriter) counters() {
 		}
 		track := t.processOf(-1)
 		t.event(0, &tracepb.TrackEvent{
-			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: new("readings"),
+			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory},
+			Name:             new("readings"),
 			DebugAnnotations: []*tracepb.DebugAnnotation{text("readings_ns", string(times))},
 		})
 	}

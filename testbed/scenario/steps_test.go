@@ -28,7 +28,8 @@ func TestStepErrors(t *testing.T) {
 		{"unknown link", "steps: [{at: 1us, action: cut, link: a-b, detection: 1us}]\n", "steps[0].link: "},
 		{"host as switch", "steps: [{at: 1us, action: drain, node: h0}]\n", "h0 is a host; name a switch, as in core0"},
 		{"switch as host", "steps: [{at: 1us, action: agent-down, node: tor0}]\n", "tor0 is no host"},
-		{"link of the controller", "steps: [{at: 1us, action: controller-down, link: tor0-spine0}]\n", "steps[0].link: controller-down has none; remove it"},
+		{"link of the controller", "steps: [{at: 1us, action: controller-down, link: tor0-spine0}]\n",
+			"steps[0].link: controller-down has none; remove it"},
 		{"no agent", "steps: [{at: 1us, action: agent-up}]\n", "steps[0].node: is missing; name a host, as in h0"},
 		{"unknown measure", "expect: [{that: happiness, min: 1}]\n", `"happiness" is unknown; write one of finished, cct`},
 		{"no bound", "expect: [{that: flips}]\n", "expects nothing; add is, min or max"},
@@ -39,12 +40,17 @@ func TestStepErrors(t *testing.T) {
 		{"world", "expect: [{that: flips, min: 1, worlds: [moon]}]\n", `"moon" is unknown`},
 		{"unknown key", "expekt: []\n", "unknown key; did you mean expect?"},
 		{"key of a step", "steps: [{at: 1us, action: controller-down, color: red}]\n", "steps[0].color: unknown key"},
-		{"failures too", "failures: [{name: x}]\nsteps: [{at: 1us, action: controller-down}]\n", "failures: is given beside steps"},
+		{"failures too", "failures: [{name: x}]\nsteps: [{at: 1us, action: controller-down}]\n",
+			"failures: is given beside steps"},
 		{"notifiers alone", "notifiers: [gnmi]\n", "notifiers: is given without steps"},
-		{"notifier", "notifier: gnmi\nsteps: [{at: 1us, action: controller-down}]\n", "notifier: unknown key; it is called notifiers now"},
-		{"unknown notifier", "notifiers: [post]\nsteps: [{at: 1us, action: controller-down}]\n", `bad.yaml:7:13: notifiers[0]: unknown notifier "post"`},
-		{"do", "steps: [{at: 1us, do: link-down, link: tor0-spine0, detection: 1us}]\n", "steps[0].do: unknown key; it is called action now"},
-		{"link-down", "steps: [{at: 1us, action: link-down, link: tor0-spine0, detection: 1us}]\n", `steps[0].action: "link-down" is unknown; it is called cut now`},
+		{"notifier", "notifier: gnmi\nsteps: [{at: 1us, action: controller-down}]\n",
+			"notifier: unknown key; it is called notifiers now"},
+		{"unknown notifier", "notifiers: [post]\nsteps: [{at: 1us, action: controller-down}]\n",
+			`bad.yaml:7:13: notifiers[0]: unknown notifier "post"`},
+		{"do", "steps: [{at: 1us, do: link-down, link: tor0-spine0, detection: 1us}]\n",
+			"steps[0].do: unknown key; it is called action now"},
+		{"link-down", "steps: [{at: 1us, action: link-down, link: tor0-spine0, detection: 1us}]\n",
+			`steps[0].action: "link-down" is unknown; it is called cut now`},
 		{"rate", "steps: [{at: 1us, action: rate, link: tor0-spine0, rate: 1Gb/s}]\n", `it is called degrade now`},
 		{"no rate", "steps: [{at: 1us, action: degrade, link: tor0-spine0}]\n", "steps[0].rate: is missing"},
 		{"flap", "steps: [{at: 1us, action: flap, link: tor0-spine0, detection: 1us}]\n", "steps[0].period: is missing"},
@@ -79,7 +85,8 @@ worlds:
 		t.Errorf("%v until %v at %v", live.Collectives, live.Deadline, live.Slowed)
 	}
 	want := []Event{
-		{At: 20 * fabric.Millisecond, Action: Flap, Link: "tor0-spine0", Period: 10 * fabric.Millisecond, Down: 5 * fabric.Millisecond, Times: 2, Detection: fabric.Microsecond},
+		{At: 20 * fabric.Millisecond, Action: Flap, Link: "tor0-spine0", Period: 10 * fabric.Millisecond,
+			Down: 5 * fabric.Millisecond, Times: 2, Detection: fabric.Microsecond},
 		{When: Moments{{Share: 0.1, Plus: 200 * fabric.Millisecond}}, Action: Drain, Node: "spine1"},
 	}
 	if d := cmp.Diff(want, live.Failures[0].Events); d != "" {
@@ -89,7 +96,8 @@ worlds:
 		t.Errorf("%d expectations, of %s", len(live.Expect), got)
 	}
 	runs, err := live.Expand()
-	if err != nil || len(runs) != 1 || runs[0].Notifier != NotifyAll || runs[0].Fabric.Link(0).Rate != wallRate || runs[0].Failure.Name != "small" {
+	if err != nil || len(runs) != 1 || runs[0].Notifier != NotifyAll || runs[0].Fabric.Link(0).Rate != wallRate ||
+		runs[0].Failure.Name != "small" {
 		t.Errorf("%v, %v", runs, err)
 	}
 	if s.Failures[0].Events[0].At != 20*fabric.Microsecond || s.Collectives[0].Bytes != 1e6 {
@@ -182,13 +190,16 @@ func FuzzIn(f *testing.F) {
 func TestRoles(t *testing.T) {
 	there := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
 	for link, want := range map[string]string{
-		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1", "top uplink 2 of tor1": "tor1-spine1",
+		"uplink of tor0": "tor0-spine0", "uplink 2 of tor3": "tor3-spine1", "uplink of h5": "h5-tor1",
+		"top uplink 2 of tor1": "tor1-spine1",
 	} {
-		s, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: uplink of tor0, detection: 1us}]\n"), nil)
+		s, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: uplink of tor0, detection: "+
+			"1us}]\n"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Fabric = fabric.Spec{Kind: fabric.KindFatTree, K: 4, ToRUplink: fabric.LinkSpec{Rate: fabric.Gbps, Delay: fabric.Microsecond}}
+		s.Fabric = fabric.Spec{Kind: fabric.KindFatTree, K: 4,
+			ToRUplink: fabric.LinkSpec{Rate: fabric.Gbps, Delay: fabric.Microsecond}}
 		s.Failures[0].Events[0].Link = link
 		o, err := s.Override(Override{Fabric: &there})
 		if err != nil {
@@ -210,7 +221,8 @@ func TestRoles(t *testing.T) {
 		"uplink of tor9": "no node \"tor9\"", "uplink 3 of tor0": "write 1 to 2", "uplink 0 of tor0": "write 1 to 2",
 		"uplink x of tor0": "is no role", "downlink of tor0": "is no role", "uplink of spine0": "has no uplink",
 	} {
-		_, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: "+link+", detection: 1us}]\n"), nil)
+		_, err := Parse("small.yaml", []byte(stepped+"steps: [{at: 2us, action: cut, link: "+link+", detection: 1us}]\n"),
+			nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "steps[0].link") {
 			t.Errorf("%s: %v, want %s", link, err, want)
 		}
@@ -226,7 +238,8 @@ func TestRolesOfTiers(t *testing.T) {
 		}
 		return f
 	}
-	two, three := clos(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}), clos(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	two, three := clos(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2,
+		HostsPerToR: 4}), clos(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	for role, want := range map[string][2]string{
 		"uplink of tor0": {"tor0-spine0", "tor0-agg0"}, "top uplink of tor2": {"tor2-spine0", "agg2-core0"},
 		"top uplink 2 of tor1": {"tor1-spine1", "agg1-core2"},
@@ -238,8 +251,9 @@ func TestRolesOfTiers(t *testing.T) {
 		}
 	}
 	for role, want := range map[string][2]string{
-		"switch above tor0": {"spine0", "agg0"}, "switch 2 above tor3": {"spine1", "agg3"}, "top switch": {"spine0", "core0"}, "top switch 2": {"spine1", "core1"},
-		"tor1": {"tor1", "tor1"},
+		"switch above tor0": {"spine0", "agg0"}, "switch 2 above tor3": {"spine1", "agg3"}, "top switch": {"spine0", "core0"},
+		"top switch 2": {"spine1", "core1"},
+		"tor1":         {"tor1", "tor1"},
 	} {
 		for i, f := range []*fabric.Fabric{two, three} {
 			if n, err := NodeNamed(f, role); err != nil || f.Name(n) != want[i] {
@@ -247,7 +261,8 @@ func TestRolesOfTiers(t *testing.T) {
 			}
 		}
 	}
-	for _, role := range []string{"top switch 3", "top core", "switch 0 above tor0", "host above tor0", "switch above spine0"} {
+	for _, role := range []string{"top switch 3", "top core", "switch 0 above tor0", "host above tor0",
+		"switch above spine0"} {
 		if n, err := NodeNamed(two, role); err == nil {
 			t.Errorf("%s is %s", role, two.Name(n))
 		}
