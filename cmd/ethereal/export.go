@@ -24,6 +24,7 @@ type exportFlags struct {
 func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{Use: "export", Short: "Write a fabric in the form of other programs"}
 	c.AddCommand(a.exportContainerlabCommand())
+	c.AddCommand(a.exportStaticCommands()...)
 	return c
 }
 

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/export"
+)
+
+// exportStaticCommands make `ethereal export linux`, `csv` and `hccl`.
+func (a *app) exportStaticCommands() []*cobra.Command {
+	table := func(use, short, example string, write func(*export.Plan, io.Writer) error) *cobra.Command {
+		return a.staticCommand(use, short, example, "", func(p *export.Plan, _ string) error {
+			if err := write(p, a.stdout); err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			return nil
+		})
+	}
+	return []*cobra.Command{
+		a.staticCommand("linux", "Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
+			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip", "write NODE.ip and NODE.sysctl into `DIR`", a.exportLinux),
+		table("csv", "Print every path of every pair of hosts: its label, source port, switches and uSIDs",
+			"  ethereal export csv --fabric fabric.yaml > paths.csv", (*export.Plan).CSV),
+		table("hccl", "Print MultiQpSrcPort.cfg, the source ports of HCCL's queue pairs",
+			"  ethereal export hccl --fabric fabric.yaml > MultiQpSrcPort.cfg", (*export.Plan).HCCL),
+	}
+}
+
+// staticCommand makes a command that exports a fabric's static paths; with a folder if one is described.
+func (a *app) staticCommand(use, short, example, folder string, write func(p *export.Plan, dir string) error) *cobra.Command {
+	var file, dir string
+	c := &cobra.Command{
+		Use: use + " --fabric FILE", Short: short, Example: example, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" || folder != "" && dir == "" {
+				return fmt.Errorf("export %s: write --fabric%s; `ethereal topo` prints a fabric", use, map[bool]string{true: " and --dir"}[folder != ""])
+			}
+			spec, err := fabric.LoadSpec(file)
+			if err != nil {
+				return err
+			}
+			f, err := fabric.New(spec)
+			if err != nil {
+				return err
+			}
+			p, err := export.New(f)
+			if err != nil {
+				return err
+			}
+			return write(p, dir)
+		},
+	}
+	c.Flags().StringVar(&file, "fabric", "", "read the fabric from `FILE`, as ethereal topo prints it")
+	if folder != "" {
+		c.Use += " --dir DIR"
+		c.Flags().StringVar(&dir, "dir", "", folder)
+	}
+	return c
+}
+
+// exportLinux writes two files for each node.
+func (a *app) exportLinux(p *export.Plan, dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("export linux: %w; name a folder that can be written", err)
+	}
+	for i := range p.Fabric.Nodes() {
+		id := fabric.NodeID(i)
+		for ext, write := range map[string]func(io.Writer, fabric.NodeID) error{"ip": p.Linux, "sysctl": p.Sysctl} {
+			file, err := os.Create(filepath.Join(dir, p.Fabric.Name(id)+"."+ext))
+			if err != nil {
+				return fmt.Errorf("export linux: %w", err)
+			}
+			if err := errors.Join(write(file, id), file.Close()); err != nil {
+				return fmt.Errorf("%w: export linux: %w", errRun, err)
+			}
+		}
+	}
+	return nil
+}

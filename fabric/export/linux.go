@@ -1,0 +1,81 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// firstTable is the routing table of label 0 on hosts; each label has one of its own.
+const firstTable = 1000
+
+// Sysctl writes the kernel's settings of a node, for `sysctl -p`: its interfaces must be there.
+func (p *Plan) Sysctl(w io.Writer, id fabric.NodeID) error {
+	var b strings.Builder
+	set := func(name string, to int) { fmt.Fprintf(&b, "net.ipv6.conf.%s = %d\n", name, to) }
+	set("all.forwarding", 1)
+	set("all.seg6_enabled", 1)
+	n := p.Fabric.Node(id)
+	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
+		set(Interface(port)+".seg6_enabled", 1)
+	}
+	if n.Tier != fabric.Host { // ports as well as addresses choose among next hops
+		b.WriteString("net.ipv6.fib_multipath_hash_policy = 1\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Linux writes what makes a Linux machine a node of the fabric, for `ip -6 -batch`.
+func (p *Plan) Linux(w io.Writer, id fabric.NodeID) error {
+	var b strings.Builder
+	n := p.Fabric.Node(id)
+	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
+		fmt.Fprintf(&b, "address replace %v/64 dev %s nodad\n", LinkLocal(fabric.End{Node: id, Port: port}), Interface(port))
+	}
+	if n.Tier == fabric.Host {
+		p.linuxHost(&b, id)
+	} else {
+		// A uSID of its own: shift the list, and look the next one up.
+		fmt.Fprintf(&b, "route replace %v encap seg6local action End flavors next-csid lblen %d nflen %d dev %s\n",
+			p.Locator(id), BlockBits, USIDBits, Interface(1))
+		for _, r := range p.Routes(id) {
+			fmt.Fprintf(&b, "route replace %v", r.To)
+			for _, hop := range r.Hops {
+				if len(r.Hops) > 1 {
+					b.WriteString(" nexthop")
+				}
+				fmt.Fprintf(&b, " via %v dev %s", hop.Via, Interface(hop.Port))
+			}
+			b.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// linuxHost writes a host's part: RoCEv2 goes by the path that its source port names, in an outer header, and what
+// comes in one is taken out of it.
+func (p *Plan) linuxHost(b *strings.Builder, id fabric.NodeID) {
+	f := p.Fabric
+	tor := f.Link(f.Node(id).Link(1)).Peer(id)
+	via := fmt.Sprintf("via %v dev %s", LinkLocal(tor), Interface(1))
+	fmt.Fprintf(b, "address replace %v/128 dev %s nodad\n", f.HostAddr6(id), Interface(1))
+	fmt.Fprintf(b, "route replace %v %s\n", all6, via)
+	fmt.Fprintf(b, "route replace %v %s\n", Block, via)
+	fmt.Fprintf(b, "route replace %v encap seg6local action End.DT6 table 255 dev %s\n", p.Locator(id), Interface(1))
+	ruled := map[fabric.Label]bool{}
+	for h := range f.Hosts() {
+		for _, path := range p.Paths(id, fabric.NodeID(h)) {
+			table := firstTable + int(path.Label)
+			if !ruled[path.Label] {
+				ruled[path.Label] = true
+				fmt.Fprintf(b, "rule add ipproto udp sport %d dport %d lookup %d\n", path.Port, rocePort, table)
+			}
+			fmt.Fprintf(b, "route replace %v/128 encap seg6 mode encap.red segs %v %s table %d\n",
+				f.HostAddr6(path.Dst), path.SID, via, table)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Package export writes what a fabric's static paths are in the form of systems that know nothing of labels: routers that
+// carry SRv6 micro segments (uSID), and libraries that choose a queue pair's UDP source port.
+//
+// A [Plan] is the one description of the paths; each form is a thin writer of it. A label becomes the list of the switches
+// that its path crosses, each a uSID of 16 bits below one block of 32, and the receiving host's own uSID behind them: at most
+// six, which one IPv6 address holds. Switches shift the list and look the next one up in static routes; nothing is
+// learned, and a host keeps to the label's source port what it means.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// ErrPlan is wrapped by the errors of this package.
+var ErrPlan = errors.New("export")
+
+// Block is the locator block that all uSIDs lie in: 32 bits.
+var Block = netip.MustParsePrefix("fcbb:bb00::/32")
+
+// Sizes, in bits: of the block and of a uSID; and how many uSIDs an address holds behind the block.
+const (
+	BlockBits = 32
+	USIDBits  = 16
+	MaxUSIDs  = (128 - BlockBits) / USIDBits
+)
+
+// lastUSID is the last number that stands for a node everywhere; those above are a router's own (RFC 9800's LIB, as SONiC and
+// FRR divide them).
+const lastUSID = 0xDFFF
+
+// RoCEv2 over UDP: the port it goes to, and the first source port of labels, as hostagent has them.
+const (
+	rocePort  = 4791
+	firstPort = 0xC000
+)
+
+// Plan is a fabric's static paths.
+type Plan struct {
+	Fabric *fabric.Fabric
+}
+
+// New returns the plan of a fabric, or why uSIDs do not do for it.
+func New(f *fabric.Fabric) (*Plan, error) {
+	if f.Nodes() > lastUSID {
+		return nil, fmt.Errorf("%w: %d nodes, and uSIDs for %d; export a smaller fabric", ErrPlan, f.Nodes(), lastUSID)
+	}
+	return &Plan{f}, nil
+}
+
+// USID returns a node's uSID: its id and 1, since 0 ends a list.
+func (p *Plan) USID(id fabric.NodeID) uint16 { return uint16(id) + 1 }
+
+// SID returns the address of a list of uSIDs, at most [MaxUSIDs].
+func (p *Plan) SID(ids ...fabric.NodeID) netip.Addr {
+	a := Block.Addr().As16()
+	for i, id := range ids {
+		at := (BlockBits + i*USIDBits) / 8
+		a[at], a[at+1] = byte(p.USID(id)>>8), byte(p.USID(id))
+	}
+	return netip.AddrFrom16(a)
+}
+
+// Locator returns what of the block is a node's: the prefix that others route to it.
+func (p *Plan) Locator(id fabric.NodeID) netip.Prefix {
+	return netip.PrefixFrom(p.SID(id), BlockBits+USIDBits)
+}
+
+// Path is one static path of a pair of hosts.
+type Path struct {
+	Src, Dst fabric.NodeID
+	Label    fabric.Label
+	Nodes    []fabric.NodeID // the switches from ToR to ToR, and Dst
+	SID      netip.Addr      // of Nodes: the outer destination
+	Port     uint16          // UDP source port that stands for Label
+}
+
+// Paths returns the paths from one host to another, by label. Hosts of one ToR have none: no label matters to them.
+func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
+	from, to := p.Fabric.ToROf(src), p.Fabric.ToROf(dst)
+	var out []Path
+	for _, l := range p.Fabric.PathLabels(from, to) {
+		hops, ok := p.Fabric.Path(nil, from, to, l)
+		if !ok {
+			continue
+		}
+		x := Path{Src: src, Dst: dst, Label: l, Port: firstPort | uint16(l)}
+		for _, h := range hops {
+			x.Nodes = append(x.Nodes, h.From)
+		}
+		x.Nodes = append(x.Nodes, to, dst)
+		x.SID = p.SID(x.Nodes...)
+		out = append(out, x)
+	}
+	return out
+}
+
+// LinkLocal returns the address of a port on its link, by which its neighbour routes to it.
+func LinkLocal(e fabric.End) netip.Addr {
+	a := [16]byte{0: 0xfe, 1: 0x80, 12: byte(e.Node >> 8), 13: byte(e.Node), 14: byte(e.Port >> 8), 15: byte(e.Port)}
+	return netip.AddrFrom16(a)
+}
+
+// Interface returns the name of a port's interface: eth1, eth2, ...
+func Interface(p fabric.PortNo) string { return fmt.Sprintf("eth%d", p) }
+
+// Route is a static route of a switch. More than one next hop: any of them, by the hash of the flow.
+type Route struct {
+	To   netip.Prefix
+	Hops []NextHop
+}
+
+// NextHop is where a route leads: a port, and the neighbour behind it.
+type NextHop struct {
+	Port fabric.PortNo
+	Via  netip.Addr
+}
+
+// Routes returns a switch's static routes: the uSIDs of its neighbours, which are all that labelled packets need, and those
+// of hosts' addresses, for what has no label.
+func (p *Plan) Routes(id fabric.NodeID) []Route {
+	var uSIDs, plain []Route
+	n := p.Fabric.Node(id)
+	var up []NextHop
+	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
+		there := p.Fabric.Link(n.Link(port)).Peer(id)
+		hop := NextHop{port, LinkLocal(there)}
+		uSIDs = append(uSIDs, Route{p.Locator(there.Node), []NextHop{hop}})
+		if p.Fabric.Node(there.Node).Tier > n.Tier {
+			up = append(up, hop)
+		}
+	}
+	plain = append(plain, p.below(id)...)
+	if len(up) > 0 {
+		plain = append(plain, Route{all6, up})
+	}
+	return append(uSIDs, plain...)
+}
+
+// all6 is what all hosts' addresses lie in.
+var all6 = netip.MustParsePrefix("fd00:e7::/32")
+
+// below returns the routes to hosts that lie below a switch.
+func (p *Plan) below(id fabric.NodeID) []Route {
+	var out []Route
+	f, n := p.Fabric, p.Fabric.Node(id)
+	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
+		there := f.Link(n.Link(port)).Peer(id)
+		hop := []NextHop{{port, LinkLocal(there)}}
+		switch x := f.Node(there.Node); {
+		case x.Tier > n.Tier:
+		case x.Tier == fabric.Host:
+			out = append(out, Route{netip.PrefixFrom(f.HostAddr6(there.Node), 128), hop})
+		case x.Tier == fabric.ToR:
+			out = append(out, Route{f.ToRPrefix6(there.Node), hop})
+		default:
+			out = append(out, Route{f.PodPrefix6(x.Pod), hop})
+		}
+	}
+	return out
+}
