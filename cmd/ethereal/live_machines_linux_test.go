@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -291,4 +292,35 @@ func TestTwelveOnMachines(t *testing.T) {
 		t.Errorf("%v\n%s", err, s.err.String())
 	}
 	down()
+}
+
+// TestMachinesFlags: nothing that a shell on another machine could read as something else goes to it.
+func TestMachinesFlags(t *testing.T) {
+	good := machinesFlags{on: []string{"a=192.0.2.1", "root@b.example=2001:db8::1"}, dir: "it's here", shell: "ssh -p 22", program: "sudo /opt/e", vxlanPort: 4789}
+	cfg, err := good.read(t.Context())
+	if err != nil || len(cfg.Machines) != 2 || len(cfg.Shell) != 3 || len(cfg.Program) != 2 || filepath.Base(cfg.Dir) != "it's here" {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+	for what, change := range map[string]func(*machinesFlags){
+		"one machine":        func(m *machinesFlags) { m.on = m.on[:1] },
+		"an option of ssh":   func(m *machinesFlags) { m.on[1] = "-oProxyCommand=id" },
+		"a command":          func(m *machinesFlags) { m.on[1] = "b;id=192.0.2.2" },
+		"a space":            func(m *machinesFlags) { m.on[1] = "b c=192.0.2.2" },
+		"no name":            func(m *machinesFlags) { m.on[1] = "=192.0.2.2" },
+		"a name twice":       func(m *machinesFlags) { m.on[1] = "a=192.0.2.2" },
+		"no address":         func(m *machinesFlags) { m.on[1] = "b=x" },
+		"a program to split": func(m *machinesFlags) { m.program = "/opt/e;id" },
+		"a program's quotes": func(m *machinesFlags) { m.program = "/opt/it's" },
+		"a substitution":     func(m *machinesFlags) { m.program = "$(id)" },
+		"no program":         func(m *machinesFlags) { m.program = " " },
+		"no shell":           func(m *machinesFlags) { m.shell = " " },
+		"a port":             func(m *machinesFlags) { m.vxlanPort = 0 },
+	} {
+		bad := good
+		bad.on = slices.Clone(good.on)
+		change(&bad)
+		if cfg, err := bad.read(t.Context()); err == nil {
+			t.Errorf("%s: %+v", what, cfg)
+		}
+	}
 }

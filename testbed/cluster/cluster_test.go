@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
@@ -176,5 +178,68 @@ func TestFiles(t *testing.T) {
 	o.Options = []string{"partition=a\nrm -rf"}
 	if err := o.Slurm(); err == nil {
 		t.Error("an option of two lines is taken")
+	}
+}
+
+// TestOutsiders: what people name their sweeps, folders and options is data in what a shell, Slurm, YAML and Kubernetes
+// read.
+func TestOutsiders(t *testing.T) {
+	words := []string{
+		"", " ", "a b", "it's", `"`, `\`, "$(id)", "`id`", "$HOME", "$$(SHARD)", "a$$b", "~", "*", "a;b", "a&b", "a|b", "<x>", "#x", "!", "{a,b}",
+		"-x", "--", "é", "a:b", "- a", "x: [1", "%s", "{{.Name}}", "'\"'\"'",
+	}
+	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+quote(words)).Output()
+	if err != nil || string(out) != strings.Join(words, "\x00")+"\x00" {
+		t.Errorf("a shell reads %q, %v", out, err)
+	}
+	o := Order{
+		Name: "x: [1 # '\"", Dir: t.TempDir(), Merged: "/m", Tasks: 1, Left: []int{0}, Need: Need{1, 1, 1}, Bench: words, Merge: words,
+		Image: `i"$(x)`, Claim: "c: '", Mount: "/m #",
+	}
+	if err := o.Kubernetes(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Dir, JobFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type container struct {
+		Image   string   `yaml:"image"`
+		Command []string `yaml:"command"`
+	}
+	var job struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []container `yaml:"containers"`
+				} `yaml:"spec"`
+			} `yaml:"template"`
+		} `yaml:"spec"`
+	}
+	if err := yaml.Unmarshal(text, &job); err != nil {
+		t.Fatal(err)
+	}
+	got := job.Spec.Template.Spec.Containers[0]
+	var read []string
+	for _, w := range got.Command[:len(words)] {
+		read = append(read, strings.ReplaceAll(w, "$$", "$")) // as Kubernetes does, whose variables are $(NAME)
+		if strings.Contains(strings.ReplaceAll(w, "$$", ""), "$") {
+			t.Errorf("%q: Kubernetes may see a variable", w)
+		}
+	}
+	if d := cmp.Diff(words, read); d != "" || got.Image != o.Image {
+		t.Errorf("image %q, command (-want +got):\n%s", got.Image, d)
+	}
+	for _, bad := range []string{"a\nb", "a\rb", "a\x00b", "a\u0085kind: x", "a\u2028kind: x", "a\u2029b", "\xff"} {
+		o.Name = bad
+		if err := o.Kubernetes(); err == nil {
+			t.Errorf("a sweep called %q is taken", bad)
+		}
+	}
+	for _, bad := range []string{" ", "%j", `\`, "'", `"`, "#"} {
+		o.Name, o.Dir = "x", "/tmp/a"+bad
+		if err := o.Slurm(); err == nil {
+			t.Errorf("a folder %q is taken", o.Dir)
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Order is what an engine is to carry out: tasks of one folder, and then a merge.
@@ -66,11 +68,14 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ",")
 }
 
-// oneLine refuses what would end a line of a script or a comment.
+// oneLine refuses what would end a line of a script or a comment, YAML's included, and what has no place in YAML.
 func oneLine(words ...string) error {
 	for _, w := range words {
-		if strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("%q has a control character: a script has no place for it", w)
+		if !utf8.ValidString(w) {
+			return fmt.Errorf("%q is not UTF-8: a manifest has no place for it", w)
+		}
+		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
+			return fmt.Errorf("%q has a control character or the end of a line: a script has no place for it", w)
 		}
 	}
 	return nil
@@ -182,7 +187,7 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 	}
 	words := slices.Concat(o.Bench, []string{"--merge", o.Merged})
 	for i, w := range words {
-		words[i] = strconv.Quote(strings.ReplaceAll(w, "$(", "$$(")) // a double-quoted scalar of YAML, no variable of Kubernetes'
+		words[i] = strconv.Quote(strings.ReplaceAll(w, "$", "$$")) // a double-quoted scalar of YAML, no variable of Kubernetes'
 	}
 	words = append(words, "--shard", strconv.Quote("$(SHARD)/"+strconv.Itoa(o.Tasks)))
 	var out bytes.Buffer
@@ -219,8 +224,8 @@ const (
 
 // Slurm writes the array of the tasks that have something to do, and the merge that depends on it.
 func (o Order) Slurm() error {
-	if strings.ContainsAny(o.Dir, " %\\") {
-		return fmt.Errorf("--dir: %q has a space, a %% or a backslash, which #SBATCH --output does not take; name another folder", o.Dir)
+	if strings.ContainsAny(o.Dir, " %\\'\"#") {
+		return fmt.Errorf("--dir: %q has a space or one of %%, \\, ', \" and #, which #SBATCH --output does not take; name another folder", o.Dir)
 	}
 	for name, t := range map[string]*template.Template{ArrayFile: arrayText, MergeFile: mergeText} {
 		text, err := o.text(t)

@@ -586,7 +586,7 @@ func (s *spread) close() {
 	}
 }
 
-// AskMachines asks the fabric on several machines whose folder this is: "status" or "down".
+// AskMachines asks the fabric on several machines whose folder this is: "status" or "down", which waits until it is.
 func AskMachines(dir, what string) (out MachinesStatus, err error) {
 	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {
@@ -598,6 +598,15 @@ func AskMachines(dir, what string) (out MachinesStatus, err error) {
 	}
 	if err == nil && out.Error != "" {
 		err = errors.New(out.Error)
+	}
+	if err == nil && what == "down" {
+		err = waitFor(context.Background(), 4*endTime, "the fabric is down", func() (bool, error) {
+			lock, free, err := lockFolder(dir)
+			if lock != nil {
+				lock.Close() //nolint:errcheck // only locked
+			}
+			return free, err
+		})
 	}
 	if err != nil {
 		return out, fmt.Errorf("live: %w", err)
