@@ -60,6 +60,7 @@ func (c *counterArray) count(i uint64, bytes int) {
 type registerArray struct {
 	paged
 	width int
+	watch func(index, value uint64) // told of writes; nil: nobody
 }
 
 // read copies cell i into dst, masked to width bits; an index out of range
@@ -91,6 +92,13 @@ func (r *registerArray) write(i uint64, src []uint64) {
 	}
 	copy(w, src)
 	maskWords(w, r.width)
+	r.tell(i, w)
+}
+
+func (r *registerArray) tell(i uint64, w []uint64) {
+	if r.watch != nil {
+		r.watch(i, w[0])
+	}
 }
 
 // meterArray is an array of two-rate three-colour meters.

@@ -238,7 +238,31 @@ func (s *Switch) SetRegister(id RegisterID, index int, value []byte) error {
 	}
 	c := r.touch(uint64(index))
 	old := slices.Clone(c)
-	copy(c, w)
-	s.onRollback(func() { copy(c, old) })
+	put := func(w []uint64) {
+		copy(c, w)
+		r.tell(uint64(index), c)
+	}
+	put(w)
+	s.onRollback(func() { put(old) })
+	return nil
+}
+
+// WatchRegister has f told of every write to a register of at most 64 bits,
+// packets' and the control plane's, and now of the cells that are not 0. One
+// watches at a time; nil ends it.
+func (s *Switch) WatchRegister(id RegisterID, f func(index, value uint64)) error {
+	r, err := s.register(id, 0)
+	if err != nil {
+		return err
+	}
+	r.watch = f
+	if f == nil {
+		return nil
+	}
+	for i := range r.size {
+		if w := r.cell(i); w != nil && w[0] != 0 {
+			f(i, w[0])
+		}
+	}
 	return nil
 }

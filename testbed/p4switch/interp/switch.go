@@ -87,7 +87,7 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 	}
 	s.registers = make([]registerArray, len(p.registers))
 	for i, r := range p.registers {
-		s.registers[i] = registerArray{paged{size: uint64(r.Size), words: wordsFor(r.Width)}, r.Width}
+		s.registers[i] = registerArray{paged: paged{size: uint64(r.Size), words: wordsFor(r.Width)}, width: r.Width}
 	}
 	s.meters = make([]meterArray, len(p.meters))
 	for i, m := range p.meters {

@@ -1,0 +1,557 @@
+package interp
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// Lowered is a program as eBPF instructions of the classifier type, which the
+// TC and TCX hooks run. They do what [Switch.Process] does with one packet. A
+// packet whose way meets a construct that the kernel has not, or that is not
+// compiled yet, is let through as it came, before anything of the switch's
+// state has changed: it is the interpreter's. So the choice is made per way
+// through the program, not per program.
+//
+// The instructions name their maps, which whoever loads them makes:
+//
+//	scratch    per-CPU array, one value of ScratchSize bytes, which starts as Scratch
+//	control    array, one value of ControlSize bytes
+//	fates      per-CPU array of uint64: packets by what became of them
+//	port_in    hash, interface index to port, both uint32
+//	port_out   hash, port to interface index, both uint32
+//	crc        array, one value: 256 words of 64 bits of each of CRCs
+//	c0, c1 ..  arrays of packets and bytes, of the counters in Counted
+//	t0, t1 ..  the tables in Tables
+//	r0, r1 ..  arrays of 64-bit words, of the registers in Read
+//	d0, d1 ..  arrays of packets and bytes: the tables' direct counters
+type Lowered struct {
+	Instructions asm.Instructions
+	Scratch      []uint64
+	ScratchSize  int
+	ControlSize  int
+	CRCs         [][256]uint64
+	Tables       []LoweredTable
+	Counted      []CounterID
+	Read         []RegisterID
+	Up           []string // by fate minus FateUp: the constructs that packets are let through for
+
+	p *Program
+}
+
+// Fates of a packet. A packet that is let through has FateUp plus the index
+// into Lowered.Up of what its way met.
+const (
+	FateForwarded = iota
+	FateDroppedIngress
+	FateDroppedEgress
+	FateParserError
+	FatePriority
+	FateNoPort
+	FateUp
+)
+
+// Marks that a packet's control block (cb) gets: cb[0] is the egress port, cb[1]
+// the fate plus one.
+const (
+	skbLen     = 0  // offsets into the context
+	skbVLAN    = 20 // vlan_present
+	skbIfindex = 40
+	skbCB      = 48
+)
+
+const (
+	headBytes  = 256 // of a packet that its headers lie in
+	outBytes   = 384
+	maxLowered = 30000 // bytes of scratch, which a 16-bit offset reaches
+	maxStates  = 512   // parser states, by where in the packet they are reached
+)
+
+// Registers that keep their meaning throughout.
+const (
+	regCtx     = asm.R6
+	regTmp     = asm.R7
+	regControl = asm.R8
+	regScratch = asm.R9
+)
+
+// LowerConfig is what the instructions depend on but for the program.
+type LowerConfig struct {
+	QueuesPerPort int    // default 1
+	DropPort      uint32 // default 511
+}
+
+// lowering is one translation under way.
+type lowering struct {
+	p    *Program
+	cfg  LowerConfig
+	drop uint64
+	out  *Lowered
+
+	ins    asm.Instructions
+	label  string // of the next instruction
+	labels int
+
+	konst map[uint32]uint64
+	size  int // of the scratch so far, bytes
+	what  string
+
+	length, pos, code, hit, act, prio, ix, isExit, pktLen, outPort int // offsets of state in scratch
+	key, key2, head, deparsed, hash                                int
+	journal                                                        []journalSite
+	image                                                          []int // offset of each header's bytes, -1: none
+	upOf                                                           map[string]int
+	tables                                                         map[int]*LoweredTable
+	nodes                                                          map[string]string
+	pending                                                        []parseNode
+	clearAt                                                        int // instruction before which journals are cleared
+}
+
+// journalSite is a place of the code that counts: what it counts is noted in
+// scratch and added when the packet is done with.
+type journalSite struct {
+	at   int
+	kind string // map
+}
+
+// Lower translates the program. What it cannot translate costs a way, not the
+// program; the error is for programs that no part of fits.
+func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
+	if cfg.QueuesPerPort <= 0 {
+		cfg.QueuesPerPort = 1
+	}
+	if cfg.DropPort == 0 {
+		cfg.DropPort = 511
+	}
+	l := &lowering{
+		p: p, cfg: cfg, drop: uint64(cfg.DropPort) & p.std.egressSpec.mask, out: &Lowered{p: p},
+		konst: map[uint32]uint64{slotZero: 0, slotOne: 1}, upOf: map[string]int{}, tables: map[int]*LoweredTable{}, nodes: map[string]string{},
+	}
+	for _, c := range p.consts {
+		l.konst[c.slot] = c.v
+	}
+	if err := l.layout(); err != nil {
+		return nil, err
+	}
+	l.prologue()
+	l.parser()
+	l.emitChecks()
+	l.what = "ingress"
+	l.span(p.ingress, "in", "ingress_end", nil)
+	l.at("ingress_end")
+	l.between()
+	l.what = "egress"
+	l.span(p.egress, "eg", "egress_end", nil)
+	l.at("egress_end")
+	l.load(asm.R0, p.std.egressSpec.slot)
+	l.jumpIfEq(asm.R0, l.drop, "drop_egress")
+	l.updateChecks()
+	l.deparse()
+	l.epilogue()
+	if l.size > maxLowered {
+		return nil, fmt.Errorf("interp: %w in the kernel: headers, metadata and state of %d bytes; at most %d are possible", ErrUnsupported, l.size, maxLowered)
+	}
+	var clear asm.Instructions
+	for _, j := range l.journal {
+		clear = append(clear, storeImm(j.at, 0))
+	}
+	l.ins = slices.Insert(l.ins, l.clearAt, clear...)
+	l.ins = reachable(l.ins)
+	o := l.out
+	o.Instructions, o.ScratchSize = l.ins, (l.size+7)&^7
+	o.Scratch = make([]uint64, o.ScratchSize/8)
+	for s, v := range l.konst {
+		o.Scratch[s] = v
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.tables)) {
+		o.Tables = append(o.Tables, *l.tables[id])
+	}
+	return o, nil
+}
+
+// reachable leaves out the instructions that no way leads to, which the kernel refuses.
+func reachable(ins asm.Instructions) asm.Instructions {
+	labels := map[string]int{}
+	for i := range ins {
+		if s := ins[i].Symbol(); s != "" {
+			labels[s] = i
+		}
+	}
+	seen := make([]bool, len(ins))
+	work := []int{0}
+	for len(work) > 0 {
+		i := work[len(work)-1]
+		work = work[:len(work)-1]
+		for i < len(ins) && !seen[i] {
+			seen[i] = true
+			op := ins[i].OpCode
+			jump := op.Class().IsJump() && op.JumpOp() != asm.Call && op.JumpOp() != asm.Exit
+			if jump {
+				work = append(work, labels[ins[i].Reference()])
+			}
+			if jump && op.JumpOp() == asm.Ja || op.Class().IsJump() && op.JumpOp() == asm.Exit {
+				break
+			}
+			i++
+		}
+	}
+	out := ins[:0]
+	for i := range ins {
+		if seen[i] {
+			out = append(out, ins[i])
+		}
+	}
+	return out
+}
+
+// layout places what the code keeps beside the slots.
+func (l *lowering) layout() error {
+	if l.p.slots*8 > maxLowered {
+		return fmt.Errorf("interp: %w in the kernel: %d words of headers and metadata; at most %d are possible", ErrUnsupported, l.p.slots, maxLowered/8)
+	}
+	l.size = l.p.slots * 8
+	for _, at := range []*int{&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.ix, &l.isExit, &l.pktLen, &l.outPort} {
+		*at = l.take(8)
+	}
+	l.key, l.key2 = l.take(8*maxKeyWords+8), l.take(8*maxKeyWords+8)
+	l.head, l.deparsed, l.hash = l.take(headBytes+slack), l.take(outBytes+slack), l.take(128+slack)
+	l.image = make([]int, len(l.p.headers))
+	for _, d := range l.p.deparse {
+		if l.image[d.id] == 0 {
+			l.image[d.id] = l.take(l.p.extracts[d.id].bytes + slack)
+		}
+	}
+	for i, e := range l.p.extracts {
+		if e.raw != 0 && l.image[i] == 0 {
+			l.image[i] = l.take(e.bytes + slack)
+		}
+	}
+	if l.size > maxLowered {
+		return fmt.Errorf("interp: %w in the kernel: headers, metadata and state of %d bytes; at most %d are possible", ErrUnsupported, l.size, maxLowered)
+	}
+	l.controlLayout()
+	return nil
+}
+
+func (l *lowering) take(n int) int {
+	at := l.size
+	l.size += (n + 7) &^ 7
+	return at
+}
+
+// emit appends instructions.
+func (l *lowering) emit(ins ...asm.Instruction) {
+	for _, in := range ins {
+		if l.label != "" {
+			in = in.WithSymbol(l.label)
+			l.label = ""
+		}
+		l.ins = append(l.ins, in)
+	}
+}
+
+// at names the next instruction.
+func (l *lowering) at(label string) {
+	if l.label != "" {
+		l.emit(asm.Mov.Reg(regCtx, regCtx))
+	}
+	l.label = label
+}
+
+func (l *lowering) newLabel() string {
+	l.labels++
+	return fmt.Sprintf("l%d", l.labels)
+}
+
+func (l *lowering) jump(label string) { l.emit(asm.Ja.Label(label)) }
+
+// up lets the packet through for the interpreter.
+func (l *lowering) up(construct string) { l.jump(l.upLabel(construct)) }
+
+func (l *lowering) upLabel(construct string) string {
+	if l.what != "" {
+		construct += " in " + l.what
+	}
+	i, ok := l.upOf[construct]
+	if !ok {
+		i = len(l.out.Up)
+		l.upOf[construct] = i
+		l.out.Up = append(l.out.Up, construct)
+	}
+	return fmt.Sprintf("up%d", i)
+}
+
+// get and put move between a register and an offset of scratch.
+func (l *lowering) get(r asm.Register, off int) {
+	l.emit(asm.LoadMem(r, regScratch, int16(off), asm.DWord))
+}
+
+func (l *lowering) put(off int, r asm.Register) {
+	l.emit(asm.StoreMem(regScratch, int16(off), r, asm.DWord))
+}
+
+func (l *lowering) putImm(off int, v int32) {
+	l.emit(storeImm(off, v))
+}
+
+// storeImm writes a constant as eight bytes, which the assembler has no function for.
+func storeImm(off int, v int32) asm.Instruction {
+	return asm.Instruction{OpCode: asm.StoreImmOp(asm.DWord), Dst: regScratch, Offset: int16(off), Constant: int64(v)}
+}
+
+func (l *lowering) imm(r asm.Register, v uint64) {
+	if v <= 1<<31-1 {
+		l.emit(asm.Mov.Imm(r, int32(v)))
+	} else {
+		l.emit(asm.LoadImm(r, int64(v), asm.DWord))
+	}
+}
+
+// load brings a slot into a register.
+func (l *lowering) load(r asm.Register, slot uint32) {
+	if v, ok := l.konst[slot]; ok {
+		l.imm(r, v)
+		return
+	}
+	l.get(r, int(slot)*8)
+}
+
+func (l *lowering) store(slot uint32, r asm.Register) { l.put(int(slot)*8, r) }
+
+// mask keeps bits of a register; it may use R2.
+func (l *lowering) mask(r asm.Register, m uint64) {
+	switch {
+	case m == ^uint64(0):
+	case m <= 1<<31-1:
+		l.emit(asm.And.Imm(r, int32(m)))
+	case m == 1<<32-1:
+		l.emit(asm.Mov.Reg32(r, r))
+	default:
+		l.imm(asm.R2, m)
+		l.emit(asm.And.Reg(r, asm.R2))
+	}
+}
+
+// jumpIfEq compares a register with a constant; it may use R2.
+func (l *lowering) jumpIfEq(r asm.Register, v uint64, label string) {
+	if v <= 1<<31-1 {
+		l.emit(asm.JEq.Imm(r, int32(v), label))
+		return
+	}
+	l.imm(asm.R2, v)
+	l.emit(asm.JEq.Reg(r, asm.R2, label))
+}
+
+func (l *lowering) setStd(s stdSlot, r asm.Register) {
+	if s.has {
+		l.mask(r, s.mask)
+		l.store(s.slot, r)
+	}
+}
+
+// mapValue leaves the value of an array's only cell in R0; it leaves the program when there is none.
+func (l *lowering) mapValue(name string) {
+	l.emit(
+		asm.StoreImm(asm.R10, -4, 0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, 0).WithReference(name),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+	)
+}
+
+func (l *lowering) prologue() {
+	l.emit(asm.Mov.Reg(regCtx, asm.R1))
+	l.mapValue("scratch")
+	l.emit(asm.Mov.Reg(regScratch, asm.R0))
+	l.mapValue("control")
+	l.emit(asm.Mov.Reg(regControl, asm.R0))
+	for s := l.p.phvLo; s < l.p.phvHi; s++ {
+		l.putImm(int(s)*8, 0)
+	}
+	l.clearAt = len(l.ins)
+	l.emit(asm.LoadMem(asm.R0, regCtx, skbVLAN, asm.Word), asm.JNE.Imm(asm.R0, 0, l.upLabel("a VLAN tag that the interface took off")))
+	l.emit(asm.LoadMem(asm.R4, regCtx, skbLen, asm.Word))
+	l.put(l.length, asm.R4)
+	l.put(l.pktLen, asm.R4)
+	l.emit(asm.Mov.Reg(asm.R0, asm.R4))
+	l.setStd(l.p.std.packetLength, asm.R0)
+	fits := l.newLabel()
+	l.emit(
+		asm.JLE.Imm(asm.R4, headBytes, fits),
+		asm.Mov.Imm(asm.R4, headBytes),
+	)
+	l.at(fits)
+	l.emit(
+		asm.JEq.Imm(asm.R4, 0, l.upLabel("an empty packet")),
+		asm.Mov.Reg(asm.R1, regCtx),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Reg(asm.R3, regScratch),
+		asm.Add.Imm(asm.R3, int32(l.head)),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(asm.R0, regCtx, skbIfindex, asm.Word),
+		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, 0).WithReference("port_in"),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(asm.R0, asm.R0, 0, asm.Word),
+	)
+	l.setStd(l.p.std.ingressPort, asm.R0)
+	if l.p.std.ingressTS.has {
+		l.now(asm.R0)
+		l.setStd(l.p.std.ingressTS, asm.R0)
+	}
+	l.putImm(l.isExit, 0)
+}
+
+// now leaves the switch's time in microseconds in a register: the kernel's
+// clock, unless control stops it, less the switch's start.
+func (l *lowering) now(r asm.Register) {
+	l.emit(
+		asm.FnKtimeGetNs.Call(),
+		asm.LoadMem(asm.R1, regControl, 0, asm.DWord),
+		asm.And.Reg(asm.R0, asm.R1),
+		asm.LoadMem(asm.R1, regControl, 8, asm.DWord),
+		asm.Sub.Reg(asm.R0, asm.R1),
+		asm.Div.Imm(asm.R0, 1000),
+	)
+	if r != asm.R0 {
+		l.emit(asm.Mov.Reg(r, asm.R0))
+	}
+}
+
+// between is the traffic manager: the packet's egress metadata, as with no
+// queue between the pipelines.
+func (l *lowering) between() {
+	s := &l.p.std
+	l.what = ""
+	if s.mcast.has {
+		l.load(asm.R0, s.mcast.slot)
+		l.emit(asm.JNE.Imm(asm.R0, 0, l.upLabel("multicast")))
+	}
+	l.load(asm.R0, s.egressSpec.slot)
+	l.mask(asm.R0, 1<<32-1)
+	l.jumpIfEq(asm.R0, l.drop, "drop_ingress")
+	l.put(l.outPort, asm.R0)
+	l.emit(asm.Mov.Imm(asm.R1, 0))
+	if s.priority.has {
+		l.load(asm.R1, s.priority.slot)
+		l.emit(asm.JGE.Imm(asm.R1, int32(l.cfg.QueuesPerPort), "drop_priority"))
+	}
+	if s.qid.has {
+		l.emit(asm.Mov.Reg(asm.R3, asm.R1))
+		l.setStd(s.qid, asm.R3)
+	}
+	l.setStd(s.egressPort, asm.R0)
+	for _, f := range []stdSlot{s.instanceType, s.enqDepth, s.deqDelta, s.deqDepth} {
+		if f.has {
+			l.putImm(int(f.slot)*8, 0)
+		}
+	}
+	l.imm(asm.R0, l.drop+1)
+	l.setStd(s.egressSpec, asm.R0)
+	l.get(asm.R0, l.pktLen)
+	l.setStd(s.packetLength, asm.R0)
+	if s.egressTS.has || s.enqTS.has {
+		l.now(regTmp)
+		for _, f := range []stdSlot{s.egressTS, s.enqTS} {
+			l.emit(asm.Mov.Reg(asm.R0, regTmp))
+			l.setStd(f, asm.R0)
+		}
+	}
+	l.putImm(l.isExit, 0)
+}
+
+// epilogue is where packets end: sent, dropped or let through. What the way
+// counted is added for all but the last.
+func (l *lowering) epilogue() {
+	for _, d := range []struct {
+		label string
+		fate  int32
+	}{{"drop_ingress", FateDroppedIngress}, {"drop_egress", FateDroppedEgress}, {"drop_parser", FateParserError}, {"drop_priority", FatePriority}} {
+		l.at(d.label)
+		l.emit(asm.Mov.Imm(regTmp, d.fate))
+		l.jump("done")
+	}
+	for i := range l.out.Up {
+		l.at(fmt.Sprintf("up%d", i))
+		l.emit(asm.Mov.Imm(regTmp, int32(FateUp+i)))
+		l.jump("passed")
+	}
+	// The deparser comes here when the packet's bytes are as they shall be.
+	l.at("sent")
+	l.emit(asm.Mov.Imm(regTmp, FateForwarded))
+	l.at("done")
+	for _, j := range l.journal {
+		skip := l.newLabel()
+		l.get(asm.R0, j.at)
+		l.emit(
+			asm.JEq.Imm(asm.R0, 0, skip),
+			asm.Sub.Imm(asm.R0, 1),
+			asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
+			asm.Mov.Reg(asm.R2, asm.R10),
+			asm.Add.Imm(asm.R2, -4),
+			asm.LoadMapPtr(asm.R1, 0).WithReference(j.kind),
+			asm.FnMapLookupElem.Call(),
+			asm.JEq.Imm(asm.R0, 0, skip),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
+		)
+		l.get(asm.R1, l.length)
+		l.emit(asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 8))
+		l.at(skip)
+	}
+	l.emit(asm.JEq.Imm(regTmp, FateForwarded, "redirect"))
+	l.fate()
+	l.emit(asm.Mov.Imm(asm.R0, 2), asm.Return()) // TC_ACT_SHOT
+	l.at("passed")
+	l.fate()
+	l.at("out")
+	l.emit(asm.Mov.Imm(asm.R0, 0), asm.Return()) // TC_ACT_OK
+	l.at("redirect")
+	l.get(asm.R0, l.outPort)
+	l.emit(
+		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
+		asm.StoreMem(regCtx, skbCB, asm.R0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, 0).WithReference("port_out"),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "no_port"),
+		asm.LoadMem(regControl, asm.R0, 0, asm.Word),
+	)
+	l.fate()
+	l.emit(asm.Mov.Reg(asm.R1, regControl), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return())
+	l.at("no_port")
+	l.emit(asm.Mov.Imm(regTmp, FateNoPort))
+	l.fate()
+	l.emit(asm.Mov.Imm(asm.R0, 2), asm.Return())
+}
+
+// fate counts the packet under the fate in regTmp and marks it.
+func (l *lowering) fate() {
+	skip := l.newLabel()
+	l.emit(
+		asm.StoreMem(asm.R10, -4, regTmp, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, -4),
+		asm.LoadMapPtr(asm.R1, 0).WithReference("fates"),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, skip),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
+	)
+	l.at(skip)
+	l.emit(
+		asm.Mov.Reg(asm.R0, regTmp),
+		asm.Add.Imm(asm.R0, 1),
+		asm.StoreMem(regCtx, skbCB+4, asm.R0, asm.Word),
+	)
+}

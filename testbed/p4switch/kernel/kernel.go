@@ -1,0 +1,329 @@
+// Package kernel runs a switch's program in the kernel, as eBPF on the TC hooks.
+//
+// [interp.Program.Lower] makes the instructions; this package makes their maps,
+// loads them and keeps the maps as the interpreter's switch is. What became of
+// a packet is one of the interp.Fate constants: from [interp.FateUp] on, its way
+// meets a construct that the kernel has not, nothing has changed, and the
+// packet is the interpreter's. [Switch.Constructs] names these and [Switch.Fates]
+// counts their packets.
+//
+// # State
+//
+// Tables are written to the interpreter first and copied by [Switch.Sync]; a
+// packet meanwhile finds an entry as it was or as it is, and defaults and the
+// masks of ternary tables, which are copied as one value, perhaps half of
+// each. Registers are read in the kernel, from a copy that follows the
+// interpreter's writes; a packet that writes one is the interpreter's. So a packet
+// may read what was before the write of one that is still on its way up.
+// Counters count in the kernel what the kernel forwards or drops and in the
+// interpreter what it does; a reader adds both, as [Switch.Counter] and
+// [Switch.DirectCounter] give the kernel's share.
+//
+// # Needs
+//
+// CAP_BPF and CAP_NET_ADMIN, and a kernel whose verifier takes the program;
+// what it refuses is an error with the verifier's last words. Nothing is pinned:
+// the kernel drops program and maps with the last process that holds them.
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+)
+
+// ErrVerifier is what a program that the kernel does not take fails with.
+var ErrVerifier = errors.New("the kernel's verifier refuses the program")
+
+// Switch is a program in the kernel with its maps. It is not safe for
+// concurrent use, but for the packets.
+type Switch struct {
+	sw      *interp.Switch
+	lowered *interp.Lowered
+	coll    *ebpf.Collection
+	clock   uint64
+	epoch   uint64
+	failed  error                                  // of copying a register
+	had     map[interp.TableID]map[string]struct{} // keys that are in the tables' maps
+}
+
+// Config sets up a switch in the kernel.
+type Config struct {
+	QueuesPerPort int               // as interp.Config
+	DropPort      uint32            // as interp.Config
+	Ports         map[uint32]uint32 // interface index by port
+	Epoch         uint64            // reading of the kernel's clock (ns) that is the switch's zero
+	Stopped       bool              // the clock stands still at zero: what goes out depends on packets and tables only
+}
+
+// Load puts the switch's program and its tables as they are into the kernel.
+func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
+	low, err := sw.Program().Lower(interp.LowerConfig{QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort})
+	if err != nil {
+		return nil, fmt.Errorf("kernel: %w", err)
+	}
+	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch, had: map[interp.TableID]map[string]struct{}{}}
+	if cfg.Stopped {
+		s.clock, s.epoch = 0, 0
+	}
+	spec := &ebpf.CollectionSpec{
+		Maps: s.maps(),
+		Programs: map[string]*ebpf.ProgramSpec{"p4switch": {
+			Name: "p4switch", Type: ebpf.SchedCLS, License: "GPL", Instructions: low.Instructions,
+		}},
+	}
+	s.coll, err = ebpf.NewCollection(spec)
+	if err != nil {
+		if v, ok := errors.AsType[*ebpf.VerifierError](err); ok {
+			return nil, fmt.Errorf("kernel: %w of %d instructions: %s", ErrVerifier, len(low.Instructions), last(v.Log, 3))
+		}
+		return nil, fmt.Errorf("kernel: load the program of %d instructions: %w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)", len(low.Instructions), err)
+	}
+	if err := s.fill(cfg); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func last(l []string, n int) string { return fmt.Sprint(l[max(0, len(l)-n):]) }
+
+// maps describes the program's maps.
+func (s *Switch) maps() map[string]*ebpf.MapSpec {
+	o := s.lowered
+	m := map[string]*ebpf.MapSpec{
+		"scratch":  {Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(o.ScratchSize), MaxEntries: 1},
+		"control":  {Type: ebpf.Array, KeySize: 4, ValueSize: uint32(o.ControlSize), MaxEntries: 1},
+		"fates":    {Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(interp.FateUp + len(o.Up))},
+		"port_in":  {Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1024},
+		"port_out": {Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1024},
+		"crc":      {Type: ebpf.Array, KeySize: 4, ValueSize: uint32(2048 * max(1, len(o.CRCs))), MaxEntries: 1},
+	}
+	counters := s.sw.Program().Counters()
+	for _, c := range o.Counted {
+		m[fmt.Sprintf("c%d", c)] = &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(max(1, counters[c].Size))}
+	}
+	registers := s.sw.Program().Registers()
+	for _, r := range o.Read {
+		m[fmt.Sprintf("r%d", r)] = &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(registers[r].Size)}
+	}
+	for i := range o.Tables {
+		t := &o.Tables[i]
+		if !t.Keyed {
+			continue
+		}
+		ms := &ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(t.KeySize), ValueSize: uint32(t.ValueSize), MaxEntries: uint32(t.MaxEntries), Flags: noPrealloc}
+		if t.Trie {
+			ms.Type = ebpf.LPMTrie
+		}
+		m[fmt.Sprintf("t%d", t.ID)] = ms
+		if t.Counted {
+			m[fmt.Sprintf("d%d", t.ID)] = &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: uint32(t.MaxEntries)}
+		}
+	}
+	for name, ms := range m {
+		ms.Name = name
+	}
+	return m
+}
+
+const noPrealloc = 1 // BPF_F_NO_PREALLOC
+
+func (s *Switch) fill(cfg Config) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("kernel: %w", err)
+	}
+	scratch := make([]byte, 0, s.lowered.ScratchSize)
+	for _, w := range s.lowered.Scratch {
+		scratch = binary.NativeEndian.AppendUint64(scratch, w)
+	}
+	if err := s.coll.Maps["scratch"].Put(uint32(0), slices.Repeat([][]byte{scratch}, cpus)); err != nil {
+		return fmt.Errorf("kernel: scratch: %w", err)
+	}
+	if m := s.coll.Maps["crc"]; len(s.lowered.CRCs) > 0 && m != nil {
+		var b []byte
+		for i := range s.lowered.CRCs {
+			for _, w := range s.lowered.CRCs[i] {
+				b = binary.NativeEndian.AppendUint64(b, w)
+			}
+		}
+		if err := m.Put(uint32(0), b); err != nil {
+			return fmt.Errorf("kernel: tables of CRCs: %w", err)
+		}
+	}
+	for port, index := range cfg.Ports {
+		if err := s.SetPort(port, index); err != nil {
+			return err
+		}
+	}
+	for _, id := range s.lowered.Read {
+		m := s.coll.Maps[fmt.Sprintf("r%d", id)]
+		if m == nil {
+			continue // no way that is left reads it
+		}
+		err := s.sw.WatchRegister(id, func(index, value uint64) {
+			if err := m.Put(uint32(index), value); err != nil {
+				s.failed = errors.Join(s.failed, fmt.Errorf("kernel: register %d: cell %d: %w", id, index, err))
+			}
+		})
+		if err := errors.Join(err, s.failed); err != nil {
+			return err
+		}
+	}
+	for i := range s.lowered.Tables {
+		if err := s.Sync(s.lowered.Tables[i].ID); err != nil {
+			return err
+		}
+	}
+	return s.control()
+}
+
+// SetPort says which interface a port is.
+func (s *Switch) SetPort(port, index uint32) error {
+	if err := s.coll.Maps["port_in"].Put(index, port); err != nil {
+		return fmt.Errorf("kernel: port %d: %w", port, err)
+	}
+	if err := s.coll.Maps["port_out"].Put(port, index); err != nil {
+		return fmt.Errorf("kernel: port %d: %w", port, err)
+	}
+	return nil
+}
+
+func (s *Switch) control() error {
+	if err := s.coll.Maps["control"].Put(uint32(0), s.sw.LoweredControl(s.lowered, s.clock, s.epoch)); err != nil {
+		return fmt.Errorf("kernel: control: %w", err)
+	}
+	return nil
+}
+
+// Sync makes the kernel's copy of a table as the interpreter's is: what is new
+// or changed first, then the default and the masks, then what is gone goes.
+func (s *Switch) Sync(id interp.TableID) error {
+	i := slices.IndexFunc(s.lowered.Tables, func(t interp.LoweredTable) bool { return t.ID == id })
+	if i < 0 {
+		return nil // a table whose packets go up, or that has one action only
+	}
+	t := &s.lowered.Tables[i]
+	m := s.coll.Maps[fmt.Sprintf("t%d", id)]
+	had, has := s.had[id], map[string]struct{}{}
+	if m != nil {
+		for e := range s.sw.LoweredEntries(t) {
+			if len(has) == t.MaxEntries {
+				break // the control value says that the table is too large
+			}
+			if _, old := had[string(e.Key)]; !old && t.Counted {
+				if err := s.coll.Maps[fmt.Sprintf("d%d", id)].Put(uint32(e.Place), [2]uint64{}); err != nil {
+					return fmt.Errorf("kernel: table %d: counter %d: %w", id, e.Place, err)
+				}
+			}
+			if err := m.Put(e.Key, e.Value); err != nil {
+				return fmt.Errorf("kernel: table %d: entry %x: %w", id, e.Key, err)
+			}
+			has[string(e.Key)] = struct{}{}
+		}
+	}
+	if err := s.control(); err != nil {
+		return err
+	}
+	for k := range had {
+		if _, ok := has[k]; ok {
+			continue
+		}
+		if err := m.Delete([]byte(k)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("kernel: table %d: entry %x: %w", id, k, err)
+		}
+	}
+	s.had[id] = has
+	return nil
+}
+
+// Program is the loaded program, to attach.
+func (s *Switch) Program() *ebpf.Program { return s.coll.Programs["p4switch"] }
+
+// Instructions is how many instructions the program has.
+func (s *Switch) Instructions() int { return len(s.lowered.Instructions) }
+
+// Err says whether a write of the interpreter's to a register did not reach the kernel.
+func (s *Switch) Err() error { return s.failed }
+
+// Close gives the program and its maps up.
+func (s *Switch) Close() {
+	for _, id := range s.lowered.Read {
+		_ = s.sw.WatchRegister(id, nil)
+	}
+	s.coll.Close()
+}
+
+// Counter reads what the kernel added to a cell of an indirect counter.
+func (s *Switch) Counter(id interp.CounterID, index int) (packets, bytes uint64, err error) {
+	return s.cell(fmt.Sprintf("c%d", id), index)
+}
+
+// DirectCounter reads what the kernel added to an entry's counter.
+func (s *Switch) DirectCounter(id interp.TableID, h interp.Handle) (packets, bytes uint64, err error) {
+	place, err := s.sw.LoweredPlace(id, h)
+	if err != nil {
+		return 0, 0, err
+	}
+	return s.cell(fmt.Sprintf("d%d", id), place)
+}
+
+func (s *Switch) cell(name string, i int) (packets, bytes uint64, err error) {
+	m := s.coll.Maps[name]
+	if m == nil {
+		return 0, 0, nil // nothing in the kernel counts there
+	}
+	var c [2]uint64
+	if err := m.Lookup(uint32(i), &c); err != nil {
+		return 0, 0, fmt.Errorf("kernel: counter %s: cell %d: %w", name, i, err)
+	}
+	return c[0], c[1], nil
+}
+
+// Fates counts packets by what became of them.
+func (s *Switch) Fates() ([]uint64, error) {
+	out := make([]uint64, interp.FateUp+len(s.lowered.Up))
+	for i := range out {
+		var per []uint64
+		if err := s.coll.Maps["fates"].Lookup(uint32(i), &per); err != nil {
+			return nil, fmt.Errorf("kernel: fates: %w", err)
+		}
+		for _, n := range per {
+			out[i] += n
+		}
+	}
+	return out, nil
+}
+
+// Constructs names what packets go up for, in the order of the fates from
+// [interp.FateUp] on.
+func (s *Switch) Constructs() []string { return s.lowered.Up }
+
+// Result is what the kernel made of one packet.
+type Result struct {
+	Fate int
+	Port uint32 // of a packet that is forwarded
+	Data []byte
+}
+
+// Run pushes one packet, as it comes from the interface of a port, through the
+// program, by BPF_PROG_TEST_RUN. It has to have 14 bytes at least.
+func (s *Switch) Run(data []byte) (Result, error) {
+	var ctx [192]byte // struct __sk_buff
+	o := &ebpf.RunOptions{Data: data, DataOut: make([]byte, len(data)+512), ContextOut: ctx[:], Repeat: 1}
+	if _, err := s.Program().Run(o); err != nil {
+		return Result{}, fmt.Errorf("kernel: run: %w", err)
+	}
+	word := func(at int) uint32 { return binary.NativeEndian.Uint32(ctx[at:]) }
+	r := Result{Fate: int(word(52)) - 1, Port: word(48), Data: o.DataOut}
+	if r.Fate < 0 {
+		return r, errors.New("kernel: run: the program left before it had decided")
+	}
+	return r, nil
+}
