@@ -60,6 +60,8 @@ type agentSetup struct {
 	log   *slog.Logger
 	files *certs.Files
 	kept  *daemon.State // of state; nil: nothing is kept
+	// unkept is that the disk did not take it, last time.
+	unkept bool
 }
 
 func (a *agentFlags) read(stderr io.Writer) (*agentSetup, error) {
@@ -98,15 +100,20 @@ func (s *agentSetup) known() *statepb.Update {
 	return s.kept.Known()
 }
 
-// keep writes the state after change has changed it.
+// keep writes the state after change has changed it. What a disk does not take is to be tried again: see unkept.
 func (s *agentSetup) keep(change func(*daemon.State)) {
 	if s.kept == nil {
 		return
 	}
 	change(s.kept)
-	if err := s.kept.Write(s.state); err != nil {
-		s.log.Error("state is not kept", "err", err)
+	err := s.kept.Write(s.state)
+	switch {
+	case err != nil && !s.unkept:
+		s.log.Error("state is not kept; it is tried again", "err", err)
+	case err == nil && s.unkept:
+		s.log.Info("state is kept again", "file", s.state)
 	}
+	s.unkept = err != nil
 }
 
 // dial connects to a controller.

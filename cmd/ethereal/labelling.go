@@ -90,7 +90,7 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	words := make(chan *statepb.Update, 1)
 	view := s.known()
 	w, err = daemon.NewWatcher(daemon.WatchConfig{
-		Host: s.id, Controllers: l.controllers, Known: view, Log: s.log, Dial: s.dial,
+		Host: s.id, Links: s.fab.Links(), Controllers: l.controllers, Known: view, Log: s.log, Dial: s.dial,
 		Apply: func(u *statepb.Update) {
 			if u.GetHeartbeat() {
 				return
@@ -166,7 +166,7 @@ func (l *labellingFlags) remember(ctx context.Context, s *agentSetup, a *adopt.A
 			if s.kept == nil {
 				continue
 			}
-			if now := fmt.Sprint(a.Homes()); now != last { // maps are printed in order
+			if now := fmt.Sprint(a.Homes()); now != last || s.unkept { // maps are printed in order
 				last = now
 				s.keep(homes)
 			}

@@ -64,7 +64,7 @@ func (p *plant) traffic(every time.Duration, controllers []string, hosts ...fabr
 		})
 	}
 	w, err := daemon.NewWatcher(daemon.WatchConfig{
-		Host: hosts[0], Controllers: controllers, Silence: 3 * time.Second,
+		Host: hosts[0], Links: p.f.Links(), Controllers: controllers, Silence: 3 * time.Second,
 		Dial: func(addr string) (*grpc.ClientConn, error) {
 			return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		},

@@ -106,6 +106,9 @@ func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	}
 }
 
+// saidStrays is how many stray entities of one reading are logged one by one.
+const saidStrays = 16
+
 func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 	dev.tenure, dev.entries, dev.stray = tenure, len(t.Entries), t.Stray
 	dev.phase, dev.phaseErr, dev.unfit = p4rt.Serving, "", ""
@@ -113,8 +116,12 @@ func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 		dev.unfit = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}
-	for i := range t.Stray {
-		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", t.Why[i])
+	said := min(len(t.Stray), saidStrays)
+	for _, why := range t.Why[:said] {
+		d.cfg.Log.Warn("stray entity", "switch", dev.name, "why", why)
+	}
+	if more := len(t.Stray) - said; more > 0 {
+		d.cfg.Log.Warn("more stray entities", "switch", dev.name, "count", more)
 	}
 	d.core.TablesRead(d.clock(), dev.id, t.Entries, len(t.Stray))
 }

@@ -2,6 +2,7 @@ package linkstate
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -211,6 +213,41 @@ func FuzzDecode(f *testing.F) {
 			if (e.Port == 0) != (e.Kind == AllGone) {
 				t.Errorf("%+v", e)
 			}
+		}
+	})
+}
+
+// TestClocksJump: a port is as the switch said last, whatever time it wrote on that, and a controller whose own clock
+// jumps takes a switch for silent that is not at most until the next word.
+func TestClocksJump(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := NewMonitor(100, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, math.MaxInt64))
+		m.Connected(fabric.Time(now.Draw(t, "connected at")))
+		want := map[fabric.PortNo]bool{}
+		for range rapid.IntRange(1, 30).Draw(t, "words") {
+			at, port, up := fabric.Time(now.Draw(t, "now")), fabric.PortNo(rapid.IntRange(1, 3).Draw(t, "port")), rapid.Bool().Draw(t, "up")
+			r := operStatus(port, map[bool]string{true: "UP", false: "DOWN"}[up])
+			r.GetUpdate().Timestamp = rapid.Int64().Draw(t, "the switch's clock")
+			was, known := m.Up(port)
+			m.Tick(at)
+			changes, err := m.Receive(at, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[port] = up
+			if (len(changes) == 1) != (!known || was != up) || m.Health() == Stale {
+				t.Fatalf("port %d was %v, is %v: %v; %v", port, was, up, changes, m.Health())
+			}
+			for p, up := range want {
+				if got, known := m.Up(p); got != up || !known {
+					t.Fatalf("port %d is %v, want %v", p, got, up)
+				}
+			}
+			m.Deadline()
 		}
 	})
 }

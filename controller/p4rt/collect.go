@@ -16,6 +16,8 @@ func Collect(schema *Schema, entities []*p4.Entity) Tables {
 		h.add(schema, e)
 	}
 	h.Entries = schema.complete(h.Entries)
-	slices.SortFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
+	slices.SortStableFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
+	// A switch may tell an entry twice, as one whose tables change meanwhile. The second is no entry to be deleted.
+	h.Entries = slices.CompactFunc(h.Entries, func(a, b controller.Entry) bool { return a.Key == b.Key })
 	return h
 }

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
@@ -51,4 +55,72 @@ func TestEndlessRead(t *testing.T) {
 			t.Errorf("%s: %d messages were taken, want at most %d; the stream: %v", name, l.sent, c.most, l.ended())
 		}
 	}
+}
+
+// TestLyingRead has a switch answer a Read with entries left out, told twice, taken from elsewhere and garbled. The
+// controller's repair is bounded by what was told and what is wanted, and leads from what was told to what is wanted.
+func TestLyingRead(t *testing.T) {
+	schema, err := NewSchema(p4src.V1ModelP4Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := aggTables(t)
+	var truth []*p4.Entity
+	for _, e := range want {
+		x, err := schema.EncodeEntry(e, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth = append(truth, x)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var told []*p4.Entity
+		for _, e := range truth {
+			switch rapid.IntRange(0, 9).Draw(t, "lie") {
+			case 0: // left out
+			case 1:
+				told = append(told, e, e)
+			case 2:
+				told = append(told, truth[rapid.IntRange(0, len(truth)-1).Draw(t, "other")])
+			case 3:
+				wire, err := proto.Marshal(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wire[rapid.IntRange(0, len(wire)-1).Draw(t, "byte")] ^= byte(rapid.IntRange(1, 255).Draw(t, "bits"))
+				if x := (&p4.Entity{}); proto.Unmarshal(wire, x) == nil {
+					told = append(told, x)
+				}
+			default:
+				told = append(told, e)
+			}
+		}
+		held := Collect(schema, told)
+		updates := controller.Diff(held.Entries, want)
+		if most := len(told) + len(want) + 64; len(updates)+len(held.Stray) > most {
+			t.Fatalf("%d updates and %d strays of %d entries told and %d wanted", len(updates), len(held.Stray), len(told), len(want))
+		}
+		now := map[controller.Key]controller.Entry{}
+		for _, e := range held.Entries {
+			now[e.Key] = e
+		}
+		for _, u := range updates {
+			if _, err := schema.Encode(u); err != nil {
+				t.Fatal(err)
+			}
+			if u.Op == controller.Delete {
+				delete(now, u.Entry.Key)
+			} else {
+				now[u.Entry.Key] = u.Entry
+			}
+		}
+		for _, e := range want {
+			if diff := cmp.Diff(e, now[e.Key]); diff != "" {
+				t.Fatalf("after the repair (-want +got):\n%s", diff)
+			}
+		}
+		if len(now) != len(want) {
+			t.Fatalf("%d entries after the repair, want %d", len(now), len(want))
+		}
+	})
 }

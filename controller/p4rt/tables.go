@@ -58,6 +58,10 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 
 func (h *Tables) add(s *Schema, e *p4.Entity) {
 	entry, err := s.Decode(e)
+	if err == nil {
+		// An entry that cannot be written cannot be deleted either: its words are sent back as they are.
+		_, err = s.EncodeEntry(entry, true)
+	}
 	switch {
 	case errors.Is(err, ErrForeign):
 	case err != nil:

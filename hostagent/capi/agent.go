@@ -68,7 +68,7 @@ func open(c config) (*agent, error) {
 		return nil, err
 	}
 	w, err = daemon.NewWatcher(daemon.WatchConfig{
-		Host: c.host, Controllers: c.controllers,
+		Host: c.host, Links: f.Links(), Controllers: c.controllers,
 		Apply: func(u *statepb.Update) {
 			if err := a.Update(u); err != nil {
 				a.fail(err)

@@ -7,10 +7,12 @@ import (
 )
 
 // Merge returns a snapshot of what view and u say together, where view is a
-// snapshot, or nil, and u is newer. Neither is changed.
+// snapshot, or nil, and u is newer. Neither is changed. A snapshot that is older than
+// the view, of the same controller, takes nothing back.
 func Merge(view, u *statepb.Update) *statepb.Update {
 	out := &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: true}
-	if u.GetSnapshot() || view == nil || view.GetInstance() != u.GetInstance() {
+	old := u.GetSnapshot() && u.GetEpoch() < view.GetEpoch()
+	if view == nil || view.GetInstance() != u.GetInstance() || u.GetSnapshot() && !old {
 		out.Links, out.Suspects = slices.Clone(u.GetLinks()), slices.Clone(u.GetSuspects())
 		return out
 	}

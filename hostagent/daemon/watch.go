@@ -22,6 +22,9 @@ var ErrConfig = errors.New("hostagent daemon: bad config")
 // WatchConfig sets up a [Watcher].
 type WatchConfig struct {
 	Host fabric.NodeID
+	// Links is how many links the fabric has. Words about others, which only a broken or hostile controller says, are
+	// dropped, so that what is kept of a controller, in memory and on disk, is bounded.
+	Links int
 	// Controllers are gRPC targets: HOST:PORT or unix:PATH.
 	Controllers []string
 	// Dial makes a connection, which must not block.
@@ -59,6 +62,7 @@ type Watcher struct {
 type side struct {
 	addr    string
 	view    *statepb.Update // a snapshot of what it has told; nil: nothing
+	strange bool            // it has spoken of links that are not there
 	open    bool            // its stream lives and has told something
 	since   time.Time       // the stream's first word
 	updates uint64
@@ -82,6 +86,9 @@ type Controller struct {
 func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 	if cfg.Dial == nil || cfg.Apply == nil {
 		return nil, fmt.Errorf("%w: Dial or Apply is missing", ErrConfig)
+	}
+	if cfg.Links <= 0 {
+		return nil, fmt.Errorf("%w: Links: %d; it is the fabric's number of links", ErrConfig, cfg.Links)
 	}
 	def := func(d *time.Duration, to time.Duration) {
 		if *d == 0 {
@@ -213,6 +220,10 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 func (w *Watcher) hear(s *side, u *statepb.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if foreign := w.drop(u); foreign > 0 && !s.strange {
+		s.strange = true // said once
+		w.cfg.Log.Warn("controller speaks of links that are not there; is it of another fabric?", "addr", s.addr, "links", foreign)
+	}
 	if !s.open {
 		s.open, s.since, s.err = true, time.Now(), ""
 		w.cfg.Log.Info("controller speaks", "addr", s.addr, "instance", u.GetInstance())
@@ -227,6 +238,14 @@ func (w *Watcher) hear(s *side, u *statepb.Update) {
 	case w.active == nil && s.view != nil:
 		w.follow(s)
 	}
+}
+
+// drop takes words about links that are not the fabric's out of an update, and returns how many there were.
+func (w *Watcher) drop(u *statepb.Update) int {
+	before := len(u.GetLinks()) + len(u.GetSuspects())
+	u.Links = slices.DeleteFunc(u.Links, func(l *statepb.LinkState) bool { return int64(l.GetLink()) >= int64(w.cfg.Links) })
+	u.Suspects = slices.DeleteFunc(u.Suspects, func(l *statepb.Suspect) bool { return int64(l.GetLink()) >= int64(w.cfg.Links) })
+	return before - len(u.Links) - len(u.Suspects)
 }
 
 // follow makes s the controller that counts. w.mu is held.

@@ -91,7 +91,7 @@ func TestWatch(t *testing.T) {
 	cs := map[string]*controller{"a": newController(), "b": newController()}
 	got := make(chan *statepb.Update, 16)
 	w, err := NewWatcher(WatchConfig{
-		Host: 3, Controllers: []string{"a", "b"}, Apply: func(u *statepb.Update) {
+		Host: 3, Links: 32, Controllers: []string{"a", "b"}, Apply: func(u *statepb.Update) {
 			if !u.GetHeartbeat() {
 				got <- u
 			}
@@ -246,7 +246,7 @@ func TestState(t *testing.T) {
 func TestWithoutControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := NewWatcher(WatchConfig{
-			Host: 3, Apply: func(*statepb.Update) {},
+			Host: 3, Links: 32, Apply: func(*statepb.Update) {},
 			Dial: func(string) (*grpc.ClientConn, error) { return nil, errors.New("nobody to dial") },
 		})
 		if err != nil {

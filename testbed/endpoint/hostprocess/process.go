@@ -100,7 +100,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	p.server.Attach(p.rank, p.shell)
 	p.server.PortLost = func() uint64 { return cfg.Port.Counters().InLost }
 	p.watcher, err = daemon.NewWatcher(daemon.WatchConfig{
-		Host: cfg.Host, Controllers: cfg.Controllers, Dial: cfg.Dial, Known: cfg.Known, Log: cfg.Log,
+		Host: cfg.Host, Links: cfg.Fabric.Links(), Controllers: cfg.Controllers, Dial: cfg.Dial, Known: cfg.Known, Log: cfg.Log,
 		Probe: func(ps []*statepb.ProbeRequest, done func([]*statepb.ProbeResult)) {
 			p.shell.Do(func(now fabric.Time) {
 				for _, x := range ps {

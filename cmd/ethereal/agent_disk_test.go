@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+)
+
+// TestAgentUnderDiskFaults: an agent whose disk fails says so once, goes on with what it knows, and keeps it as soon as
+// the disk takes it.
+func TestAgentUnderDiskFaults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent", "state.json")
+	state, err := daemon.ReadState(path, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s := &agentSetup{agentFlags: &agentFlags{state: path}, kept: state, log: slog.New(slog.NewTextHandler(&log, nil))}
+	for epoch := range uint64(5) { // there is no such folder
+		s.keep(func(st *daemon.State) {
+			st.SetLinks(&statepb.Update{Instance: "a", Snapshot: true, Epoch: epoch + 1})
+		})
+	}
+	if n := strings.Count(log.String(), "\n"); !s.unkept || n != 1 || !strings.Contains(log.String(), "no such file") {
+		t.Errorf("unkept %v; the log: %s", s.unkept, log.String())
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.keep(func(*daemon.State) {})
+	again, err := daemon.ReadState(path, 3)
+	if err != nil || again.Known().GetEpoch() != 5 || s.unkept || !strings.Contains(log.String(), "kept again") {
+		t.Errorf("unkept %v, read %v, %v; the log: %s", s.unkept, again.Known(), err, log.String())
+	}
+}
