@@ -136,7 +136,7 @@ type statusView struct {
 	Instance string
 	Since    time.Time
 	Ready    bool
-	Settled  bool
+	Started  bool
 	Epoch    uint64
 	Last     daemon.Convergence `json:"last_convergence"`
 	Links    int
@@ -167,7 +167,7 @@ func (s *statusView) print(out io.Writer) error {
 		}
 	}
 	switch {
-	case !s.Settled:
+	case !s.Started:
 		state = "waiting for port states"
 	case !s.Ready:
 		state = "not ready"

@@ -407,7 +407,7 @@ func (r *running) until(what string, ok func(Status) bool) Status {
 					not = append(not, fmt.Sprintf("%s %v %q, ports %v %q", x.Name, x.Phase, x.Error, x.Ports, x.PortError))
 				}
 			}
-			r.t.Fatalf("not %s: settled %v, epoch %d, busy %v; not synced:\n%s", what, s.Settled, s.Epoch, s.Busy, strings.Join(not, "\n"))
+			r.t.Fatalf("not %s: started %v, epoch %d, busy %v; not synced:\n%s", what, s.Started, s.Epoch, s.Busy, strings.Join(not, "\n"))
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

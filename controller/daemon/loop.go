@@ -235,7 +235,7 @@ func (d *Daemon) happened(e rollout.Event) {
 	case rollout.TakenBack:
 		log.Warn("drain taken back: with what is drained at a peer, hosts would lose their last path", "link", d.f.LinkName(e.Link))
 	case rollout.Started:
-		log.Info("settled", "after", time.Since(d.began).Round(time.Millisecond), "epoch", e.Epoch)
+		log.Info("started", "after", time.Since(d.began).Round(time.Millisecond), "epoch", e.Epoch)
 	case rollout.Repaired:
 		if e.Count == 0 {
 			log.Info("tables as desired", "switch", d.f.Name(e.Node))

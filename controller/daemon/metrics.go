@@ -61,7 +61,7 @@ func newMetrics() *metrics {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	add(gauge, "ready", "1 when settled, every switch is in hand and every port of those with gNMI was heard of.",
+	add(gauge, "ready", "1 when started, every switch is in hand and every port of those with gNMI was heard of.",
 		func(s *Status) float64 { return one(s.Ready) })
 	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
 	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.",

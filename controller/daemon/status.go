@@ -58,21 +58,22 @@ type LinkStatus struct {
 	Confirmed bool `json:"confirmed,omitempty"`
 	// UnseenA, UnseenB: the switch at that end has gNMI, and never spoke of the port. The
 	// link is used as if that end were up.
-	UnseenA bool   `json:"unseen_a,omitempty"`
-	UnseenB bool   `json:"unseen_b,omitempty"`
-	Epoch   uint64 `json:"epoch"`
+	UnseenA bool `json:"unseen_a,omitempty"`
+	UnseenB bool `json:"unseen_b,omitempty"`
+	// Epoch numbers the link's last change among those of all links.
+	Epoch uint64 `json:"epoch"`
 }
 
 // Status is the state of the controller.
 type Status struct {
 	Instance string    `json:"instance"`
 	Since    time.Time `json:"since"`
-	Settled  bool      `json:"settled"`
-	// Ready: settled, every switch synced or in another controller's hands, and every
+	Started  bool      `json:"started"`
+	// Ready: started, every switch synced or in another controller's hands, and every
 	// port of switches with gNMI heard of.
 	Ready    bool           `json:"ready"`
-	Epoch    uint64         `json:"epoch"`
-	Busy     bool           `json:"busy"` // a change is being written
+	Epoch    uint64         `json:"epoch"` // of the last change of a link: how many there were
+	Busy     bool           `json:"busy"`  // a change is being written
 	Last     Convergence    `json:"last_convergence"`
 	Changes  uint64         `json:"changes"`  // written
 	Repairs  uint64         `json:"repairs"`  // updates that read-backs asked for
@@ -98,7 +99,7 @@ func (d *Daemon) Status(ctx context.Context) (Status, error) {
 
 func (d *Daemon) status() Status {
 	s := Status{
-		Instance: d.cfg.Core.Instance, Since: d.began, Settled: d.core.Started(), Epoch: d.core.Epoch(),
+		Instance: d.cfg.Core.Instance, Since: d.began, Started: d.core.Started(), Epoch: d.core.Epoch(),
 		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes,
 		Refusals: d.refusals, Flips: d.flips, Links: d.f.Links(),
 		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(),

@@ -52,8 +52,8 @@ func TestNeverSeenPorts(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s := r.state()
-		if s.Ready || !s.Settled {
-			t.Errorf("ready %v, settled %v, want settled and not ready", s.Ready, s.Settled)
+		if s.Ready || !s.Started {
+			t.Errorf("ready %v, started %v, want started and not ready", s.Ready, s.Started)
 		}
 		unseen := map[string][]string{}
 		for _, x := range s.Switches {

@@ -24,7 +24,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 	leader := ""
 	for _, addr := range c.Controllers {
 		var s struct {
-			Ready, Settled bool
+			Ready, Started bool
 			Switches       []struct {
 				Name, Error string
 				Primary     bool

@@ -342,7 +342,7 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 	x.mu.Lock()
 	x.controller = p
 	x.mu.Unlock()
-	return x.Settled(ctx)
+	return x.Converged(ctx)
 }
 
 // writeTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
@@ -382,16 +382,16 @@ func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 
 // controllerNow is what matters here of daemon.Status.
 type controllerNow struct {
-	Settled, Ready, Busy bool
+	Started, Ready, Busy bool
 	NotUp                []struct{ Name string } `json:"links_not_up"`
 }
 
 // done reports whether the controller has all switches in hand, and nothing to write.
 func (s controllerNow) done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
 
-// Settled waits until the controller has all switches in hand and nothing to
+// Converged waits until the controller has all switches in hand and nothing to
 // write. Without a controller it returns at once.
-func (x *Fabric) Settled(ctx context.Context) error {
+func (x *Fabric) Converged(ctx context.Context) error {
 	x.mu.Lock()
 	p := x.controller
 	x.mu.Unlock()

@@ -208,7 +208,7 @@ func (b *Bench) react(ctx context.Context, set hostproto.Settings, uplink int, t
 	if _, err := b.Fabric.Restore(ctx, link, way); err != nil {
 		return Reaction{}, err
 	}
-	if err := b.Fabric.Settled(ctx); err != nil {
+	if err := b.Fabric.Converged(ctx); err != nil {
 		return Reaction{}, err
 	}
 	return r, s.Idle(ctx, 50*time.Millisecond)
