@@ -98,15 +98,15 @@ type lowering struct {
 	size  int // of the scratch so far, bytes
 	what  string
 
-	length, pos, code, hit, act, prio, ix, isExit, pktLen, outPort int // offsets of state in scratch
-	key, key2, head, deparsed, hash                                int
-	journal                                                        []journalSite
-	image                                                          []int // offset of each header's bytes, -1: none
-	upOf                                                           map[string]int
-	tables                                                         map[int]*LoweredTable
-	nodes                                                          map[string]string
-	pending                                                        []parseNode
-	clearAt                                                        int // instruction before which journals are cleared
+	length, pos, code, hit, act, prio, isExit, pktLen, outPort int // offsets of state in scratch
+	key, key2, head, deparsed, hash                            int
+	journal                                                    []journalSite
+	image                                                      []int // offset of each header's bytes, -1: none
+	upOf                                                       map[string]int
+	tables                                                     map[int]*LoweredTable
+	nodes                                                      map[string]string
+	pending                                                    []parseNode
+	clearAt                                                    int // instruction before which journals are cleared
 }
 
 // journalSite is a place of the code that counts: what it counts is noted in
@@ -127,7 +127,8 @@ func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
 	}
 	l := &lowering{
 		p: p, cfg: cfg, drop: uint64(cfg.DropPort) & p.std.egressSpec.mask, out: &Lowered{p: p},
-		konst: map[uint32]uint64{slotZero: 0, slotOne: 1}, upOf: map[string]int{}, tables: map[int]*LoweredTable{}, nodes: map[string]string{},
+		konst: map[uint32]uint64{slotZero: 0, slotOne: 1}, upOf: map[string]int{},
+		tables: map[int]*LoweredTable{}, nodes: map[string]string{},
 	}
 	for _, c := range p.consts {
 		l.konst[c.slot] = c.v
@@ -151,7 +152,7 @@ func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
 	l.deparse()
 	l.epilogue()
 	if l.size > maxLowered {
-		return nil, fmt.Errorf("interp: %w in the kernel: headers, metadata and state of %d bytes; at most %d are possible", ErrUnsupported, l.size, maxLowered)
+		return nil, l.tooLarge()
 	}
 	var clear asm.Instructions
 	for _, j := range l.journal {
@@ -208,11 +209,12 @@ func reachable(ins asm.Instructions) asm.Instructions {
 
 // layout places what the code keeps beside the slots.
 func (l *lowering) layout() error {
-	if l.p.slots*8 > maxLowered {
-		return fmt.Errorf("interp: %w in the kernel: %d words of headers and metadata; at most %d are possible", ErrUnsupported, l.p.slots, maxLowered/8)
+	if l.size = l.p.slots * 8; l.size > maxLowered {
+		return l.tooLarge()
 	}
-	l.size = l.p.slots * 8
-	for _, at := range []*int{&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.ix, &l.isExit, &l.pktLen, &l.outPort} {
+	for _, at := range []*int{
+		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.isExit, &l.pktLen, &l.outPort,
+	} {
 		*at = l.take(8)
 	}
 	l.key, l.key2 = l.take(8*maxKeyWords+8), l.take(8*maxKeyWords+8)
@@ -229,10 +231,15 @@ func (l *lowering) layout() error {
 		}
 	}
 	if l.size > maxLowered {
-		return fmt.Errorf("interp: %w in the kernel: headers, metadata and state of %d bytes; at most %d are possible", ErrUnsupported, l.size, maxLowered)
+		return l.tooLarge()
 	}
 	l.controlLayout()
 	return nil
+}
+
+func (l *lowering) tooLarge() error {
+	return fmt.Errorf("interp: %w in the kernel: headers, metadata and state of %d bytes; at most %d are possible",
+		ErrUnsupported, l.size, maxLowered)
 }
 
 func (l *lowering) take(n int) int {
@@ -373,7 +380,10 @@ func (l *lowering) prologue() {
 		l.putImm(int(s)*8, 0)
 	}
 	l.clearAt = len(l.ins)
-	l.emit(asm.LoadMem(asm.R0, regCtx, skbVLAN, asm.Word), asm.JNE.Imm(asm.R0, 0, l.upLabel("a VLAN tag that the interface took off")))
+	l.emit(
+		asm.LoadMem(asm.R0, regCtx, skbVLAN, asm.Word),
+		asm.JNE.Imm(asm.R0, 0, l.upLabel("a VLAN tag that the interface took off")),
+	)
 	l.emit(asm.LoadMem(asm.R4, regCtx, skbLen, asm.Word))
 	l.put(l.length, asm.R4)
 	l.put(l.pktLen, asm.R4)
@@ -474,7 +484,10 @@ func (l *lowering) epilogue() {
 	for _, d := range []struct {
 		label string
 		fate  int32
-	}{{"drop_ingress", FateDroppedIngress}, {"drop_egress", FateDroppedEgress}, {"drop_parser", FateParserError}, {"drop_priority", FatePriority}} {
+	}{
+		{"drop_ingress", FateDroppedIngress}, {"drop_egress", FateDroppedEgress},
+		{"drop_parser", FateParserError}, {"drop_priority", FatePriority},
+	} {
 		l.at(d.label)
 		l.emit(asm.Mov.Imm(regTmp, d.fate))
 		l.jump("done")

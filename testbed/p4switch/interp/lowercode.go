@@ -54,11 +54,18 @@ func (l *lowering) span(pc uint32, prefix, end string, ret func()) {
 
 func target(prefix string, in *inst) string { return fmt.Sprintf("%s%d", prefix, in.imm) }
 
-var lowerALU = map[opcode]asm.ALUOp{opAdd: asm.Add, opSub: asm.Sub, opMul: asm.Mul, opAnd: asm.And, opOr: asm.Or, opXor: asm.Xor, opDivU: asm.Div, opModU: asm.Mod}
+var lowerALU = map[opcode]asm.ALUOp{
+	opAdd: asm.Add, opSub: asm.Sub, opMul: asm.Mul,
+	opAnd: asm.And, opOr: asm.Or, opXor: asm.Xor, opDivU: asm.Div, opModU: asm.Mod,
+}
 
-var lowerCompare = map[opcode]asm.JumpOp{opEq: asm.JEq, opNe: asm.JNE, opLtU: asm.JLT, opLeU: asm.JLE, opLtS: asm.JSLT, opLeS: asm.JSLE}
+var lowerCompare = map[opcode]asm.JumpOp{
+	opEq: asm.JEq, opNe: asm.JNE, opLtU: asm.JLT, opLeU: asm.JLE, opLtS: asm.JSLT, opLeS: asm.JSLE,
+}
 
-var lowerJump = map[opcode]asm.JumpOp{opJEq: asm.JEq, opJNe: asm.JNE, opJLtU: asm.JLT, opJGeU: asm.JGE, opJLeU: asm.JLE, opJGtU: asm.JGT}
+var lowerJump = map[opcode]asm.JumpOp{
+	opJEq: asm.JEq, opJNe: asm.JNE, opJLtU: asm.JLT, opJGeU: asm.JGE, opJLeU: asm.JLE, opJGtU: asm.JGT,
+}
 
 // inst translates one instruction.
 func (l *lowering) inst(in *inst, prefix, end string) {
@@ -311,9 +318,12 @@ func (l *lowering) readRegister(in *inst) {
 }
 
 var callNames = map[callKind]string{
-	callAssignUnion: "an assignment of header unions", callAssignStack: "an assignment of header stacks", callAssignUnionStack: "an assignment of header unions",
-	callPush: "push", callPop: "pop", callPushUnion: "push", callPopUnion: "pop", callRandom: "a random number", callMeter: "a meter",
-	callDigest: "a digest", callClone: "a clone", callResubmit: "resubmit", callRecirculate: "recirculate", callTruncate: "truncate", callLog: "log_msg",
+	callAssignUnion: "an assignment of header unions", callAssignUnionStack: "an assignment of header unions",
+	callAssignStack: "an assignment of header stacks",
+	callPush:        "push", callPop: "pop", callPushUnion: "push", callPopUnion: "pop",
+	callRandom: "a random number", callMeter: "a meter",
+	callDigest: "a digest", callClone: "a clone", callResubmit: "resubmit", callRecirculate: "recirculate",
+	callTruncate: "truncate", callLog: "log_msg",
 }
 
 // call translates the rarer primitives.

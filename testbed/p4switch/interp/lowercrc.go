@@ -29,7 +29,8 @@ func (l *lowering) crc(c *calc, n int) bool {
 		if refl {
 			l.emit(asm.Xor.Reg(asm.R1, asm.R0), asm.And.Imm(asm.R1, 0xff))
 		} else {
-			l.emit(asm.Mov.Reg(asm.R3, asm.R0), asm.RSh.Imm(asm.R3, int32(width-8)), asm.Xor.Reg(asm.R1, asm.R3), asm.And.Imm(asm.R1, 0xff))
+			l.emit(asm.Mov.Reg(asm.R3, asm.R0), asm.RSh.Imm(asm.R3, int32(width-8)))
+			l.emit(asm.Xor.Reg(asm.R1, asm.R3), asm.And.Imm(asm.R1, 0xff))
 		}
 		l.emit(asm.LSh.Imm(asm.R1, 3), asm.Add.Reg(asm.R1, regTmp), asm.LoadMem(asm.R1, asm.R1, int16(at*2048), asm.DWord))
 		if refl {

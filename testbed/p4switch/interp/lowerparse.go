@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -12,8 +13,7 @@ import (
 type parseNode struct {
 	state int32
 	pos   int
-	next  string // of the stacks and union stacks, as text: a key of maps
-	fill  []int
+	fill  []int // of the stacks
 	label string
 }
 
@@ -39,15 +39,15 @@ func (l *lowering) parser() {
 
 // node returns the label of a state that is reached with the parser at pos.
 func (l *lowering) node(state int32, pos int, fill []int) string {
-	next := fmt.Sprint(fill)
-	key := fmt.Sprintf("s%d at %d %s", state, pos, next)
+	key := fmt.Sprintf("s%d at %d %v", state, pos, fill)
 	if n, ok := l.nodes[key]; ok {
 		return n
 	}
 	if len(l.nodes) == maxStates {
 		return l.upLabel(fmt.Sprintf("more than %d ways through the parser", maxStates))
 	}
-	n := parseNode{state: state, pos: pos, next: next, fill: append([]int(nil), fill...), label: fmt.Sprintf("parse%d", len(l.nodes))}
+	n := parseNode{state: state, pos: pos, fill: slices.Clone(fill)}
+	n.label = fmt.Sprintf("parse%d", len(l.nodes))
 	l.nodes[key] = n.label
 	l.pending = append(l.pending, n)
 	return n.label

@@ -65,7 +65,10 @@ func (l *lowering) controlLayout() {
 		if t.refused() != "" || t.fixed() {
 			continue
 		}
-		lt := &LoweredTable{ID: TableID(i), Keyed: len(t.key) > 0 && t.kind != Range, control: at, ValueSize: 24 + 8*t.argMax, KeySize: 8 * t.words, MaxEntries: max(t.info.Size, 1), Counted: t.info.HasDirectCounter}
+		lt := &LoweredTable{
+			ID: TableID(i), Keyed: len(t.key) > 0 && t.kind != Range, Counted: t.info.HasDirectCounter,
+			KeySize: 8 * t.words, ValueSize: 24 + 8*t.argMax, MaxEntries: max(t.info.Size, 1), control: at,
+		}
 		at += controlArgs + 8*t.argMax
 		switch t.kind {
 		case LPM:
@@ -115,7 +118,10 @@ func (l *lowering) table(id int, prefix, end string) {
 		l.up("a control state that is too large")
 		return
 	}
-	l.emit(asm.LoadMem(asm.R0, regControl, int16(lt.control+controlUp), asm.DWord), asm.JNE.Imm(asm.R0, 0, l.upLabel("entries that the kernel does not take")))
+	l.emit(
+		asm.LoadMem(asm.R0, regControl, int16(lt.control+controlUp), asm.DWord),
+		asm.JNE.Imm(asm.R0, 0, l.upLabel("entries that the kernel does not take")),
+	)
 	l.putImm(l.act, 0)
 	if lt.Keyed {
 		l.lookup(t, lt)

@@ -12,7 +12,8 @@
 // Tables are written to the interpreter first and copied by [Switch.Sync]; a
 // packet meanwhile finds an entry as it was or as it is, and defaults and the
 // masks of ternary tables, which are copied as one value, perhaps half of
-// each. Registers are read in the kernel, from a copy that follows the
+// each; where a new entry changes the order of a ternary table's masks, the entry
+// of another mask. Registers are read in the kernel, from a copy that follows the
 // interpreter's writes; a packet that writes one is the interpreter's. So a packet
 // may read what was before the write of one that is still on its way up.
 // Counters count in the kernel what the kernel forwards or drops and in the
