@@ -40,8 +40,8 @@ func inNet(t *testing.T, pid int, do func() error) {
 	}
 }
 
-// newRouters makes a network namespace for each node of a fabric, with its ports as eth1, eth2, ... They are the processes
-// that keep them.
+// newRouters makes a network namespace for each node of a fabric, with its ports as eth1, eth2, ... It returns the
+// processes that keep them.
 func newRouters(t *testing.T, spec fabric.Spec) (p *plant, pids []int) {
 	t.Helper()
 	p = newRack(t, spec, "")
@@ -107,7 +107,8 @@ func captureInner(t *testing.T, pid int) func() []captured {
 			}
 			link, ok := from.(*unix.SockaddrLinklayer)
 			const headers = 40 + 40 + 8
-			if !ok || link.Pkttype == unix.PACKET_OUTGOING || n < headers || buf[6] != unix.IPPROTO_IPV6 || buf[46] != unix.IPPROTO_UDP {
+			if !ok || link.Pkttype == unix.PACKET_OUTGOING || n < headers ||
+				buf[6] != unix.IPPROTO_IPV6 || buf[46] != unix.IPPROTO_UDP {
 				continue
 			}
 			out = append(out, captured{netip.AddrFrom16([16]byte(buf[24:40])), binary.BigEndian.Uint16(buf[80:])})
@@ -115,9 +116,9 @@ func captureInner(t *testing.T, pid int) func() []captured {
 	}
 }
 
-// TestExportLinux builds fabrics of Linux routers in namespaces from the files of `ethereal export linux` alone. Packets of
-// every source port that stands for a label arrive, without the outer header, and captures at the top switches say that
-// each went by its label's and by no other.
+// TestExportLinux builds a fabric of Linux routers in namespaces from the files of `ethereal export linux` alone. Packets
+// of every source port that stands for a label arrive, without the outer header, and captures at the top switches say
+// that each went by its label's and by no other.
 func TestExportLinux(t *testing.T) {
 	for _, program := range []string{"ip", "nsenter", "sysctl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -129,7 +130,8 @@ func TestExportLinux(t *testing.T) {
 	}
 	p, pids := newRouters(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
 	p.write("fabric.yaml", "kind: leaf-spine\ntors: 2\nspines: 2\nhosts_per_tor: 2\n")
-	if code, _, text := call(t, &fake{}, "export", "linux", "--fabric", filepath.Join(p.dir, "fabric.yaml"), "--dir", p.dir); code != exitOK {
+	file := filepath.Join(p.dir, "fabric.yaml")
+	if code, _, text := call(t, &fake{}, "export", "linux", "--fabric", file, "--dir", p.dir); code != exitOK {
 		t.Fatal(text)
 	}
 	for i, pid := range pids {

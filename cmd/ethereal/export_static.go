@@ -24,8 +24,10 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		})
 	}
 	return []*cobra.Command{
-		a.staticCommand("linux", "Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
-			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip", "write NODE.ip and NODE.sysctl into `DIR`", a.exportLinux),
+		a.staticCommand("linux",
+			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
+			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
+			"write NODE.ip and NODE.sysctl into `DIR`", a.exportLinux),
 		table("csv", "Print every path of every pair of hosts: its label, source port, switches and uSIDs",
 			"  ethereal export csv --fabric fabric.yaml > paths.csv", (*export.Plan).CSV),
 		table("hccl", "Print MultiQpSrcPort.cfg, the source ports of HCCL's queue pairs",
@@ -34,13 +36,16 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 }
 
 // staticCommand makes a command that exports a fabric's static paths; with a folder if one is described.
-func (a *app) staticCommand(use, short, example, folder string, write func(p *export.Plan, dir string) error) *cobra.Command {
+func (a *app) staticCommand(
+	use, short, example, folder string, write func(p *export.Plan, dir string) error,
+) *cobra.Command {
 	var file, dir string
 	c := &cobra.Command{
 		Use: use + " --fabric FILE", Short: short, Example: example, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if file == "" || folder != "" && dir == "" {
-				return fmt.Errorf("export %s: write --fabric%s; `ethereal topo` prints a fabric", use, map[bool]string{true: " and --dir"}[folder != ""])
+				needs := map[bool]string{true: " and --dir"}[folder != ""]
+				return fmt.Errorf("export %s: write --fabric%s; `ethereal topo` prints a fabric", use, needs)
 			}
 			spec, err := fabric.LoadSpec(file)
 			if err != nil {

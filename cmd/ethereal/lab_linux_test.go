@@ -115,7 +115,10 @@ func (l *labPage) on(host int, script string) string {
 // one to its ToR.
 func (l *labPage) management() {
 	l.t.Helper()
-	l.must("ip link add mgmt type bridge; ip link set mgmt up; for a in 1 2 11 12 13 14 19 20; do ip address add 192.0.2.$a/24 dev mgmt; done")
+	l.must(`
+ip link add mgmt type bridge
+ip link set mgmt up
+for a in 1 2 11 12 13 14 19 20; do ip address add 192.0.2.$a/24 dev mgmt; done`)
 	for h := range l.f.Hosts() {
 		id := fabric.NodeID(h)
 		cmd := exec.Command("sleep", "infinity")
@@ -140,7 +143,8 @@ ip link set mgmt up`, l.address(id))))
 	}
 }
 
-// startHost sets a host up by the page's commands, which are h0's, checks it as the page does, and starts its agent by the unit.
+// startHost sets a host up by the page's commands, which are h0's, checks it as the page does, and starts its agent by
+// the unit.
 func (l *labPage) startHost(h int) {
 	l.t.Helper()
 	id := fabric.NodeID(h)
@@ -158,7 +162,8 @@ func (l *labPage) startHost(h int) {
 	args := l.unit("ethereal-hostagent@.service", "${HOST}", env["HOST"], "%I", "eth2", "${ADMIN}", env["ADMIN"],
 		"$CONTROLLERS", env["CONTROLLERS"], "/run/ethereal-hostagent/control.sock", name+".sock",
 		"/var/lib/ethereal-hostagent/%i.json", name+".json", "host.pem", name+".pem", "%d/key", name+".key")
-	l.start(name, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", l.hosts[h]), os.Getenv("ETHEREAL_TEST_PROGRAM")}, args...)...)
+	enter := []string{fmt.Sprintf("--net=/proc/%d/ns/net", l.hosts[h]), os.Getenv("ETHEREAL_TEST_PROGRAM")}
+	l.start(name, "nsenter", append(enter, args...)...)
 }
 
 // startLabSwitch starts a switch by the page's command, which is tor0's: another's
@@ -226,7 +231,8 @@ func TestLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("NO_PROXY", "192.0.2.0/24")
-	l := &labPage{plant: newRack(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}, ""), cwd: root}
+	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2, HostsPerToR: 4}
+	l := &labPage{plant: newRack(t, spec, ""), cwd: root}
 	l.text = strings.NewReplacer("/etc/ethereal", l.dir, "/var/log/ethereal-controller", l.dir).Replace(string(text))
 	l.must(fmt.Sprintf("mkdir %[1]s/bin; ln -s $ETHEREAL_TEST_PROGRAM %[1]s/bin/ethereal", l.dir))
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil { // nsenter looks hosts up there

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestDropsTake: what a switch has dropped before it was first asked is not known to grow, and a switch that was started
-// again counts from 0.
+// TestDropsTake: what a switch has dropped before it was first asked is not known to grow, and a switch that was
+// started again counts from 0.
 func TestDropsTake(t *testing.T) {
 	d := drops{of: map[fabric.NodeID]*dropsOf{}}
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
@@ -19,8 +19,10 @@ func TestDropsTake(t *testing.T) {
 		said, want []Drop
 	}{
 		{[]Drop{{Reason: "full", Packets: 7}}, []Drop{{Reason: "full", Packets: 7}}},
-		{[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2}}, []Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2, Lately: 2, Grew: grew(1)}}},
-		{[]Drop{{Reason: "full", Packets: 9}, {Reason: "new", Packets: 2}}, []Drop{{Reason: "full", Packets: 9, Lately: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
+		{[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2}},
+			[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2, Lately: 2, Grew: grew(1)}}},
+		{[]Drop{{Reason: "full", Packets: 9}, {Reason: "new", Packets: 2}}, []Drop{
+			{Reason: "full", Packets: 9, Lately: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
 		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, Lately: 1, Grew: grew(3)}}},
 	} {
 		d.take(3, at(int64(i)), step.said)

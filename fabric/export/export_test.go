@@ -9,8 +9,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestPaths: a path's list is the switches that its label leads by, hop by hop over the switches' static routes, in two tiers
-// and three.
+// TestPaths: a path's list is the switches that its label leads by, hop by hop over the switches' static routes, in two
+// tiers and three.
 func TestPaths(t *testing.T) {
 	for _, spec := range []fabric.Spec{
 		{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 3, HostsPerToR: 2}, {Kind: fabric.KindFatTree, K: 4},

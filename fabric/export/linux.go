@@ -33,7 +33,8 @@ func (p *Plan) Linux(w io.Writer, id fabric.NodeID) error {
 	var b strings.Builder
 	n := p.Fabric.Node(id)
 	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
-		fmt.Fprintf(&b, "address replace %v/64 dev %s nodad\n", LinkLocal(fabric.End{Node: id, Port: port}), Interface(port))
+		addr := LinkLocal(fabric.End{Node: id, Port: port})
+		fmt.Fprintf(&b, "address replace %v/64 dev %s nodad\n", addr, Interface(port))
 	}
 	if n.Tier == fabric.Host {
 		p.linuxHost(&b, id)

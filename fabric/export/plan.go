@@ -1,10 +1,10 @@
-// Package export writes what a fabric's static paths are in the form of systems that know nothing of labels: routers that
-// carry SRv6 micro segments (uSID), and libraries that choose a queue pair's UDP source port.
+// Package export writes what a fabric's static paths are in the form of systems that know nothing of labels: routers
+// that carry SRv6 micro segments (uSID), and libraries that choose a queue pair's UDP source port.
 //
-// A [Plan] is the one description of the paths; each form is a thin writer of it. A label becomes the list of the switches
-// that its path crosses, each a uSID of 16 bits below one block of 32, and the receiving host's own uSID behind them: at most
-// six, which one IPv6 address holds. Switches shift the list and look the next one up in static routes; nothing is
-// learned, and a host keeps to the label's source port what it means.
+// A [Plan] is the one description of the paths; each form is a thin writer of it. A label becomes the list of the
+// switches that its path crosses, each a uSID of 16 bits below one block of 32, and the receiving host's own uSID behind
+// them: at most six, which one IPv6 address holds. Switches shift the list and look the next one up in static routes;
+// nothing is learned. A host chooses the list by the label's source port.
 package export
 
 import (
@@ -28,8 +28,8 @@ const (
 	MaxUSIDs  = (128 - BlockBits) / USIDBits
 )
 
-// lastUSID is the last number that stands for a node everywhere; those above are a router's own (RFC 9800's LIB, as SONiC and
-// FRR divide them).
+// lastUSID is the last number that stands for a node everywhere; those above are a router's own (RFC 9800's LIB, as
+// SONiC and FRR divide them).
 const lastUSID = 0xDFFF
 
 // RoCEv2 over UDP: the port it goes to, and the first source port of labels, as hostagent has them.
@@ -119,8 +119,8 @@ type NextHop struct {
 	Via  netip.Addr
 }
 
-// Routes returns a switch's static routes: the uSIDs of its neighbours, which are all that labelled packets need, and those
-// of hosts' addresses, for what has no label.
+// Routes returns a switch's static routes: the uSIDs of its neighbours, which are all that labelled packets need, and
+// those of hosts' addresses, for what has no label.
 func (p *Plan) Routes(id fabric.NodeID) []Route {
 	var uSIDs, plain []Route
 	n := p.Fabric.Node(id)

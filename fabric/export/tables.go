@@ -20,7 +20,9 @@ const (
 // CSV writes a table of all pairs of hosts of different ToRs, a line for each path.
 func (p *Plan) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	if err := c.Write([]string{"src", "dst", "src_ipv4", "dst_ipv4", "src_ipv6", "dst_ipv6", "label", "source_port", "path", "usids"}); err != nil {
+	if err := c.Write([]string{
+		"src", "dst", "src_ipv4", "dst_ipv4", "src_ipv6", "dst_ipv6", "label", "source_port", "path", "usids",
+	}); err != nil {
 		return err
 	}
 	f := p.Fabric
@@ -31,7 +33,8 @@ func (p *Plan) CSV(w io.Writer) error {
 				names = append(names, f.Name(id))
 			}
 			if err := c.Write([]string{
-				f.Name(src), f.Name(dst), f.HostAddr4(src).String(), f.HostAddr4(dst).String(), f.HostAddr6(src).String(), f.HostAddr6(dst).String(),
+				f.Name(src), f.Name(dst), f.HostAddr4(src).String(), f.HostAddr4(dst).String(),
+				f.HostAddr6(src).String(), f.HostAddr6(dst).String(),
 				strconv.Itoa(int(x.Label)), strconv.Itoa(int(x.Port)), strings.Join(names, " "), x.SID.String(),
 			}); err != nil {
 				return err
@@ -42,13 +45,15 @@ func (p *Plan) CSV(w io.Writer) error {
 	})
 }
 
-// HCCL writes MultiQpSrcPort.cfg, which HCCL reads where HCCL_RDMA_QP_PORT_CONFIG_PATH says: for each pair of hosts the source
-// ports of its queue pairs. A host begins with a path of its own, so that pairs with fewer queue pairs than paths differ.
+// HCCL writes MultiQpSrcPort.cfg, which HCCL reads where HCCL_RDMA_QP_PORT_CONFIG_PATH says: for each pair of hosts the
+// source ports of its queue pairs. A host begins with a path of its own, so that pairs with fewer queue pairs than paths
+// differ.
 func (p *Plan) HCCL(w io.Writer) error {
 	f, b, lines := p.Fabric, bufio.NewWriter(w), 0
 	err := p.pairs(func(src, dst fabric.NodeID, paths []Path) error {
 		if lines++; lines > hcclLines {
-			return fmt.Errorf("%w: hccl: more than %d pairs of hosts, which is what HCCL reads; export a smaller fabric", ErrPlan, hcclLines)
+			return fmt.Errorf("%w: hccl: more than %d pairs of hosts, which is what HCCL reads; export a smaller fabric",
+				ErrPlan, hcclLines)
 		}
 		ports := make([]string, min(len(paths), hcclPorts))
 		for i := range ports {
