@@ -62,7 +62,7 @@ func build(t *testing.T) string {
 		}
 	}
 	links := map[string]string{filepath.Join("bin", "ethereal"): etherealtest.Binary(t)}
-	for _, name := range []string{"testbed", "docs"} {
+	for _, name := range []string{"testbed", "docs", "mininet"} {
 		links[name] = filepath.Join(root, name)
 	}
 	for name, to := range links {
