@@ -349,7 +349,7 @@ func (s *spread) lost(m int) {
 func (s *spread) isUp(m int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
+	if s.closing || m >= len(s.parts) { // not all were started
 		return false
 	}
 	select {
@@ -368,21 +368,7 @@ func (s *spread) listen(ctx context.Context, g *errgroup.Group, name string, ser
 	if err != nil {
 		return fmt.Errorf("live: %w; a socket's path is at most 107 bytes long: name a shorter --dir", err)
 	}
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-	g.Go(func() error {
-		defer stop()
-		for {
-			c, err := lis.Accept()
-			if err != nil {
-				return nil //nolint:nilerr // it was closed
-			}
-			go func() {
-				defer c.Close() //nolint:errcheck // all is said
-				defer context.AfterFunc(ctx, func() { c.Close() })()
-				serve(c)
-			}()
-		}
-	})
+	accept(ctx, g, lis, serve)
 	return nil
 }
 

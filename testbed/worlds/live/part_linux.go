@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -350,25 +351,13 @@ var errDown = errors.New("live: taken down")
 // sealed from end to end: a relay only passes it on.
 func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string) error {
 	from := func(lis net.Listener, network, addr string) {
-		stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-		g.Go(func() error {
-			defer stop()
-			for {
-				c, err := lis.Accept()
-				if err != nil {
-					return nil //nolint:nilerr // it was closed
-				}
-				go func() {
-					defer c.Close() //nolint:errcheck // all is said
-					out, err := new(net.Dialer).DialContext(ctx, network, addr)
-					if err != nil {
-						return // whoever called sees the end, and calls again
-					}
-					defer out.Close() //nolint:errcheck // all is said
-					defer context.AfterFunc(ctx, func() { c.Close() })()
-					pass(c, out)
-				}()
+		accept(ctx, g, lis, func(c net.Conn) {
+			out, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return // whoever called sees the end, and calls again
 			}
+			defer out.Close() //nolint:errcheck // all is said
+			pass(c, out)
 		})
 	}
 	for i := range place.Fabric.Nodes() {
@@ -392,6 +381,35 @@ func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, ma
 	}
 	from(lis, "tcp", place.Controller(machines.AgentsPort))
 	return nil
+}
+
+// acceptAgain is how long a listener rests that could not accept, as when there are no descriptors left.
+const acceptAgain = 100 * time.Millisecond
+
+// accept serves a listener's connections until ctx ends, at which all are closed.
+func accept(ctx context.Context, g *errgroup.Group, lis net.Listener, serve func(net.Conn)) {
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+	g.Go(func() error {
+		defer stop()
+		for {
+			c, err := lis.Accept()
+			switch {
+			case ctx.Err() != nil:
+				if err == nil {
+					c.Close() //nolint:errcheck // nobody serves it any more
+				}
+				return nil
+			case err != nil: // the listener is whole: some connections will end
+				time.Sleep(acceptAgain)
+				continue
+			}
+			go func() {
+				defer c.Close()                                      //nolint:errcheck // all is said
+				defer context.AfterFunc(ctx, func() { c.Close() })() //nolint:errcheck // as above
+				serve(c)
+			}()
+		}
+	})
 }
 
 // pass passes on what both ends say, until one ends.
