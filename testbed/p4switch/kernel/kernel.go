@@ -118,7 +118,10 @@ func (s *Switch) maps() map[string]*ebpf.MapSpec {
 		if !t.Keyed {
 			continue
 		}
-		ms := &ebpf.MapSpec{Type: ebpf.Hash, KeySize: uint32(t.KeySize), ValueSize: uint32(t.ValueSize), MaxEntries: uint32(t.MaxEntries), Flags: noPrealloc}
+		ms := &ebpf.MapSpec{
+			Type: ebpf.Hash, KeySize: uint32(t.KeySize), ValueSize: uint32(t.ValueSize), Flags: noPrealloc,
+			MaxEntries: 2 * uint32(t.MaxEntries), // Sync has the new ones beside the old for a while
+		}
 		if t.Trie {
 			ms.Type = ebpf.LPMTrie
 		}
