@@ -113,6 +113,14 @@ func lasting(w http.ResponseWriter) {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:errcheck // a recorder of a test has none
 }
 
+// lastingWriter is a writer of which each write has its time, for answers that take longer.
+type lastingWriter struct{ http.ResponseWriter }
+
+func (l lastingWriter) Write(b []byte) (int, error) {
+	lasting(l.ResponseWriter)
+	return l.ResponseWriter.Write(b)
+}
+
 // foreign reports whether a browser says that another site's page asks. To follow a link or open the address is none's.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
