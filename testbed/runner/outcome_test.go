@@ -164,3 +164,19 @@ func TestRecord(t *testing.T) {
 		t.Error("a time beyond all time is taken")
 	}
 }
+
+// FuzzDecodeRecords reads what is no record: it ends, and what it takes has times.
+func FuzzDecodeRecords(f *testing.F) {
+	f.Add(`{"scenario":"x","world":"live","t_us":1,"kind":"flip","where":"h0","text":""}` + "\n")
+	f.Add(`{"kind":"run","text":"x","fabric":{"kind":"leaf-spine","tors":2,"spines":1,"hosts_per_tor":1}}` + "\n\n{}")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := runner.DecodeRecords(strings.NewReader(text))
+		for _, x := range all {
+			for _, h := range x.Happened {
+				if err == nil && h.At < 0 {
+					t.Errorf("%v", h)
+				}
+			}
+		}
+	})
+}
