@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,12 @@ import (
 const (
 	dropsEvery = 5 * time.Second
 	dropsLimit = 2 * time.Second
+)
+
+// mostReasons and mostReason bound what is kept of a switch's word: reasons, and the bytes of one with its remedy.
+const (
+	mostReasons = 64
+	mostReason  = 1 << 10
 )
 
 // Drop is a reason for which a switch drops packets, as it says itself.
@@ -40,6 +47,8 @@ type dropsOf struct {
 
 // take takes what a switch says. A count that went back was begun anew, and the first is not known to grow.
 func (d *drops) take(id fabric.NodeID, now time.Time, said []Drop) {
+	said = slices.DeleteFunc(said, func(r Drop) bool { return len(r.Reason)+len(r.Remedy) > mostReason })
+	said = slices.Clone(said[:min(len(said), mostReasons)])
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	x := d.at(id)

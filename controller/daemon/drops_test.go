@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -31,5 +32,16 @@ func TestDropsTake(t *testing.T) {
 		if diff := cmp.Diff(step.want, s.Drops); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
+	}
+}
+
+// TestDropsBounded: a switch that says too much is not kept whole.
+func TestDropsBounded(t *testing.T) {
+	d := drops{of: map[fabric.NodeID]*dropsOf{}}
+	said := make([]Drop, 10*mostReasons)
+	said[0].Remedy = strings.Repeat("x", 2*mostReason)
+	d.take(3, time.Now(), said)
+	if kept := d.of[3].reasons; len(kept) != mostReasons || cap(kept) > 2*mostReasons || kept[0].Remedy != "" {
+		t.Errorf("%d reasons are kept", len(kept))
 	}
 }
