@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -86,6 +87,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
         host, _, port = args.view.rpartition(":")
         if not port.isdigit() or not host:
             p.error(f"--view {args.view}: write an address and a port, as in 127.0.0.1:0; an experiment goes before it")
+        if host != "localhost" and not re.fullmatch(r"127(\.\d{1,3}){3}", host):
+            p.error(f"--view {args.view}: the page is served at a loopback address, as in 127.0.0.1:0")
     return args
 
 
@@ -99,7 +102,7 @@ def page_socket(address: str) -> socket.socket:
     if passed:
         return socket.socket(fileno=int(passed))
     host, _, port = address.rpartition(":")
-    return socket.create_server((host, int(port)))  # the controller refuses others than the loopback's
+    return socket.create_server((host, int(port)))
 
 
 class Stages:
