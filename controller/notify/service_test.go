@@ -194,6 +194,9 @@ func TestStalled(t *testing.T) {
 		const changes = 10_000
 		for range changes {
 			s.change(uint32(s.epoch % 10))
+			// The stalled one's sender has taken it, too, or is blocked: if it came late it would take snapshots, and be
+			// blocked as late as it likes.
+			synctest.Wait()
 			for _, c := range live {
 				if u, err := c.Recv(); err != nil || u.GetEpoch() != s.epoch {
 					t.Fatalf("update %d: %v, %v", s.epoch, u, err)
