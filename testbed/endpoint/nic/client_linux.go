@@ -519,6 +519,7 @@ func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
 }
 
 func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
+	q.leave(now)
 	q.reset(now)
 	delete(c.qps, h)
 	delete(c.n.qps, q.number)

@@ -48,9 +48,10 @@ type NIC struct {
 	dirty   []*queuePair // to be looked at
 	waiting map[*queuePair]struct{}
 	checkAt fabric.Time
-	local   []*flow // to this host itself
-	copied  []byte  // of them, a part at a time
-	sending []*flow // datagrams, some of which have arrived meanwhile
+	local   []*flow                    // to this host itself
+	copied  []byte                     // of them, a part at a time
+	sending []*flow                    // datagrams, some of which have arrived meanwhile
+	leaving map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
 	stages  []*stage
 	staged  int // in use
 }
@@ -71,6 +72,7 @@ func New(c Config, h Host) *NIC {
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
+		leaving: map[*outStream]fabric.Time{},
 	}
 }
 
@@ -78,6 +80,7 @@ func New(c Config, h Host) *NIC {
 func (n *NIC) Reset(now fabric.Time) {
 	clear(n.flows)
 	clear(n.pieces)
+	clear(n.leaving)
 	n.local, n.sending = nil, nil
 	for _, q := range n.qps {
 		q.grams = 0
@@ -174,8 +177,12 @@ const (
 
 func (n *NIC) refused(now fabric.Time, p *piece) {
 	f, s := p.f, p.f.s
-	if s.datagram() {
+	switch {
+	case s.datagram():
 		n.arrived(now, f, p.n) // lost, as datagrams are
+		return
+	case s.q == nil: // neither side has the queue pair any more
+		n.closeStream(now, s)
 		return
 	}
 	r := repeat{span{f.span.at + uint64(p.off), p.n}, f}
@@ -255,6 +262,7 @@ func (n *NIC) closeStream(now fabric.Time, s *outStream) {
 			delete(n.flows, id)
 		}
 	}
+	delete(n.leaving, s)
 	s.segs, s.flows, s.again, s.probing = nil, nil, nil, false
 	s.base, s.sent = s.next, s.next
 }
@@ -308,9 +316,14 @@ func (n *NIC) Tick(now fabric.Time) {
 		}
 		n.carryLocal(now)
 	}
-	if len(n.waiting)+len(n.sending) > 0 && now >= n.checkAt {
+	if len(n.waiting)+len(n.sending)+len(n.leaving) > 0 && now >= n.checkAt {
 		n.checkAt = now + checkEvery
 		n.forgetDatagrams(now)
+		for s, until := range n.leaving {
+			if s.base == s.next || now >= until {
+				n.closeStream(now, s)
+			}
+		}
 		for q := range n.waiting {
 			if !q.check(now) {
 				delete(n.waiting, q)
@@ -330,7 +343,7 @@ func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	if len(n.dirty)+len(n.local) > 0 {
 		return 0, true
 	}
-	return n.checkAt, len(n.waiting)+len(n.sending) > 0
+	return n.checkAt, len(n.waiting)+len(n.sending)+len(n.leaving) > 0
 }
 
 // newNumber draws a number that is not in use.

@@ -392,6 +392,32 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestLeaves: a program destroys its queue pair as soon as it has what it waited for, before the NIC has sent the
+// acknowledgement or before that has arrived. The other side's request succeeds all the same, and nothing is kept.
+func TestLeaves(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		w, p := pairOf(t, 7)
+		p[1].recv(1, sge{0, 100, p[1].key})
+		p[0].send(sendWR{id: 1, opcode: wrSend, sges: []sge{{0, 100, p[0].key}}})
+		w.nics[0].Tick(w.now)
+		for _, c := range w.cargo {
+			w.nics[1].Place(w.now, &c.at, c.data)
+			w.nics[0].Done(w.now, c.qp)
+		}
+		w.cargo = nil
+		if sent {
+			w.nics[1].Tick(w.now)
+		}
+		p[1].statuses(success)
+		p[1].call(opDestroyQP, uint64(p[1].h[2]))
+		w.run(3 * fabric.Second)
+		p[0].statuses(success)
+		if n := w.nics[1]; len(n.leaving)+len(n.flows)+len(n.pieces) != 0 {
+			t.Errorf("kept: %d streams, %d flows, %d pieces", len(n.leaving), len(n.flows), len(n.pieces))
+		}
+	}
+}
+
 // FuzzProgram has a program call and post whatever it likes: the NIC neither fails nor
 // touches memory of another program that lent none.
 func FuzzProgram(f *testing.F) {

@@ -3,6 +3,8 @@
 package nic
 
 import (
+	"slices"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -181,6 +183,34 @@ func (q *queuePair) respond(h *header, data content) {
 	q.responses.put(content{local: h.append(nil)})
 	q.responses.put(data)
 	q.n.touch(q)
+}
+
+// maxLeaving bounds how many queue pairs' answers outlive them.
+const maxLeaving = 4096
+
+// leave has what the other side is still to hear go on without the queue pair: a program that has what it wanted
+// destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long since. Answers
+// that are in the program's memory end with it.
+func (q *queuePair) leave(now fabric.Time) {
+	if q.ackDue && q.state >= qpsRTR && q.state != qpsErr {
+		q.ackDue = false
+		q.respond(&header{op: msgAck, msn: q.ackMSN}, content{})
+	}
+	last := q.responses
+	ofProgram := func(s segment) bool { return s.memory != nil }
+	if last.base == last.next || len(last.again) > 0 || len(q.n.leaving) >= maxLeaving || slices.ContainsFunc(last.segs, ofProgram) {
+		return
+	}
+	last.q = nil
+	for _, f := range q.n.flows {
+		if f.s == &q.responses {
+			f.s = &last
+		}
+	}
+	q.responses = outStream{q: q}
+	q.n.leaving[&last] = now + patience
+	q.n.checkAt = 0
+	q.n.send(now, &last)
 }
 
 // acked takes note that the other side has carried out all requests up to one.
