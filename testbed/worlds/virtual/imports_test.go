@@ -23,6 +23,8 @@ func TestImports(t *testing.T) {
 		"fabric/imbalance":        {"fabric"},
 		"fabric/view":             {"fabric"},
 		"fabric/durable":          {"fabric/durable"},
+		"fabric/export":           {"fabric"},
+		"fabric/goldentest":       {"fabric"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},
 		"controller":              {"fabric", "controller", "p4src"},
