@@ -204,6 +204,9 @@ func others() (up []string) {
 // find returns the socket of the one fabric that is up.
 func find() (string, error) {
 	found := others()
+	if len(found) == 0 {
+		return "", errors.New("live: no fabric is up; ethereal live up makes one, and says when it is")
+	}
 	if len(found) != 1 {
 		return "", fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
 	}

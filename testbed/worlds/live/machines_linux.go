@@ -576,7 +576,7 @@ func (s *spread) close() {
 func AskMachines(dir, what string) (out MachinesStatus, err error) {
 	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {
-		return out, fmt.Errorf("live: no fabric is up with the folder %s: %w", dir, err)
+		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
 	}
 	defer c.Close() //nolint:errcheck // all is said
 	if err = json.NewEncoder(c).Encode(work{Do: what}); err == nil {
