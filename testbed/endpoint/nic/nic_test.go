@@ -144,6 +144,7 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Cleanup(func() { unix.Munmap(mem) }) //nolint:errcheck // a fuzzer's worker would keep every run's memory
 	n := w.nics[side]
 	bell, err := newShared(bellSize)
 	if err != nil {
