@@ -142,6 +142,9 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		if err := d.Install(json, info); err != nil {
 			return fmt.Errorf("switch: %s: %w", o.json, err)
 		}
+		if why := d.Stats().Kernel.Err; why != "" {
+			fmt.Fprintf(stderr, "ethereal switch: the kernel takes no packets: %s\n", why)
+		}
 	}
 	listener, err := listenSwitch(ctx, o.grpcAddr)
 	if err != nil {
@@ -191,7 +194,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, files []*port.Files, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, Realtime: o.realtime, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.kernel, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1

@@ -63,7 +63,11 @@ func switchHandler(d *process.Device) http.Handler {
 		for _, x := range s.Drops() {
 			drops = append(drops, droppedFor{x, dropRemedies[x.Reason]})
 		}
-		return map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}, nil
+		status := map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}
+		if s.Kernel != nil {
+			status["kernel"] = s.Kernel
+		}
+		return status, nil
 	}, registry)
 }
 

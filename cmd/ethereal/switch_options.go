@@ -52,6 +52,7 @@ type switchOptions struct {
 	coalesce     int
 	realtime     int
 	portEvents   string
+	kernel       bool
 	ethernetName bool
 	insecure     bool // serve without authentication beyond this machine
 	anyRole      bool // any certificate of the authorities may do anything
@@ -187,6 +188,10 @@ func ourSwitchOptions() []switchOption {
 		{name: "realtime", kind: oneValue, value: "PRIORITY",
 			help: "forward at a real-time priority, 1 to 99 (SCHED_RR), ahead of all that is not (default: no)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
+		{name: "datapath", kind: oneValue, value: "WHERE",
+			help: "interpreter, or kernel: run the program as eBPF on the interfaces' way in, and here\n" +
+				"what it does not finish there (default interpreter)",
+			set: setDatapath},
 		{name: "port-events", kind: oneValue, value: "WHEN",
 			help: "tell the program of ports by packets on port 508: on, off, or auto, which is\n" +
 				"when it has a register port_down (default auto)",
@@ -203,6 +208,14 @@ func ourSwitchOptions() []switchOption {
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface",
 			set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
 	}
+}
+
+func setDatapath(o *switchOptions, v string) error {
+	if v != "interpreter" && v != "kernel" {
+		return fmt.Errorf("%q; it is interpreter or kernel", v)
+	}
+	o.kernel = v == "kernel"
+	return nil
 }
 
 // parseSwitchOptions reads a command line in simple_switch_grpc's dialect:
@@ -290,6 +303,10 @@ func (o *switchOptions) check(given map[string]bool) error {
 		return fmt.Errorf("switch: --grpc-server-with-client-auth needs --grpc-server-cacert")
 	case !o.grpcTLS && (o.grpcCA != "" || o.grpcCert != "" || o.grpcKey != "" || o.grpcMutual):
 		return fmt.Errorf("switch: certificates are given without --grpc-server-ssl")
+	case o.kernel && (o.pcap != "" || o.useFiles >= 0 || o.dumpBytes > 0):
+		return fmt.Errorf("switch: --datapath kernel excludes --pcap, --use-files and --dump-packet-data: packets do not come here")
+	case o.kernel && o.queueRate > 0:
+		return fmt.Errorf("switch: --datapath kernel excludes --queue-rate: there are no queues in the kernel's data path")
 	case o.pcap != "" && !isDirectory(o.pcap):
 		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
 	}

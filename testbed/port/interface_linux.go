@@ -202,6 +202,31 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 	return n
 }
 
+// OnlyMarked has the port receive only frames that the kernel has marked so; 0 ends it.
+func (p *Interface) OnlyMarked(mark uint32) error {
+	var err error
+	if mark == 0 {
+		err = unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // there was none
+		}
+	} else {
+		const markOffset = 0xffff_f000 + 20 // SKF_AD_OFF + SKF_AD_MARK
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: mark},
+			{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
+			{Code: unix.BPF_RET | unix.BPF_K},
+		}
+		prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		err = unix.SetsockoptSockFprog(p.rx, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	}
+	if err != nil {
+		return fmt.Errorf("port: interface %s: filter by mark: %w", p.name, err)
+	}
+	return nil
+}
+
 // Stamp returns when the kernel took the frame in hand, in ns since the Unix
 // epoch. It is for the function that Receive calls.
 func (p *Interface) Stamp() int64 { return p.stamp }

@@ -18,5 +18,8 @@ func (p *Interface) Name() string { return "" }
 // Index returns the interface's index.
 func (p *Interface) Index() int { return 0 }
 
+// OnlyMarked fails.
+func (p *Interface) OnlyMarked(uint32) error { return ErrUnsupported }
+
 // Stamp returns 0.
 func (p *Interface) Stamp() int64 { return 0 }

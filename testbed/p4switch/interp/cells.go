@@ -19,16 +19,46 @@ func (s *Switch) counter(id CounterID, i int) (*counterArray, error) {
 	return &s.counters[id], nil
 }
 
+// Counting is who counts packets of the switch beside it: what it says is part of
+// every cell that is read. It says how many packets and bytes ever, by a cell of an
+// indirect counter and by an entry's place in its table.
+type Counting interface {
+	Counted(id CounterID, index int) (packets, bytes uint64, err error)
+	CountedAt(id TableID, place int) (packets, bytes uint64, err error)
+}
+
+// CountBeside has c count beside the switch from now on; nil ends it, and what it
+// counted is the switch's no more. A cell of the switch's own is what the cell
+// shall be less what c says of it, modulo 2^64.
+func (s *Switch) CountBeside(c Counting) { s.beside = c }
+
+func (s *Switch) countedBeside(id CounterID, index int) (packets, bytes uint64, err error) {
+	if s.beside == nil {
+		return 0, 0, nil
+	}
+	return s.beside.Counted(id, index)
+}
+
+func (s *Switch) countedAt(id TableID, place int32) (packets, bytes uint64, err error) {
+	if s.beside == nil {
+		return 0, 0, nil
+	}
+	return s.beside.CountedAt(id, int(place))
+}
+
 // Counter reads a cell of an indirect counter.
 func (s *Switch) Counter(id CounterID, index int) (packets, bytes uint64, err error) {
 	c, err := s.counter(id, index)
 	if err != nil {
 		return 0, 0, err
 	}
-	if w := c.cell(uint64(index)); w != nil {
-		return w[0], w[1], nil
+	if packets, bytes, err = s.countedBeside(id, index); err != nil {
+		return 0, 0, err
 	}
-	return 0, 0, nil
+	if w := c.cell(uint64(index)); w != nil {
+		return packets + w[0], bytes + w[1], nil
+	}
+	return packets, bytes, nil
 }
 
 // SetCounter writes a cell of an indirect counter.
@@ -37,7 +67,11 @@ func (s *Switch) SetCounter(id CounterID, index int, packets, bytes uint64) erro
 	if err != nil {
 		return err
 	}
-	s.setCell(c.touch(uint64(index)), packets, bytes)
+	p, b, err := s.countedBeside(id, index)
+	if err != nil {
+		return err
+	}
+	s.setCell(c.touch(uint64(index)), packets-p, bytes-b)
 	return nil
 }
 
@@ -65,7 +99,10 @@ func (s *Switch) DirectCounter(id TableID, h Handle) (packets, bytes uint64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	return ts.counts[2*i], ts.counts[2*i+1], nil
+	if packets, bytes, err = s.countedAt(id, i); err != nil {
+		return 0, 0, err
+	}
+	return packets + ts.counts[2*i], bytes + ts.counts[2*i+1], nil
 }
 
 // SetDirectCounter writes an entry's counter.
@@ -74,8 +111,12 @@ func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) e
 	if err != nil {
 		return err
 	}
+	kp, kb, err := s.countedAt(id, i)
+	if err != nil {
+		return err
+	}
 	p, b := ts.counts[2*i], ts.counts[2*i+1]
-	ts.counts[2*i], ts.counts[2*i+1] = packets, bytes
+	ts.counts[2*i], ts.counts[2*i+1] = packets-kp, bytes-kb
 	s.onRollback(func() { ts.counts[2*i], ts.counts[2*i+1] = p, b }) // the slice may have moved
 	return nil
 }

@@ -32,9 +32,11 @@ func (s *Switch) Commit() {
 // that it wrote included.
 func (s *Switch) Rollback() {
 	s.inTx = false
-	s.forget()
 	for _, f := range slices.Backward(s.undo) {
 		f()
+	}
+	for i := range s.tables {
+		s.changed(TableID(i))
 	}
 	s.endTx()
 }
@@ -79,12 +81,12 @@ func (s *Switch) SetDefault(id TableID, g Target) error {
 	if err := s.putArgs(d.args, ts.t, g); err != nil {
 		return fail(err)
 	}
-	s.setDefault(ts, d)
+	s.setDefault(id, ts, d)
 	return nil
 }
 
-func (s *Switch) setDefault(ts *tableState, d defaultEntry) {
-	s.forget()
+func (s *Switch) setDefault(id TableID, ts *tableState, d defaultEntry) {
+	s.changed(id)
 	old := ts.def
 	swap := func(from, to defaultEntry) {
 		if from.set {
@@ -99,6 +101,10 @@ func (s *Switch) setDefault(ts *tableState, d defaultEntry) {
 	s.onRollback(func() { swap(d, old) })
 }
 
+// WatchTables has f told of every table whose entries or default change, before
+// or after they do. One watches at a time; nil ends it.
+func (s *Switch) WatchTables(f func(TableID)) { s.watch = f }
+
 // ResetDefault restores the program's default action.
 func (s *Switch) ResetDefault(id TableID) error {
 	ts, err := s.table(id)
@@ -109,7 +115,7 @@ func (s *Switch) ResetDefault(id TableID) error {
 	if ts.t.defAct >= 0 {
 		d = defaultEntry{set: true, target: int32(ts.t.defAct), args: ts.t.defArgs}
 	}
-	s.setDefault(ts, d)
+	s.setDefault(id, ts, d)
 	return nil
 }
 

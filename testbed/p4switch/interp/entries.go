@@ -257,6 +257,14 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 		return fail(err)
 	}
 	i := ts.newEntry()
+	if ts.t.info.HasDirectCounter {
+		p, b, err := s.countedAt(id, i)
+		if err != nil {
+			ts.free = append(ts.free, i)
+			return fail(err)
+		}
+		ts.counts[2*i], ts.counts[2*i+1] = -p, -b
+	}
 	n := &ts.entries[i]
 	n.kind, n.target, n.prio = e.Target.Kind, target, e.Priority
 	n.lastHit, n.timeout = s.now, e.IdleTimeoutNs
@@ -264,7 +272,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 		ts.free = append(ts.free, i)
 		return fail(err)
 	}
-	s.forget()
+	s.changed(id)
 	ts.link(i, m)
 	s.hold(ts.t, e.Target.Kind, target, 1)
 	if s.inTx {
@@ -367,7 +375,7 @@ func (s *Switch) Modify(id TableID, h Handle, g Target) error {
 		copy(ts.args[int(i)*ts.t.argMax:], args)
 		s.hold(ts.t, kind, target, 1)
 	}
-	s.forget()
+	s.changed(id)
 	set(g.Kind, target, args)
 	if s.inTx {
 		s.undo = append(s.undo, func() { set(old.kind, old.target, oldArgs) })
@@ -397,7 +405,7 @@ func (s *Switch) Delete(id TableID, h Handle) error {
 	if err != nil {
 		return err
 	}
-	s.forget()
+	s.changed(id)
 	ts.unlink(i)
 	s.hold(ts.t, ts.entries[i].kind, ts.entries[i].target, -1)
 	gone := func() {

@@ -21,7 +21,7 @@ import (
 //	control    array, one value of ControlSize bytes
 //	fates      per-CPU array of uint64: packets by what became of them
 //	port_in    hash, interface index to port, both uint32
-//	port_out   hash, port to interface index, both uint32
+//	port_out   hash, port to interface index, both uint32; 0: the port is down
 //	crc        array, one value: 256 words of 64 bits of each of CRCs
 //	c0, c1 ..  arrays of packets and bytes, of the counters in Counted
 //	t0, t1 ..  the tables in Tables
@@ -50,13 +50,15 @@ const (
 	FateParserError
 	FatePriority
 	FateNoPort
+	FatePortDown
 	FateUp
 )
 
 // Marks that a packet's control block (cb) gets: cb[0] is the egress port, cb[1]
 // the fate plus one.
 const (
-	skbLen     = 0  // offsets into the context
+	skbLen     = 0 // offsets into the context
+	skbMark    = 8
 	skbVLAN    = 20 // vlan_present
 	skbIfindex = 40
 	skbCB      = 48
@@ -81,6 +83,12 @@ const (
 type LowerConfig struct {
 	QueuesPerPort int    // default 1
 	DropPort      uint32 // default 511
+	CPUPort       uint32 // of packets for controllers, which go up; 0: none
+	// Mark is what a packet that goes up is marked with. Whoever reads packets from the
+	// interface sees them before the program does, so it comes in again by the same
+	// interface: a reader that takes marked packets only sees no other, and the program
+	// drops them the second time. 0: it goes on its way to the kernel's own stack.
+	Mark uint32
 }
 
 // lowering is one translation under way.
@@ -372,6 +380,16 @@ func (l *lowering) mapValue(name string) {
 
 func (l *lowering) prologue() {
 	l.emit(asm.Mov.Reg(regCtx, asm.R1))
+	if l.cfg.Mark != 0 {
+		fresh := l.newLabel()
+		l.emit(
+			asm.LoadMem(asm.R0, regCtx, skbMark, asm.Word),
+			asm.LoadImm(asm.R2, int64(l.cfg.Mark), asm.DWord),
+			asm.JNE.Reg(asm.R0, asm.R2, fresh),
+			asm.Mov.Imm(asm.R0, 2), asm.Return(), // TC_ACT_SHOT: the reader has it
+		)
+		l.at(fresh)
+	}
 	l.mapValue("scratch")
 	l.emit(asm.Mov.Reg(regScratch, asm.R0))
 	l.mapValue("control")
@@ -448,6 +466,9 @@ func (l *lowering) between() {
 	l.load(asm.R0, s.egressSpec.slot)
 	l.mask(asm.R0, 1<<32-1)
 	l.jumpIfEq(asm.R0, l.drop, "drop_ingress")
+	if l.cfg.CPUPort != 0 {
+		l.jumpIfEq(asm.R0, uint64(l.cfg.CPUPort), l.upLabel("a packet for controllers"))
+	}
 	l.put(l.outPort, asm.R0)
 	l.emit(asm.Mov.Imm(asm.R1, 0))
 	if s.priority.has {
@@ -526,7 +547,7 @@ func (l *lowering) epilogue() {
 	l.at("passed")
 	l.fate()
 	l.at("out")
-	l.emit(asm.Mov.Imm(asm.R0, 0), asm.Return()) // TC_ACT_OK
+	l.again()
 	l.at("redirect")
 	l.get(asm.R0, l.outPort)
 	l.emit(
@@ -538,13 +559,34 @@ func (l *lowering) epilogue() {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "no_port"),
 		asm.LoadMem(regControl, asm.R0, 0, asm.Word),
+		asm.JEq.Imm(regControl, 0, "port_down"),
 	)
 	l.fate()
 	l.emit(asm.Mov.Reg(asm.R1, regControl), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return())
+	l.at("port_down")
+	l.emit(asm.Mov.Imm(regTmp, FatePortDown))
+	l.jump("gone")
 	l.at("no_port")
 	l.emit(asm.Mov.Imm(regTmp, FateNoPort))
+	l.at("gone")
 	l.fate()
 	l.emit(asm.Mov.Imm(asm.R0, 2), asm.Return())
+}
+
+// again ends with a packet that goes up.
+func (l *lowering) again() {
+	if l.cfg.Mark == 0 {
+		l.emit(asm.Mov.Imm(asm.R0, 0), asm.Return()) // TC_ACT_OK
+		return
+	}
+	l.emit(
+		asm.LoadImm(asm.R0, int64(l.cfg.Mark), asm.DWord),
+		asm.StoreMem(regCtx, skbMark, asm.R0, asm.Word),
+		asm.LoadMem(asm.R1, regCtx, skbIfindex, asm.Word),
+		asm.Mov.Imm(asm.R2, 1), // BPF_F_INGRESS
+		asm.FnRedirect.Call(),
+		asm.Return(),
+	)
 }
 
 // fate counts the packet under the fate in regTmp and marks it.

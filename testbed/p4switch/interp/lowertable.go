@@ -308,7 +308,6 @@ func (l *lowering) journalOf(lt *LoweredTable) int {
 // LoweredEntry is a key and value of a table's map.
 type LoweredEntry struct {
 	Key, Value []byte
-	Place      int // of its direct counter
 }
 
 // LoweredEntries yields what a table's map has to hold for the table to be as
@@ -339,7 +338,7 @@ func (s *Switch) LoweredEntries(lt *LoweredTable) iter.Seq[LoweredEntry] {
 				for _, a := range ts.args[i*t.argMax : (i+1)*t.argMax] {
 					value = binary.NativeEndian.AppendUint64(value, a)
 				}
-				if !yield(LoweredEntry{lt.keyOf(t, ts.keys[i*t.words:(i+1)*t.words], gi, g.plen), value, i}) {
+				if !yield(LoweredEntry{lt.keyOf(t, ts.keys[i*t.words:(i+1)*t.words], gi, g.plen), value}) {
 					return
 				}
 			}
@@ -381,16 +380,6 @@ func (lt *LoweredTable) keyOf(t *table, key []uint64, group, plen int) []byte {
 	}
 	binary.NativeEndian.PutUint32(b, uint32(bits))
 	return b
-}
-
-// LoweredPlace is the place of an entry's direct counter.
-func (s *Switch) LoweredPlace(id TableID, h Handle) (int, error) {
-	ts, err := s.table(id)
-	if err != nil {
-		return 0, err
-	}
-	i, err := ts.entry(h)
-	return int(i), err
 }
 
 // LoweredControl returns the control value for the switch's tables as they

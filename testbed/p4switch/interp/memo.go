@@ -124,8 +124,13 @@ func (t *memoTable) at(hash uint64) []uint64 {
 	return t.words[i : i+t.stride : i+t.stride]
 }
 
-// tables has changed: everything remembered is void.
-func (s *Switch) forget() { s.generation++ }
+// changed says that a table has changed: everything remembered is void.
+func (s *Switch) changed(id TableID) {
+	s.generation++
+	if s.watch != nil {
+		s.watch(id)
+	}
+}
 
 // stamp begins the first word of a place.
 func (s *Switch) stamp(shape uint16) uint64 {

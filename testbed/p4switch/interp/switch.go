@@ -55,6 +55,9 @@ type Switch struct {
 	memo       *memo  // of traces; nil: nothing yet
 	generation uint32 // of the tables, counted from 1
 
+	beside Counting      // nil: nobody
+	watch  func(TableID) // of tables that change; nil: nobody
+
 	inTx bool
 	undo []func()
 	done []func() // what a commit makes final

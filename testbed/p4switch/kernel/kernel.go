@@ -17,8 +17,15 @@
 // interpreter's writes; a packet that writes one is the interpreter's. So a packet
 // may read what was before the write of one that is still on its way up.
 // Counters count in the kernel what the kernel forwards or drops and in the
-// interpreter what it does; a reader adds both, as [Switch.Counter] and
-// [Switch.DirectCounter] give the kernel's share.
+// interpreter what it does; whoever reads the interpreter's switch gets the sum
+// of both (interp.Switch.CountBeside).
+//
+// # The way up
+//
+// [Attach] puts programs on an interface's TCX ingress hook. Packet sockets see a
+// packet before that hook does, so a packet that goes up is marked ([Mark]) and
+// comes in once more by the same interface: a socket that takes marked packets only
+// (port.Interface.OnlyMarked) sees just those. The program drops them there.
 //
 // # Needs
 //
@@ -28,6 +35,7 @@
 package kernel
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,14 +57,29 @@ type Switch struct {
 	coll    *ebpf.Collection
 	clock   uint64
 	epoch   uint64
-	failed  error                                  // of copying a register
-	had     map[interp.TableID]map[string]struct{} // keys that are in the tables' maps
+	failed  error                        // of copying a register
+	copies  map[interp.TableID]tableCopy // what the tables' maps hold
+	round   uint64                       // of Sync
+	changed map[interp.TableID]struct{}  // tables that are not as the interpreter's
 }
+
+// tableCopy is what a table's map holds, by key.
+type tableCopy map[string]*copied
+
+type copied struct {
+	value []byte
+	round uint64 // of Sync that saw it last
+}
+
+// Mark is what packets that go up are marked with.
+const Mark = 0xe7e4_0001
 
 // Config sets up a switch in the kernel.
 type Config struct {
 	QueuesPerPort int               // as interp.Config
 	DropPort      uint32            // as interp.Config
+	CPUPort       uint32            // as interp.LowerConfig
+	Mark          uint32            // as interp.LowerConfig
 	Ports         map[uint32]uint32 // interface index by port
 	Epoch         uint64            // reading of the kernel's clock (ns) that is the switch's zero
 	Stopped       bool              // the clock stands still at zero: what goes out depends on packets and tables only
@@ -64,11 +87,14 @@ type Config struct {
 
 // Load puts the switch's program and its tables as they are into the kernel.
 func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
-	low, err := sw.Program().Lower(interp.LowerConfig{QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort})
+	low, err := sw.Program().Lower(interp.LowerConfig{
+		QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort, CPUPort: cfg.CPUPort, Mark: cfg.Mark,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
-	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch, had: map[interp.TableID]map[string]struct{}{}}
+	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch,
+		copies: map[interp.TableID]tableCopy{}, changed: map[interp.TableID]struct{}{}}
 	if cfg.Stopped {
 		s.clock, s.epoch = 0, 0
 	}
@@ -89,6 +115,8 @@ func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
 		s.Close()
 		return nil, err
 	}
+	sw.CountBeside(s)
+	sw.WatchTables(func(id interp.TableID) { s.changed[id] = struct{}{} })
 	return s, nil
 }
 
@@ -188,6 +216,14 @@ func (s *Switch) fill(cfg Config) error {
 	return s.control()
 }
 
+// ClosePort has the kernel drop what is to leave by a port, until SetPort.
+func (s *Switch) ClosePort(port uint32) error {
+	if err := s.coll.Maps["port_out"].Put(port, uint32(0)); err != nil {
+		return fmt.Errorf("kernel: port %d: %w", port, err)
+	}
+	return nil
+}
+
 // SetPort says which interface a port is.
 func (s *Switch) SetPort(port, index uint32) error {
 	if err := s.coll.Maps["port_in"].Put(index, port); err != nil {
@@ -206,44 +242,63 @@ func (s *Switch) control() error {
 	return nil
 }
 
+// SyncChanged makes the kernel's copies of the tables that have changed since as
+// the interpreter's are.
+func (s *Switch) SyncChanged() error {
+	for id := range s.changed {
+		if err := s.Sync(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Sync makes the kernel's copy of a table as the interpreter's is: what is new
-// or changed first, then the default and the masks, then what is gone goes.
+// or changed first, then the default and the masks, then what is gone goes. An
+// error leaves some of it undone, which the next Sync does.
 func (s *Switch) Sync(id interp.TableID) error {
 	i := slices.IndexFunc(s.lowered.Tables, func(t interp.LoweredTable) bool { return t.ID == id })
 	if i < 0 {
+		delete(s.changed, id)
 		return nil // a table whose packets go up, or that has one action only
 	}
 	t := &s.lowered.Tables[i]
-	m := s.coll.Maps[fmt.Sprintf("t%d", id)]
-	had, has := s.had[id], map[string]struct{}{}
+	m, entries := s.coll.Maps[fmt.Sprintf("t%d", id)], s.copies[id]
+	if entries == nil {
+		entries = tableCopy{}
+		s.copies[id] = entries
+	}
+	s.round++
 	if m != nil {
+		n := 0
 		for e := range s.sw.LoweredEntries(t) {
-			if len(has) == t.MaxEntries {
+			if n++; n > t.MaxEntries {
 				break // the control value says that the table is too large
 			}
-			if _, old := had[string(e.Key)]; !old && t.Counted {
-				if err := s.coll.Maps[fmt.Sprintf("d%d", id)].Put(uint32(e.Place), [2]uint64{}); err != nil {
-					return fmt.Errorf("kernel: table %d: counter %d: %w", id, e.Place, err)
-				}
+			c := entries[string(e.Key)]
+			if c != nil && bytes.Equal(c.value, e.Value) {
+				c.round = s.round
+				continue
 			}
 			if err := m.Put(e.Key, e.Value); err != nil {
 				return fmt.Errorf("kernel: table %d: entry %x: %w", id, e.Key, err)
 			}
-			has[string(e.Key)] = struct{}{}
+			entries[string(e.Key)] = &copied{e.Value, s.round}
 		}
 	}
 	if err := s.control(); err != nil {
 		return err
 	}
-	for k := range had {
-		if _, ok := has[k]; ok {
+	for k, c := range entries {
+		if c.round == s.round {
 			continue
 		}
 		if err := m.Delete([]byte(k)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("kernel: table %d: entry %x: %w", id, k, err)
 		}
+		delete(entries, k)
 	}
-	s.had[id] = has
+	delete(s.changed, id)
 	return nil
 }
 
@@ -256,25 +311,23 @@ func (s *Switch) Instructions() int { return len(s.lowered.Instructions) }
 // Err says whether a write of the interpreter's to a register did not reach the kernel.
 func (s *Switch) Err() error { return s.failed }
 
-// Close gives the program and its maps up.
+// Close gives the program and its maps up. What the kernel counted is gone with them.
 func (s *Switch) Close() {
 	for _, id := range s.lowered.Read {
 		_ = s.sw.WatchRegister(id, nil)
 	}
+	s.sw.CountBeside(nil)
+	s.sw.WatchTables(nil)
 	s.coll.Close()
 }
 
-// Counter reads what the kernel added to a cell of an indirect counter.
-func (s *Switch) Counter(id interp.CounterID, index int) (packets, bytes uint64, err error) {
+// Counted implements [interp.Counting].
+func (s *Switch) Counted(id interp.CounterID, index int) (packets, bytes uint64, err error) {
 	return s.cell(fmt.Sprintf("c%d", id), index)
 }
 
-// DirectCounter reads what the kernel added to an entry's counter.
-func (s *Switch) DirectCounter(id interp.TableID, h interp.Handle) (packets, bytes uint64, err error) {
-	place, err := s.sw.LoweredPlace(id, h)
-	if err != nil {
-		return 0, 0, err
-	}
+// CountedAt implements [interp.Counting].
+func (s *Switch) CountedAt(id interp.TableID, place int) (packets, bytes uint64, err error) {
 	return s.cell(fmt.Sprintf("d%d", id), place)
 }
 

@@ -94,7 +94,7 @@ func TestOwnProgram(t *testing.T) {
 		}
 		x.packet(t, i, data)
 	}
-	compareCounters(t, k, sw, judge)
+	compareCounters(t, sw, judge)
 	report(t, k)
 	fates, err := k.Fates()
 	if err != nil || fates[interp.FateForwarded] < uint64(packets/4) {

@@ -195,10 +195,16 @@ func (p *running) program(t testing.TB) {
 	t.Helper()
 	info := p4src.V1ModelP4Info()
 	p.push(t, p4src.V1ModelJSON(), info)
+	p.write(t, p.rack(t)...)
+}
+
+// rack is the entries of a ToR whose port 2 is its uplink.
+func (p *running) rack(t testing.TB) []*p4.Update {
+	t.Helper()
 	label := []*p4.FieldMatch{{FieldId: 1, FieldMatchType: &p4.FieldMatch_Ternary_{Ternary: &p4.FieldMatch_Ternary{Value: []byte{1}, Mask: []byte{1}}}}}
 	labelled := p.entry(t, p4.Update_INSERT, "source_route", label, "take_uplink", []byte{2})
 	labelled.GetEntity().GetTableEntry().Priority = 10
-	p.write(t,
+	return []*p4.Update{
 		p.entry(t, p4.Update_MODIFY, "device", nil, "set_device", []byte{7}, []byte{1}, []byte{0}, []byte{1}, []byte{0}, []byte{0xff, 0xff, 0xff, 0xff}),
 		p.entry(t, p4.Update_INSERT, "label_carrier", exact(0), "carrier_udp_sport"),
 		p.entry(t, p4.Update_INSERT, "route_v4", lpm(24, 10, 0, 0, 0), "forward_up", []byte{1}),
@@ -206,5 +212,5 @@ func (p *running) program(t testing.TB) {
 		p.entry(t, p4.Update_INSERT, "port_of_uplink", exact(0), "take_uplink", []byte{2}),
 		p.entry(t, p4.Update_INSERT, "ecn_profile", exact(2), "mark_between", []byte{20}, []byte{60}, []byte{0x7f, 0xff}),
 		labelled,
-	)
+	}
 }

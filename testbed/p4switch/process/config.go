@@ -85,6 +85,11 @@ type Config struct {
 	// ahead of the control side and of other processes. It takes CAP_SYS_NICE. 0: none.
 	Realtime int
 
+	// Kernel has the program run in the kernel, on the interfaces' way in; packets that it does not
+	// finish there, and all while the kernel does not take the program, are forwarded here. Ports
+	// must be a [port.Interface] each. See [Stats].Kernel.
+	Kernel bool
+
 	// Budget bounds what controllers may ask for and leave here.
 	Budget server.Budget
 
@@ -121,6 +126,8 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("switch: queue depth %d is negative", c.QueueDepth)
 	case c.QueueRate < 0:
 		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
+	case c.Kernel && c.QueueRate > 0:
+		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
 	}
 	for _, p := range c.Ports {
 		switch {

@@ -53,6 +53,8 @@ type Device struct {
 	sw     *interp.Switch // in the data path; nil: none
 	toTell tellings
 
+	kernel inKernel
+
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
 	others   map[uint32]*egress
@@ -97,6 +99,7 @@ type Stats struct {
 	LongestHold   time.Duration // that packets waited for the control side at most
 	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
+	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are in the counts above, too
 }
 
 // Drop is how many packets went nowhere for one reason.
@@ -138,10 +141,12 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.poller = poller
 	if err := d.addPorts(); err != nil {
+		d.detach()     //nolint:errcheck // the first error is reported
 		poller.Close() //nolint:errcheck // the first error is reported
 		return nil, err
 	}
 	if err := d.addServices(); err != nil {
+		d.detach()     //nolint:errcheck // the first error is reported
 		poller.Close() //nolint:errcheck // the first error is reported
 		return nil, err
 	}
@@ -191,6 +196,11 @@ func (d *Device) addPorts() error {
 		return err
 	}
 	d.states.Counters = d.portCounters
+	if d.cfg.Kernel {
+		if err := d.attach(); err != nil {
+			return err
+		}
+	}
 	d.states.OnAdmin = d.setAdmin
 	d.states.Watch(d.portChanged)
 	return nil
@@ -302,6 +312,7 @@ func (d *Device) Stats() Stats {
 			s.PipelineDrops[i] += n
 		}
 	}
+	d.kernel.addTo(&s)
 	return s
 }
 
@@ -309,7 +320,7 @@ func (d *Device) Stats() Stats {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
+	errs := []error{d.detach()}
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -322,6 +333,7 @@ func (d *Device) Close() error {
 // useSwitch is told of a new switch in the data path. Packets of the old one
 // finish their way in it.
 func (d *Device) useSwitch(sw *interp.Switch) {
+	next, err := d.lower(sw)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.sw != nil { // its counts go on
@@ -333,6 +345,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 		}
 	}
 	d.sw = sw
+	d.useKernel(next, err)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {
@@ -404,6 +417,7 @@ func (d *Device) portChanged(ev server.PortEvent) {
 		return
 	}
 	e.up = ev.State.Oper
+	d.openInKernel(e)
 	if !e.up {
 		e.flush()
 	} else {
@@ -439,6 +453,7 @@ func (d *Device) linkChanged(l port.Link) {
 	}
 	if !l.Up && e.up {
 		e.up = false
+		d.openInKernel(e)
 		e.flush()
 		d.portEvent(e, false)
 	}

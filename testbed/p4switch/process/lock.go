@@ -17,6 +17,7 @@ type lock struct {
 	waiting atomic.Int32 // others wait
 	held    time.Time    // since when the control side has it
 	longest time.Duration
+	leaving func() // what the control side does before it gives the lock back; nil: nothing
 }
 
 // How long to spin for the lock before sleeping for it, and how long forwarding
@@ -72,6 +73,9 @@ func (l *lock) Lock() {
 
 // Unlock implements sync.Locker.
 func (l *lock) Unlock() {
+	if l.leaving != nil {
+		l.leaving()
+	}
 	l.longest = max(l.longest, time.Since(l.held))
 	l.mu.Unlock()
 }

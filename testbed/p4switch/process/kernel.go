@@ -1,0 +1,211 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// inKernel is the program in the kernel, where it is wanted there. The device's mu
+// guards it.
+type inKernel struct {
+	sw     *kernel.Switch // nil: the kernel does not take the program
+	hooks  []*kernel.Hook // by the ports' position
+	failed error          // why it is not in use
+	past   Stats          // counts of programs before; its Kernel is nil where it is not wanted
+}
+
+// KernelStats says which packets the kernel forwarded or dropped itself, and for
+// what it handed others up.
+type KernelStats struct {
+	Forwarded uint64  `json:"forwarded"`
+	Dropped   uint64  `json:"dropped"`
+	Up        []UpFor `json:"up"`              // of this program
+	Err       string  `json:"error,omitempty"` // why the kernel takes no packets
+}
+
+// UpFor is how many packets met a construct that the kernel has not.
+type UpFor struct {
+	Construct string `json:"construct"`
+	Packets   uint64 `json:"packets"`
+}
+
+// attach takes the interfaces' hooks, while the calling thread is in their network
+// namespace.
+func (d *Device) attach() error {
+	for _, e := range d.ports {
+		if _, ok := e.port.(*port.Interface); !ok || e.index == 0 {
+			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only, that are neither captured nor dumped", e.name)
+		}
+		h, err := kernel.Attach(e.index)
+		if err != nil {
+			return fmt.Errorf("switch: port %s: %w", e.name, err)
+		}
+		d.kernel.hooks = append(d.kernel.hooks, h)
+	}
+	d.kernel.past.Kernel = &KernelStats{}
+	d.mu.leaving = d.syncKernel
+	return nil
+}
+
+func (d *Device) detach() error {
+	var errs []error
+	for _, h := range d.kernel.hooks {
+		errs = append(errs, h.Close())
+	}
+	d.kernel.hooks = nil
+	if d.kernel.sw != nil {
+		d.kernel.sw.Close()
+		d.kernel.sw = nil
+	}
+	return errors.Join(errs...)
+}
+
+// lower loads a switch's program into the kernel, which takes a while: no lock is held.
+func (d *Device) lower(sw *interp.Switch) (*kernel.Switch, error) {
+	if !d.cfg.Kernel {
+		return nil, nil
+	}
+	cfg := kernel.Config{
+		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: kernel.Mark,
+		Ports: map[uint32]uint32{}, Epoch: kernel.Now() - uint64(d.clock()),
+	}
+	for _, e := range d.ports {
+		cfg.Ports[e.number] = uint32(e.index)
+	}
+	return kernel.Load(sw, cfg)
+}
+
+// useKernel has packets run through a program from now on. With an error they are all
+// forwarded here.
+func (d *Device) useKernel(next *kernel.Switch, err error) {
+	k := &d.kernel
+	if !d.cfg.Kernel {
+		return
+	}
+	k.failed = err
+	old := k.sw
+	if err == nil {
+		k.sw = next
+		for _, e := range d.ports {
+			d.openInKernel(e)
+		}
+		d.runInKernel(next)
+	} else {
+		d.runInKernel(nil)
+		k.sw = nil
+	}
+	if old != nil {
+		countFates(old, &k.past)
+		old.Close()
+	}
+	if k.failed != nil {
+		d.log.Error("the kernel takes no packets", "err", k.failed)
+	}
+}
+
+// runInKernel puts a program on all interfaces, or with nil takes it off. A packet that
+// comes meanwhile may be lost; none is processed twice.
+func (d *Device) runInKernel(sw *kernel.Switch) {
+	var errs []error
+	for i, h := range d.kernel.hooks {
+		p := d.ports[i].port.(*port.Interface)
+		if sw != nil {
+			errs = append(errs, p.OnlyMarked(kernel.Mark))
+		}
+		errs = append(errs, h.Run(sw))
+		if sw == nil {
+			errs = append(errs, p.OnlyMarked(0))
+		}
+	}
+	err := errors.Join(errs...)
+	d.kernel.failed = errors.Join(d.kernel.failed, err)
+	if err != nil && sw != nil {
+		d.runInKernel(nil) // all or none
+	}
+}
+
+// syncKernel has the kernel see what the control side has changed. When that fails
+// the program leaves the kernel; its counters stay as they are.
+func (d *Device) syncKernel() {
+	k := &d.kernel
+	if k.sw == nil || k.failed != nil {
+		return
+	}
+	if err := errors.Join(k.sw.SyncChanged(), k.sw.Err()); err != nil {
+		k.failed = err
+		d.runInKernel(nil)
+		d.log.Error("the kernel takes no packets any more", "err", k.failed)
+	}
+}
+
+// openInKernel has the kernel send by a port, or not, as the port is up.
+func (d *Device) openInKernel(e *egress) {
+	k := &d.kernel
+	if k.sw == nil {
+		return
+	}
+	var err error
+	if e.up {
+		err = k.sw.SetPort(e.number, uint32(e.index))
+	} else {
+		err = k.sw.ClosePort(e.number)
+	}
+	if err != nil {
+		d.log.Error("port in the kernel", "err", err)
+	}
+}
+
+// addTo adds the kernel's counts.
+func (k *inKernel) addTo(s *Stats) {
+	if k.past.Kernel == nil {
+		return
+	}
+	s.Kernel = &KernelStats{Forwarded: k.past.Kernel.Forwarded, Dropped: k.past.Kernel.Dropped}
+	if k.failed != nil {
+		s.Kernel.Err = k.failed.Error()
+	}
+	s.Ingress += k.past.Ingress
+	s.Sent += k.past.Sent
+	s.NoPort += k.past.NoPort
+	s.PortDown += k.past.PortDown
+	for i, n := range k.past.PipelineDrops {
+		s.PipelineDrops[i] += n
+	}
+	if k.sw == nil {
+		return
+	}
+	fates := countFates(k.sw, s)
+	for i, c := range k.sw.Constructs() {
+		if n := fates[interp.FateUp+i]; n > 0 {
+			s.Kernel.Up = append(s.Kernel.Up, UpFor{c, n})
+		}
+	}
+}
+
+// countFates adds what became of a program's packets in the kernel.
+func countFates(sw *kernel.Switch, s *Stats) []uint64 {
+	fates, err := sw.Fates()
+	if err != nil {
+		s.Kernel.Err = err.Error()
+		return make([]uint64, interp.FateUp+len(sw.Constructs()))
+	}
+	s.Sent += fates[interp.FateForwarded]
+	s.NoPort += fates[interp.FateNoPort]
+	s.PortDown += fates[interp.FatePortDown]
+	s.PipelineDrops[interp.DropIngress] += fates[interp.FateDroppedIngress]
+	s.PipelineDrops[interp.DropEgress] += fates[interp.FateDroppedEgress]
+	s.PipelineDrops[interp.DropParser] += fates[interp.FateParserError]
+	s.PipelineDrops[interp.DropPriority] += fates[interp.FatePriority]
+	s.Kernel.Forwarded += fates[interp.FateForwarded]
+	for _, n := range fates[interp.FateDroppedIngress:interp.FateUp] {
+		s.Kernel.Dropped += n
+	}
+	for _, n := range fates[:interp.FateUp] {
+		s.Ingress += n
+	}
+	return fates
+}

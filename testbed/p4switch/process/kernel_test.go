@@ -1,0 +1,260 @@
+//go:build linux
+
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
+)
+
+// wired is a switch on interfaces, with a host at each port.
+type wired struct {
+	lab
+	hosts []*endpoint
+	names running // of the program's tables
+	sent  uint64
+}
+
+// newWired starts a switch with three ports that runs Ethereal's program as in a rack.
+func newWired(t *testing.T, ns *porttest.Namespace, name string, kernel bool) *wired {
+	t.Helper()
+	w := &wired{lab: lab{t: t}, names: running{info: p4src.V1ModelP4Info()}}
+	cfg := process.Config{Kernel: kernel, Queues: 8, CPUPort: 255}
+	for i, n := range []string{"1", "2", "3"} {
+		host, near := name+"h"+n, name+"s"+n
+		ns.Veth(t, host, near, 2000)
+		p, err := port.OpenInterface(near, port.InterfaceOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Ports = append(cfg.Ports, process.PortConfig{Number: uint32(i + 1), Name: near, Port: p, Index: p.Index()})
+		w.hosts = append(w.hosts, newEndpoint(t, host))
+	}
+	links, err := port.OpenLinks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Links = links
+	w.d, err = process.New(cfg)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EINVAL) {
+		for _, p := range cfg.Ports {
+			p.Port.Close() //nolint:errcheck // the test is skipped
+		}
+		links.Close() //nolint:errcheck // the test is skipped
+		t.Skipf("programs cannot be attached to interfaces here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if err := w.d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.d.Install(p4src.V1ModelJSON(), w.names.info); err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.names.rack(t)...)
+	w.write(w.names.entry(t, p4.Update_INSERT, "route_v4", lpm(24, 10, 0, 1, 0), "deliver", []byte{3}, []byte{2, 0, 0, 0, 0, 9}),
+		w.balanced(2))
+	return w
+}
+
+// balanced is the group of packets that no label guides: a selector with one member.
+func (w *wired) balanced(uplink byte) *p4.Update {
+	u := w.names.entry(w.t, p4.Update_INSERT, "ecmp", exact(1), "take_uplink", []byte{uplink})
+	te := u.GetEntity().GetTableEntry()
+	te.Action = &p4.TableAction{Type: &p4.TableAction_ActionProfileActionSet{ActionProfileActionSet: &p4.ActionProfileActionSet{
+		ActionProfileActions: []*p4.ActionProfileAction{{Action: te.GetAction().GetAction(), Weight: 1}},
+	}}}
+	return u
+}
+
+func (w *wired) send(frames ...[]byte) {
+	w.hosts[0].send(frames...)
+	w.sent += uint64(len(frames))
+}
+
+// settled waits until the switch has made something of all packets that were sent.
+func (w *wired) settled() process.Stats {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		s := w.d.Stats()
+		if s.Ingress-s.PortEvents == w.sent || s.Ingress == w.sent {
+			return s
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("after a minute, %d packets: %+v", w.sent, s)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// receive waits for n frames at a host.
+func (w *wired) receive(host, n int) [][]byte {
+	w.t.Helper()
+	var got [][]byte
+	for deadline := time.Now().Add(time.Minute); len(got) < n; {
+		w.hosts[host-1].port.Receive(n-len(got), func(b []byte) { got = append(got, bytes.Clone(b)) })
+		if len(got) == n {
+			break
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%d of %d frames after a minute: %+v", len(got), n, w.d.Stats())
+		}
+		if _, err := w.hosts[host-1].poller.Wait(time.Second, nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	slices.SortFunc(got, bytes.Compare) // what goes up may be overtaken
+	return got
+}
+
+// counts reads all counters of the program, as a controller does.
+func (w *wired) counts() []*p4.Entity {
+	w.t.Helper()
+	tid, _ := w.names.table(w.t, "source_route", "take_uplink")
+	var out []*p4.Entity
+	w.d.Do(func(c *server.Core) {
+		err := c.Read(&p4.ReadRequest{Entities: []*p4.Entity{
+			{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{}}},
+			{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: &p4.DirectCounterEntry{TableEntry: &p4.TableEntry{TableId: tid}}}},
+		}}, func(r *p4.ReadResponse) error {
+			out = append(out, r.GetEntities()...)
+			return nil
+		})
+		if err != nil {
+			w.t.Error(err)
+		}
+	})
+	return out
+}
+
+// roce is a RoCEv2 packet to 10.0.0.2, or by host 3's prefix 10.0.1.2.
+func roce(size int, source uint16, below bool) []byte {
+	f := rocePacket(size, source)
+	if below {
+		f[32]++ // and the checksum
+		f[25]--
+		if f[25] == 0xff {
+			f[24]--
+		}
+	}
+	return f
+}
+
+// TestKernelDatapath sends the same packets through a switch in the kernel and
+// through the interpreter: the same ones come out, the counters are the same, and
+// writes to tables and counters take effect. The packets that no label guides need a
+// selector, so the kernel hands them up.
+func TestKernelDatapath(t *testing.T) {
+	ns := porttest.Enter(t)
+	k, judge := newWired(t, ns, "k", true), newWired(t, ns, "i", false)
+	both := []*wired{k, judge}
+	if s := k.d.Stats().Kernel; s.Err != "" {
+		t.Skipf("the kernel does not take the program: %s", s.Err)
+	}
+	compare := func(what string, a, b any) {
+		t.Helper()
+		if diff := cmp.Diff(b, a, cmp.Comparer(proto.Equal)); diff != "" {
+			t.Errorf("%s: interpreter -, kernel +:\n%s", what, diff)
+		}
+	}
+	const packets = 60
+	for _, w := range both {
+		for i := range packets {
+			w.send(roce(64+20*i, 0xc000+uint16(i), i%3 == 0)) // odd sources are labelled
+		}
+		w.send([]byte("a frame that nobody routes, of no known type"))
+	}
+	s := k.settled()
+	judge.settled()
+	for host, n := range map[int]int{2: 40, 3: 20} {
+		compare("packets", k.receive(host, n), judge.receive(host, n))
+	}
+	if s = k.d.Stats(); s.Kernel.Forwarded != 40 || len(s.Kernel.Up) == 0 {
+		t.Errorf("the kernel: %+v", s.Kernel)
+	}
+	compare("counters", k.counts(), judge.counts())
+
+	for _, u := range s.Kernel.Up {
+		t.Logf("%d packets up: %s", u.Packets, u.Construct)
+	}
+
+	// A route that is gone, and one that changes, are so for the next packet.
+	for _, w := range both {
+		gone := w.names.entry(t, p4.Update_DELETE, "route_v4", lpm(24, 10, 0, 1, 0), "deliver")
+		gone.GetEntity().GetTableEntry().Action = nil
+		moved := w.names.entry(t, p4.Update_MODIFY, "route_v4", lpm(24, 10, 0, 0, 0), "deliver", []byte{3}, []byte{2, 0, 0, 0, 0, 7})
+		w.write(gone, moved)
+		before := w.d.Stats()
+		w.send(roce(100, 0xc001, false), roce(100, 0xc001, true))
+		after := w.settled()
+		if n := after.PipelineDrops.Total() - before.PipelineDrops.Total(); n != 1 {
+			t.Errorf("%d packets dropped for want of a route", n)
+		}
+	}
+	compare("packets", k.receive(3, 1), judge.receive(3, 1))
+	compare("counters", k.counts(), judge.counts())
+
+	// A counter that is written starts from there for both.
+	for _, w := range both {
+		w.write(&p4.Update{Type: p4.Update_MODIFY, Entity: &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: w.counter("port_tx_data", 3)}}})
+		w.send(roce(100, 0xc001, false), roce(100, 0xc000, false))
+		w.settled()
+		w.receive(3, 2)
+	}
+	compare("counters", k.counts(), judge.counts())
+	for _, w := range both {
+		if s := w.d.Stats(); s.Ingress != w.sent || s.Sent != 63 {
+			t.Errorf("%d packets sent: %+v", w.sent, s)
+		}
+	}
+	// A program that the switch has not had before takes the old one's place.
+	json, info := program(t, "lpm")
+	for _, w := range both {
+		if err := w.d.Install(json, info); err != nil {
+			t.Fatal(err)
+		}
+		w.names.info = info
+		w.write(w.names.entry(t, p4.Update_INSERT, "ipv4_lpm", lpm(24, 10, 0, 0, 0), "forward", []byte{2, 0, 0, 0, 0, 9}, []byte{2}))
+		w.send(roce(100, 0xc001, false))
+		w.settled()
+	}
+	compare("packets", k.receive(2, 1), judge.receive(2, 1))
+	if s := k.d.Stats(); s.Kernel.Err != "" || s.Kernel.Forwarded != 44 {
+		t.Errorf("the kernel: %+v", s.Kernel)
+	}
+}
+
+// counter is a cell that holds 1000 packets.
+func (w *wired) counter(name string, index int64) *p4.CounterEntry {
+	for _, c := range w.names.info.GetCounters() {
+		if c.GetPreamble().GetAlias() == name {
+			return &p4.CounterEntry{CounterId: c.GetPreamble().GetId(), Index: &p4.Index{Index: index},
+				Data: &p4.CounterData{PacketCount: 1000, ByteCount: 1}}
+		}
+	}
+	w.t.Fatalf("no counter %s", name)
+	return nil
+}
