@@ -142,8 +142,8 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		if err := d.Install(json, info); err != nil {
 			return fmt.Errorf("switch: %s: %w", o.json, err)
 		}
-		if why := d.Stats().Kernel.Err; why != "" {
-			fmt.Fprintf(stderr, "ethereal switch: the kernel takes no packets: %s\n", why)
+		if k := d.Stats().Kernel; k != nil && k.Err != "" {
+			fmt.Fprintf(stderr, "ethereal switch: the kernel takes no packets: %s\n", k.Err)
 		}
 	}
 	listener, err := listenSwitch(ctx, o.grpcAddr)
