@@ -279,15 +279,25 @@ func TestSlowInterface(t *testing.T) {
 }
 
 // A dead uplink reaches Ethereal's program as a port event, and the next packet
-// for it is answered with a quench.
+// for it is answered with a quench. In the kernel, too: the packet that finds the
+// port dead goes up.
 func TestPortEvent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a binary")
 	}
+	for _, where := range []string{"interpreter", "kernel"} {
+		t.Run(where, func(t *testing.T) { testPortEvent(t, where) })
+	}
+}
+
+func testPortEvent(t *testing.T, where string) {
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)
-	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch"}, "s1", "s2")
+	if where == "kernel" {
+		kernelOrSkip(t, "s1")
+	}
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", where}, "s1", "s2")
 	p.program(t)
 	// Quench at most every microsecond, and a session towards port 1.
 	p.write(t,

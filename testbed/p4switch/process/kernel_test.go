@@ -6,16 +6,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -31,10 +36,10 @@ type wired struct {
 }
 
 // newWired starts a switch with three ports that runs Ethereal's program as in a rack.
-func newWired(t *testing.T, ns *porttest.Namespace, name string, kernel bool) *wired {
+func newWired(t *testing.T, ns *porttest.Namespace, name string, inKernel bool) *wired {
 	t.Helper()
 	w := &wired{lab: lab{t: t}, names: running{info: p4src.V1ModelP4Info()}}
-	cfg := process.Config{Kernel: kernel, Queues: 8, CPUPort: 255}
+	cfg := process.Config{Kernel: inKernel, Queues: 8, CPUPort: 255}
 	for i, n := range []string{"1", "2", "3"} {
 		host, near := name+"h"+n, name+"s"+n
 		ns.Veth(t, host, near, 2000)
@@ -50,15 +55,7 @@ func newWired(t *testing.T, ns *porttest.Namespace, name string, kernel bool) *w
 		t.Fatal(err)
 	}
 	cfg.Links = links
-	w.d, err = process.New(cfg)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EINVAL) {
-		for _, p := range cfg.Ports {
-			p.Port.Close() //nolint:errcheck // the test is skipped
-		}
-		links.Close() //nolint:errcheck // the test is skipped
-		t.Skipf("programs cannot be attached to interfaces here: %v", err)
-	}
-	if err != nil {
+	if w.d, err = process.New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,6 +75,26 @@ func newWired(t *testing.T, ns *porttest.Namespace, name string, kernel bool) *w
 	w.write(w.names.entry(t, p4.Update_INSERT, "route_v4", lpm(24, 10, 0, 1, 0), "deliver", []byte{3}, []byte{2, 0, 0, 0, 0, 9}),
 		w.balanced(2))
 	return w
+}
+
+// kernelOrSkip skips the test where no program can be attached to an interface.
+func kernelOrSkip(t *testing.T, name string) {
+	t.Helper()
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := kernel.Attach(i.Index)
+	missing := []error{unix.EPERM, unix.ENOSYS, unix.EINVAL, ebpf.ErrNotSupported}
+	if slices.ContainsFunc(missing, func(e error) bool { return errors.Is(err, e) }) {
+		t.Skipf("programs cannot be attached to interfaces here: %v", err)
+	}
+	if err == nil {
+		err = h.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // balanced is the group of packets that no label guides: a selector with one member.
@@ -169,10 +186,11 @@ func roce(size int, source uint16, below bool) []byte {
 // selector, so the kernel hands them up.
 func TestKernelDatapath(t *testing.T) {
 	ns := porttest.Enter(t)
+	kernelOrSkip(t, "lo")
 	k, judge := newWired(t, ns, "k", true), newWired(t, ns, "i", false)
 	both := []*wired{k, judge}
 	if s := k.d.Stats().Kernel; s.Err != "" {
-		t.Skipf("the kernel does not take the program: %s", s.Err)
+		t.Fatalf("the kernel does not take the program: %s", s.Err)
 	}
 	compare := func(what string, a, b any) {
 		t.Helper()
@@ -257,4 +275,40 @@ func (w *wired) counter(name string, index int64) *p4.CounterEntry {
 	}
 	w.t.Fatalf("no counter %s", name)
 	return nil
+}
+
+// A switch that is killed leaves nothing on its interfaces.
+func TestKernelDatapathKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a binary")
+	}
+	ns := porttest.Enter(t)
+	ns.Veth(t, "h1", "s1", 1500)
+	kernelOrSkip(t, "s1")
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", "kernel"}, "s1")
+	p.program(t)
+	i, err := net.InterfaceByName("s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := func() int {
+		r, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: ebpf.AttachTCXIngress})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(r.Programs)
+	}
+	if n := programs(); n != 1 {
+		t.Errorf("%d programs while the switch runs", n)
+	}
+	p.stop()
+	err = errors.Join(p.conn.Close(), p.cmd.Process.Kill())
+	if p.cmd.Wait(); err != nil { //nolint:errcheck // it was killed
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); programs() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a program is left")
+		}
+	}
 }

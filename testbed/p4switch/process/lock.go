@@ -71,11 +71,21 @@ func (l *lock) Lock() {
 	l.held = time.Now()
 }
 
+// Yield lets packets pass in the midst of the control side's work.
+func (l *lock) Yield() {
+	l.unlock()
+	l.Lock()
+}
+
 // Unlock implements sync.Locker.
 func (l *lock) Unlock() {
 	if l.leaving != nil {
 		l.leaving()
 	}
+	l.unlock()
+}
+
+func (l *lock) unlock() {
 	l.longest = max(l.longest, time.Since(l.held))
 	l.mu.Unlock()
 }

@@ -36,8 +36,13 @@ func (p *plane) did(units int) {
 	if p.units += units; p.units < maxHold || p.whole {
 		return
 	}
-	if p.units = 0; p.mu != nil {
-		p.mu.Unlock()
-		p.mu.Lock()
+	p.units = 0
+	switch mu := p.mu.(type) {
+	case nil:
+	case interface{ Yield() }:
+		mu.Yield()
+	default:
+		mu.Unlock()
+		mu.Lock()
 	}
 }
