@@ -111,6 +111,9 @@ func TestSwitchOptionErrors(t *testing.T) {
 		"--no-p4 --p4info x":                 "needs the program's JSON",
 		"p.json --priority-queues 0":         "less than 1",
 		"p.json --use-files -1":              "less than 0",
+		"p.json --datapath xdp":              "interpreter or kernel",
+		"p.json --datapath kernel --pcap":    "excludes --pcap",
+		"p --datapath kernel --queue-rate 9": "--queue-rate",
 		"p.json --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth": "cacert",
 	} {
 		if _, err := parseSwitchOptions(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {

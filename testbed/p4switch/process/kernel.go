@@ -164,7 +164,7 @@ func (k *inKernel) addTo(s *Stats) {
 	if k.past.Kernel == nil {
 		return
 	}
-	s.Kernel = &KernelStats{Forwarded: k.past.Kernel.Forwarded, Dropped: k.past.Kernel.Dropped}
+	s.Kernel = &KernelStats{Forwarded: k.past.Kernel.Forwarded, Dropped: k.past.Kernel.Dropped, Up: []UpFor{}}
 	if k.failed != nil {
 		s.Kernel.Err = k.failed.Error()
 	}
