@@ -263,6 +263,16 @@ func TestKernelDatapath(t *testing.T) {
 	if s := k.d.Stats(); s.Kernel.Err != "" || s.Kernel.Forwarded != 44 {
 		t.Errorf("the kernel: %+v", s.Kernel)
 	}
+	// A program that the kernel does not take is the interpreter's, with all packets.
+	k.d.RefuseKernel(errors.New("too large"))
+	for _, w := range both {
+		w.send(roce(100, 0xc001, false))
+		w.settled()
+	}
+	compare("packets", k.receive(2, 1), judge.receive(2, 1))
+	if s := k.d.Stats(); s.Kernel.Err != "too large" || s.Kernel.Forwarded != 44 {
+		t.Errorf("the kernel: %+v", s.Kernel)
+	}
 }
 
 // counter is a cell that holds 1000 packets.
