@@ -227,6 +227,10 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 			return
 		}
 	}
+	if c.Skew != 0 && c.Kind != collective.AllToAll {
+		bad(path+".skew", "belongs to kind "+collective.AllToAll, "remove it")
+		return
+	}
 	if f == nil {
 		return // how many ranks there are is not known
 	}
@@ -234,7 +238,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
 		// "bytes is 8": the field leads, when one field is at fault.
-		if key, rest, _ := strings.Cut(problem, " "); slices.Contains([]string{"bytes", "shift", "target", "senders"}, key) {
+		if key, rest, _ := strings.Cut(problem, " "); slices.Contains([]string{"bytes", "shift", "target", "senders", "skew"}, key) {
 			path, problem = path+"."+key, rest
 		}
 		bad(path, problem, remedy)

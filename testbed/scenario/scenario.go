@@ -3,6 +3,7 @@ package scenario
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -197,6 +198,7 @@ type Collective struct {
 	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0 draws one by the run's seed
 	Target    int          `yaml:"target"`    // incast: the rank that receives
 	Senders   int          `yaml:"senders"`   // incast: how many send; 0: all others
+	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for what each rank gets; 0: even
 	// File is what a workload is read from; see package workload.
 	File string `yaml:"file"`
 }
@@ -223,6 +225,9 @@ func (c Collective) Name() string {
 	if c.Kind == Workload {
 		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
 	}
+	if c.Skew != 0 {
+		return c.Kind + "/skew-" + strconv.FormatFloat(c.Skew, 'g', -1, 64)
+	}
 	if c.Algorithm == "" || len(collective.Algorithms(c.Kind)) == 1 {
 		return c.Kind
 	}
@@ -240,7 +245,7 @@ func (c Collective) String() string {
 func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 	return collective.Spec{
 		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
-		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders,
+		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew,
 	}
 }
 

@@ -22,6 +22,10 @@ func TestTraffic(t *testing.T) {
 		{"all-to-all", Spec{Kind: AllToAll, Ranks: 3, Bytes: 32}, [][]message{
 			{{0, 1, 10}, {0, 2, 10}, {1, 2, 10}, {1, 0, 10}, {2, 0, 10}, {2, 1, 10}},
 		}},
+		// Popularity by seed 0: rank 2, then 0, then 1, which get 6, 3 and 2 elevenths.
+		{"experts", Spec{Kind: AllToAll, Ranks: 3, Bytes: 110, Skew: 1}, [][]message{
+			{{0, 1, 20}, {0, 2, 60}, {1, 2, 60}, {1, 0, 30}, {2, 0, 30}, {2, 1, 20}},
+		}},
 		{"halving-doubling", Spec{Kind: AllReduce, Algorithm: RecursiveDoubling, Ranks: 4, Bytes: 101}, [][]message{
 			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
 			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
@@ -171,6 +175,9 @@ func TestBadSpecs(t *testing.T) {
 		{Spec{Kind: Permutation, Ranks: 9, Bytes: 8, Shift: 9}, "shift is 9"},
 		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Target: 9}, "target is 9"},
 		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Senders: 9}, "senders is 9"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: 4.5}, "skew is 4.5; use 0 (even) to 4"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: -1}, "skew is -1"},
+		{Spec{Kind: AllGather, Ranks: 9, Bytes: 9, Skew: 1}, "skew is of all-to-all alone"},
 		{Spec{Kind: AllReduce, Algorithm: Ring, Ranks: MaxRanks, Bytes: 1 << 40}, ""},
 	} {
 		err := c.spec.Validate()

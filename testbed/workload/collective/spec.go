@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -69,6 +70,8 @@ type Spec struct {
 	// ones after it, 0 meaning all others.
 	Target  int
 	Senders int
+	// Skew makes an all-to-all one of experts: see [skewed]. 0 is an even one.
+	Skew float64
 }
 
 // Validate reports the first thing wrong with s, with the field and the remedy.
@@ -94,6 +97,12 @@ func (s Spec) Validate() error {
 	}
 	if s.Shift < 0 || s.Shift >= s.Ranks {
 		return bad("shift is %d; use 1 to ranks-1, or 0 for a random permutation", s.Shift)
+	}
+	if s.Skew < 0 || s.Skew > MaxSkew || math.IsNaN(s.Skew) {
+		return bad("skew is %v; use 0 (even) to %d", s.Skew, MaxSkew)
+	}
+	if s.Skew != 0 && s.Kind != AllToAll {
+		return bad("skew is of all-to-all alone, not of %s; leave it out", s.Kind)
 	}
 	if s.Kind == Incast {
 		if s.Target < 0 || s.Target >= s.Ranks {
@@ -131,6 +140,9 @@ func (s Spec) plan() plan {
 	case ReduceScatter:
 		gather = false
 	case AllToAll:
+		if s.Skew != 0 {
+			return steps{s.skewed()}
+		}
 		return steps{direct{ranks: n, bytes: share, phases: 1}}
 	case Permutation:
 		return steps{permutation{to: s.permutation(), bytes: s.Bytes}}
