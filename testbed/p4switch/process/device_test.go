@@ -248,8 +248,8 @@ func TestQueue(t *testing.T) {
 			t.Errorf("packet %d before the queue: %+v", i, p)
 		}
 	}
-	if last, first := got[kept-1], got[fast]; last.Delta < first.Delta {
-		t.Errorf("the last packet waited %d us, the first %d us", last.Delta, first.Delta)
+	if last, first := got[kept-1], got[fast]; last.EnqAt+last.Delta < first.EnqAt+first.Delta {
+		t.Errorf("the last packet left %d us before the first", first.EnqAt+first.Delta-last.EnqAt-last.Delta)
 	}
 	// Room is for everyone: the port is not stuck.
 	l.send(1, order{port: 2, tag: 1000})
