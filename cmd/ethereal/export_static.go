@@ -87,5 +87,7 @@ func (a *app) exportLinux(p *export.Plan, dir string) error {
 			}
 		}
 	}
+	fmt.Fprintf(a.stderr, "%s: NODE.sysctl and NODE.ip of %d nodes; on each, sysctl -p NODE.sysctl && ip -6 -batch NODE.ip\n",
+		dir, p.Fabric.Nodes())
 	return nil
 }

@@ -41,6 +41,9 @@ func (m *MPI) Run(program []string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("live: %w", err)
 	}
+	if strings.ContainsAny(exe, " \t") { // plm_rsh_agent is cut at each
+		return 0, fmt.Errorf("live: mpirun cannot start %q, whose path has a space; put the program where none has", exe)
+	}
 	return Exec(f.Name(0), m.command(f, exe, os.Environ(), program))
 }
 

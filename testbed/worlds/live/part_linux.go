@@ -245,7 +245,8 @@ type cable struct {
 	Up   bool          `json:"up"`
 }
 
-// watchCables tells of the ends here until ctx ends.
+// watchCables tells of the ends here until ctx ends. When the kernel has had more to say than it could keep, it is asked
+// for all once more.
 func (x *Fabric) watchCables(ctx context.Context, tell func(cable) error) error {
 	ends := map[int32]cable{}
 	for _, id := range machines.Crossing(x.f, x.cfg.Part.placement.At) {
@@ -255,11 +256,21 @@ func (x *Fabric) watchCables(ctx context.Context, tell func(cable) error) error 
 			}
 		}
 	}
+	for again := false; ; again = true {
+		if err := x.watchLinks(ctx, ends, again, tell); !errors.Is(err, unix.ENOBUFS) {
+			return err
+		}
+		x.cfg.Log.Warn("the kernel's news of links overflowed: all are read again")
+	}
+}
+
+// watchLinks tells of those ends that change, and first, if all is set, of those that have changed meanwhile.
+func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]cable, all bool, tell func(cable) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	news := make(chan netlink.LinkUpdate, 256)
 	err := x.thread.do(func() error {
-		return netlink.LinkSubscribeWithOptions(news, ctx.Done(), netlink.LinkSubscribeOptions{ListExisting: false, ErrorCallback: func(err error) {
+		return netlink.LinkSubscribeWithOptions(news, ctx.Done(), netlink.LinkSubscribeOptions{ListExisting: all, ErrorCallback: func(err error) {
 			cancel(fmt.Errorf("live: netlink: %w", err))
 		}})
 	})
@@ -412,7 +423,8 @@ func accept(ctx context.Context, g *errgroup.Group, lis net.Listener, serve func
 	})
 }
 
-// pass passes on what both ends say, until one ends.
+// pass passes on what both ends say, until one ends: half a connection is no use to gRPC, whose other end would wait for
+// an agent that is gone.
 func pass(a, b io.ReadWriteCloser) {
 	done := make(chan struct{}, 2)
 	one := func(to io.WriteCloser, from io.Reader) {
