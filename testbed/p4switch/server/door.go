@@ -40,6 +40,7 @@ func Options(b Budget) []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: probeTime, Timeout: probeTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.InTapHandle(d.enter),
+		grpc.ChainUnaryInterceptor(leave),
 		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.Parts}),
 	}
 }
@@ -72,11 +73,24 @@ func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, erro
 		d.rpcs.Add(-1)
 		return nil, rpcError(over("writes", int(n), d.budget.Writes, "wait for answers"))
 	}
-	context.AfterFunc(ctx, func() {
+	out := sync.OnceFunc(func() {
 		d.writes.Add(-1)
 		d.rpcs.Add(-1)
 	})
-	return ctx, nil
+	context.AfterFunc(ctx, out)
+	return context.WithValue(ctx, outKey{}, out), nil
+}
+
+// outKey is where a large RPC's context has what lets it out.
+type outKey struct{}
+
+// leave lets a large RPC out before its answer is sent: who waits for answers is never refused. The end of the stream,
+// which lets out what never got a handler, comes after the answer, and some time after it on a busy machine.
+func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if out, ok := ctx.Value(outKey{}).(func()); ok {
+		defer out()
+	}
+	return handler(ctx, req)
 }
 
 // codec decodes messages of so many parts at most. A part of two bytes becomes a

@@ -63,7 +63,7 @@ func newDevice(t *testing.T, change func(*Config)) *device {
 func (d *device) serve(lis net.Listener, dial func(context.Context, string) (net.Conn, error)) *device {
 	t := d.t
 	t.Helper()
-	srv := grpc.NewServer(Options(Budget{})...)
+	srv := grpc.NewServer(Options(Budget{Writes: 3})...) // three at a time, each of which waits for answers, are let in
 	shell := NewServer(&d.mu, d.core, d.gn)
 	shell.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())
