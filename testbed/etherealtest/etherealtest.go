@@ -1,4 +1,4 @@
-// Package etherealtest gives tests the program that is shipped, built once.
+// Package etherealtest has what tests of many packages share: the program that is shipped, built once, and goes.
 package etherealtest
 
 import (
@@ -39,4 +39,17 @@ func Binary(t testing.TB) string {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return path
+}
+
+// Goes has f try up to n times, and logs what was wrong with each that failed: for what a machine that stops a process
+// for a while cannot show. It returns the last one's error.
+func Goes(t testing.TB, n int, f func() error) error {
+	t.Helper()
+	for left := n - 1; ; left-- {
+		err := f()
+		if err == nil || left <= 0 {
+			return err
+		}
+		t.Logf("once more: %v", err)
+	}
 }

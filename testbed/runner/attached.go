@@ -21,12 +21,12 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // Deployment says where the parts of a fabric are that somebody else has made:
@@ -192,7 +192,7 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	a.ran = true
 	w := &wall{
 		actuator: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
-		clock: live.Monotonic, eventLog: a.d.EventLog, unshaped: true,
+		clock: monotonic.Now, eventLog: a.d.EventLog, unshaped: true,
 	}
 	return w.run(ctx, run, obs)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -66,7 +67,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	h := &liveHands{x: x, f: f, ways: ways}
 	w := &wall{
 		actuator: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
-		clock: live.Monotonic, eventLog: x.EventLog(),
+		clock: monotonic.Now, eventLog: x.EventLog(),
 	}
 	for _, id := range switchesOf(f) {
 		w.gnmi[id] = "unix:" + x.Socket(id)

@@ -220,16 +220,15 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 	}
 	for _, k := range []struct {
 		key, kind string
-		value     int
-	}{{"shift", collective.Permutation, c.Shift}, {"target", collective.Incast, c.Target}, {"senders", collective.Incast, c.Senders}} {
-		if k.value != 0 && c.Kind != k.kind {
+		set       bool
+	}{
+		{"shift", collective.Permutation, c.Shift != 0}, {"target", collective.Incast, c.Target != 0},
+		{"senders", collective.Incast, c.Senders != 0}, {"skew", collective.AllToAll, c.Skew != 0},
+	} {
+		if k.set && c.Kind != k.kind {
 			bad(path+"."+k.key, "belongs to kind "+k.kind, "remove it")
 			return
 		}
-	}
-	if c.Skew != 0 && c.Kind != collective.AllToAll {
-		bad(path+".skew", "belongs to kind "+collective.AllToAll, "remove it")
-		return
 	}
 	if f == nil {
 		return // how many ranks there are is not known
@@ -238,7 +237,8 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
 		// "bytes is 8": the field leads, when one field is at fault.
-		if key, rest, _ := strings.Cut(problem, " "); slices.Contains([]string{"bytes", "shift", "target", "senders", "skew"}, key) {
+		fields := []string{"bytes", "shift", "target", "senders", "skew"}
+		if key, rest, _ := strings.Cut(problem, " "); slices.Contains(fields, key) {
 			path, problem = path+"."+key, rest
 		}
 		bad(path, problem, remedy)

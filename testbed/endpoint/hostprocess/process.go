@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
@@ -70,10 +71,10 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 		cfg.Settings.Rate = cfg.Rate
 	}
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
-	origin, monotonic := time.Now(), monotonicNow()
+	started, origin := time.Now(), monotonic.Now()
 	var err error
 	p.rank, err = New(Config{
-		Fabric: cfg.Fabric, Host: cfg.Host, Origin: monotonic, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log,
+		Fabric: cfg.Fabric, Host: cfg.Host, Origin: origin, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log,
 		Report: func(failed []hostagent.Failed, at int64) {
 			if p.watcher != nil {
 				p.watcher.Report(daemon.Suspicions(failed, at))
@@ -94,7 +95,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if err := p.rank.Configure(0, cfg.Settings); err != nil {
 		return nil, err
 	}
-	if p.shell, err = soft.NewShell(soft.ShellConfig{Port: cfg.Port, Rate: cfg.Rate, Origin: origin}, p.rank); err != nil {
+	if p.shell, err = soft.NewShell(soft.ShellConfig{Port: cfg.Port, Rate: cfg.Rate, Origin: started}, p.rank); err != nil {
 		return nil, err
 	}
 	p.server.Attach(p.rank, p.shell)

@@ -4,6 +4,3 @@ package hostprocess
 
 // usage is not known here.
 func usage() (cpu, rss int64) { return 0, 0 }
-
-// monotonicNow is not known here.
-func monotonicNow() int64 { return 0 }

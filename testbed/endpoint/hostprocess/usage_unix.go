@@ -25,12 +25,3 @@ func usage() (cpu, rss int64) {
 	}
 	return cpu, rss
 }
-
-// monotonicNow returns the time of CLOCK_MONOTONIC in ns.
-func monotonicNow() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0
-	}
-	return ts.Nano()
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -71,7 +72,7 @@ func (d *Device) lower(sw *interp.Switch) (*kernel.Switch, error) {
 	}
 	cfg := kernel.Config{
 		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: kernel.Mark,
-		Ports: map[uint32]uint32{}, Epoch: kernel.Now() - uint64(d.clock()),
+		Ports: map[uint32]uint32{}, Epoch: uint64(monotonic.Now() - d.clock()),
 	}
 	for _, e := range d.ports {
 		cfg.Ports[e.number] = uint32(e.index)

@@ -24,7 +24,7 @@ func (s Spec) skewed() skewed {
 	rank := rand.New(rand.NewPCG(s.Seed, 0x736b6577)).Perm(s.Ranks) // "skew"
 	for k, r := range rank {
 		weights[r] = math.Pow(float64(k+1), -s.Skew)
-		sum += math.Pow(float64(k+1), -s.Skew) // in order of k: the same to the bit for every seed
+		sum += weights[r] // in order of k: the same to the bit for every seed
 	}
 	to := make([]int64, s.Ranks)
 	for r, w := range weights {

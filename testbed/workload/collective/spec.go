@@ -70,7 +70,7 @@ type Spec struct {
 	// ones after it, 0 meaning all others.
 	Target  int
 	Senders int
-	// Skew makes an all-to-all one of experts: see [skewed]. 0 is an even one.
+	// Skew makes an all-to-all one of experts: see [skewed]. 0 is an even one. Other kinds have none.
 	Skew float64
 }
 
@@ -100,9 +100,6 @@ func (s Spec) Validate() error {
 	}
 	if s.Skew < 0 || s.Skew > MaxSkew || math.IsNaN(s.Skew) {
 		return bad("skew is %v; use 0 (even) to %d", s.Skew, MaxSkew)
-	}
-	if s.Skew != 0 && s.Kind != AllToAll {
-		return bad("skew is of all-to-all alone, not of %s; leave it out", s.Kind)
 	}
 	if s.Kind == Incast {
 		if s.Target < 0 || s.Target >= s.Ranks {

@@ -23,14 +23,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // cable is one end of what joins two hosts. It swallows frames while it is cut.
@@ -143,13 +144,13 @@ func (h *hosts) end(t *testing.T) {
 // Lose implements coordinator.Links.
 func (h *hosts) Lose(_ context.Context, _ fabric.LinkID, lost bool) (int64, error) {
 	h.cut.Store(lost)
-	return live.Monotonic(), nil
+	return monotonic.Now(), nil
 }
 
 // Tell implements coordinator.Links.
 func (h *hosts) Tell(context.Context, fabric.LinkID, bool) (int64, error) {
 	h.told.Add(1)
-	return live.Monotonic(), nil
+	return monotonic.Now(), nil
 }
 
 func connect(t *testing.T, h *hosts) *coordinator.Session {
@@ -170,16 +171,8 @@ func TestRun(t *testing.T) {
 	h := newHosts(t, all[0].Fabric)
 	s := connect(t, h)
 	for _, run := range all[:3] {
-		for left := 2; ; left-- {
-			err := played(t, s, h, run)
-			if err == nil {
-				break
-			}
-			if left == 0 {
-				t.Errorf("%v: %v", run, err)
-				break
-			}
-			t.Logf("%v, once more: %v", run, err)
+		if err := etherealtest.Goes(t, 3, func() error { return played(t, s, h, run) }); err != nil {
+			t.Errorf("%v: %v", run, err)
 		}
 	}
 }
@@ -192,7 +185,7 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) er
 	started := int64(0)
 	rec := recording.New(run.Fabric, recording.Options{})
 	r, err := s.Run(t.Context(), run, coordinator.Options{
-		Links: h, Clock: live.Monotonic, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
+		Links: h, Clock: monotonic.Now, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
 	})
 	if err != nil {
 		return err
@@ -258,11 +251,11 @@ func TestActs(t *testing.T) {
 	act := func(err error) coordinator.Act {
 		return coordinator.Act{
 			At: fabric.Millisecond, Event: report.Event{Kind: report.KindCut, Where: "tor0-spine0"}, Cut: []fabric.LinkID{2},
-			Do: func(context.Context) (int64, error) { return live.Monotonic(), err },
+			Do: func(context.Context) (int64, error) { return monotonic.Now(), err },
 		}
 	}
 	options := func(a coordinator.Act) coordinator.Options {
-		return coordinator.Options{Clock: live.Monotonic, Lead: 200 * time.Millisecond, Acts: []coordinator.Act{a}}
+		return coordinator.Options{Clock: monotonic.Now, Lead: 200 * time.Millisecond, Acts: []coordinator.Act{a}}
 	}
 	r, err := s.Run(t.Context(), run, options(act(nil)))
 	if err != nil {
@@ -284,14 +277,14 @@ func TestRefused(t *testing.T) {
 	all := runs(t)
 	h := newHosts(t, all[0].Fabric)
 	s := connect(t, h)
-	opt := coordinator.Options{Links: h, Clock: live.Monotonic}
+	opt := coordinator.Options{Links: h, Clock: monotonic.Now}
 	for _, c := range []struct {
 		name string
 		run  scenario.Run
 		opt  coordinator.Options
 		want string
 	}{
-		{"nobody cuts links", all[1], coordinator.Options{Clock: live.Monotonic}, "nobody can cut links"},
+		{"nobody cuts links", all[1], coordinator.Options{Clock: monotonic.Now}, "nobody can cut links"},
 		{"gray without an Impairer", all[3], opt, "gray"},
 		{"receivers that reorder", with(all[0], "reps"), opt, "receivers"},
 		{"switches that balance", with(all[0], "ofan"), opt, ""},
@@ -329,13 +322,13 @@ func TestDeadline(t *testing.T) {
 	short.Deadline = 2 * fabric.Millisecond
 	late := run
 	late.Scenario = &short
-	opt := coordinator.Options{Clock: live.Monotonic, Lead: 200 * time.Millisecond}
+	opt := coordinator.Options{Clock: monotonic.Now, Lead: 200 * time.Millisecond}
 	r, err := s.Run(t.Context(), late, opt)
 	if err != nil || r.Finished || r.End != report.Deadline {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	opt.Acts = []coordinator.Act{{At: 2 * fabric.Millisecond, Do: func(context.Context) (int64, error) { cancel(); return live.Monotonic(), nil }}}
+	opt.Acts = []coordinator.Act{{At: 2 * fabric.Millisecond, Do: func(context.Context) (int64, error) { cancel(); return monotonic.Now(), nil }}}
 	if r, err = s.Run(ctx, run, opt); !errors.Is(err, context.Canceled) || r == nil || r.End != report.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -350,7 +343,7 @@ func TestHostEnds(t *testing.T) {
 	run := runs(t)[0]
 	h := newHosts(t, run.Fabric)
 	s := connect(t, h)
-	opt := coordinator.Options{Clock: live.Monotonic, Lead: 100 * time.Millisecond, Started: func(int64) { h.end(t) }}
+	opt := coordinator.Options{Clock: monotonic.Now, Lead: 100 * time.Millisecond, Started: func(int64) { h.end(t) }}
 	if _, err := s.Run(t.Context(), run, opt); err == nil || !strings.Contains(err.Error(), h.sockets[0]) && !strings.Contains(err.Error(), h.sockets[1]) {
 		t.Errorf("%v; want the socket of the host that has ended", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -50,7 +51,7 @@ func (c *carriers) listen() {
 		if events, err = c.poller.Wait(time.Second, events[:0]); err != nil {
 			return
 		}
-		now := Monotonic()
+		now := monotonic.Now()
 		c.mu.Lock()
 		c.links.Read(func(l port.Link) { //nolint:errcheck // what is missed is not measured
 			if _, is := c.down[l.Index]; is == l.Up {

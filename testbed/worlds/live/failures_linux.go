@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -37,7 +38,7 @@ func Ways() []How { return []How{Silently, LinkDown, GNMI, Kill} }
 // CLOCK_MONOTONIC: the moment after which the link carries nothing, or for a
 // killed switch the moment before.
 func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, err error) {
-	at = Monotonic()
+	at = monotonic.Now()
 	switch how {
 	case Silently:
 		err = x.silence(id, true)
@@ -79,7 +80,7 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	default:
 		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
 	}
-	at = Monotonic()
+	at = monotonic.Now()
 	if err != nil {
 		return at, err
 	}
@@ -137,10 +138,10 @@ func (x *Fabric) Impair(_ context.Context, id fabric.LinkID, way scenario.Direct
 			err = w.shape(x.mtu)
 		}
 		if err != nil {
-			return Monotonic(), err
+			return monotonic.Now(), err
 		}
 	}
-	return Monotonic(), nil
+	return monotonic.Now(), nil
 }
 
 // lose makes what leaves one end of a link lose a share of its packets; 0 ends

@@ -49,15 +49,8 @@ func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes: skipped with -short")
 	}
-	for left := 2; ; left-- {
-		err := tinyRun(t)
-		if err == nil {
-			return
-		}
-		if left == 0 {
-			t.Fatal(err)
-		}
-		t.Logf("once more: %v", err)
+	if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t) }); err != nil {
+		t.Fatal(err)
 	}
 }
 

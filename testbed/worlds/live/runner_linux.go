@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -57,7 +58,7 @@ func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observe
 		return nil, fmt.Errorf("live: %v: %w", run, err)
 	}
 	r.session.Log(obs.Events)
-	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: Monotonic, Lead: lead, Recorder: obs.Recorder}
+	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: monotonic.Now, Lead: lead, Recorder: obs.Recorder}
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
 	}
@@ -157,14 +158,14 @@ func (x *Fabric) Counters() *coordinator.P4Counters {
 // Lose implements coordinator.Links.
 func (x *Fabric) Lose(_ context.Context, id fabric.LinkID, lost bool) (int64, error) {
 	err := x.silence(id, lost)
-	return Monotonic(), err
+	return monotonic.Now(), err
 }
 
 // Tell implements coordinator.Links: an interface at one end of a veth pair goes
 // down, and the other end loses its carrier.
 func (x *Fabric) Tell(_ context.Context, id fabric.LinkID, up bool) (int64, error) {
 	err := x.wires[id][0].setUp(up)
-	return Monotonic(), err
+	return monotonic.Now(), err
 }
 
 // Heal restores all links and revives all switches, and waits until all links are
