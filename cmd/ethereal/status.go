@@ -152,6 +152,7 @@ type statusView struct {
 	}
 	NotUp  []daemon.LinkStatus `json:"links_not_up"`
 	Loads  *daemon.LoadStatus
+	Paths  []daemon.PathStatus
 	Agents []struct {
 		Host   uint32
 		Addr   string
@@ -215,6 +216,7 @@ func (s *statusView) print(out io.Writer) error {
 	}
 	s.printDrops(w)
 	s.printLoads(w)
+	s.printPaths(w)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -265,6 +267,22 @@ func (s *statusView) printLoads(w io.Writer) {
 	}
 	if len(s.Loads.Unread) > 0 {
 		fmt.Fprintf(w, "counters not read lately, links taken for idle: %s\n", few(s.Loads.Unread))
+	}
+}
+
+// printPaths writes what probes told of paths.
+func (s *statusView) printPaths(w io.Writer) {
+	if len(s.Paths) > 0 {
+		fmt.Fprintln(w, "PROBED, FOR SUSPICION\tLABEL\tLOST\tTHERE AND BACK\tLEAST\tLAST ANSWER")
+	}
+	for i := range s.Paths {
+		p := &s.Paths[i]
+		trip, least := "", ""
+		if p.Trip > 0 {
+			trip, least = p.Trip.String(), p.Least.String()
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d of %d\t%s\t%s\t%v ago\n", strings.Join(p.Via, " "), p.Label, p.Lost, p.Sent, trip, least,
+			time.Since(p.Last).Round(time.Second))
 	}
 }
 

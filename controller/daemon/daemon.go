@@ -33,6 +33,7 @@ type Daemon struct {
 	metrics *metrics
 	cables  cables
 	loads   *loads // nil: nobody reads them
+	paths   paths
 	drops   drops
 	viewer  *viewer // nil: there is no page
 

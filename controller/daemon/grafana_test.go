@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
 var metricName = regexp.MustCompile(`\b(ethereal|process|go)_[a-z0-9_]+`)
@@ -21,6 +24,10 @@ func knownMetrics(t *testing.T) map[string]map[string]bool {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(func(c *Config) { c.Loads = time.Second })
 		waitIdle(r)
+		r.inbox.put(func() { // what only a suspicion brings
+			tor := r.f.ToRID(0)
+			r.paths.take(suspicion.ProbedPath{SrcToR: tor, DstToR: r.f.ToRID(1)}, time.Now(), &statepb.ProbeResult{Sent: 4, Lost: 1, TripNs: 9, LeastNs: 8})
+		})
 		reg, err := r.Registry()
 		if err != nil {
 			t.Fatal(err)

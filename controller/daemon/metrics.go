@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,14 @@ type metrics struct {
 	scraped   []scraped
 	switches  []scrapedSwitch
 	tiers     []scrapedTier
+	paths     []scrapedPath
+}
+
+// scrapedPath is one that every path has that was probed lately.
+type scrapedPath struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*PathStatus) float64
 }
 
 // scrapedTier is one that every tier of links has, where counters are read.
@@ -48,6 +57,8 @@ func one(b bool) float64 {
 	return 0
 }
 
+const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+
 func newMetrics() *metrics {
 	m := &metrics{converged: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ethereal_convergence_seconds",
@@ -60,7 +71,6 @@ func newMetrics() *metrics {
 	add := func(kind prometheus.ValueType, name, help string, value func(*Status) float64) {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	add(gauge, "ready", "1 when started, every switch is in hand and every port of those with gNMI was heard of.",
 		func(s *Status) float64 { return one(s.Ready) })
 	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
@@ -127,7 +137,23 @@ func newMetrics() *metrics {
 		func(x *TierLoad) float64 { return float64(len(x.Hot)) })
 	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.",
 		func(x *TierLoad) float64 { return float64(len(x.Cold)) })
+	m.paths = pathMetrics()
 	return m
+}
+
+func pathMetrics() (all []scrapedPath) {
+	path := func(kind prometheus.ValueType, name, help string, value func(*PathStatus) float64) {
+		d := prometheus.NewDesc("ethereal_path_"+name, help, []string{"from", "to", "label"}, nil)
+		all = append(all, scrapedPath{d, kind, value})
+	}
+	path(counter, "probe_packets_total", "Packets of probes down a path that was probed for a suspicion.",
+		func(x *PathStatus) float64 { return float64(x.Sent) })
+	path(counter, "probe_packets_lost_total", "Those that were not answered.",
+		func(x *PathStatus) float64 { return float64(x.Lost) })
+	path(gauge, "trip_seconds", "From a packet to its answer, the mean of the last probe that was answered.",
+		func(x *PathStatus) float64 { return x.Trip.Seconds() })
+	path(gauge, "trip_least_seconds", "The least of all probes.", func(x *PathStatus) float64 { return x.Least.Seconds() })
+	return all
 }
 
 // collector gives Prometheus a daemon's metrics.
@@ -142,6 +168,9 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 		out <- x.desc
 	}
 	for _, x := range c.d.metrics.tiers {
+		out <- x.desc
+	}
+	for _, x := range c.d.metrics.paths {
 		out <- x.desc
 	}
 }
@@ -164,6 +193,14 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, x := range c.d.metrics.switches {
 		for i := range s.Switches {
 			out <- prometheus.MustNewConstMetric(x.desc, prometheus.GaugeValue, x.value(&s.Switches[i]), s.Switches[i].Name)
+		}
+	}
+	for _, x := range c.d.metrics.paths {
+		for i := range s.Paths {
+			p := &s.Paths[i]
+			if v := x.value(p); v > 0 || x.kind == counter { // a time that was not measured is none
+				out <- prometheus.MustNewConstMetric(x.desc, x.kind, v, p.From, p.To, strconv.Itoa(p.Label))
+			}
 		}
 	}
 	if s.Loads == nil {

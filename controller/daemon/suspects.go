@@ -35,7 +35,10 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 		})
 	}
 	for _, p := range r.GetProbes() {
-		d.core.ProbeResult(now, host, p.GetId(), int(min(p.GetSent(), 1<<20)), int(min(p.GetLost(), 1<<20)))
+		path, ok := d.core.ProbeResult(now, host, p.GetId(), int(min(p.GetSent(), 1<<20)), int(min(p.GetLost(), 1<<20)))
+		if ok {
+			d.paths.take(path, time.Now(), p)
+		}
 	}
 	if fs := r.GetFlips(); len(fs) > 0 {
 		count := len(fs) + int(min(r.GetFlipsLeft(), 1<<20))

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -62,10 +63,10 @@ func TestSuspicion(t *testing.T) {
 					l.mu.Unlock()
 					results := &statepb.Report{}
 					for _, p := range u.GetProbes() {
-						res := &statepb.ProbeResult{Id: p.GetId(), Sent: p.GetPackets()}
+						res := &statepb.ProbeResult{Id: p.GetId(), Sent: p.GetPackets(), TripNs: 9000, LeastNs: 7000}
 						src, dst := l.f.ToROf(fabric.NodeID(h)), l.f.ToROf(fabric.NodeID(p.GetDst()))
 						if l.f.PathUses(src, dst, fabric.Label(p.GetLabel()), dead) && !l.carries(dead) {
-							res.Lost = res.Sent
+							res.Lost, res.TripNs, res.LeastNs = res.Sent, 0, 0
 						}
 						results.Probes = append(results.Probes, res)
 						l.mu.Lock()
@@ -108,11 +109,19 @@ func TestSuspicion(t *testing.T) {
 		if s := r.state(); len(s.NotUp) != 1 || !s.NotUp[0].Confirmed || !s.NotUp[0].Up {
 			t.Errorf("status: %+v", s.NotUp)
 		}
+		l.checkPaths(t, r, dead)
 		l.check(r) // tables do not follow
 		l.carry(dead, true)
 		heard(false, false)
 		if probed == 0 || len(r.state().NotUp) > 0 {
 			t.Errorf("%d probes; %+v", probed, r.state().NotUp)
+		}
+		if n := len(r.state().Paths); n == 0 {
+			t.Error("paths that were probed are forgotten at once")
+		}
+		time.Sleep(pathsKept + time.Second)
+		if p := r.state().Paths; len(p) > 0 {
+			t.Errorf("paths are kept: %+v", p)
 		}
 		cancel()
 		for range l.f.Hosts() {
@@ -123,4 +132,72 @@ func TestSuspicion(t *testing.T) {
 		r.Service().Wait()
 		r.stop()
 	})
+}
+
+// checkPaths looks at what the status says of probed paths: those over the dead link lose all, the others nothing.
+func (l *lab) checkPaths(t *testing.T, r *running, dead fabric.LinkID) {
+	t.Helper()
+	over := 0
+	for _, p := range r.state().Paths {
+		src, err := l.f.NodeByName(p.From)
+		dst, err2 := l.f.NodeByName(p.To)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if p.Via[0] != p.From || p.Via[len(p.Via)-1] != p.To || len(p.Via) < 3 {
+			t.Errorf("%+v does not go there", p)
+		}
+		lost, trip := uint64(0), 9*time.Microsecond
+		if l.f.PathUses(src, dst, fabric.Label(p.Label), dead) {
+			lost, trip = p.Sent, 0
+			over++
+		}
+		if p.Sent == 0 || p.Lost != lost || p.Trip != trip || p.Least > p.Trip {
+			t.Errorf("%+v", p)
+		}
+	}
+	if over == 0 {
+		t.Error("no path over the dead link")
+	}
+}
+
+// TestPathsAreBounded: what is kept of paths has a bound, and what agents say of time is held against sense.
+func TestPathsAreBounded(t *testing.T) {
+	f, now := fatTree(t, 16), time.Unix(1000, 0)
+	var p paths
+	n := 0
+	for dst := range f.ToRs() {
+		for _, label := range f.PathLabels(f.ToRID(0), f.ToRID(dst)) {
+			n++
+			p.take(suspicion.ProbedPath{SrcToR: f.ToRID(0), DstToR: f.ToRID(dst), Label: label}, now.Add(time.Duration(n)), &statepb.ProbeResult{
+				Sent: 4, TripNs: int64(n), LeastNs: int64(2 * n), // less than the least cannot be
+			})
+		}
+	}
+	all := p.status(f, now)
+	if n <= mostPaths || len(all) != mostPaths {
+		t.Fatalf("%d paths of %d are kept", len(all), n)
+	}
+	for _, s := range all {
+		if s.Since.Before(now.Add(time.Duration(n-mostPaths))) || s.Trip == 0 || s.Least != 0 {
+			t.Fatalf("%+v is kept of %d", s, n)
+		}
+	}
+	path := suspicion.ProbedPath{SrcToR: f.ToRID(0), DstToR: f.ToRID(f.ToRs() - 1)}
+	for _, trip := range []int64{-5, int64(time.Hour), 5000, 0, 4000} {
+		p.take(path, now.Add(time.Minute), &statepb.ProbeResult{Sent: 1, TripNs: trip, LeastNs: trip})
+	}
+	if x := p.seen[path]; x.trip != 4*time.Microsecond || x.least != 4*time.Microsecond {
+		t.Errorf("%+v", x)
+	}
+	flows, ok := p.view(f, now, now.Add(time.Minute))
+	if !ok || len(flows) != viewPaths {
+		t.Errorf("the page is sent %d", len(flows))
+	}
+	if _, ok := p.view(f, now, now.Add(time.Minute)); ok {
+		t.Error("the page is sent what it has")
+	}
+	if flows, ok := p.view(f, now, now.Add(time.Hour)); !ok || flows == nil || len(flows) > 0 {
+		t.Errorf("the page is not told that paths are forgotten: %v %v", flows, ok)
+	}
 }

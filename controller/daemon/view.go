@@ -18,12 +18,17 @@ const (
 	viewKeeps  = 1200                  // ticks: ten minutes
 	viewEvents = 200                   // in one tick
 	viewWhole  = 250                   // a busiest link's use; see view.Tick
+	viewAgain  = 300                   // ticks after which a page is told again what has not changed: others have come
 )
 
 // viewer gathers what the page is sent next.
 type viewer struct {
 	live *view.Live
 	kick chan struct{} // something happened
+
+	// On the daemon's goroutine: what the page was told of paths last, and ticks since.
+	probed []view.Flow
+	ticks  int
 
 	mu     sync.Mutex
 	events []view.Event
@@ -118,6 +123,21 @@ func (d *Daemon) viewFacts(states []string) [][2]string {
 	return facts
 }
 
+// viewProbed returns what the page is to be told of paths that were probed; nil: nothing. It is called on the daemon's
+// goroutine.
+func (d *Daemon) viewProbed() []view.Flow {
+	v := d.viewer
+	probed, ok := d.paths.view(d.f, d.began, time.Now())
+	if ok {
+		v.probed, v.ticks = probed, 0
+		return probed
+	}
+	if v.ticks++; v.ticks%viewAgain == 0 {
+		return v.probed
+	}
+	return nil
+}
+
 // tick is the fabric as it is.
 func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 	t := &view.Tick{T: float64(time.Since(d.began).Microseconds()), State: make([]string, d.f.Links()), Use: make([]byte, 2*d.f.Links())}
@@ -126,6 +146,7 @@ func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 			t.State[i] = d.linkState(fabric.LinkID(i))
 		}
 		t.Facts = d.viewFacts(t.State)
+		t.Probed = d.viewProbed()
 	})
 	if err != nil {
 		return nil, err

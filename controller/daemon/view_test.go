@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
@@ -92,6 +93,17 @@ func TestView(t *testing.T) {
 		}),
 		chromedp.Poll(`runs[0].events.some(e => e.k === "flip" && runs[0].nodes[e.n].n === "h3" && e.c === 7 && e.x.includes("queue pair 7 from path 1 to 2: quench; ") && !e.x.includes("<b>"))`, nil),
 		chromedp.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
+		// What probes told of a path stands there, and its path is drawn when it is chosen.
+		chromedp.ActionFunc(func(context.Context) error {
+			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
+			r.inbox.put(func() {
+				r.paths.take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
+			})
+			return nil
+		}),
+		chromedp.Poll(`/tor0 to tor1, label 2: 3 of 8 packets lost, 41µs there and back, the least 12µs/.test(document.querySelector(".probed").textContent)`, nil),
+		chromedp.Evaluate(`document.querySelector(".probed button").click()`, nil),
+		chromedp.Poll(`document.querySelector(".chosen").textContent.includes("tor0 agg1 tor1") && document.querySelectorAll("line.pick").length === 2`, nil),
 		chromedp.Navigate("about:blank"),
 	)
 	if err != nil {

@@ -14,10 +14,13 @@ func (c *Core) Report(now fabric.Time, r suspicion.Report) error {
 }
 
 // ProbeResult takes what became of a probe; see [suspicion.Core.ProbeResult].
-func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) {
-	if c.suspicion != nil {
-		c.suspicion.ProbeResult(now, host, id, sent, lost)
+func (c *Core) ProbeResult(
+	now fabric.Time, host fabric.NodeID, id uint64, sent, lost int,
+) (path suspicion.ProbedPath, ok bool) {
+	if c.suspicion == nil {
+		return path, false
 	}
+	return c.suspicion.ProbeResult(now, host, id, sent, lost)
 }
 
 // Suspicion counts what agents reported and what followed.

@@ -192,13 +192,13 @@ func (c *Core) eachPath(id fabric.LinkID, turn int, yield func(src, dst fabric.N
 	}
 }
 
-// ProbeResult takes what became of a probe that a host was asked for. It ignores
-// what nobody asked that host for.
-func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) {
+// ProbeResult takes what became of a probe that a host was asked for, and returns that probe's path. It ignores
+// what nobody asked that host for: ok is false.
+func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent, lost int) (path ProbedPath, ok bool) {
 	c.advance(now)
 	p := c.probes[id]
 	if p == nil || p.host != host || p.answered || sent < 1 || lost < 0 || lost > sent {
-		return
+		return ProbedPath{}, false
 	}
 	p.answered, p.sent, p.lost = true, sent, lost
 	if lost > 0 {
@@ -210,6 +210,13 @@ func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent,
 		}
 	}
 	c.ended(id, p)
+	return ProbedPath{c.f.ToROf(p.host), c.f.ToROf(p.dst), p.label}, true
+}
+
+// ProbedPath is where a probe went.
+type ProbedPath struct {
+	SrcToR, DstToR fabric.NodeID
+	Label          fabric.Label
 }
 
 // expireProbes gives up on probes whose hosts do not answer.

@@ -79,6 +79,7 @@ type Flow struct {
 	Bytes int64   `json:"z"`
 	QP    uint64  `json:"q,omitempty"`
 	Path  []int   `json:"p,omitempty"` // nodes; none: each packet has its own, or switches chose it
+	Text  string  `json:"x,omitempty"`
 }
 
 // Phase is a step of a collective at a host.

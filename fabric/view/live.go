@@ -18,6 +18,7 @@ type Tick struct {
 	Events []Event     `json:"events,omitempty"`
 	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
 	Facts  [][2]string `json:"facts,omitempty"` // as they are now
+	Probed []Flow      `json:"probed,omitzero"` // paths that were probed lately, all of them; nil: as before
 }
 
 // Limits on who listens.

@@ -29,6 +29,7 @@ class Run {
       this.marked.get(k).set(this.marks[i + 1], this.marks[i + 2]);
     }
     this.state = []; // by link, of a live fabric
+    this.probed = []; // paths, of a live fabric
     this.hosts = this.nodes.filter(n => n.t === 0).length;
     this.down = new Map(); // by direction: from when to when it is cut
     this.spans = new Map(); // by link: from when to when it is drained or suspected
@@ -117,7 +118,7 @@ class Run {
   }
 
   flowName(f) {
-    return `${f.k}${f.q ? ' ' + f.q : ''} ${this.nodes[f.s].n} to ${this.nodes[f.d].n}, ${sizeText(f.z)}, ${timeText(f.b)} to ${timeText(f.e)}`;
+    return `${f.k}${f.q ? ' ' + f.q : ''} ${this.nodes[f.s].n} to ${this.nodes[f.d].n}, ${f.x || sizeText(f.z)}, ${timeText(f.b)} to ${timeText(f.e)}`;
   }
 
   eventName(e) {

@@ -37,6 +37,11 @@ class Panel {
     for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
     this.flowsTitle = make(box, 'h3', 'Flows');
     this.flows = make(box, 'div', undefined, {class: 'list flows'});
+    if (page.live) {
+      make(box, 'h3', 'Paths that were probed: those over links that agents blame, and no others');
+      this.probed = make(box, 'div', undefined, {class: 'list probed'});
+      this.listProbed();
+    }
     this.eventsTitle = make(box, 'h3', 'Events about this time');
     this.events = make(box, 'div', undefined, {class: 'list events'});
     if (run.left) make(box, 'p', `${run.left} more are not shown: those that took longest are.`, {class: 'none'});
@@ -54,7 +59,7 @@ class Panel {
     this.choice = c;
     const nodes = c.node !== undefined ? [c.node] : c.flow ? [c.flow.s, c.flow.d] : [];
     this.fabric.pick(this.dirs(), nodes);
-    if (c.flow) for (const b of this.flows.querySelectorAll('button')) b.setAttribute('aria-pressed', b.flow === c.flow);
+    if (c.flow) for (const b of this.box.querySelectorAll('.flows button, .probed button')) b.setAttribute('aria-pressed', b.flow === c.flow);
     else this.listFlows(el('find').value);
     this.listed = undefined;
     this.listEvents(now);
@@ -159,6 +164,18 @@ class Panel {
     }
     if (!found.length) make(this.flows, 'div', 'none', {class: 'none'});
     else if (found.length > listMost) make(this.flows, 'div', `${found.length - listMost} more`, {class: 'none'});
+  }
+
+  // listProbed lists what probes told of paths; one that is chosen stays so.
+  listProbed() {
+    const same = (a, b) => a && a.k === b.k && a.p.join() === b.p.join(), chosen = this.choice.flow;
+    this.probed.textContent = '';
+    for (const f of this.run.probed) {
+      const b = make(this.probed, 'button', this.run.flowName(f), {'aria-pressed': same(chosen, f)});
+      b.flow = f;
+      b.addEventListener('click', () => { this.choose(same(this.choice.flow, f) ? {} : {flow: f}); });
+    }
+    if (!this.run.probed.length) make(this.probed, 'div', 'none in the last ten minutes', {class: 'none'});
   }
 
   // find lists what has these words, and chooses a node of that name.
@@ -396,6 +413,7 @@ function listen() {
     r.add(tick);
     el('scrub').max = r.ticks.length - 1;
     if (Date.now() - painted > 900 || tick.events) { painted = Date.now(); panels.forEach(p => { p.paint(); p.askSwitch(); }); }
+    if (tick.probed) { r.probed = tick.probed; for (const p of panels) p.listProbed(); }
     if (tick.facts) for (const p of panels) p.facts.textContent = factsText([...r.facts, ...tick.facts]);
     if (following) go(tick.t);
   };

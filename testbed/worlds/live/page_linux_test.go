@@ -113,7 +113,8 @@ func watch(t *testing.T, url, dir string, traffic *exec.Cmd) {
 			t.Fatal(err)
 		}
 		since := time.Since(began)
-		t.Logf("after %v: %.1f MB of scripts' memory, %d ticks; the controller has %.1f MB", since.Round(time.Second), heap, ticks, resident(t, dir))
+		t.Logf("after %v: %.1f MB of scripts' memory, %.1f MB of the tab, %d ticks; the controller has %.1f MB",
+			since.Round(time.Second), heap, residentTab(t, chromedp.FromContext(b).Browser.Process().Pid), ticks, resident(t, dir))
 		if since >= *watched {
 			break
 		}
@@ -123,24 +124,52 @@ func watch(t *testing.T, url, dir string, traffic *exec.Cmd) {
 
 // resident returns the memory of the controller of a folder, in MB.
 func resident(t *testing.T, dir string) float64 {
+	kB := residentOf(t, func(_ string, line []byte) bool {
+		return bytes.Contains(line, []byte(dir)) && bytes.Contains(line, []byte("\x00controller\x00"))
+	})
+	if kB == 0 {
+		t.Error("there is no controller")
+	}
+	return kB / 1000
+}
+
+// residentTab returns the memory of the process that draws a browser's page, in MB: the largest that draws one, since
+// Chromium keeps an empty one ready.
+func residentTab(t *testing.T, browser int) float64 {
+	kB := residentOf(t, func(pid string, line []byte) bool {
+		if !bytes.Contains(line, []byte("--type=renderer")) {
+			return false
+		}
+		for pid != strconv.Itoa(browser) {
+			status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+			m := regexp.MustCompile(`PPid:\s+(\d+)`).FindSubmatch(status)
+			if err != nil || m == nil {
+				return false
+			}
+			pid = string(m[1])
+		}
+		return true
+	})
+	return kB / 1000
+}
+
+// residentOf returns the memory of the largest process that is meant, by their numbers and command lines, in kB.
+func residentOf(t *testing.T, meant func(pid string, line []byte) bool) float64 {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var most float64
 	for _, path := range all {
 		line, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(line, []byte(dir)) || !bytes.Contains(line, []byte("\x00controller\x00")) {
+		if err != nil || !meant(filepath.Base(filepath.Dir(path)), line) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
-		if err != nil {
-			continue
-		}
-		if m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text); m != nil {
+		if m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text); err == nil && m != nil {
 			kB, _ := strconv.ParseFloat(string(m[1]), 64) // digits
-			return kB / 1000
+			most = max(most, kB)
 		}
 	}
-	t.Error("there is no controller")
-	return 0
+	return most
 }

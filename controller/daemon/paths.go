@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// Limits on what is kept of probed paths.
+const (
+	mostPaths = 256              // beyond it the one that was heard of longest ago goes
+	pathsKept = 10 * time.Minute // after a path's last answer
+	mostTrip  = time.Minute      // what an agent says beyond that is nonsense
+	viewPaths = 64               // that a page is sent
+)
+
+// paths is what the probes that agents were asked for told of paths. Agents are asked to probe paths over links that
+// they blame, so it knows nothing of the others. It is used on the daemon's goroutine.
+type paths struct {
+	seen    map[suspicion.ProbedPath]*probed
+	changed bool // since a page was told
+}
+
+// probed is what is known of a path.
+type probed struct {
+	sent, lost  uint64
+	trip, least time.Duration // 0: not measured
+	first, last time.Time
+}
+
+// take takes the outcome of a probe, which package suspicion has found to be one that was asked for.
+func (p *paths) take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
+	if p.seen == nil {
+		p.seen = map[suspicion.ProbedPath]*probed{}
+	}
+	p.forget(now)
+	x := p.seen[path]
+	if x == nil {
+		if len(p.seen) >= mostPaths {
+			delete(p.seen, p.oldest())
+		}
+		x = &probed{first: now}
+		p.seen[path] = x
+	}
+	x.sent, x.lost, x.last = x.sent+uint64(r.GetSent()), x.lost+uint64(r.GetLost()), now
+	if trip := time.Duration(r.GetTripNs()); trip > 0 && trip <= mostTrip {
+		x.trip = trip
+		if least := time.Duration(r.GetLeastNs()); least > 0 && least <= trip && (x.least == 0 || least < x.least) {
+			x.least = least
+		}
+	}
+	p.changed = true
+}
+
+// forget drops the paths of which nothing was heard for long.
+func (p *paths) forget(now time.Time) {
+	before := len(p.seen)
+	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > pathsKept })
+	p.changed = p.changed || len(p.seen) < before
+}
+
+// sorted returns the paths in an order that stays.
+func (p *paths) sorted() []suspicion.ProbedPath {
+	return slices.SortedFunc(maps.Keys(p.seen), func(a, b suspicion.ProbedPath) int {
+		return cmp.Or(cmp.Compare(a.SrcToR, b.SrcToR), cmp.Compare(a.DstToR, b.DstToR), cmp.Compare(a.Label, b.Label))
+	})
+}
+
+func (p *paths) oldest() suspicion.ProbedPath {
+	return slices.MinFunc(p.sorted(), func(a, b suspicion.ProbedPath) int { return p.seen[a].last.Compare(p.seen[b].last) })
+}
+
+// PathStatus is what probes told of a path: a label between two ToRs.
+type PathStatus struct {
+	From  string        `json:"from"`
+	To    string        `json:"to"`
+	Label int           `json:"label"`
+	Via   []string      `json:"via"`  // switches, both ToRs included
+	Sent  uint64        `json:"sent"` // packets
+	Lost  uint64        `json:"lost"`
+	Trip  time.Duration `json:"trip_ns,omitempty"`       // there and back, mean of the last probe that was answered
+	Least time.Duration `json:"least_trip_ns,omitempty"` // of all
+	Since time.Time     `json:"since"`
+	Last  time.Time     `json:"last"` // answer
+}
+
+// via returns the switches of a path.
+func via(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
+	nodes := []fabric.NodeID{path.SrcToR}
+	hops, _ := f.Path(nil, path.SrcToR, path.DstToR, path.Label) // it was probed, so there is one
+	for _, h := range hops {
+		nodes = append(nodes, f.Link(h.Link).Peer(nodes[len(nodes)-1]).Node)
+	}
+	return nodes
+}
+
+// status returns what is known of paths.
+func (p *paths) status(f *fabric.Fabric, now time.Time) []PathStatus {
+	p.forget(now)
+	var out []PathStatus
+	for _, path := range p.sorted() {
+		x := p.seen[path]
+		s := PathStatus{
+			From: f.Name(path.SrcToR), To: f.Name(path.DstToR), Label: int(path.Label),
+			Sent: x.sent, Lost: x.lost, Trip: x.trip, Least: x.least, Since: x.first, Last: x.last,
+		}
+		for _, n := range via(f, path) {
+			s.Via = append(s.Via, f.Name(n))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// view returns what a page shows of paths, those first that lose most; ok is false where nothing is new.
+func (p *paths) view(f *fabric.Fabric, began, now time.Time) (flows []view.Flow, ok bool) {
+	if p.forget(now); !p.changed {
+		return nil, false
+	}
+	p.changed = false
+	worst := p.sorted()
+	slices.SortStableFunc(worst, func(a, b suspicion.ProbedPath) int {
+		x, y := p.seen[a], p.seen[b]
+		return cmp.Compare(y.lost*x.sent, x.lost*y.sent)
+	})
+	flows = []view.Flow{} // not null: a page forgets what it had
+	for _, path := range worst[:min(viewPaths, len(worst))] {
+		x := p.seen[path]
+		flow := view.Flow{
+			Kind: "probes", Src: int(path.SrcToR), Dst: int(path.DstToR), Text: x.text(path.Label),
+			Begin: float64(x.first.Sub(began).Microseconds()), End: float64(x.last.Sub(began).Microseconds()),
+		}
+		for _, n := range via(f, path) {
+			flow.Path = append(flow.Path, int(n))
+		}
+		flows = append(flows, flow)
+	}
+	return flows, true
+}
+
+func (x *probed) text(label fabric.Label) string {
+	text := fmt.Sprintf("label %d: %d of %d packets lost", label, x.lost, x.sent)
+	if x.trip > 0 {
+		text += fmt.Sprintf(", %v there and back, the least %v", x.trip, x.least)
+	}
+	return text
+}
