@@ -279,44 +279,66 @@ func suspected(is, confirmed bool) string {
 // each change to look at what it wants done. A log of several runs begins anew with each,
 // with a core from fresh.
 func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*controller.Core)) (*controller.Core, error) {
-	core, err := fresh()
-	if err != nil {
+	l := led{fresh: fresh}
+	if err := l.begin(); err != nil {
 		return nil, err
 	}
-	f := core.Fabric()
-	var began time.Time
-	_, err = Records(r, func(_ int, rec Record) (err error) {
-		if began.IsZero() || rec.Kind == "start" {
-			began = rec.Time
-		}
-		at := fabric.Time(rec.Time.Sub(began).Nanoseconds()) * fabric.Nanosecond
-		var node fabric.NodeID
-		var link fabric.LinkID
-		switch rec.Kind {
-		case "start":
-			core, err = fresh()
-		case "believed":
-			if node, err = f.NodeByName(rec.Switch); err == nil {
-				err = core.PortState(at, node, fabric.PortNo(rec.Port), rec.Up != nil && *rec.Up)
-			}
-		case "drain":
-			if link, err = f.LinkByName(rec.Link); err == nil {
-				err = core.Drain(at, link, rec.Up == nil || !*rec.Up)
-			}
-		case "suspect":
-			if link, err = f.LinkByName(rec.Link); err == nil {
-				err = core.Suspect(at, link, rec.State != "cleared", rec.State == "confirmed")
-			}
-		default:
-			return nil
-		}
-		if err == nil && step != nil {
-			step(core)
+	_, err := Records(r, func(_ int, rec Record) error {
+		did, err := l.take(rec)
+		if err == nil && did && step != nil {
+			step(l.core)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("event log: %w", err)
 	}
-	return core, nil
+	return l.core, nil
+}
+
+// leads are the kinds of records that lead a core.
+var leads = []string{"start", "believed", "drain", "suspect"}
+
+// led is a core that is led through a log.
+type led struct {
+	fresh func() (*controller.Core, error)
+	core  *controller.Core
+	began time.Time
+}
+
+// begin begins anew.
+func (l *led) begin() (err error) {
+	l.began = time.Time{}
+	l.core, err = l.fresh()
+	return err
+}
+
+// take leads the core through one record; did is false for one that does not.
+func (l *led) take(rec Record) (did bool, err error) {
+	if l.began.IsZero() || rec.Kind == "start" {
+		l.began = rec.Time
+	}
+	f := l.core.Fabric()
+	at := fabric.Time(rec.Time.Sub(l.began).Nanoseconds()) * fabric.Nanosecond
+	var node fabric.NodeID
+	var link fabric.LinkID
+	switch rec.Kind {
+	case "start":
+		l.core, err = l.fresh()
+	case "believed":
+		if node, err = f.NodeByName(rec.Switch); err == nil {
+			err = l.core.PortState(at, node, fabric.PortNo(rec.Port), rec.Up != nil && *rec.Up)
+		}
+	case "drain":
+		if link, err = f.LinkByName(rec.Link); err == nil {
+			err = l.core.Drain(at, link, rec.Up == nil || !*rec.Up)
+		}
+	case "suspect":
+		if link, err = f.LinkByName(rec.Link); err == nil {
+			err = l.core.Suspect(at, link, rec.State != "cleared", rec.State == "confirmed")
+		}
+	default:
+		return false, nil
+	}
+	return true, err
 }

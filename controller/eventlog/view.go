@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller"
@@ -56,9 +57,14 @@ func (r Record) text() string {
 type Viewed struct {
 	Run *view.Run
 	f   *fabric.Fabric
-	// log is the run's part of the file, and began when it does.
-	log   []byte
+	// began is when the run does, and told what leads a core, in the order of the log.
 	began time.Time
+	told  []Record
+
+	// The core as far as somebody has asked: through so many of told. Who asks for a later time has it led on from there.
+	mu   sync.Mutex
+	led  led
+	upTo int
 }
 
 // viewEvents is how many of a run's records a page gets, the last ones.
@@ -73,7 +79,7 @@ func View(r io.Reader, f *fabric.Fabric) ([]*Viewed, error) {
 	}
 	var all []*Viewed
 	for _, part := range parts(text) {
-		v := &Viewed{f: f, log: part}
+		v := &Viewed{f: f}
 		if _, err := Records(bytes.NewReader(part), v.take); err != nil {
 			return nil, err
 		}
@@ -123,6 +129,13 @@ func (v *Viewed) take(_ int, r Record) error {
 		v.Run = &view.Run{Title: "controller " + r.State + ", from " + r.Time.Format(time.DateTime)}
 		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
 	}
+	if len(v.told) == 0 || slices.Contains(leads, r.Kind) { // the first says when it began
+		told := r
+		if n := len(v.told); n > 0 && told.Time.Before(v.told[n-1].Time) {
+			told.Time = v.told[n-1].Time // a clock was set back
+		}
+		v.told = append(v.told, told)
+	}
 	e := r.Event(v.f, v.began)
 	e.T = max(0, e.T) // a clock may be set back
 	v.Run.End = max(v.Run.End, e.T)
@@ -138,23 +151,9 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	if err != nil || int(id) < v.f.Hosts() {
 		return nil, nil //nolint:nilerr // there is no such switch
 	}
-	until := v.began.Add(time.Duration(t * float64(time.Microsecond)))
-	var before bytes.Buffer
-	log := New(&before)
-	if _, err := Records(bytes.NewReader(v.log), func(_ int, r Record) error {
-		if !r.Time.After(until) {
-			log.Add(r)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	core, err := Replay(&before, func() (*controller.Core, error) {
-		return controller.New(controller.Config{
-			Fabric: v.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
-			QuenchIntervalUs: 10, ControlPriority: 7, HashSeed: 1,
-		})
-	}, nil)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	core, err := v.at(v.began.Add(time.Duration(t * float64(time.Microsecond))))
 	if err != nil {
 		return nil, err
 	}
@@ -177,4 +176,27 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 		s.Ports = append(s.Ports, port)
 	}
 	return s, nil
+}
+
+// at returns the core as it was at a time. v.mu is held.
+func (v *Viewed) at(until time.Time) (*controller.Core, error) {
+	if v.led.core == nil || v.upTo > 0 && v.told[v.upTo-1].Time.After(until) {
+		v.led.fresh = func() (*controller.Core, error) {
+			return controller.New(controller.Config{
+				Fabric: v.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
+				QuenchIntervalUs: 10, ControlPriority: 7, HashSeed: 1,
+			})
+		}
+		v.upTo = 0
+		if err := v.led.begin(); err != nil {
+			return nil, err
+		}
+	}
+	for ; v.upTo < len(v.told) && !v.told[v.upTo].Time.After(until); v.upTo++ {
+		if _, err := v.led.take(v.told[v.upTo]); err != nil {
+			v.led.core = nil // what it is now nobody knows
+			return nil, fmt.Errorf("event log: %w", err)
+		}
+	}
+	return v.led.core, nil
 }

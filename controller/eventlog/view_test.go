@@ -1,8 +1,10 @@
 package eventlog
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -58,5 +60,62 @@ func TestLogView(t *testing.T) {
 	}
 	if s, err := all[0].Switch("h0", 1); s != nil || err != nil {
 		t.Errorf("h0 is a switch: %v, %v", s, err)
+	}
+}
+
+// TestLogViewBackAndForth: a switch's tables are those of the time, in whatever order they are asked for.
+func TestLogViewBackAndForth(t *testing.T) {
+	log := longLog(200)
+	run := func() *Viewed {
+		all, err := View(strings.NewReader(log), nil)
+		if err != nil || len(all) != 1 {
+			t.Fatal(len(all), err)
+		}
+		return all[0]
+	}
+	one := run()
+	for _, at := range []float64{150.5e6, 20.5e6, 20.5e6, 21.5e6, 0, 190.5e6, 1e12, -5, 77.5e6} {
+		got, err := one.Switch("tor1", at)
+		want, err2 := run().Switch("tor1", at)
+		if err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("at %g us: %v, %v; the tables differ from those of a log that was not asked before", at, err, err2)
+		}
+	}
+	a, _ := one.Switch("tor1", 20.5e6)
+	if b, _ := one.Switch("tor1", 21.5e6); reflect.DeepEqual(a, b) {
+		t.Error("the tables do not change")
+	}
+}
+
+// longLog returns a log of a link that goes down and up each second.
+func longLog(changes int) string {
+	var b strings.Builder
+	log, at := New(&b), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	log.Add(Record{Time: at, Kind: "start", State: "a", Fabric: &fabric.Spec{Kind: fabric.KindFatTree, K: 8}})
+	for n := range changes {
+		at = at.Add(time.Second)
+		up := n%2 == 1
+		log.Add(Record{Time: at, Kind: "port", Switch: "tor1", Port: 5, Up: &up})
+		log.Add(Record{Time: at, Kind: "believed", Switch: "tor1", Port: 5, Up: &up})
+		for range 20 {
+			log.Add(Record{Time: at, Kind: "write", Switch: "tor1", Count: 3})
+		}
+	}
+	return b.String()
+}
+
+// BenchmarkSwitchAt is what it takes to answer what a switch had, of a log of 44,000 records, as somebody scrubs on.
+func BenchmarkSwitchAt(b *testing.B) {
+	const changes = 2000
+	all, err := View(strings.NewReader(longLog(changes)), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		if _, err := all[0].Switch("tor1", float64(n%changes)*1e6); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

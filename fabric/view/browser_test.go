@@ -179,6 +179,8 @@ func TestEventsAlone(t *testing.T) {
 		{T: 10, Kind: "link", Node: -1, Dir: link, Text: "down"},
 		{T: 20, Kind: "drain", Node: -1, Dir: link + 2, Text: "down"},
 		{T: 30, Kind: "flip", Node: 1, Dir: -1, Text: "queue pair 1"}, {T: 60, Kind: "link", Node: -1, Dir: link, Text: "up"},
+		{T: 70, Kind: "impair", Node: -1, Dir: link + 3, Text: "loses 1% of the packets downward only"},
+		{T: 80, Kind: "undrain", Node: -1, Dir: link + 2, Text: "asked of the controller"},
 	}
 	path := filepath.Join(t.TempDir(), "view.html")
 	file, err := os.Create(path)
@@ -192,7 +194,7 @@ func TestEventsAlone(t *testing.T) {
 	var counts [4]int
 	var titles, hint, at string
 	look := func(us, i int) chromedp.Action {
-		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 10 * document.querySelectorAll(".use.cut").length + document.querySelectorAll(".use.drained").length`, us), &counts[i])
+		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 100 * document.querySelectorAll(".use.impaired").length + 10 * document.querySelectorAll(".use.cut").length + document.querySelectorAll(".use.drained").length`, us), &counts[i])
 	}
 	if err := chromedp.Run(b, chromedp.Navigate("file://"+path), look(5, 0), look(15, 1), look(50, 2), look(99, 3),
 		chromedp.Evaluate(`[...document.querySelectorAll("h3")].map(h => h.textContent).join()`, &titles),
@@ -203,8 +205,8 @@ func TestEventsAlone(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if want := [4]int{0, 20, 22, 2}; counts != want { // two directions each
-		t.Errorf("links cut and drained at 5, 15, 50 and 99 us: %v, want %v", counts, want)
+	if want := [4]int{0, 20, 22, 100}; counts != want { // two directions each, of one that loses packets one
+		t.Errorf("links that lose packets, are cut and drained at 5, 15, 50 and 99 us: %v, want %v", counts, want)
 	}
 	if strings.Contains(titles, "Use of links") || strings.Contains(titles, "queue") ||
 		!strings.Contains(titles, "Events") {

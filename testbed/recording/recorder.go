@@ -3,6 +3,7 @@ package recording
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -49,11 +50,13 @@ type Recorder struct {
 
 	cause   map[fabric.NodeID]int32 // what a host answers at present
 	changes map[fabric.LinkID]int32 // the instant at which a link was last cut or restored
-	dirs    []dirState              // by direction
-	ce      map[packetKey]struct{}  // packets under way that are marked
-	last    int32                   // the instant that Happened added last; -1: it was left out
-	acked   []uint64                // by host: bytes, at the last reading
-	drops   []openCount             // by switch
+
+	impaired map[fabric.LinkID]bool // links that lose packets, or are slow
+	dirs     []dirState             // by direction
+	ce       map[packetKey]struct{} // packets under way that are marked
+	last     int32                  // the instant that Happened added last; -1: it was left out
+	acked    []uint64               // by host: bytes, at the last reading
+	drops    []openCount            // by switch
 }
 
 type key struct {
@@ -84,7 +87,7 @@ func New(f *fabric.Fabric, o Options) *Recorder {
 	r := &Recorder{
 		options: o, f: f, r: Recording{Fabric: f, Every: o.Every},
 		messages: map[uint64]int32{}, pieces: map[key]int32{}, phases: map[fabric.NodeID]int32{},
-		cause: map[fabric.NodeID]int32{}, changes: map[fabric.LinkID]int32{}, ce: map[packetKey]struct{}{},
+		cause: map[fabric.NodeID]int32{}, changes: map[fabric.LinkID]int32{}, impaired: map[fabric.LinkID]bool{}, ce: map[packetKey]struct{}{},
 		dirs: make([]dirState, 2*f.Links()), drops: make([]openCount, f.Nodes()), acked: make([]uint64, f.Hosts()),
 	}
 	if len(o.Hosts) > 0 {
@@ -304,25 +307,47 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 		switch i.Kind {
 		case Flip, Quench, Timeout, Push:
 			return // each is told
-		case Cut, Restore:
-			if text == "" || text == "upward only" || text == "downward only" {
-				return // the network tells of each direction
-			}
 		}
 	}
 	if n, err := r.f.NodeByName(where); err == nil {
 		i.Node = n
 	} else if link, err := r.f.LinkByName(where); err == nil {
+		if i.Kind == Cut || i.Kind == Restore {
+			r.changed(i, link)
+			return
+		}
 		i.Node, i.Dir = r.f.Link(link).A.Node, sim.Upward(link)
-		if change := i.Kind == Cut || i.Kind == Restore; change {
-			defer func() { r.changes[link] = r.last }()
-		} else if c, ok := r.changes[link]; ok {
+		if c, ok := r.changes[link]; ok {
 			i.Cause = c
 		}
 	} else if where != "" {
 		i.Text = where + ": " + text
 	}
 	r.last = r.add(i)
+}
+
+// changed takes what became of a link, an instant for each direction that it concerns, unless the network tells of it.
+func (r *Recorder) changed(i Instant, link fabric.LinkID) {
+	impairs := strings.HasPrefix(i.Text, "loses ") || strings.HasPrefix(i.Text, "degraded ")
+	if impairs {
+		i.Kind = Impair
+	} else if r.exact && (i.Kind == Cut || !r.impaired[link]) {
+		return // the network tells of what is cut, and restored
+	}
+	r.impaired[link] = impairs
+	way := func(name string) bool {
+		return strings.HasSuffix(i.Text, name+"ward only") || strings.HasSuffix(i.Text, " "+name)
+	}
+	l := r.f.Link(link)
+	if !way("down") {
+		i.Node, i.Dir = l.A.Node, sim.Upward(link)
+		r.last = r.add(i)
+	}
+	if !way("up") {
+		i.Node, i.Dir = l.B.Node, sim.Downward(link)
+		r.last = r.add(i)
+	}
+	r.changes[link] = r.last
 }
 
 // End closes the recording at the end of its run.

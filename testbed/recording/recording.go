@@ -64,6 +64,7 @@ const (
 	Lost    InstantKind = "lost"    // packets lost on a link that is cut or loses some
 	Cut     InstantKind = "cut"     // a direction of a link
 	Restore InstantKind = "restore" // a direction of a link
+	Impair  InstantKind = "impair"  // a direction of a link, which loses some packets or is slow from now on
 	Quench  InstantKind = "quench"  // a host took a source quench
 	Flip    InstantKind = "flip"    // a queue pair was moved
 	Timeout InstantKind = "timeout" // a retransmission timer expired

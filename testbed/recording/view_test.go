@@ -2,10 +2,12 @@ package recording
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
 // TestOtherWorlds: of a run whose world tells of its timeline alone, that and the use of links are recorded, whether it was
@@ -27,7 +29,7 @@ func TestOtherWorlds(t *testing.T) {
 	for _, c := range []struct {
 		r    *Recording
 		want []InstantKind
-	}{{alone, []InstantKind{Cut, Flip, "done"}}, {told.End(result), []InstantKind{"write"}}} {
+	}{{alone, []InstantKind{Cut, Cut, Flip, "done"}}, {told.End(result), []InstantKind{"write"}}} {
 		var trace bytes.Buffer
 		if err := c.r.Write(&trace); err != nil {
 			t.Fatal(err)
@@ -74,5 +76,50 @@ func TestViewSums(t *testing.T) {
 	}
 	if mean := float64(use) / float64(len(v.Ticks)) / viewUse; marks != 2*readings || mean < 0.49 || mean > 0.51 || longest != float64(readings-1) {
 		t.Errorf("%d marks, mean use %.3f, longest queue %.0f", marks, mean, longest)
+	}
+}
+
+// TestLinkChanges: each direction that a change of a link concerns has its instant, however the change was told; a link
+// that loses some packets is none that is cut.
+func TestLinkChanges(t *testing.T) {
+	f := small(t).Fabric
+	link, err := f.LinkByName("tor0-spine0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, down := sim.Upward(link), sim.Downward(link)
+	both := []sim.LinkDir{up, down}
+	for _, exact := range []bool{false, true} {
+		for _, c := range []struct {
+			text string
+			kind InstantKind
+			dirs []sim.LinkDir
+		}{
+			{"", Cut, both}, {"upward only", Cut, both[:1]}, {"downward only", Cut, both[1:]},
+			{"loses 1% of the packets ", Impair, both}, {"loses 1% of the packets upward only", Impair, both[:1]},
+			{"degraded to 1Gb/s down", Impair, both[1:]}, {"degraded to 1Gb/s", Impair, both},
+		} {
+			r := New(f, Options{})
+			r.exact = exact // the network tells of cuts then
+			want := append([]sim.LinkDir{}, c.dirs...)
+			if exact && c.kind == Cut {
+				want = nil
+			}
+			r.Happened(1, string(Cut), "tor0-spine0", c.text)
+			var got []sim.LinkDir
+			for _, i := range r.r.Instants {
+				if i.Kind != c.kind {
+					t.Errorf("%q: %s", c.text, i.Kind)
+				}
+				got = append(got, i.Dir)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("exact %v, %q: directions %v, want %v", exact, c.text, got, want)
+			}
+			r.Happened(2, string(Restore), "tor0-spine0", "")
+			if n := len(r.r.Instants) - len(got); n != 2 && (!exact || c.kind != Cut || n != 0) {
+				t.Errorf("exact %v, %q: restored by %d instants", exact, c.text, n)
+			}
+		}
 	}
 }

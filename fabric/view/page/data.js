@@ -32,6 +32,7 @@ class Run {
     this.probed = []; // paths, of a live fabric
     this.hosts = this.nodes.filter(n => n.t === 0).length;
     this.down = new Map(); // by direction: from when to when it is cut
+    this.impaired = new Map(); // by direction: from when to when it loses packets, or is slow
     this.spans = new Map(); // by link: from when to when it is drained or suspected
     for (const e of this.events) this.cutBy(e);
     this.byName = new Map(this.nodes.map((n, i) => [n.n, i]));
@@ -73,16 +74,17 @@ class Run {
   // cutBy takes what an event says of the state of a link from then on.
   cutBy(e) {
     if (e.d < 0) return;
-    const says = (e.x || '').split(',')[0];
+    const says = (e.x || '').split(',')[0], both = [e.d & ~1, e.d | 1];
     const set = (map, key, is, state) => {
       if (!map.has(key)) map.set(key, []);
       const spans = map.get(key), open = spans.length && spans[spans.length - 1][1] === Infinity;
       if (is && !open) spans.push([e.t, Infinity, state]);
       else if (!is && open) spans[spans.length - 1][1] = e.t;
     };
+    if (e.k === 'impair' || e.k === 'restore') set(this.impaired, e.d, e.k === 'impair', 'impaired');
     if (e.k === 'cut' || e.k === 'restore') set(this.down, e.d, e.k === 'cut');
-    else if (e.k === 'link') for (const d of [e.d & ~1, e.d | 1]) set(this.down, d, says === 'down');
-    else if (e.k === 'drain') set(this.spans, e.d >> 1, says === 'down', 'drained');
+    else if (e.k === 'link') for (const d of both) set(this.down, d, says === 'down');
+    else if (e.k === 'drain' || e.k === 'undrain') set(this.spans, e.d >> 1, e.k === 'drain' && says !== 'up', 'drained');
     else if (e.k === 'suspect') set(this.spans, e.d >> 1, says !== 'cleared', 'suspected');
   }
 
@@ -94,6 +96,10 @@ class Run {
   }
 
   isDown(d, t) { return (this.down.get(d) || []).some(([from, to]) => t >= from && t < to); }
+  // dirState returns what a direction is at a time besides cut.
+  dirState(d, t) {
+    return this.stateAt(d >> 1, t) || (this.impaired.size && (this.impaired.get(d) || []).some(([from, to]) => t >= from && t < to) ? 'impaired' : '');
+  }
   from(d) { const l = this.links[d >> 1]; return d & 1 ? l[1] : l[0]; }
   to(d) { const l = this.links[d >> 1]; return d & 1 ? l[0] : l[1]; }
   dirName(d) { return this.nodes[this.from(d)].n + '>' + this.nodes[this.to(d)].n; }

@@ -64,10 +64,12 @@ class FabricView {
       const key = both ? `${ax},${ay},${bx},${by}` : [`${ax},${ay}`, `${bx},${by}`].sort().join();
       let edge = byPlace.get(key);
       if (!edge) {
-        const shift = !both ? 0 : ay > by ? -1.6 : 1.6;
-        const el = svg('line', {x1: ax + shift, y1: ay, x2: bx + shift, y2: by, class: 'use'}, parent);
+        // To the right of where it leads, so that the other direction lies beside it, however the line slopes.
+        const shift = both ? 1.6 / (Math.hypot(bx - ax, by - ay) || 1) : 0, sx = (ay - by) * shift, sy = (bx - ax) * shift;
+        const ends = [ax + sx, ay + sy, bx + sx, by + sy];
+        const el = svg('line', {x1: ends[0], y1: ends[1], x2: ends[2], y2: ends[3], class: 'use'}, parent);
         el.dataset.dir = d;
-        edge = {el, dirs: [], level: 0, ends: [ax + shift, ay, bx + shift, by]};
+        edge = {el, dirs: [], level: 0, ends};
         byPlace.set(key, edge);
         this.edges.push(edge);
       }
@@ -121,7 +123,7 @@ class FabricView {
         if (run.queue[i] > queue) { queue = run.queue[i]; at = d; }
         if (marked && marked.has(d)) { hit += marked.get(d); if (!queue) at = d; }
         if (run.down.size && run.isDown(d, t)) cut = true;
-        state = run.stateAt(d >> 1, t) || state;
+        state = run.dirState(d, t) || state;
       }
       if (state === 'down') cut = true;
       const level = use === 0 ? 0 : Math.min(5, 1 + Math.floor(use * 5 / (wholeUse + 1)));

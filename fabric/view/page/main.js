@@ -123,7 +123,7 @@ class Panel {
     if (run.counted) columns.push(['use', d => Math.round(100 * run.useAt(k, d)) + ' %']);
     if (run.queued) columns.push(['queue', d => sizeText(run.queueAtTick(k, d))]);
     if (run.marks.length) columns.push(['marked', d => marked && marked.get(d) || '']);
-    columns.push(['', d => run.isDown(d, now) ? 'cut' : run.stateAt(d >> 1, now)]);
+    columns.push(['', d => run.isDown(d, now) ? 'cut' : run.dirState(d, now)]);
     for (const [h] of columns) make(head, 'th', h);
     for (const d of dirs.slice(0, 64)) {
       const row = make(table, 'tr');
@@ -406,7 +406,7 @@ function listen() {
   let painted = 0;
   source.addEventListener('begin', e => {
     if (e.data !== page.session) { location.reload(); return; } // another controller, perhaps of another fabric
-    for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.spans.clear(); r.sumUp(); }
+    for (const r of runs) { Object.assign(r, {ticks: [], events: []}); r.down.clear(); r.impaired.clear(); r.spans.clear(); r.sumUp(); }
   });
   source.onmessage = m => {
     const tick = JSON.parse(m.data), r = runs[0];
