@@ -157,6 +157,9 @@ func (h *Host) check(bad complain) {
 	if known := []string{string(UDPSourcePort), string(IPv6FlowLabel)}; !slices.Contains(known, string(h.Carrier)) {
 		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), strictyaml.Choose(string(h.Carrier), known))
 	}
+	if known := []string{string(OnArrival), string(OnAck)}; !slices.Contains(known, string(h.Completion)) {
+		bad("host.completion", fmt.Sprintf("%q is unknown", h.Completion), strictyaml.Choose(string(h.Completion), known))
+	}
 	if h.Carrier == IPv6FlowLabel && !h.IPv6 {
 		bad("host.carrier", "the flow label exists in IPv6 only", "set host.ipv6 to true, or the carrier to udp-sport")
 	}

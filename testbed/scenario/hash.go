@@ -20,6 +20,9 @@ func (r Run) Hash() (string, error) {
 	s.Name, s.Description, s.Preset = "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	s.Expect, s.Worlds = nil, Worlds{}
+	if s.Host.Completion == OnArrival {
+		s.Host.Completion = "" // as all runs had it before there was the key
+	}
 	failure := r.Failure
 	failure.Name, failure.Case, failure.Notifiers = "", "", nil
 	op := r.Collective

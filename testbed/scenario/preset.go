@@ -54,6 +54,7 @@ func ref() Scenario {
 		NudgeOnFlip:       false, // a queue pair that moved waits for its timer
 		TailProbe:         false,
 		ResendOnFlip:      false,
+		Completion:        OnArrival,
 	}
 	s.Agent = Agent{
 		FailedPathMemory: 100 * fabric.Millisecond,

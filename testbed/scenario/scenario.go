@@ -103,7 +103,20 @@ type Host struct {
 	// AckWhenAsked has receivers that keep packets acknowledge those that ask for
 	// it, and what completes a message, but not every packet out of its turn.
 	AckWhenAsked bool `yaml:"ack_when_asked"`
+	// Completion is when a message counts as received.
+	Completion Completion `yaml:"completion"`
 }
+
+// Completion says when the receiver of a message may go on with what waits for it.
+type Completion string
+
+// Completions.
+const (
+	OnArrival Completion = "arrival" // of the message's last byte
+	// OnAck is when its sender has the last acknowledgement, at which moment the receiver
+	// goes on, though nothing tells it: what ASTRA-sim's ns-3 and htsim's triggers do.
+	OnAck Completion = "ack"
+)
 
 // CongestionControl names the hosts' rate control.
 type CongestionControl string
@@ -339,6 +352,7 @@ func Default() Scenario {
 			NudgeOnFlip:       true,
 			TailProbe:         true,
 			ResendOnFlip:      true,
+			Completion:        OnArrival,
 		},
 		Agent: Agent{
 			FailedPathMemory: 100 * fabric.Millisecond,

@@ -30,6 +30,9 @@
 //   - hopper: one path per queue pair, left for a better one when its round
 //     trip grows. Parameters entropy: port, as its paper has it, or path; wait:
 //     on, or off, which moves at once and reorders.
+//   - flowcut: a new path for a queue pair when nothing of it is in flight.
+//     Parameters drain: percent of the base round trip above which it waits until
+//     that is so, 200; 0: never; entropy, as above.
 //
 // The switches of these hash what no label guides. The others are the switches'
 // ([Spec.Switches] says what they do), and their hosts do as those of ecmp; see
@@ -47,7 +50,7 @@
 //     long a pause, 16us.
 //   - ofan: packets in turn, by destination.
 //
-// mp-rdma-clocked, spray, reps, drb and hopper are [PacketHost]s: they choose per packet, and
+// mp-rdma-clocked, spray, reps, drb, hopper and flowcut are [PacketHost]s: they choose per packet, and
 // hear from each ACK how its packet fared. Notifications of failures are not
 // part of any of them; reps and the switches' own repair react. [Spec] says
 // which receiver a scheme's authors assume: one that takes packets in any order

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 )
 
 // begin returns host 3's balancer and the queue pairs of a flow to each dst.
@@ -341,6 +342,71 @@ func TestHopper(t *testing.T) {
 	h.Done(0, probe)
 }
 
+// TestFlowcut: a queue pair changes its path when nothing of it is in flight, and at
+// no other time, whatever it sends and what is acknowledged in which order.
+func TestFlowcut(t *testing.T) {
+	h, qps := begin(t, Flowcut, nil, otherPod)
+	qp := qps[0]
+	first := h.Label(0, qp)
+	if m := count(draw(h, qp, 100)); m[first] != 100 {
+		t.Errorf("labels %v with packets in flight, first %d", m, first)
+	}
+	// Long round trips ask it to wait, once in that time.
+	for i, want := range []int{1, 0} {
+		h.Echo(0, qp, endpoint.Echo{Label: first, RTT: 100 * fabric.Microsecond})
+		holds := h.(Holder).Holds()
+		if len(holds) != want || want == 1 && holds[0] != (Hold{qp, 100 * fabric.Microsecond}) {
+			t.Errorf("echo %d: holds %v", i, holds)
+		}
+	}
+	if l := h.Label(100*fabric.Microsecond, qp); l != first {
+		t.Errorf("label %d with packets in flight, first %d", l, first)
+	}
+	// What is lost is no longer in flight.
+	seen := map[fabric.Label]int{}
+	for range 100 {
+		h.Timeout(0, qp)
+		seen[h.Label(0, qp)]++
+	}
+	if len(seen) != 4 {
+		t.Errorf("paths %v when nothing is in flight, want all four", seen)
+	}
+
+	rapid.Check(t, func(t *rapid.T) {
+		c := config(t)
+		h, err := newHost(Flowcut, nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets := rapid.IntRange(1, 40).Draw(t, "packets")
+		short := rapid.Int64Range(1, endpoint.DefaultMTU).Draw(t, "last")
+		bytes := int64(packets-1)*endpoint.DefaultMTU + short
+		if err := h.Post(0, []hostagent.Flow{{ID: 1, Dst: otherPod, Bytes: bytes}}); err != nil {
+			t.Fatal(err)
+		}
+		qp, p := h.Ready().Open[0].QP, h.(PacketHost)
+		flying, next, at := []int{}, 0, fabric.Label(0)
+		for next < packets || len(flying) > 1 {
+			if next < packets && (len(flying) == 0 || rapid.Bool().Draw(t, "send")) {
+				l := p.Label(0, qp)
+				if len(flying) > 0 && l != at {
+					t.Fatalf("path %d with %d packets in flight on path %d", l, len(flying), at)
+				}
+				at = l
+				flying, next = append(flying, next), next+1
+				continue
+			}
+			i := rapid.IntRange(0, len(flying)-1).Draw(t, "acknowledged")
+			n := int64(endpoint.DefaultMTU)
+			if flying[i] == packets-1 {
+				n = short
+			}
+			p.Acked(0, qp, n)
+			flying = slices.Delete(flying, i, i+1)
+		}
+	})
+}
+
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
 	for _, name := range []string{Spray, DRB, REPS, Hopper, MPRDMAClocked} {
@@ -361,7 +427,7 @@ func TestPacketHosts(t *testing.T) {
 			t.Errorf("%s: %v allocations per packet", name, n)
 		}
 	}
-	for _, name := range []string{Ethereal, ECMP, MPRDMA} {
+	for _, name := range []string{Ethereal, ECMP, MPRDMA, Flowcut} {
 		if spec, err := Find(name); err != nil || spec.Receiver != endpoint.GoBackN {
 			t.Errorf("%s with %v, %v", name, spec.Receiver, err)
 		}

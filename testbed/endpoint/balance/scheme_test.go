@@ -44,6 +44,7 @@ func TestCoverage(t *testing.T) {
 			{Ethereal, nil}, {ECMP, nil}, {MPRDMA, nil}, {MPRDMA, map[string]string{"ways": "7"}},
 			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
 			{MPRDMAClocked, nil}, {DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
+			{Flowcut, nil},
 		}).Draw(t, "scheme")
 		h, err := newHost(s.name, s.params, c)
 		if err != nil {
@@ -180,7 +181,7 @@ func TestNew(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
+		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
 		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
 		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
 		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},

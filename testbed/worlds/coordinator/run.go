@@ -142,6 +142,9 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	if _, ok := opt.Links.(Impairer); !ok && slices.ContainsFunc(run.Events, impairs) {
 		return nil, fmt.Errorf("%w here: a link that is gray, degraded or cut in one direction", ErrUnsupported)
 	}
+	if run.Scenario.Host.Completion == scenario.OnAck {
+		return nil, fmt.Errorf("%w: host.completion: ack, as no host hears of another's acknowledgements; use arrival", ErrUnsupported)
+	}
 	if len(s.hosts) != run.Fabric.Hosts() {
 		return nil, fmt.Errorf("coordinator: %d hosts for a fabric of %d", len(s.hosts), run.Fabric.Hosts())
 	}

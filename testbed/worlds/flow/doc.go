@@ -15,8 +15,8 @@
 // once. Acknowledgements take their share of every link's capacity. ECMP draws a
 // path per source port at random, without the switches' hash. Schemes that choose
 // a path per packet (spray, drb, reps and those of switches, save flowlet) are
-// taken for ideal: a queue pair's bytes spread evenly over all paths. hopper and
-// flowlet move with queues, and are refused with [ErrScheme].
+// taken for ideal: a queue pair's bytes spread evenly over all paths. hopper,
+// flowcut and flowlet move with queues, and are refused with [ErrScheme].
 //
 // A queue pair whose path has a dead link stands still until its host acts: an
 // ethereal agent when it is told, by [hostagent.Core.Timeout] or

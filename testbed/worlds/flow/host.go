@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -111,7 +112,13 @@ func (h *fluidHost) Flipped(now fabric.Time, f hostagent.Flip) {
 
 // Sent implements [host.Shell].
 func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
-	if err := h.w.job.Sent(collective.ID(message)); err != nil {
+	id := collective.ID(message)
+	if h.w.run.Scenario.Host.Completion == scenario.OnAck {
+		if err := h.w.received(id); err != nil {
+			h.w.fail(err)
+		}
+	}
+	if err := h.w.job.Sent(id); err != nil {
 		h.w.fail(err)
 	}
 	h.w.checkFinished()

@@ -134,16 +134,7 @@ func newWorld(run scenario.Run) (*world, error) {
 
 // simulate runs to the collective's end or the scenario's deadline.
 func (w *world) simulate(ctx context.Context) error {
-	post := func(s collective.Send) {
-		h, err := w.host(fabric.NodeID(s.Src))
-		if err != nil {
-			w.fail(err)
-			return
-		}
-		w.arriving[s.ID] = s.Bytes
-		h.core.Post(w.clock, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
-	}
-	w.job.Start(post)
+	w.job.Start(w.post)
 	for !w.finished && w.fault == nil {
 		w.steps++
 		if ctx.Err() != nil {
@@ -168,7 +159,7 @@ func (w *world) simulate(ctx context.Context) error {
 			e := heap.Pop(&w.events).(event)
 			w.clock = e.at
 			w.handled++
-			if err := w.handle(e, post); err != nil {
+			if err := w.handle(e); err != nil {
 				w.fail(err)
 			}
 		}
@@ -259,7 +250,7 @@ func (w *world) latency(f *flow, bytes int64) (there, back fabric.Time) {
 	return there, back
 }
 
-func (w *world) handle(e event, post func(collective.Send)) error {
+func (w *world) handle(e event) error {
 	switch e.kind {
 	case onCut:
 		w.linkEvent(w.run.Events[e.a])
@@ -276,10 +267,9 @@ func (w *world) handle(e event, post func(collective.Send)) error {
 			return nil
 		}
 		delete(w.arriving, p.id)
-		if err := w.job.Received(p.id, post); err != nil {
-			return err
+		if w.run.Scenario.Host.Completion == scenario.OnArrival {
+			return w.received(p.id)
 		}
-		w.checkFinished()
 	case onSent:
 		p := w.pieces[e.a]
 		w.pieces[e.a], w.free = piece{}, append(w.free, e.a)
@@ -292,6 +282,24 @@ func (w *world) handle(e event, post func(collective.Send)) error {
 		w.resume(e.a, hostagent.QP(e.b))
 	}
 	return nil
+}
+
+// post carries a send of the collective.
+func (w *world) post(s collective.Send) {
+	h, err := w.host(fabric.NodeID(s.Src))
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.arriving[s.ID] = s.Bytes
+	h.core.Post(w.clock, hostagent.Flow{ID: uint64(s.ID), Dst: fabric.NodeID(s.Dst), Bytes: s.Bytes})
+}
+
+// received has a rank go on with what waits for a message.
+func (w *world) received(id collective.ID) error {
+	err := w.job.Received(id, w.post)
+	w.checkFinished()
+	return err
 }
 
 func (w *world) checkFinished() {

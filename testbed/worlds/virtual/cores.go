@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -10,6 +11,7 @@ import (
 func (w *world) regions() int {
 	switch {
 	case w.servers.On(): // their links are nobody's region's
+	case w.run.Scenario.Host.Completion == scenario.OnAck: // what a host hears has another go on at once
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // are written by one
 	case w.spec.SharesSuspicion(w.run.Scheme.Params) &&

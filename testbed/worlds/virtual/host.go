@@ -12,6 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -176,6 +177,9 @@ func (h *hostShell) Done(now fabric.Time, qp endpoint.QP) {
 func (h *hostShell) Sent(now fabric.Time, message uint64) {
 	id := collective.ID(message)
 	h.w.obs.Recorder.Sent(now, message)
+	if h.w.run.Scenario.Host.Completion == scenario.OnAck {
+		h.w.host(id.Dst()).received(now, id)
+	}
 	if err := h.w.job.sent(now, id); err != nil {
 		h.w.fail(err)
 	}
@@ -207,6 +211,13 @@ func (h *hostShell) Delivered(now fabric.Time, _ fabric.NodeID, message uint64, 
 	}
 	delete(h.arriving, id)
 	h.w.obs.Recorder.Received(now, message)
+	if h.w.run.Scenario.Host.Completion == scenario.OnArrival {
+		h.received(now, id)
+	}
+}
+
+// received has the rank go on with what waits for a message.
+func (h *hostShell) received(now fabric.Time, id collective.ID) {
 	if err := h.w.job.received(now, id); err != nil {
 		h.w.fail(err)
 	}
