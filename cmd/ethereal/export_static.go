@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/export"
 )
 
-// exportStaticCommands make `ethereal export linux`, `csv` and `hccl`.
+// exportStaticCommands make `ethereal export linux`, `frr`, `csv` and `hccl`.
 func (a *app) exportStaticCommands() []*cobra.Command {
 	table := func(use, short, example string, write func(*export.Plan, io.Writer) error) *cobra.Command {
 		return a.staticCommand(use, short, example, "", func(p *export.Plan, _ string) error {
@@ -23,7 +23,16 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 			return nil
 		})
 	}
+	var sids bool
+	frr := a.staticCommand("frr",
+		"Write what makes machines with FRR the switches: frr.conf with static routes, and the switch's own uSID",
+		"  ethereal export frr --fabric fabric.yaml --dir lab\n"+
+			"  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip && vtysh -f lab/tor0.conf",
+		"write NODE.conf, NODE.ip and NODE.sysctl into `DIR`",
+		func(p *export.Plan, dir string) error { return a.exportFRR(p, dir, sids) })
+	frr.Flags().BoolVar(&sids, "static-sids", false, "have FRR make the uSID (FRR 10.3 or later), not NODE.ip")
 	return []*cobra.Command{
+		frr,
 		a.staticCommand("linux",
 			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
@@ -72,22 +81,54 @@ func (a *app) staticCommand(
 
 // exportLinux writes two files for each node.
 func (a *app) exportLinux(p *export.Plan, dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("export linux: %w; name a folder that can be written", err)
-	}
 	for i := range p.Fabric.Nodes() {
 		id := fabric.NodeID(i)
-		for ext, write := range map[string]func(io.Writer, fabric.NodeID) error{"ip": p.Linux, "sysctl": p.Sysctl} {
-			file, err := os.Create(filepath.Join(dir, p.Fabric.Name(id)+"."+ext))
-			if err != nil {
-				return fmt.Errorf("export linux: %w", err)
-			}
-			if err := errors.Join(write(file, id), file.Close()); err != nil {
-				return fmt.Errorf("%w: export linux: %w", errRun, err)
-			}
+		if err := writeNode(p, dir, id, files{"ip": p.Linux, "sysctl": p.Sysctl}); err != nil {
+			return err
 		}
 	}
 	fmt.Fprintf(a.stderr, "%s: NODE.sysctl and NODE.ip of %d nodes; on each, sysctl -p NODE.sysctl && ip -6 -batch NODE.ip\n",
 		dir, p.Fabric.Nodes())
+	return nil
+}
+
+// exportFRR writes a switch's frr.conf with what the kernel needs beside it, and hosts as exportLinux does.
+func (a *app) exportFRR(p *export.Plan, dir string, sids bool) error {
+	for i := range p.Fabric.Nodes() {
+		id := fabric.NodeID(i)
+		these := files{"ip": p.Linux, "sysctl": p.Sysctl}
+		if p.Fabric.Node(id).Tier != fabric.Host {
+			these["ip"] = p.OwnSID
+			if sids {
+				these["ip"] = p.SIDInterface
+			}
+			these["conf"] = func(w io.Writer, id fabric.NodeID) error { return p.FRR(w, id, sids) }
+		}
+		if err := writeNode(p, dir, id, these); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stderr, "%s: NODE.sysctl and NODE.ip of %d nodes, and NODE.conf of switches; on each, "+
+		"sysctl -p NODE.sysctl && ip -6 -batch NODE.ip, and vtysh -f NODE.conf\n", dir, p.Fabric.Nodes())
+	return nil
+}
+
+// files are what writes a node's files, by their extension.
+type files map[string]func(io.Writer, fabric.NodeID) error
+
+// writeNode writes a node's files into a folder.
+func writeNode(p *export.Plan, dir string, id fabric.NodeID, these files) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("export: %w; name a folder that can be written", err)
+	}
+	for ext, write := range these {
+		file, err := os.Create(filepath.Join(dir, p.Fabric.Name(id)+"."+ext))
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		if err := errors.Join(write(file, id), file.Close()); err != nil {
+			return fmt.Errorf("%w: export: %w", errRun, err)
+		}
+	}
 	return nil
 }

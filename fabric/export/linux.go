@@ -39,9 +39,9 @@ func (p *Plan) Linux(w io.Writer, id fabric.NodeID) error {
 	if n.Tier == fabric.Host {
 		p.linuxHost(&b, id)
 	} else {
-		// A uSID of its own: shift the list, and look the next one up.
-		fmt.Fprintf(&b, "route replace %v encap seg6local action End flavors next-csid lblen %d nflen %d dev %s\n",
-			p.Locator(id), BlockBits, USIDBits, Interface(1))
+		if err := p.OwnSID(&b, id); err != nil {
+			return err
+		}
 		for _, r := range p.Routes(id) {
 			fmt.Fprintf(&b, "route replace %v", r.To)
 			for _, hop := range r.Hops {
