@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/ethereal-fabric/ethereal/testbed/cluster"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -132,4 +134,41 @@ func (a *app) page(files ...string) report.Page {
 		}
 	}
 	return p
+}
+
+// mostLooks is how many runs a report names one by one.
+const mostLooks = 64
+
+// looks says how one looks into the runs of a report: into their traces, else into a file of results. Where there is
+// neither, the command that makes traces is named.
+func (t *telling) looks() (all []report.Look) {
+	if t.flags.trace.path == "" {
+		if t.flags.json != "" && t.flags.json != "-" {
+			return resultLooks(t.flags.json)
+		}
+		return []report.Look{
+			{What: "No trace was written. This writes one a run:", Command: t.app.command + " --trace trace.pftrace"},
+			{What: "and then:", Command: "ethereal view trace*.pftrace"},
+		}
+	}
+	for _, run := range t.runs {
+		path := perRun(t.flags.trace.path, run, len(t.runs))
+		if _, err := os.Stat(path); err != nil || len(all) == mostLooks {
+			continue // it was interrupted
+		}
+		look := report.Look{What: run.String(), Command: cluster.Quote([]string{"ethereal", "view", path})}
+		if rel, err := filepath.Rel(filepath.Dir(t.flags.report), path); err == nil {
+			look.File = (&url.URL{Path: filepath.ToSlash(rel)}).String()
+		}
+		all = append(all, look)
+	}
+	return all
+}
+
+// resultLooks is looks of files of results.
+func resultLooks(files ...string) []report.Look {
+	return []report.Look{{
+		What:    fmt.Sprintf("The use of links over each whole run, and its timeline; of %d runs at most:", mostViewed),
+		Command: cluster.Quote(append([]string{"ethereal", "view"}, files...)),
+	}}
 }

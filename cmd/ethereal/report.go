@@ -102,7 +102,7 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 	}
 	if err == nil && flags.html != "" {
 		err = write("--html", flags.html, func(w io.Writer) error {
-			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true})
+			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true, Looks: resultLooks(paths...)})
 		})
 	}
 	if err != nil || flags.svg == "" {

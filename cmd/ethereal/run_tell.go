@@ -110,7 +110,9 @@ func (t *telling) end(results []*report.Result, failed error) error {
 		fmt.Fprintf(a.stderr, "check: %s came out the same once more, through the P4 interpreter and in one region\n", fabric.Count(len(results), "run"))
 	}
 	if t.page != nil {
-		if err := report.HTML(t.page, results, a.page(t.files...)); err != nil {
+		page := a.page(t.files...)
+		page.Looks = t.looks()
+		if err := report.HTML(t.page, results, page); err != nil {
 			failed = errors.Join(failed, err)
 		} else if !t.flags.quiet {
 			fmt.Fprintf(a.stderr, "report: %s\n", t.flags.report)

@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"html"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,5 +59,53 @@ func TestViewFiles(t *testing.T) {
 	}
 	if code, _, errs := etherealCommand(ctx, "view", "--fabric", spec, path("c.jsonl"), path("r.jsonl"), "--html", path("x.html")); code != exitOK {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// TestReportLooks: a report names the commands that look into its runs, which do, and links to the traces.
+func TestReportLooks(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(path("my traces"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("s.yaml"), []byte("name: small\nfabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 1}\n"+
+		"collectives: [{kind: all-to-all, bytes: 20KB}]\nfailures: [{name: healthy}]\nschemes: [ethereal, ecmp]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := func(args ...string) string {
+		t.Helper()
+		var said bytes.Buffer
+		a := &app{stdout: &said, stderr: &said, version: "test", run: virtual.Runner()}
+		if code := a.execute(context.Background(), append(args, "-q")); code != exitOK {
+			t.Fatalf("%v: exit code %d\n%s", args, code, said.String())
+		}
+		text, err := os.ReadFile(path("r.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return html.UnescapeString(string(text))
+	}
+	run := []string{"run", path("s.yaml"), "--report", path("r.html")}
+	if page := made(run...); !strings.Contains(page, "--trace trace.pftrace</pre>") {
+		t.Error("a report without traces does not say how they are made")
+	}
+	page := made(append(run, "--json", path("r.json"), "--trace", path("my traces/t.pftrace"))...)
+	links := regexp.MustCompile(`<a href="([^"#]+)" download>`).FindAllStringSubmatch(page, -1)
+	commands := regexp.MustCompile(`<pre>ethereal view '(.*)'</pre>`).FindAllStringSubmatch(page, -1)
+	if len(links) != 2 || len(commands) != 2 {
+		t.Fatalf("%d links and %d commands", len(links), len(commands))
+	}
+	for i := range links {
+		name, err := url.PathUnescape(links[i][1])
+		if err != nil || path(name) != commands[i][1] {
+			t.Errorf("the link leads to %s, %v, the command to %s", name, err, commands[i][1])
+		}
+		if code, _, errs := etherealCommand(t.Context(), "view", commands[i][1], "--html", path("x.html")); code != exitOK {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
+	}
+	if page := made("report", path("r.json"), "--html", path("r.html")); !strings.Contains(page, "<pre>ethereal view "+path("r.json")+"</pre>") {
+		t.Error("a report of results does not name the command that looks into them")
 	}
 }

@@ -36,8 +36,8 @@ func (n Need) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
 // mebibytes rounds up.
 func (n Need) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
 
-// quote quotes words for a shell.
-func quote(words []string) string {
+// Quote quotes words for a shell.
+func Quote(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = w
@@ -194,7 +194,7 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 	err := t.Execute(&out, map[string]any{
 		"Name": o.Name, "Label": label(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": ranges(o.Left),
 		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
-		"Bench": quote(o.Bench), "Merge": quote(o.Merge), "Words": words, "Options": o.Options,
+		"Bench": Quote(o.Bench), "Merge": Quote(o.Merge), "Words": words, "Options": o.Options,
 		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.Claim), "Mount": strconv.Quote(o.Mount),
 	})
 	return out.Bytes(), err

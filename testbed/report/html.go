@@ -25,6 +25,14 @@ type Page struct {
 	Charts  bool   // show what [Charts] returns as well
 	Command string // that made the results; "": not said
 	Sources []Source
+	Looks   []Look
+}
+
+// Look is how one looks into results: runs over time, on a page that a command serves.
+type Look struct {
+	What    string // run
+	Command string // that serves it
+	File    string // its trace, from where the report is; "": there is none
 }
 
 // Source is a file that the results were made from: a scenario.
