@@ -33,6 +33,8 @@
 //   - flowcut: a new path for a queue pair when nothing of it is in flight.
 //     Parameters drain: percent of the base round trip above which it waits until
 //     that is so, 200; 0: never; entropy, as above.
+//   - lpt: each flow whole to the path on which the host has least to send, the
+//     longest of a batch first.
 //
 // The switches of these hash what no label guides. The others are the switches'
 // ([Spec.Switches] says what they do), and their hosts do as those of ecmp; see

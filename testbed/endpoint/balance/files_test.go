@@ -20,7 +20,7 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 			names = append(names, strconv.Quote(name))
 		}
 	}
-	for _, c := range []string{"MPRDMA", "MPRDMAClocked", "Spray", "REPS", "DRB", "Hopper", "Flowcut", "SwitchSpray", "SwitchSprayRandom", "JSQ", "Flowlet", "Ofan"} {
+	for _, c := range []string{"MPRDMA", "MPRDMAClocked", "Spray", "REPS", "DRB", "Hopper", "Flowcut", "LPT", "SwitchSpray", "SwitchSprayRandom", "JSQ", "Flowlet", "Ofan"} {
 		names = append(names, "balance."+c)
 	}
 	here, err := filepath.Abs(".")

@@ -2,6 +2,7 @@ package balance
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestCoverage(t *testing.T) {
 			{Ethereal, nil}, {ECMP, nil}, {MPRDMA, nil}, {MPRDMA, map[string]string{"ways": "7"}},
 			{Spray, nil}, {Spray, map[string]string{"mode": "round-robin", "entropy": "port"}},
 			{MPRDMAClocked, nil}, {DRB, nil}, {REPS, nil}, {REPS, map[string]string{"entropy": "port"}}, {Hopper, nil},
-			{Flowcut, nil},
+			{Flowcut, nil}, {LPT, nil},
 		}).Draw(t, "scheme")
 		h, err := newHost(s.name, s.params, c)
 		if err != nil {
@@ -92,6 +93,69 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLPT: flows go to the path with least to send, the longest first, so that the
+// fullest path has no more than the mean and one flow; what is acknowledged makes room.
+func TestLPT(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, err := newHost(LPT, nil, config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batch []hostagent.Flow
+		total, longest := int64(0), int64(0)
+		for i := range rapid.Uint64Range(1, 40).Draw(t, "flows") {
+			bytes := rapid.Int64Range(1, 1000).Draw(t, "bytes")
+			batch = append(batch, hostagent.Flow{ID: i, Dst: otherPod, Bytes: bytes})
+			total, longest = total+bytes, max(longest, bytes)
+		}
+		if err := h.Post(0, batch); err != nil {
+			t.Fatal(err)
+		}
+		loads := map[fabric.Label]int64{}
+		open := slices.Clone(h.Ready().Open)
+		for _, p := range open {
+			loads[p.Label] += p.Bytes
+		}
+		const paths = 4
+		fullest := int64(0)
+		for _, n := range loads {
+			fullest = max(fullest, n)
+		}
+		if fullest > total/paths+longest {
+			t.Fatalf("the fullest path has %d bytes of %d, longest flow %d", fullest, total, longest)
+		}
+		h.Timeout(0, open[0].QP)
+		if f := h.Ready().Flip; len(f) != 1 || f[0].QP != open[0].QP || f[0].From != open[0].Label || f[0].To == f[0].From {
+			t.Fatalf("flips %+v after a time-out of %+v", f, open[0])
+		}
+		for _, p := range open {
+			h.Acked(0, p.QP, p.Bytes)
+			h.Done(0, p.QP)
+		}
+		for _, n := range h.(*lpt).left {
+			if n != 0 {
+				t.Fatalf("%d bytes are left when all is acknowledged", n)
+			}
+		}
+	})
+	// By hand: 7, 6, 5, 5 to the four paths, then 4 and 2 to the two with 5.
+	h, err := newHost(LPT, nil, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []hostagent.Flow
+	for i, bytes := range []int64{5, 2, 7, 4, 6, 5} {
+		batch = append(batch, hostagent.Flow{ID: uint64(i), Dst: otherPod, Bytes: bytes})
+	}
+	if err := h.Post(0, batch); err != nil {
+		t.Fatal(err)
+	}
+	h.Ready()
+	if left := slices.Sorted(slices.Values(h.(*lpt).left)); !slices.Equal(left, []int64{6, 7, 7, 9}) {
+		t.Errorf("paths have %v bytes, want 6, 7, 7 and 9", left)
+	}
 }
 
 func TestHashed(t *testing.T) {
@@ -181,7 +245,7 @@ func TestNew(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
+		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, lpt, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
 		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
 		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
 		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"pgregory.net/rapid"
 )
 
 func newFabric(t *testing.T, s fabric.Spec) *fabric.Fabric {
@@ -158,4 +159,54 @@ func TestPhasesAddUp(t *testing.T) {
 	if want := 3*(single-roundTrip) + roundTrip; three != want {
 		t.Errorf("three phases: %v, want %v", three, want)
 	}
+}
+
+// TestBoundIsLP: on a leaf-spine whose links are alike the bound is that of the linear
+// program that splits messages over paths to make the fullest link's load least. Cut
+// evenly, every message loads all uplinks of its ToR alike, so that the fullest link's
+// load is that of a cut, and no split can be below a cut. What the bound has beyond it
+// is the time of packets on the way.
+func TestBoundIsLP(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := fabric.Spec{
+			Kind: fabric.KindLeafSpine, ToRs: rapid.IntRange(2, 4).Draw(t, "ToRs"), Spines: rapid.IntRange(1, 5).Draw(t, "spines"),
+			HostsPerToR: rapid.IntRange(1, 4).Draw(t, "hosts"),
+		}
+		f, err := fabric.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const payload = 9000
+		var phase []Transfer
+		load := map[[2]int]float64{} // by kind of link and its number: bytes
+		for src := range f.Hosts() {
+			for dst := range f.Hosts() {
+				bytes := rapid.Int64Range(0, 1e9).Draw(t, "bytes")
+				if src == dst || bytes == 0 {
+					continue
+				}
+				phase = append(phase, Transfer{fabric.NodeID(src), fabric.NodeID(dst), bytes})
+				load[[2]int{0, src}] += float64(bytes)
+				load[[2]int{1, dst}] += float64(bytes)
+				from, to := src/spec.HostsPerToR, dst/spec.HostsPerToR
+				if from != to {
+					load[[2]int{2, from}] += float64(bytes) / float64(spec.Spines)
+					load[[2]int{3, to}] += float64(bytes) / float64(spec.Spines)
+				}
+			}
+		}
+		if len(phase) == 0 {
+			return
+		}
+		fullest := 0.0
+		for _, bytes := range load {
+			fullest = max(fullest, bytes)
+		}
+		rate := f.Link(f.Node(0).Link(1)).Rate
+		least := fabric.Time(fullest * 8 / float64(rate) * float64(fabric.Second))
+		got := CCT(f, [][]Transfer{phase}, Format{Payload: payload}, nil)
+		if slack := 10 * fabric.Microsecond; got < least-fabric.Nanosecond || got > least+slack {
+			t.Fatalf("bound %v, the program's optimum %v", got, least)
+		}
+	})
 }
