@@ -57,13 +57,17 @@ func (x frrAt) start(l *exported, id fabric.NodeID) {
 		own = "-N " + filepath.Base(dir)
 	}
 	for _, name := range x.needed {
-		args := []string{fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[id]), filepath.Join(x.daemons, name),
-			"-u", x.user, "-g", x.user, "-P", "0", "-i", filepath.Join(dir, name+".pid"), "--log", "stdout"}
+		args := []string{
+			fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[id]), filepath.Join(x.daemons, name), "-u", x.user, "-g", x.user, "-P", "0", "-i", filepath.Join(dir, name+".pid"), "--log", "stdout",
+		}
 		if x.sockets == "" {
 			args = append(args, "-z", filepath.Join(dir, "zserv.api"))
 		}
 		p.start(p.f.Name(id)+" "+name, "nsenter", append(args, strings.Fields(own)...)...)
-		p.until(time.Minute, name+" listens", func() error { _, err := os.Stat(filepath.Join(dir, name+".vty")); return err })
+		p.until(time.Minute, name+" listens", func() error {
+			_, err := os.Stat(filepath.Join(dir, name+".vty"))
+			return err
+		})
 	}
 	shell(l.t, 0, fmt.Sprintf("%s %s -f %s", x.vtysh, own, filepath.Join(p.dir, p.f.Name(id)+".conf")))
 }

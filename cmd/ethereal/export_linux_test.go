@@ -252,7 +252,8 @@ func (l *exported) crossed(top fabric.NodeID) map[uint16]int {
 				if path.Nodes[1] != top {
 					continue
 				}
-				for _, rest := range [][]fabric.NodeID{path.Nodes[1:], path.Nodes[2:]} { // the kernel may have shifted the list
+				// The kernel may have shifted the list in what the capture holds.
+				for _, rest := range [][]fabric.NodeID{path.Nodes[1:], path.Nodes[2:]} {
 					may[captured{l.plan.SID(rest...), path.Port}] = true
 				}
 			}
@@ -292,8 +293,8 @@ func (l *exported) collective() {
 			ip sr tunsrc set %v`, mac(id), mac(p.f.ToROf(id)), addr, addr, addr, mac(id), addr))
 		socket := filepath.Join(dir, p.f.Name(id))
 		sockets = append(sockets, socket)
-		p.start(p.f.Name(id), "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[h]), os.Getenv("ETHEREAL_TEST_PROGRAM"),
-			"hostagent", "--fabric", "fabric.yaml", "--host", p.f.Name(id), "--interface", "nic0", "--control", "unix:"+socket)
+		p.start(p.f.Name(id), "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[h]),
+			os.Getenv("ETHEREAL_TEST_PROGRAM"), "hostagent", "--fabric", "fabric.yaml", "--host", p.f.Name(id), "--interface", "nic0", "--control", "unix:"+socket)
 		p.until(time.Minute, p.f.Name(id)+" listens", func() error { _, err := os.Stat(socket); return err })
 	}
 	s, err := scenario.Parse("exported.yaml", []byte(`
@@ -349,8 +350,8 @@ deadline: 60s
 				if n[path.Port] == 0 || len(n) != 1 || sent[path.Label] == 0 {
 					t.Errorf("label %d: %d bytes were sent, %s had %v", path.Label, sent[path.Label], p.f.Name(top), n)
 				}
-				t.Logf("label %d: %d bytes were sent, %s had %d packets of it and none of others", path.Label, sent[path.Label],
-					p.f.Name(top), n[path.Port])
+				t.Logf("label %d: %d bytes were sent, %s had %d packets of it and none of others",
+					path.Label, sent[path.Label], p.f.Name(top), n[path.Port])
 			}
 		}
 	}

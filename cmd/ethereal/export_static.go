@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/export"
 )
 
-// exportStaticCommands make `ethereal export linux`, `frr`, `csv` and `hccl`.
+// exportStaticCommands make the commands of `ethereal export` that write static paths.
 func (a *app) exportStaticCommands() []*cobra.Command {
 	table := func(use, short, example string, write func(*export.Plan, io.Writer) error) *cobra.Command {
 		return a.staticCommand(use, short, example, "", func(p *export.Plan, _ string) error {
@@ -31,8 +31,29 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		"write NODE.conf, NODE.ip and NODE.sysctl into `DIR`",
 		func(p *export.Plan, dir string) error { return a.exportFRR(p, dir, sids) })
 	frr.Flags().BoolVar(&sids, "static-sids", false, "have FRR make the uSID (FRR 10.3 or later), not NODE.ip")
+	var lanes, senders int
+	var acl bool
+	sonic := a.staticCommand("sonic", "Write what goes into SONiC's CONFIG_DB: SRv6 SIDs, ports' addresses, static routes",
+		"  ethereal export sonic --fabric fabric.yaml --dir lab\n  sudo config load lab/tor0.json",
+		"write NODE.json of switches into `DIR`", func(p *export.Plan, dir string) error {
+			if err := export.CheckLanes(lanes); err != nil {
+				return err
+			}
+			return a.exportSONiC(p, dir, lanes, acl)
+		})
+	sonic.Flags().IntVar(&lanes, "lanes", 4, "`LANES` of a port: port 2 is Ethernet4")
+	sonic.Flags().BoolVar(&acl, "acl", false, "write NODE.acl.json, too: source ports redirected, without SRv6")
+	nvue := a.staticCommand("nvue", "Write commands of Cumulus Linux: SRv6 SIDs, ports' addresses, static routes",
+		"  ethereal export nvue --fabric fabric.yaml --dir lab\n  sh lab/tor0.nvue",
+		"write NODE.nvue of switches into `DIR`", func(p *export.Plan, dir string) error {
+			return a.exportSwitches(p, dir, files{"nvue": p.NVUE})
+		})
+	nccl := table("nccl", "Print NCCL's environment for a job: queue pairs per connection that share the paths equally",
+		"  ethereal export nccl --fabric fabric.yaml --senders 4",
+		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
+	nccl.Flags().IntVar(&senders, "senders", 1, "`N` NICs of the job under each ToR")
 	return []*cobra.Command{
-		frr,
+		frr, sonic, nvue, nccl,
 		a.staticCommand("linux",
 			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
@@ -110,6 +131,27 @@ func (a *app) exportFRR(p *export.Plan, dir string, sids bool) error {
 	}
 	fmt.Fprintf(a.stderr, "%s: NODE.sysctl and NODE.ip of %d nodes, and NODE.conf of switches; on each, "+
 		"sysctl -p NODE.sysctl && ip -6 -batch NODE.ip, and vtysh -f NODE.conf\n", dir, p.Fabric.Nodes())
+	return nil
+}
+
+// exportSONiC writes a switch's part of CONFIG_DB, and its ACL where that is asked for.
+func (a *app) exportSONiC(p *export.Plan, dir string, lanes int, acl bool) error {
+	these := files{"json": func(w io.Writer, id fabric.NodeID) error { return p.SONiC(w, id, lanes) }}
+	if acl {
+		these["acl.json"] = func(w io.Writer, id fabric.NodeID) error { return p.SONiCACL(w, id, lanes) }
+	}
+	return a.exportSwitches(p, dir, these)
+}
+
+// exportSwitches writes files for each switch.
+func (a *app) exportSwitches(p *export.Plan, dir string, these files) error {
+	for i := p.Fabric.Hosts(); i < p.Fabric.Nodes(); i++ {
+		if err := writeNode(p, dir, fabric.NodeID(i), these); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stderr, "%s: files of %d switches; hosts are as `ethereal export linux` writes them\n",
+		dir, p.Fabric.Switches())
 	return nil
 }
 

@@ -49,3 +49,34 @@ func TestAwait(t *testing.T) {
 		}
 	}
 }
+
+// TestExportStatic: each command writes what it says, and refuses what it cannot.
+func TestExportStatic(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "fabric.yaml")
+	if err := os.WriteFile(file, []byte("kind: fat-tree\nk: 4\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"frr --dir " + dir, exitOK, "NODE.conf of switches"},
+		{"frr", exitInput, "write --fabric and --dir"},
+		{"sonic --acl --dir " + dir, exitOK, "files of 20 switches"},
+		{"sonic --lanes 0 --dir " + dir, exitInput, "write 1 to 16"},
+		{"nvue --dir " + dir, exitOK, "files of 20 switches"},
+		{"nccl --senders 2", exitOK, "NCCL_IB_QPS_PER_CONNECTION=2\n"},
+	} {
+		args := append([]string{"export"}, strings.Fields(c.args+" --fabric "+file)...)
+		if code, out, text := call(t, &fake{}, args...); code != c.code || !strings.Contains(out+text, c.want) {
+			t.Errorf("%s: exit %d: %s%s; want %d, %q", c.args, code, out, text, c.code, c.want)
+		}
+	}
+	for _, name := range []string{"tor0.conf", "core0.ip", "h0.ip", "agg0.json", "agg0.acl.json", "tor0.nvue"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

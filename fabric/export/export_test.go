@@ -113,3 +113,21 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("512 hosts: %v", err)
 	}
 }
+
+// TestNCCL: queue pairs of all senders are a multiple of the paths, and no fewer would be.
+func TestNCCL(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 6, HostsPerToR: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for senders, want := range map[int]string{0: "", 1: "=6\n", 2: "=3\n", 3: "=2\n", 4: "=3\n", 6: "=1\n"} {
+		var b strings.Builder
+		if err := p.NCCL(&b, senders); (err == nil) != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%d senders: %v, %s", senders, err, b.String())
+		}
+	}
+}

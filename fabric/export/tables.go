@@ -68,6 +68,32 @@ func (p *Plan) HCCL(w io.Writer) error {
 	return b.Flush()
 }
 
+// maxQPs is the most queue pairs that NCCL opens for a connection.
+const maxQPs = 128
+
+// NCCL writes the environment of a job with so many senders under each ToR that has any: as many queue pairs to a
+// connection as let the paths have equal shares, and every message cut over them.
+func (p *Plan) NCCL(w io.Writer, senders int) error {
+	f := p.Fabric
+	paths := len(f.PathLabels(f.ToRID(0), f.ToRID(f.ToRs()-1)))
+	switch {
+	case paths == 0:
+		return fmt.Errorf("%w: nccl: a fabric of one ToR has no paths to share", ErrPlan)
+	case senders < 1:
+		return fmt.Errorf("%w: nccl: %d senders under a ToR; write 1 or more", ErrPlan, senders)
+	}
+	k := 1 // paths / gcd(senders, paths)
+	for senders*k%paths != 0 {
+		k++
+	}
+	if k > maxQPs {
+		return fmt.Errorf("%w: nccl: %d senders share %d paths by %d queue pairs each, and NCCL opens %d; "+
+			"use a number of senders that divides more of the paths", ErrPlan, senders, paths, k, maxQPs)
+	}
+	_, err := fmt.Fprintf(w, "NCCL_IB_QPS_PER_CONNECTION=%d\nNCCL_IB_SPLIT_DATA_ON_QPS=1\n", k)
+	return err
+}
+
 // pairs visits all pairs of hosts that have paths.
 func (p *Plan) pairs(visit func(src, dst fabric.NodeID, paths []Path) error) error {
 	for s := range p.Fabric.Hosts() {
