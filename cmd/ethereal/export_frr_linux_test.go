@@ -75,7 +75,8 @@ func (x frrAt) start(l *exported, id fabric.NodeID) {
 // await waits until the kernel has all routes of a switch.
 func (x frrAt) await(l *exported, id fabric.NodeID) {
 	l.p.until(time.Minute, l.p.f.Name(id)+" has its routes", func() error {
-		out, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[id]), "ip", "-6", "-j", "route").Output()
+		in := fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[id])
+		out, err := exec.Command("nsenter", in, "ip", "-6", "-j", "route").Output()
 		if err != nil {
 			return err
 		}

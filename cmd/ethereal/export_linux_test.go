@@ -269,8 +269,9 @@ func (l *exported) crossed(top fabric.NodeID) map[uint16]int {
 	return out
 }
 
-// collective has the soft endpoints of all hosts play an all-to-all. An endpoint is to its host's kernel a NIC on a cable:
-// the kernel takes what comes by it as any packet, finds the rule of its source port, and puts the outer header on.
+// collective has the soft endpoints of all hosts play an all-to-all. An endpoint is to its host's kernel a NIC on a
+// cable: the kernel takes what comes by it as any packet, finds the rule of its source port, and puts the outer header
+// on.
 func (l *exported) collective() {
 	t, p := l.t, l.p
 	dir, err := os.MkdirTemp("", "hosts") // a socket's path is short
@@ -294,7 +295,8 @@ func (l *exported) collective() {
 		socket := filepath.Join(dir, p.f.Name(id))
 		sockets = append(sockets, socket)
 		p.start(p.f.Name(id), "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[h]),
-			os.Getenv("ETHEREAL_TEST_PROGRAM"), "hostagent", "--fabric", "fabric.yaml", "--host", p.f.Name(id), "--interface", "nic0", "--control", "unix:"+socket)
+			os.Getenv("ETHEREAL_TEST_PROGRAM"), "hostagent", "--fabric", "fabric.yaml", "--host", p.f.Name(id),
+			"--interface", "nic0", "--control", "unix:"+socket)
 		p.until(time.Minute, p.f.Name(id)+" listens", func() error { _, err := os.Stat(socket); return err })
 	}
 	s, err := scenario.Parse("exported.yaml", []byte(`
