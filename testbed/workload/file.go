@@ -20,6 +20,7 @@ type file struct {
 	Jobs   []job   `yaml:"jobs"`
 	GPT    *GPT    `yaml:"gpt"`
 	Chakra *chakra `yaml:"chakra"`
+	Matrix *matrix `yaml:"matrix"`
 }
 
 // job is a collective on ranks of its own.
@@ -63,17 +64,17 @@ func Load(path string, ranks int) (*Program, error) {
 func parse(path string, data []byte, ranks int) (*Program, error) {
 	var f file
 	d := strictyaml.New(path, nil)
-	if root := d.Document(data, "one of the keys jobs, gpt and chakra"); root != nil {
+	if root := d.Document(data, "one of the keys jobs, gpt, chakra and matrix"); root != nil {
 		d.Value(root, &f, "")
 	}
 	given := 0
-	for _, is := range []bool{f.Jobs != nil, f.GPT != nil, f.Chakra != nil} {
+	for _, is := range []bool{f.Jobs != nil, f.GPT != nil, f.Chakra != nil, f.Matrix != nil} {
 		if is {
 			given++
 		}
 	}
 	if d.OK() && given != 1 {
-		d.Complain("", fmt.Sprintf("it has %d of jobs, gpt and chakra", given), "write one of them")
+		d.Complain("", fmt.Sprintf("it has %d of jobs, gpt, chakra and matrix", given), "write one of them")
 	}
 	if !d.OK() {
 		return nil, d.Err()
@@ -91,6 +92,13 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 	case f.Chakra != nil:
 		key = "chakra.trace"
 		p, err = ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
+	case f.Matrix != nil:
+		key = "matrix.file"
+		if f.Matrix.Unit < 0 || f.Matrix.Unit > 1<<30 {
+			d.Complain("matrix.unit", fmt.Sprintf("%v is outside 1B to 1GiB", f.Matrix.Unit), "write for example 14336B")
+			break
+		}
+		p, err = f.Matrix.program(d.Beside(f.Matrix.File))
 	default:
 		most := ranks
 		if most == 0 {

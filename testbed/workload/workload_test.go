@@ -173,7 +173,7 @@ func TestChakra(t *testing.T) {
 func TestBad(t *testing.T) {
 	for text, want := range map[string]string{
 		"job: []": "job: unknown key; did you mean jobs?",
-		"{}":      "0 of jobs, gpt and chakra",
+		"{}":      "0 of jobs, gpt, chakra and matrix",
 		"gpt: {tensor: 3, layers: 5, pipeline: 2}":                "not a multiple of pipeline",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: 0..99}]":    "rank 99 is not there",
 		"jobs: [{kind: all-reduce, bytes: 1MB, ranks: '0..2,1'}]": "twice",
@@ -215,6 +215,62 @@ func FuzzChakra(f *testing.F) {
 			if _, err := NewRunner(p); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// TestMatrix: each rank receives what its column says of others, in units; what is wrong
+// is named with the matrix's file, line and column.
+func TestMatrix(t *testing.T) {
+	dir := t.TempDir()
+	load := func(csv, more string) (*Program, error) {
+		for name, text := range map[string]string{"m.csv": csv, "w.yaml": "matrix: {file: m.csv" + more + "}\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return Load(filepath.Join(dir, "w.yaml"), 4)
+	}
+	p, err := load("# tokens by expert\n9,1,2\n3, 9,0\n\n0,5,9\n", ", unit: 1KB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	received, _ := play(t, p, 1)
+	if diff := cmp.Diff([]int64{3000, 6000, 2000, 0}, received); diff != "" {
+		t.Error(diff)
+	}
+	for csv, want := range map[string]string{
+		"1,2\n3\n":                       "m.csv:2:1: 1 numbers; the file has 2 lines, so write 2",
+		"0,1\n# two\n-1,0\n":             `m.csv:3:1: "-1" is no number`,
+		"0,1\n1, 2x\n":                   `m.csv:2:4: "2x" is no number`,
+		"0,1\n1,99999999999999999999\n":  `what rank 1 sends to rank 1`,
+		"0,\"1\n1,0\n":                   "m.csv:2:5: extraneous",
+		"":                               "m.csv:1:1: 0 lines of numbers",
+		"5,0\n0,5\n":                     "nobody sends anything",
+		strings.Repeat("0,1,1,1,1\n", 5): "it has 5 ranks, and the fabric 4",
+	} {
+		if _, err := load(csv, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", csv, err, want)
+		}
+	}
+	if _, err := load("0,1\n1,0\n", ", unit: 2GB"); err == nil || !strings.Contains(err.Error(), "matrix.unit") {
+		t.Errorf("unit of 2 GB: %v", err)
+	}
+}
+
+func FuzzMatrix(f *testing.F) {
+	f.Add([]byte("0,1\n1,0\n"))
+	f.Add([]byte("# a\n0,\"1\"\n 1,0"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := readMatrix("m.csv", data, 1)
+		if err != nil {
+			if !errors.Is(err, ErrProgram) {
+				t.Errorf("error %v is no ErrProgram", err)
+			}
+			return
+		}
+		if _, err := NewRunner(p); err != nil {
+			t.Error(err)
 		}
 	})
 }
