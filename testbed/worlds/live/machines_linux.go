@@ -492,11 +492,7 @@ func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 		switch w.Do {
 		case "status":
 			answer = s.status()
-		case "down":
-			select {
-			case s.down <- struct{}{}:
-			default:
-			}
+		case "down": // below
 		default:
 			err = s.do(ctx, w)
 		}
@@ -505,6 +501,12 @@ func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 		answer.Error = err.Error()
 	}
 	json.NewEncoder(c).Encode(answer) //nolint:errcheck // who asked is gone
+	if err == nil && w.Do == "down" { // not before the answer, which would be lost with this process
+		select {
+		case s.down <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // do does what an experiment asks for, on the machines that it concerns.
