@@ -3,7 +3,7 @@
     sudo mn --custom mininet/custom.py --topo ethereal --switch ethereal \\
         --controller ethereal --host ethereal --test pingall
 
---switch is ethereal or bmv2. The fabric file, the binaries and the folder are in
+--switch is ethereal, kernel or bmv2. The fabric file, the binaries and the folder are in
 the environment: FABRIC, ETHEREAL, BMV2, ETHEREAL_DIR.
 """
 
@@ -23,7 +23,7 @@ from etherealnet.deployment import DEFAULT_DIR, Deployment, DeploymentError, fin
 from etherealnet.fabric import FabricError
 from etherealnet.hosts import FabricHost
 from etherealnet.links import CheckedTCLink
-from etherealnet.switches import BMv2Switch, GoSwitch
+from etherealnet.switches import BMv2Switch, GoSwitch, KernelSwitch
 from etherealnet.topology import FabricTopo
 
 try:
@@ -50,7 +50,7 @@ def pingall(net):  # type: ignore[no-untyped-def]
 
 
 topos = {"ethereal": partial(FabricTopo, deployment=deployment)}
-switches = {"ethereal": GoSwitch, "bmv2": BMv2Switch}
+switches = {"ethereal": GoSwitch, "kernel": KernelSwitch, "bmv2": BMv2Switch}
 hosts = {"ethereal": FabricHost}
 controllers = {"ethereal": controller}
 links = {"checked": CheckedTCLink}

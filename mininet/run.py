@@ -2,6 +2,7 @@
 """Boots a fabric in Mininet, programs it, and tries it.
 
     sudo mininet/run.py                     # the Go switch
+    sudo mininet/run.py --switch kernel     # the same, forwarding in the kernel
     sudo mininet/run.py --switch bmv2       # the same with simple_switch_grpc
     sudo mininet/run.py --cli               # and then Mininet's command line
     sudo mininet/run.py --view --cli        # with the live page of the fabric
@@ -51,7 +52,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--fabric", default=os.path.join(HERE, "fabric.yaml"), metavar="FILE",
                    help="the fabric, as `ethereal topo` prints it (default: k=4 fat-tree)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
-                   help="go: ethereal switch; bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
+                   help="go: ethereal switch; kernel: the same, forwarding in the kernel what it can; "
+                   "bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
     p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
     p.add_argument("--probe", action="store_true",

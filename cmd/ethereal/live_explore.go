@@ -32,14 +32,14 @@ func (a *app) liveUpCommand() *cobra.Command {
 				if view != "" {
 					return errors.New("--view: not with --on; the controller serves no page there")
 				}
-				return a.upOn(c.Context(), &machines, f, flags.payload)
+				return a.upOn(c.Context(), &machines, f, flags)
 			}
 			return inSandbox(c.Context(), view, func(dir string) error {
 				page, err := a.livePage(dir, view)
 				if err != nil {
 					return err
 				}
-				return live.Up(c.Context(), f, dir, flags.payload, page, func() {
+				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Datapath: flags.datapath}, flags.payload, func() {
 					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
 				})
 			})

@@ -116,12 +116,12 @@ func addressOf(ctx context.Context, name string) (netip.Addr, error) {
 }
 
 // upOn carries out live up --on.
-func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, payload int) error {
+func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flags liveFlags) error {
 	cfg, err := m.read(ctx)
 	if err != nil {
 		return err
 	}
-	cfg.Fabric, cfg.Payload, cfg.Log, cfg.Build = f, payload, a.stderr, provenance(a.version)
+	cfg.Fabric, cfg.Payload, cfg.Datapath, cfg.Log, cfg.Build = f, flags.payload, flags.datapath, a.stderr, provenance(a.version)
 	err = live.UpOn(ctx, cfg, func() {
 		fmt.Fprintf(a.stdout, "%d hosts and %d switches are up on %d machines; ethereal run --world lab --deployment %s\n",
 			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, live.DeploymentFile))

@@ -42,7 +42,8 @@ func (a *app) liveReactCommand() *cobra.Command {
 			return inSandbox(c.Context(), "", func(dir string) error {
 				for _, n := range notifiers {
 					cfg := live.ReactConfig{
-						Fabric: f, Dir: dir, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload, BMv2: bmv2, RTO: rto, Seed: flags.seed,
+						Fabric: f, Dir: dir, Datapath: flags.datapath, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload,
+						BMv2: bmv2, RTO: rto, Seed: flags.seed,
 					}
 					if cfg.Notifier == scenario.NotifyTimeout {
 						cfg.Ways = []live.How{live.Silently}

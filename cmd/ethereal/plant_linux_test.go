@@ -109,7 +109,7 @@ func newBench(
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := live.NewBench(t.Context(), live.Config{Fabric: f, Dir: dir, Payload: payload, QueueDepth: 256}, n)
+	b, err := live.NewBench(t.Context(), live.Config{Base: live.Base{Dir: dir}, Fabric: f, Payload: payload, QueueDepth: 256}, n)
 	if err != nil {
 		t.Fatal(err)
 	}

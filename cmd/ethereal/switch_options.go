@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // switchInterface is a port of the switch: -i PORT@IFACE.
@@ -211,10 +212,10 @@ func ourSwitchOptions() []switchOption {
 }
 
 func setDatapath(o *switchOptions, v string) error {
-	if v != "interpreter" && v != "kernel" {
-		return fmt.Errorf("%q; it is interpreter or kernel", v)
+	if v != live.Interpreter && v != live.Kernel {
+		return fmt.Errorf("%q; it is %s or %s", v, live.Interpreter, live.Kernel)
 	}
-	o.kernel = v == "kernel"
+	o.kernel = v == live.Kernel
 	return nil
 }
 

@@ -27,6 +27,22 @@ func viewFlag(c *cobra.Command, view *string) {
 	c.Flags().Lookup("view").NoOptDefVal = "127.0.0.1:0"
 }
 
+// datapathFlag defines --datapath of the live world's switches.
+func datapathFlag(c *cobra.Command, datapath *string) {
+	c.Flags().StringVar(datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, or kernel, "+
+		"as ethereal switch --datapath has it")
+	// The only error is of a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions([]string{live.Interpreter, live.Kernel},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+func checkDatapath(where string) error {
+	if where != live.Interpreter && where != live.Kernel {
+		return fmt.Errorf("--datapath: %q is unknown; write %s or %s", where, live.Interpreter, live.Kernel)
+	}
+	return nil
+}
+
 // enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the fabric is
 // served; empty: nowhere.
 func enterLive(ctx context.Context, view string) error {
@@ -68,6 +84,13 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 	if flags.view != "" && flags.world != scenario.WorldLive {
 		return nil, nil, fmt.Errorf("--view: the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view", flags.world)
 	}
+	if err := checkDatapath(flags.datapath); err != nil {
+		return nil, nil, err
+	}
+	if flags.datapath != live.Interpreter && flags.world != scenario.WorldLive {
+		return nil, nil, fmt.Errorf("--datapath: the %s world starts no switches of ours; use --world %s, or mininet/run.py --datapath",
+			flags.world, scenario.WorldLive)
+	}
 	switch flags.world {
 	case scenario.WorldVirtual:
 		if flags.check {
@@ -92,7 +115,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 			return nil, nil, err
 		}
 		flags.parallel = 1
-		w := runner.NewLive(dir, page, a.log)
+		w := runner.NewLive(live.Base{Dir: dir, Page: page, Datapath: flags.datapath, Log: a.log})
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
 		if len(flags.pcap) > 0 || flags.events != "" {

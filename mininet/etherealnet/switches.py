@@ -120,10 +120,19 @@ class P4Switch(Switch):  # type: ignore[misc]
 class GoSwitch(P4Switch):
     """``ethereal switch``: it serves gNMI itself and tells its program of ports."""
 
+    datapath = "interpreter"
+
     def command(self) -> List[str]:
         return [
-            self.deployment.binary, "switch", *self.base_options(), "--ethernet-names", "--", *self.target_options(),
+            self.deployment.binary, "switch", *self.base_options(), "--ethernet-names", "--datapath", self.datapath,
+            "--", *self.target_options(),
         ]
+
+
+class KernelSwitch(GoSwitch):
+    """``ethereal switch`` whose program runs in the kernel, as far as it can."""
+
+    datapath = "kernel"
 
 
 class BMv2Switch(P4Switch):
@@ -190,7 +199,7 @@ class BMv2Switch(P4Switch):
         super().stop(deleteIntfs)
 
 
-SWITCHES: Dict[str, Any] = {"go": GoSwitch, "bmv2": BMv2Switch}
+SWITCHES: Dict[str, Any] = {"go": GoSwitch, "kernel": KernelSwitch, "bmv2": BMv2Switch}
 
 
 def quiet(interface: str) -> None:

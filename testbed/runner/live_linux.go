@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
@@ -14,17 +13,13 @@ import (
 
 // Live is the live world: processes on this machine.
 type Live struct {
-	dir  string
-	page *live.Page
-	log  *slog.Logger
+	base live.Base
 	kept *live.Runner
 }
 
 // NewLive returns the live world. The process must be in namespaces that live.Enter
-// made; dir is for sockets and logs, and page may be nil. It carries out one run at a time.
-func NewLive(dir string, page *live.Page, log *slog.Logger) *Live {
-	return &Live{dir: dir, page: page, log: log, kept: live.NewRunner(dir, page, log)}
-}
+// made. It carries out one run at a time.
+func NewLive(base live.Base) *Live { return &Live{base: base, kept: live.NewRunner(base)} }
 
 // Close ends what the world's runs have shared.
 func (l *Live) Close() { l.kept.Close() }
@@ -40,7 +35,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	l.kept.Close()
 	f := run.Fabric
-	x, err := live.New(ctx, live.Config{Fabric: f, Dir: l.dir, Payload: int(s.Host.Payload), QueueDepth: 512, Page: l.page, Log: l.log})
+	x, err := live.New(ctx, live.Config{Base: l.base, Fabric: f, Payload: int(s.Host.Payload), QueueDepth: 512})
 	if err != nil {
 		return nil, err
 	}

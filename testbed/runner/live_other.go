@@ -4,7 +4,6 @@ package runner
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -15,7 +14,7 @@ import (
 type Live struct{}
 
 // NewLive returns that world.
-func NewLive(string, *live.Page, *slog.Logger) *Live { return &Live{} }
+func NewLive(live.Base) *Live { return &Live{} }
 
 // Close does nothing.
 func (*Live) Close() {}

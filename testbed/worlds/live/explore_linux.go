@@ -250,12 +250,12 @@ func ask(o order, oob []byte) (int, error) {
 }
 
 // Up builds a fabric with addresses, hosts and a controller, calls ready, and
-// keeps it until [Down] or ctx's end. page may be nil.
-func Up(ctx context.Context, f *fabric.Fabric, dir string, payload int, page *Page, ready func()) error {
+// keeps it until [Down] or ctx's end.
+func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready func()) error {
 	if up := others(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
 	}
-	b, err := NewBench(ctx, Config{Fabric: f, Dir: dir, Payload: payload, Addresses: true, Page: page}, Notifiers{Quench: true, GNMI: true})
+	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, Notifiers{Quench: true, GNMI: true})
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ import (
 
 // Config sets up a [Fabric].
 type Config struct {
+	Base
 	Fabric *fabric.Fabric
-	Dir    string // for sockets and logs
 	// Payload is the largest of a packet, in bytes: the links' MTU follows from it.
 	Payload int
 	// QueueDepth is of the switches' queues, in packets; 0: 64.
@@ -39,9 +39,7 @@ type Config struct {
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
-	Page      *Page // what controllers serve the fabric's page at; nil: nothing
 	Part      *part // which of a fabric on several machines this is; nil: it is whole
-	Log       *slog.Logger
 }
 
 // Fabric is a fabric of processes; see the package comment. It is safe for
@@ -203,6 +201,9 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
 	if x.cfg.QueueDepth > 0 {
 		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
+	}
+	if x.cfg.Datapath != "" {
+		args = append(args, "--datapath", x.cfg.Datapath)
 	}
 	args = append(args, x.cfg.Part.switchTLS(name)...)
 	exited := func() { x.switchEnded(id) }

@@ -5,7 +5,6 @@ package live
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -34,7 +33,7 @@ func PassedPage(string) (*Page, error) { return nil, ErrLinux }
 type Runner struct{}
 
 // NewRunner returns a runner that cannot run.
-func NewRunner(string, *Page, *slog.Logger) *Runner { return &Runner{} }
+func NewRunner(Base) *Runner { return &Runner{} }
 
 // Run is not possible here.
 func (*Runner) Run(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {

@@ -40,6 +40,7 @@ type MachinesConfig struct {
 	Machines  []Machine
 	Dir       string   // of its files and sockets here; made if it is not there
 	Payload   int      // bytes of a full packet, at most
+	Datapath  string   // Interpreter or Kernel
 	Build     string   // of this program
 	Shell     []string // what carries out a command on another machine: the words before its name
 	Program   []string // how this program is called there
@@ -170,7 +171,7 @@ func (s *spread) writeFiles(ctx context.Context) error {
 func (s *spread) plan(machine int) (*plan, error) {
 	p := &plan{
 		Build: s.cfg.Build, Spec: s.cfg.Fabric.Spec(), Addresses: s.place.Addresses, Machine: machine, Payload: s.cfg.Payload,
-		VXLANPort: s.cfg.VXLANPort, Files: map[string][]byte{},
+		Datapath: s.cfg.Datapath, VXLANPort: s.cfg.VXLANPort, Files: map[string][]byte{},
 	}
 	names := []string{"ca.pem"}
 	for _, name := range s.nodes(machine) {

@@ -30,6 +30,7 @@ type plan struct {
 	Addresses []netip.Addr      `json:"addresses"`
 	Machine   int               `json:"machine"`
 	Payload   int               `json:"payload"`
+	Datapath  string            `json:"datapath,omitempty"`
 	VXLANPort int               `json:"vxlan_port"`
 	Files     map[string][]byte `json:"files"` // ca.pem, NAME.pem, NAME.key
 }
@@ -332,7 +333,8 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 		}
 	}
 	x, err := New(ctx, Config{
-		Fabric: place.Fabric, Dir: dir, Payload: p.Payload, QueueDepth: partQueue, Addresses: true, Part: mine, Log: log,
+		Base: Base{Dir: dir, Datapath: p.Datapath, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
+		Addresses: true, Part: mine,
 	})
 	if err != nil {
 		return err

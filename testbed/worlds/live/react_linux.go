@@ -67,6 +67,7 @@ func (x *Fabric) Sockets() []string {
 type ReactConfig struct {
 	Fabric   *fabric.Fabric
 	Dir      string
+	Datapath string // Interpreter or Kernel
 	Notifier scenario.Notifier
 	Ways     []How // each in turn
 	Cuts     int
@@ -103,7 +104,9 @@ type Reaction struct {
 // all is as before.
 func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	f := cfg.Fabric
-	b, err := NewBench(ctx, Config{Fabric: f, Dir: cfg.Dir, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2}, Notifiers{
+	b, err := NewBench(ctx, Config{
+		Base: Base{Dir: cfg.Dir, Datapath: cfg.Datapath}, Fabric: f, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2,
+	}, Notifiers{
 		Quench: cfg.Notifier.Quench(), GNMI: cfg.Notifier.GNMI(), HashSeed: uint32(cfg.Seed),
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -19,19 +18,15 @@ import (
 // makes at the first and keeps. Close takes it down.
 type Runner struct {
 	mu      sync.Mutex
-	dir     string
-	page    *Page
-	log     *slog.Logger
+	base    Base
 	fabric  *Fabric
 	of      *fabric.Fabric
 	ways    Notifiers
 	session *coordinator.Session
 }
 
-// NewRunner returns a runner that keeps sockets and logs in dir. page may be nil.
-func NewRunner(dir string, page *Page, log *slog.Logger) *Runner {
-	return &Runner{dir: dir, page: page, log: log}
-}
+// NewRunner returns a runner whose fabrics have base in common.
+func NewRunner(base Base) *Runner { return &Runner{base: base} }
 
 // lead is how long before a collective begins the hosts are told. A busy machine
 // takes its time until all have heard.
@@ -48,7 +43,7 @@ func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observe
 		return nil, fmt.Errorf("live: %v: %w", run, err)
 	}
 	if sum := run.Fabric.Spec().HostLink.Rate * fabric.Rate(run.Fabric.Hosts()); sum > carried {
-		r.log.Warn("the hosts' links carry more than most machines do: times will be the processor's", "hosts", run.Fabric.Hosts(),
+		r.base.Log.Warn("the hosts' links carry more than most machines do: times will be the processor's", "hosts", run.Fabric.Hosts(),
 			"together", sum, "some machine's", carried)
 	}
 	if err := r.ready(ctx, run); err != nil {
@@ -96,7 +91,7 @@ func (r *Runner) ready(ctx context.Context, run scenario.Run) error {
 		r.ways = Notifiers{}
 		var err error
 		r.fabric, err = New(ctx, Config{
-			Fabric: run.Fabric, Dir: r.dir, Payload: int(s.Host.Payload), QueueDepth: queueDepth(run), Page: r.page, Log: r.log,
+			Base: r.base, Fabric: run.Fabric, Payload: int(s.Host.Payload), QueueDepth: queueDepth(run),
 		})
 		if err != nil {
 			return err
