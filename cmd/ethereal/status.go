@@ -150,10 +150,11 @@ type statusView struct {
 		Drops                              []daemon.Drop
 		DropsError                         string `json:"drops_error"`
 	}
-	NotUp  []daemon.LinkStatus `json:"links_not_up"`
-	Loads  *daemon.LoadStatus
-	Paths  []daemon.PathStatus
-	Agents []struct {
+	NotUp   []daemon.LinkStatus `json:"links_not_up"`
+	Loads   *daemon.LoadStatus
+	Paths   []daemon.PathStatus
+	Largest []daemon.FlowStatus
+	Agents  []struct {
 		Host   uint32
 		Addr   string
 		Behind uint64
@@ -217,6 +218,7 @@ func (s *statusView) print(out io.Writer) error {
 	s.printDrops(w)
 	s.printLoads(w)
 	s.printPaths(w)
+	s.printLargest(w)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -283,6 +285,19 @@ func (s *statusView) printPaths(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d of %d\t%s\t%s\t%v ago\n", strings.Join(p.Via, " "), p.Label, p.Lost, p.Sent, trip, least,
 			time.Since(p.Last).Round(time.Second))
+	}
+}
+
+// largestShown is how many pairs of hosts are shown.
+const largestShown = 8
+
+// printLargest writes which hosts send most to which.
+func (s *statusView) printLargest(w io.Writer) {
+	if len(s.Largest) > 0 {
+		fmt.Fprintln(w, "MOST IS SENT BY\tTO\tMB/S")
+	}
+	for _, x := range s.Largest[:min(largestShown, len(s.Largest))] {
+		fmt.Fprintf(w, "%s\t%s\t%.3g\n", x.From, x.To, x.Rate/1e6)
 	}
 }
 

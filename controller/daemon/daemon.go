@@ -34,6 +34,7 @@ type Daemon struct {
 	cables  cables
 	loads   *loads // nil: nobody reads them
 	paths   paths
+	largest largest
 	drops   drops
 	viewer  *viewer // nil: there is no page
 

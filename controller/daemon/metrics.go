@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ type metrics struct {
 	switches  []scrapedSwitch
 	tiers     []scrapedTier
 	paths     []scrapedPath
+	largest   *prometheus.Desc
 }
 
 // scrapedPath is one that every path has that was probed lately.
@@ -137,6 +139,8 @@ func newMetrics() *metrics {
 		func(x *TierLoad) float64 { return float64(len(x.Hot)) })
 	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.",
 		func(x *TierLoad) float64 { return float64(len(x.Cold)) })
+	m.largest = prometheus.NewDesc("ethereal_largest_flow_bytes_per_second",
+		"What a host sends to the one that it sends most to, of the hosts that send most, as their agents tell.", []string{"from"}, nil)
 	m.paths = pathMetrics()
 	return m
 }
@@ -173,6 +177,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, x := range c.d.metrics.paths {
 		out <- x.desc
 	}
+	out <- c.d.metrics.largest
 }
 
 // scrapeTimeout bounds the wait for the daemon's goroutine.
@@ -201,6 +206,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			if v := x.value(p); v > 0 || x.kind == counter { // a time that was not measured is none
 				out <- prometheus.MustNewConstMetric(x.desc, x.kind, v, p.From, p.To, strconv.Itoa(p.Label))
 			}
+		}
+	}
+	for i, x := range s.Largest {
+		if !slices.ContainsFunc(s.Largest[:i], func(y FlowStatus) bool { return y.From == x.From }) { // it is the host's largest
+			out <- prometheus.MustNewConstMetric(c.d.metrics.largest, prometheus.GaugeValue, x.Rate, x.From)
 		}
 	}
 	if s.Loads == nil {

@@ -88,6 +88,8 @@ type Status struct {
 
 	Loads *LoadStatus  `json:"loads,omitempty"` // where counters are read
 	Paths []PathStatus `json:"paths,omitempty"` // that were probed lately: those over links that agents blame
+	// Largest are the pairs of hosts that send most, as agents told in the last seconds.
+	Largest []FlowStatus `json:"largest,omitempty"`
 }
 
 // Status returns the present state.
@@ -103,7 +105,7 @@ func (d *Daemon) status() Status {
 		Instance: d.cfg.Core.Instance, Since: d.began, Started: d.core.Started(), Epoch: d.core.Epoch(),
 		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes,
 		Refusals: d.refusals, Flips: d.flips, Links: d.f.Links(),
-		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(), Paths: d.paths.status(d.f, time.Now()),
+		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(), Paths: d.paths.status(d.f, time.Now()), Largest: d.largest.status(d.f, time.Now()),
 	}
 	unseen := map[fabric.End]bool{}
 	for _, dev := range d.switches {

@@ -40,6 +40,7 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 			d.paths.take(path, time.Now(), p)
 		}
 	}
+	d.largest.take(d.f, host, time.Now(), r)
 	if fs := r.GetFlips(); len(fs) > 0 {
 		count := len(fs) + int(min(r.GetFlipsLeft(), 1<<20))
 		d.flips += uint64(count)

@@ -146,7 +146,7 @@ func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 			t.State[i] = d.linkState(fabric.LinkID(i))
 		}
 		t.Facts = d.viewFacts(t.State)
-		t.Probed = d.viewProbed()
+		t.Probed, t.Largest = d.viewProbed(), d.largest.view(d.f, d.began, time.Now())
 	})
 	if err != nil {
 		return nil, err

@@ -93,6 +93,16 @@ func TestView(t *testing.T) {
 		}),
 		chromedp.Poll(`runs[0].events.some(e => e.k === "flip" && runs[0].nodes[e.n].n === "h3" && e.c === 7 && e.x.includes("queue pair 7 from path 1 to 2: quench; ") && !e.x.includes("<b>"))`, nil),
 		chromedp.Poll(`document.querySelector(".facts").textContent.includes("flips 7")`, nil),
+		// The pairs of hosts that send most stand there, and one that is chosen stays so.
+		chromedp.ActionFunc(func(context.Context) error {
+			r.inbox.put(func() {
+				r.reported(3, &statepb.Report{Largest: []*statepb.Sent{{Dst: 12, Bytes: 41_000_000}}, SpanNs: 1e9})
+			})
+			return nil
+		}),
+		chromedp.Poll(`/pair h3 to h12, 41 MB.s/.test(document.querySelector(".flows").textContent)`, nil),
+		chromedp.Evaluate(`document.querySelector(".flows button").click()`, nil),
+		chromedp.Poll(`document.querySelector(".flows button[aria-pressed=true]") && document.querySelector(".chosen").textContent.includes("h3")`, nil),
 		// What probes told of a path stands there, and its path is drawn when it is chosen.
 		chromedp.ActionFunc(func(context.Context) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}

@@ -70,6 +70,7 @@ const (
 	maxSuspicions = 1024 // in one report
 	maxProbes     = 64
 	maxFlips      = 64
+	maxLargest    = 16
 	reportEvery   = 10 * time.Millisecond
 	reportBurst   = 32
 )
@@ -290,9 +291,8 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			if r == nil {
 				return status.Error(codes.InvalidArgument, "notify: only reports may follow the Hello")
 			}
-			if n, p, f := len(r.GetSuspicions()), len(r.GetProbes()), len(r.GetFlips()); n > maxSuspicions || p > maxProbes || f > maxFlips {
-				return status.Errorf(codes.ResourceExhausted, "notify: a report of %d suspicions, %d probe results and %d flips; it may have %d, %d and %d",
-					n, p, f, maxSuspicions, maxProbes, maxFlips)
+			if err := bounded(r); err != nil {
+				return err
 			}
 			if err := pace.wait(ctx); err != nil {
 				return context.Cause(ctx)
@@ -305,6 +305,22 @@ func (s *Service) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage, st
 			}
 		}
 	}
+}
+
+// bounded refuses a report that says too much at once.
+func bounded(r *statepb.Report) error {
+	for _, x := range []struct {
+		what      string
+		has, most int
+	}{
+		{"suspicions", len(r.GetSuspicions()), maxSuspicions}, {"probe results", len(r.GetProbes()), maxProbes},
+		{"flips", len(r.GetFlips()), maxFlips}, {"destinations", len(r.GetLargest()), maxLargest},
+	} {
+		if x.has > x.most {
+			return status.Errorf(codes.ResourceExhausted, "notify: a report of %d %s; it may have %d", x.has, x.what, x.most)
+		}
+	}
+	return nil
 }
 
 func (s *Service) join(a *agent) {

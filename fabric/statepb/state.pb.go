@@ -512,14 +512,17 @@ func (x *Hello) GetLastEpoch() uint64 {
 
 // Report tells the controller of paths on which a queue pair timed out though
 // no link on them is known to be down, of probes it was asked for, and, for those
-// who watch the fabric, of what the agent has done.
+// who watch the fabric, of what the agent and the host have done.
 type Report struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Suspicions []*Suspicion           `protobuf:"bytes,1,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
 	Probes     []*ProbeResult         `protobuf:"bytes,2,rep,name=probes,proto3" json:"probes,omitempty"`
 	Flips      []*Flip                `protobuf:"bytes,3,rep,name=flips,proto3" json:"flips,omitempty"`
 	// Flips since the last report that there was no room for.
-	FlipsLeft     uint32 `protobuf:"varint,4,opt,name=flips_left,json=flipsLeft,proto3" json:"flips_left,omitempty"`
+	FlipsLeft uint32 `protobuf:"varint,4,opt,name=flips_left,json=flipsLeft,proto3" json:"flips_left,omitempty"`
+	// The hosts that were sent most to, most first, within span_ns.
+	Largest       []*Sent `protobuf:"bytes,5,rep,name=largest,proto3" json:"largest,omitempty"`
+	SpanNs        int64   `protobuf:"varint,6,opt,name=span_ns,json=spanNs,proto3" json:"span_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +585,74 @@ func (x *Report) GetFlipsLeft() uint32 {
 	return 0
 }
 
+func (x *Report) GetLargest() []*Sent {
+	if x != nil {
+		return x.Largest
+	}
+	return nil
+}
+
+func (x *Report) GetSpanNs() int64 {
+	if x != nil {
+		return x.SpanNs
+	}
+	return 0
+}
+
+// Sent is what a host was sent of RoCEv2 payload, repetitions included.
+type Sent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number in the fabric.
+	Dst           uint32 `protobuf:"varint,1,opt,name=dst,proto3" json:"dst,omitempty"`
+	Bytes         uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sent) Reset() {
+	*x = Sent{}
+	mi := &file_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sent) ProtoMessage() {}
+
+func (x *Sent) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sent.ProtoReflect.Descriptor instead.
+func (*Sent) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Sent) GetDst() uint32 {
+	if x != nil {
+		return x.Dst
+	}
+	return 0
+}
+
+func (x *Sent) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Flip is a queue pair that the agent has moved to another path.
 type Flip struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -595,7 +666,7 @@ type Flip struct {
 
 func (x *Flip) Reset() {
 	*x = Flip{}
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +678,7 @@ func (x *Flip) String() string {
 func (*Flip) ProtoMessage() {}
 
 func (x *Flip) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +691,7 @@ func (x *Flip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flip.ProtoReflect.Descriptor instead.
 func (*Flip) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{7}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Flip) GetQp() uint32 {
@@ -667,7 +738,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +750,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +763,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
+	return file_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ProbeResult) GetId() uint64 {
@@ -750,7 +821,7 @@ type Suspicion struct {
 
 func (x *Suspicion) Reset() {
 	*x = Suspicion{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +833,7 @@ func (x *Suspicion) String() string {
 func (*Suspicion) ProtoMessage() {}
 
 func (x *Suspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +846,7 @@ func (x *Suspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
 func (*Suspicion) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Suspicion) GetDstTor() uint32 {
@@ -826,7 +897,7 @@ type DrainMarks struct {
 
 func (x *DrainMarks) Reset() {
 	*x = DrainMarks{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +909,7 @@ func (x *DrainMarks) String() string {
 func (*DrainMarks) ProtoMessage() {}
 
 func (x *DrainMarks) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +922,7 @@ func (x *DrainMarks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMarks.ProtoReflect.Descriptor instead.
 func (*DrainMarks) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainMarks) GetMarks() []*DrainMark {
@@ -888,7 +959,7 @@ type DrainMark struct {
 
 func (x *DrainMark) Reset() {
 	*x = DrainMark{}
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +971,7 @@ func (x *DrainMark) String() string {
 func (*DrainMark) ProtoMessage() {}
 
 func (x *DrainMark) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +984,7 @@ func (x *DrainMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMark.ProtoReflect.Descriptor instead.
 func (*DrainMark) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{11}
+	return file_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainMark) GetLink() uint32 {
@@ -990,7 +1061,7 @@ const file_state_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\rR\x04host\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1d\n" +
 	"\n" +
-	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"\xcc\x01\n" +
+	"last_epoch\x18\x03 \x01(\x04R\tlastEpoch\"\x98\x02\n" +
 	"\x06Report\x12<\n" +
 	"\n" +
 	"suspicions\x18\x01 \x03(\v2\x1c.ethereal.state.v1.SuspicionR\n" +
@@ -998,7 +1069,12 @@ const file_state_proto_rawDesc = "" +
 	"\x06probes\x18\x02 \x03(\v2\x1e.ethereal.state.v1.ProbeResultR\x06probes\x12-\n" +
 	"\x05flips\x18\x03 \x03(\v2\x17.ethereal.state.v1.FlipR\x05flips\x12\x1d\n" +
 	"\n" +
-	"flips_left\x18\x04 \x01(\rR\tflipsLeft\"R\n" +
+	"flips_left\x18\x04 \x01(\rR\tflipsLeft\x121\n" +
+	"\alargest\x18\x05 \x03(\v2\x17.ethereal.state.v1.SentR\alargest\x12\x17\n" +
+	"\aspan_ns\x18\x06 \x01(\x03R\x06spanNs\".\n" +
+	"\x04Sent\x12\x10\n" +
+	"\x03dst\x18\x01 \x01(\rR\x03dst\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"R\n" +
 	"\x04Flip\x12\x0e\n" +
 	"\x02qp\x18\x01 \x01(\rR\x02qp\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
@@ -1044,7 +1120,7 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
@@ -1053,11 +1129,12 @@ var file_state_proto_goTypes = []any{
 	(*AgentMessage)(nil), // 4: ethereal.state.v1.AgentMessage
 	(*Hello)(nil),        // 5: ethereal.state.v1.Hello
 	(*Report)(nil),       // 6: ethereal.state.v1.Report
-	(*Flip)(nil),         // 7: ethereal.state.v1.Flip
-	(*ProbeResult)(nil),  // 8: ethereal.state.v1.ProbeResult
-	(*Suspicion)(nil),    // 9: ethereal.state.v1.Suspicion
-	(*DrainMarks)(nil),   // 10: ethereal.state.v1.DrainMarks
-	(*DrainMark)(nil),    // 11: ethereal.state.v1.DrainMark
+	(*Sent)(nil),         // 7: ethereal.state.v1.Sent
+	(*Flip)(nil),         // 8: ethereal.state.v1.Flip
+	(*ProbeResult)(nil),  // 9: ethereal.state.v1.ProbeResult
+	(*Suspicion)(nil),    // 10: ethereal.state.v1.Suspicion
+	(*DrainMarks)(nil),   // 11: ethereal.state.v1.DrainMarks
+	(*DrainMark)(nil),    // 12: ethereal.state.v1.DrainMark
 }
 var file_state_proto_depIdxs = []int32{
 	0,  // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
@@ -1065,19 +1142,20 @@ var file_state_proto_depIdxs = []int32{
 	3,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
 	5,  // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
 	6,  // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
-	9,  // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
-	8,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
-	7,  // 7: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
-	11, // 8: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
-	4,  // 9: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	10, // 10: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
-	1,  // 11: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	10, // 12: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
-	11, // [11:13] is the sub-list for method output_type
-	9,  // [9:11] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
+	9,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
+	8,  // 7: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
+	7,  // 8: ethereal.state.v1.Report.largest:type_name -> ethereal.state.v1.Sent
+	12, // 9: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
+	4,  // 10: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
+	11, // 11: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
+	1,  // 12: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
+	11, // 13: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
+	12, // [12:14] is the sub-list for method output_type
+	10, // [10:12] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -1089,14 +1167,14 @@ func file_state_proto_init() {
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 	}
-	file_state_proto_msgTypes[9].OneofWrappers = []any{}
+	file_state_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -33,7 +33,7 @@ func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 // Report tells all controllers whose streams live, the followed one and the
 // others: whoever takes over is to know as much. It does not block.
 func (w *Watcher) Report(r *statepb.Report) {
-	if len(r.GetSuspicions())+len(r.GetProbes())+len(r.GetFlips()) == 0 {
+	if len(r.GetSuspicions())+len(r.GetProbes())+len(r.GetFlips())+len(r.GetLargest()) == 0 {
 		return
 	}
 	w.mu.Lock()

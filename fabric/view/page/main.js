@@ -35,7 +35,8 @@ class Panel {
     }
     if (run.phases.length) this.charts.push(new Chart(box, 'Phases by rank', Math.min(256, Math.max(64, run.hosts * 4)), (c, ch) => drawPhases(c, ch, run), jump));
     for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
-    this.flowsTitle = make(box, 'h3', 'Flows');
+    this.flowsName = page.live ? 'Pairs of hosts that send most, as agents told in the last seconds' : 'Flows';
+    this.flowsTitle = make(box, 'h3', this.flowsName);
     this.flows = make(box, 'div', undefined, {class: 'list flows'});
     if (page.live) {
       make(box, 'h3', 'Paths that were probed: those over links that agents blame, and no others');
@@ -155,12 +156,14 @@ class Panel {
     const port = this.choice.dir;
     const found = run.flows.filter(f => (port === undefined || this.uses(f, port)) && want.every(w => run.flowName(f).toLowerCase().includes(w)));
     found.sort(el('order').value === 'bytes' ? (a, b) => b.z - a.z || (b.e - b.b) - (a.e - a.b) : (a, b) => (b.e - b.b) - (a.e - a.b));
-    this.flowsTitle.textContent = port === undefined ? 'Flows' : `Flows by ${run.dirName(port)} at this time`;
+    this.flowsTitle.textContent = port === undefined ? this.flowsName : `Flows by ${run.dirName(port)} at this time`;
     this.flows.textContent = '';
+    // Those of a live fabric are told anew each second: one that is chosen stays so.
+    const same = (a, b) => a === b || page.live && a && a.k === b.k && a.s === b.s && a.d === b.d, chosen = this.choice.flow;
     for (const f of found.slice(0, listMost)) {
-      const b = make(this.flows, 'button', run.flowName(f), {'aria-pressed': f === this.choice.flow});
+      const b = make(this.flows, 'button', run.flowName(f), {'aria-pressed': same(chosen, f)});
       b.flow = f;
-      b.addEventListener('click', () => { this.choose(this.choice.flow === f ? {} : {flow: f}); });
+      b.addEventListener('click', () => { this.choose(same(this.choice.flow, f) ? {} : {flow: f}); });
     }
     if (!found.length) make(this.flows, 'div', 'none', {class: 'none'});
     else if (found.length > listMost) make(this.flows, 'div', `${found.length - listMost} more`, {class: 'none'});
@@ -414,6 +417,7 @@ function listen() {
     el('scrub').max = r.ticks.length - 1;
     if (Date.now() - painted > 900 || tick.events) { painted = Date.now(); panels.forEach(p => { p.paint(); p.askSwitch(); }); }
     if (tick.probed) { r.probed = tick.probed; for (const p of panels) p.listProbed(); }
+    if (tick.largest) { r.flows = tick.largest; for (const p of panels) p.listFlows(el('find').value); }
     if (tick.facts) for (const p of panels) p.facts.textContent = factsText([...r.facts, ...tick.facts]);
     if (following) go(tick.t);
   };

@@ -151,6 +151,7 @@ func (p *Process) Run(ctx context.Context) error {
 		g.Go(func() error { return p.cfg.Serve(ctx, p.shell) })
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
+	g.Go(func() error { return p.tellLargest(ctx) })
 	g.Go(func() error {
 		for {
 			select {
@@ -162,6 +163,28 @@ func (p *Process) Run(ctx context.Context) error {
 		}
 	})
 	return errors.Join(g.Wait(), p.shell.Close())
+}
+
+// tellLargest tells controllers to whom the host sends most, until ctx ends.
+func (p *Process) tellLargest(ctx context.Context) error {
+	every := time.NewTicker(daemon.LargestEvery)
+	defer every.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-every.C:
+		}
+		var sent []uint64
+		if err := p.shell.Call(ctx, func(fabric.Time) { sent = p.rank.engine.TakeSent() }); err != nil {
+			return err
+		}
+		now := time.Now()
+		if r := daemon.Largest(sent, now.Sub(last)); r != nil {
+			p.watcher.Report(r)
+		}
+		last = now
+	}
 }
 
 // Controllers returns what is known of the controllers.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
@@ -76,7 +77,7 @@ type Engine struct {
 	span    fabric.Label
 	flow    bool
 
-	sources map[endpoint.QP]Source // the bytes of open queue pairs
+	sources map[endpoint.QP]outgoing // of open queue pairs
 	foreign func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
 	regions map[uint32][]byte
 	inbound map[uint64]*inbound // SENDs under way, by source and slot
@@ -86,6 +87,13 @@ type Engine struct {
 	stats   Stats
 	byLabel []uint64 // data frames' bytes out, by label
 	other   uint64   // those whose label names no path
+	toHost  []uint64 // payload since it was taken last, by destination
+}
+
+// outgoing is what an open queue pair sends.
+type outgoing struct {
+	from Source
+	dst  fabric.NodeID
 }
 
 // inbound is a SEND under way.
@@ -111,7 +119,7 @@ func New(c Config, h Handler) (*Engine, error) {
 	}
 	e := &Engine{
 		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, maxSend: c.MaxSend, flow: c.NIC.FlowLabel,
-		foreign: c.Place, sources: map[endpoint.QP]Source{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
+		foreign: c.Place, sources: map[endpoint.QP]outgoing{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
 	}
 	if e.mtu == 0 {
 		e.mtu = endpoint.DefaultMTU
@@ -129,7 +137,7 @@ func New(c Config, h Handler) (*Engine, error) {
 		e.addr = c.NIC.Fabric.HostAddr6(c.NIC.Host)
 	}
 	e.span = c.NIC.Fabric.LabelSpan()
-	e.byLabel = make([]uint64, e.span)
+	e.byLabel, e.toHost = make([]uint64, e.span), make([]uint64, c.NIC.Fabric.Hosts())
 	return e, nil
 }
 
@@ -148,6 +156,14 @@ func (e *Engine) Stats() Stats {
 // LabelBytes returns the bytes of data frames sent under each label, and of
 // those whose label names no path. The slice is the engine's.
 func (e *Engine) LabelBytes() (byLabel []uint64, other uint64) { return e.byLabel, e.other }
+
+// TakeSent returns the bytes of payload sent to each host since the last call,
+// repetitions included.
+func (e *Engine) TakeSent() []uint64 {
+	sent := slices.Clone(e.toHost)
+	clear(e.toHost)
+	return sent
+}
 
 // Message is what Write and Send are to send.
 type Message struct {
@@ -197,7 +213,7 @@ func (e *Engine) open(now fabric.Time, m Message, send bool) error {
 		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once,
 	})
 	if err == nil {
-		e.sources[m.QP] = m.From
+		e.sources[m.QP] = outgoing{m.From, m.Dst}
 	}
 	return err
 }
@@ -258,7 +274,12 @@ func (e *Engine) Next(now fabric.Time, buf []byte) (s Sent, ok bool) {
 		}
 		payload := frame.Payload()
 		clear(buf[f.Len+len(payload) : f.Len+f.Tail])
-		if len(payload) == 0 || e.sources[f.QP].Read(payload, int64(f.Packet)*int64(e.mtu)) == nil {
+		if len(payload) == 0 {
+			break
+		}
+		o := e.sources[f.QP]
+		if o.from.Read(payload, int64(f.Packet)*int64(e.mtu)) == nil {
+			e.toHost[o.dst] += uint64(len(payload))
 			break
 		}
 		e.Close(f.QP)

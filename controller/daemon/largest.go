@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/fabric/view"
+)
+
+// Limits on what is kept of the largest flows.
+const (
+	mostLargest  = 16              // that status and page show
+	largestKept  = 4 * time.Second // after an agent's last word
+	leastSpan    = 100 * time.Millisecond
+	mostSpan     = time.Minute
+	largestFlows = "pair" // what the page calls them
+)
+
+// largest is what agents told of the hosts that theirs sends most to: the fabric's
+// elephants. It is used on the daemon's goroutine.
+type largest struct {
+	told  map[fabric.NodeID]toldLargest
+	shown bool // the page shows some
+}
+
+type toldLargest struct {
+	at   time.Time
+	span time.Duration
+	sent []*statepb.Sent
+}
+
+// take takes an agent's word. What cannot be is left out.
+func (l *largest) take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
+	span := time.Duration(r.GetSpanNs())
+	if len(r.GetLargest()) == 0 || span < leastSpan || span > mostSpan {
+		return
+	}
+	if l.told == nil {
+		l.told = map[fabric.NodeID]toldLargest{}
+	}
+	sent := slices.DeleteFunc(slices.Clone(r.GetLargest()), func(s *statepb.Sent) bool {
+		return s.GetDst() >= uint32(f.Hosts()) || nodeID(s.GetDst()) == host
+	})
+	l.told[host] = toldLargest{at: now, span: span, sent: sent}
+}
+
+// FlowStatus is a pair of hosts of which one sends much to the other.
+type FlowStatus struct {
+	From string  `json:"from"`
+	To   string  `json:"to"`
+	Rate float64 `json:"bytes_per_second"` // of RoCEv2 payload, repetitions included
+
+	src, dst fabric.NodeID
+	bytes    uint64
+	begin    time.Time
+	end      time.Time
+}
+
+// status returns the flows that are the largest now, those first.
+func (l *largest) status(f *fabric.Fabric, now time.Time) []FlowStatus {
+	var all []FlowStatus
+	for host, t := range l.told {
+		if now.Sub(t.at) > largestKept {
+			delete(l.told, host)
+			continue
+		}
+		for _, s := range t.sent {
+			dst := nodeID(s.GetDst())
+			all = append(all, FlowStatus{
+				From: f.Name(host), To: f.Name(dst), Rate: float64(s.GetBytes()) / t.span.Seconds(),
+				src: host, dst: dst, bytes: s.GetBytes(), begin: t.at.Add(-t.span), end: t.at,
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b FlowStatus) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.src, b.src), cmp.Compare(a.dst, b.dst))
+	})
+	return all[:min(mostLargest, len(all))]
+}
+
+// view returns what a page shows of them; nil: as before.
+func (l *largest) view(f *fabric.Fabric, began, now time.Time) []view.Flow {
+	flows := []view.Flow{} // not null: a page forgets what it had
+	for _, x := range l.status(f, now) {
+		flows = append(flows, view.Flow{
+			Kind: largestFlows, Src: int(x.src), Dst: int(x.dst), Bytes: int64(x.bytes), Text: fmt.Sprintf("%.3g MB/s", x.Rate/1e6),
+			Begin: float64(x.begin.Sub(began).Microseconds()), End: float64(x.end.Sub(began).Microseconds()),
+		})
+	}
+	if len(flows) == 0 && !l.shown {
+		return nil
+	}
+	l.shown = len(flows) > 0
+	return flows
+}
