@@ -105,8 +105,7 @@ const t2naSession = 1
 
 // profiles are made anew for every caller: nothing here is shared.
 func profiles() []Profile {
-	// The chips' program makes no notices yet.
-	chipLacks := []controller.Table{controller.PortOfUplink, controller.MulticastGroup, controller.Notice}
+	chipLacks := []controller.Table{controller.PortOfUplink}
 	return []Profile{
 		{
 			// PI refuses clone sessions with a class or a length.

@@ -43,6 +43,14 @@ const bit<32> QUENCH_SESSION = 512;
 
 const bit<32> NEVER_QUENCH = 0xFFFFFFFF;
 
+// A notice is UDP from nowhere to all systems on the link (RFC 1112): no router
+// passes it on, no host needs to join, and IPv6 hosts hear it too.
+const bit<32> ALL_SYSTEMS     = 0xE0000001; // 224.0.0.1
+const mac_t   ALL_SYSTEMS_MAC = 0x01005E000001;
+const bit<16> SWITCH_MAC      = 0x02E7;     // and the switch's id behind it
+const bit<8>  NOTICE_TTL      = 8;          // a switch that passes it on takes one
+const bit<6>  QUENCH_NOTICE   = 1;          // the quench's flag: no packet is meant
+
 const bit<8> NO_UPLINK = 0xFF;
 
 // Metadata that a quench's clone keeps.

@@ -8,6 +8,8 @@ parser EgressParser(packet_in packet, out egress_headers_t hdr, out egress_metad
         packet.extract(intrinsic);
         transition select(packet.lookahead<bit<8>>()) {
             KIND_QUENCH: parse_mirror;
+            KIND_NOTICE: parse_notice;
+            KIND_PASSED: parse_mirror;
             KIND_AS_IS: parse_as_is;
             default: parse_bridge;
         }
@@ -19,6 +21,10 @@ parser EgressParser(packet_in packet, out egress_headers_t hdr, out egress_metad
     state parse_mirror {
         packet.extract(hdr.mirror);
         transition parse_ethernet;
+    }
+    state parse_notice {
+        packet.extract(hdr.mirror);
+        transition accept;
     }
     state parse_bridge {
         packet.extract(hdr.bridge);
@@ -38,6 +44,7 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     @name(".port_tx_control")
     Counter<bit<64>, PortId_t>(512, CounterType_t.PACKETS_AND_BYTES) port_tx_control;
     Random<bit<16>>() random;
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) hash_notice;
 
     // Marks with certainty from kmax up, with a probability that rises from 0 to
     // pmax/65536 between kmin and kmax. kmin == kmax is DCTCP's step. The chip
@@ -94,13 +101,9 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     action mark_v4() { hdr.ipv4.ecn = ECN_CE; }
     action mark_v6() { hdr.ipv6.ecn = ECN_CE; }
 
-    // The mirror of a packet whose port was dead becomes a word to its source,
-    // and goes back where the packet came from.
-    action become_quench() {
+    // What a quench and a notice say of the port.
+    action tell_of_port() {
         meta.is_quench = 1;
-        mac_t mac = hdr.ethernet.src;
-        hdr.ethernet.src = hdr.ethernet.dst;
-        hdr.ethernet.dst = mac;
         hdr.quench.setValid();
         hdr.quench.version = 1;
         hdr.quench.flags = 0;
@@ -112,14 +115,47 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.quench.reserved = 0;
         hdr.quench.epoch = hdr.mirror.epoch;
         hdr.quench.pad_qp = 0;
-        hdr.quench.dst_qp = hdr.bth.dst_qp;
         hdr.quench.pad_psn = 0;
-        hdr.quench.psn = hdr.bth.psn;
         hdr.udp.src = UDP_QUENCH;
         hdr.udp.dst = UDP_QUENCH;
         hdr.udp.length = 8 + QUENCH_BYTES;
         hdr.udp.checksum = 0;
     }
+    // The mirror of a packet whose port was dead goes back where the packet came from.
+    action answer() {
+        mac_t mac = hdr.ethernet.src;
+        hdr.ethernet.src = hdr.ethernet.dst;
+        hdr.ethernet.dst = mac;
+        hdr.quench.dst_qp = hdr.bth.dst_qp;
+        hdr.quench.psn = hdr.bth.psn;
+    }
+    // The copy of a port's down event is a packet of the switch's own.
+    action become_notice() {
+        hdr.ethernet.setValid();
+        hdr.ethernet.dst = ALL_SYSTEMS_MAC;
+        hdr.ethernet.src = SWITCH_MAC ++ hdr.mirror.switch_id;
+        hdr.ethernet.type = ETHERTYPE_IPV4;
+        hdr.udp.setValid();
+        hdr.quench.flags = QUENCH_NOTICE;
+        hdr.quench.dst_qp = 0;
+        hdr.quench.psn = 0;
+    }
+    action notice_v4() {
+        hdr.ipv4.setValid();
+        hdr.ipv4.version = 4;
+        hdr.ipv4.ihl = 5;
+        hdr.ipv4.dscp = DSCP_NETWORK_CONTROL;
+        hdr.ipv4.ecn = ECN_NOT_ECT;
+        hdr.ipv4.total_length = 20 + 8 + QUENCH_BYTES;
+        hdr.ipv4.flags = 0;
+        hdr.ipv4.fragment = 0;
+        hdr.ipv4.ttl = NOTICE_TTL;
+        hdr.ipv4.protocol = PROTOCOL_UDP;
+        hdr.ipv4.src = 0;
+        hdr.ipv4.dst = ALL_SYSTEMS;
+    }
+    // A hash of the chip shares its action with no constant.
+    action name_notice() { hdr.ipv4.id = hash_notice.get({ hdr.mirror.switch_id, 7w0, hdr.mirror.port }); }
     action quench_v4() {
         bit<32> address = hdr.ipv4.src;
         hdr.ipv4.src = hdr.ipv4.dst;
@@ -144,9 +180,20 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
 
     apply {
         if (hdr.mirror.isValid()) {
-            become_quench();
-            if (hdr.ipv4.isValid()) { quench_v4(); } else { quench_v6(); }
-            hdr.bth.setInvalid();
+            if (hdr.mirror.kind == KIND_QUENCH) {
+                tell_of_port();
+                answer();
+                if (hdr.ipv4.isValid()) { quench_v4(); } else { quench_v6(); }
+                hdr.bth.setInvalid();
+            } else {
+                if (hdr.mirror.kind == KIND_NOTICE) {
+                    tell_of_port();
+                    become_notice();
+                    notice_v4();
+                    name_notice();
+                }
+                if (intrinsic.egress_port == hdr.mirror.port) { for_deparser.drop_ctl = 1; }
+            }
         } else if (hdr.bth.isValid() && hdr.bth.opcode != BTH_ACK && hdr.bth.opcode != BTH_ATOMIC_ACK &&
                    hdr.bth.opcode != BTH_CNP) {
             meta.is_data = 1;

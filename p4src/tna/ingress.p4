@@ -34,6 +34,8 @@ parser IngressParser(packet_in packet, out ingress_headers_t hdr, out ingress_me
     ETHEREAL_PARSER_STATES
 }
 
+// A constant of the first byte alone: the assembler takes none as wide as its word.
+@pa_container_size("ingress", "hdr.notice.kind", 8)
 control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                 in ingress_intrinsic_metadata_t intrinsic,
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
@@ -70,6 +72,20 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             }
         }
     };
+
+    // When the last notice of a port was sent or passed on. Entries are v1model's.
+    @name(".notice_last")
+    Register<bit<32>, bit<16>>(65536, 0) notice_last;
+    RegisterAction<bit<32>, bit<16>, bit<1>>(notice_last) claim_notice = {
+        void apply(inout bit<32> last, out bit<1> due) {
+            due = 0;
+            if (last <= meta.due_before || last > meta.now) {
+                last = meta.now;
+                due = 1;
+            }
+        }
+    };
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) hash_notice;
 
     @name(".fallback")
     Counter<bit<64>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) fallback;
@@ -207,6 +223,19 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         size = 64;
     }
 
+    @name(".tell")
+    action tell(bit<16> own, bit<16> passed) {
+        meta.own_group = own;
+        meta.passed_group = passed;
+    }
+    @name(".notice")
+    table notice {
+        key = { meta.notice_port: exact @name("port"); }
+        actions = { tell; NoAction; }
+        default_action = NoAction;
+        size = 512;
+    }
+
     action begin() {
         meta.drop = NO_DROP;
         meta.now = from_parser.global_tstamp[31:0] >> 10;
@@ -228,6 +257,29 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         meta.event_port = (PortId_t)hdr.port_event.port;
         meta.event_epoch = 0;
         meta.event_up = 1;
+    }
+    action notice_of_event() {
+        meta.notice = 1;
+        meta.notice_port = meta.event_port;
+        meta.notice_id = hash_notice.get({ meta.switch_id, 7w0, meta.event_port });
+    }
+    action notice_of_neighbour() {
+        meta.notice = 1;
+        meta.notice_port = intrinsic.ingress_port;
+        meta.notice_id = hdr.ipv4.id;
+    }
+    action claim_telling() { meta.notice_due = claim_notice.execute(meta.notice_id); }
+    // Copies go to the ports of a group, and to none that the notice is of.
+    action replicate(bit<8> kind, bit<16> group) {
+        for_tm.mcast_grp_a = group;
+        hdr.notice.setValid();
+        hdr.notice.kind = kind;
+        hdr.notice.labelled = 0;
+        hdr.notice.rerouted = 0;
+        hdr.notice.label = 0;
+        hdr.notice.switch_id = meta.switch_id;
+        hdr.notice.port = meta.notice_port;
+        hdr.notice.epoch = meta.event_epoch;
     }
     action note_event() { write_port_down.execute(meta.event_port); }
     action look_at_port() { meta.epoch = read_port_down.execute(meta.port); }
@@ -290,7 +342,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         drops.count(meta.drop);
         for_deparser.drop_ctl = 1;
     }
-    // The switch learns that a port of its own changed, and nothing goes on.
+    // Nothing goes on: the port came back, or hosts were told of late.
     action swallow() { for_deparser.drop_ctl = 1; }
 
     apply {
@@ -345,6 +397,18 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             }
         } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH) {
             prefer();
+            if (hdr.ipv4.isValid() && hdr.ipv4.dst == ALL_SYSTEMS) { notice_of_neighbour(); }
+        } else if (meta.event == 1 && meta.event_up == 0) {
+            prefer();
+            notice_of_event();
+        }
+        if (meta.notice == 1) {
+            notice.apply();
+            if (meta.event == 0 && meta.passed_group == 0) {
+                meta.drop = DROP_BAD_PORT_EVENT;
+            } else if ((meta.event == 0 || meta.own_group != 0) && meta.quench_interval != NEVER_QUENCH) {
+                claim_telling();
+            }
         }
 
         if (hdr.ipv4.isValid()) { hash_flow_v4(); } else { hash_flow_v6(); }
@@ -366,6 +430,8 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             if (meta.is_ipv6 == 1) { quench_slot_v6(); } else { quench_slot_v4(); }
         }
 
+        // One of these at most, so that the selector is asked once: a change of its
+        // members, or the way of a packet that goes up.
         if (meta.event == 1) {
             if (meta.member_known == 1) {
                 if (meta.event_up == 0) {
@@ -374,8 +440,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                     member_lives.execute(meta.member);
                 }
             }
-            swallow();
-        } else if (meta.as_is == 0) {
+        } else if (meta.notice == 0 && meta.as_is == 0) {
             if (meta.upward == 1 && (meta.chosen == 0 || meta.dead == 1)) {
                 if (meta.dead == 1) {
                     meta.fallback = FALLBACK_REROUTED;
@@ -398,7 +463,18 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             } else if (meta.chosen == 0 && meta.drop == NO_DROP) {
                 meta.drop = DROP_NO_ROUTE;
             }
+        }
 
+        if ((meta.event == 1 || meta.notice == 1) && meta.drop == NO_DROP) {
+            if (meta.notice_due == 0) {
+                swallow();
+            } else if (meta.event == 1) {
+                replicate(KIND_NOTICE, meta.own_group);
+                hdr.ethernet.setInvalid();
+            } else {
+                replicate(KIND_PASSED, meta.passed_group);
+            }
+        } else if (meta.as_is == 0) {
             if (meta.dead == 1 && hdr.bth.isValid() && meta.quench_interval != NEVER_QUENCH) {
                 claim();
                 if (meta.quench_due == 1) {
@@ -427,6 +503,7 @@ control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingre
                   0, meta.dead_port, meta.epoch });
         }
         packet.emit(hdr.bridge);
+        packet.emit(hdr.notice);
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);

@@ -28,12 +28,15 @@ const bit<8> NO_DROP = 0xFF;
 const bit<8> KIND_QUENCH = 0;
 const bit<8> KIND_PACKET = 1;
 const bit<8> KIND_AS_IS  = 2; // to or from the controller: nothing behind is parsed
+const bit<8> KIND_NOTICE = 3; // a copy of a port's down event: nothing behind is parsed
+const bit<8> KIND_PASSED = 4; // a copy of another switch's notice
 
 header bridge_t {
     bit<8> kind;
 }
 
-// What a mirrored packet brings along: the quench to be.
+// What a mirrored packet brings along, the quench to be; and what each copy of a
+// notice does: the port that died, or the one it came by.
 header quench_mirror_t {
     bit<8>  kind;
     @padding
@@ -52,6 +55,7 @@ header quench_mirror_t {
 
 struct ingress_headers_t {
     bridge_t                  bridge;
+    quench_mirror_t           notice;
     pktgen_port_down_header_t port_down;
     packet_out_t              packet_out;
     packet_in_t               packet_in;
@@ -122,6 +126,14 @@ struct ingress_metadata_t {
     bit<32>  event_epoch;
     bit<32>  member;         // the port's bit among the selector's members
     bit<1>   member_known;
+
+    // A notice: of the port's own death, or another switch's that is passed on.
+    bit<1>   notice;
+    PortId_t notice_port;    // that died, or by which the notice came
+    bit<16>  own_group;
+    bit<16>  passed_group;
+    bit<16>  notice_id;      // its entry of notice_last
+    bit<1>   notice_due;
 }
 
 struct egress_metadata_t {
