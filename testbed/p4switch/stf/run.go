@@ -29,6 +29,7 @@ type run struct {
 	script   *Script
 	prog     *interp.Program
 	sw       *interp.Switch
+	process  Process
 	rep      Report
 	now      int64
 	got      map[uint32][]string // hex
@@ -60,11 +61,29 @@ type mirror struct {
 // Run plays the script on a fresh switch with p. The error is for scripts
 // that cannot be played, such as one that names a table that p has not got.
 func (s *Script) Run(p *interp.Program) (*Report, error) {
+	return s.RunThrough(p, func(sw *interp.Switch) (Process, error) {
+		return func(in interp.Input, emit func(interp.Output)) error {
+			sw.Process(in, emit)
+			return nil
+		}, nil
+	})
+}
+
+// Process has a packet processed.
+type Process func(in interp.Input, emit func(interp.Output)) error
+
+// RunThrough is [Script.Run] with packets processed by what through makes for the
+// switch that has the script's entries.
+func (s *Script) RunThrough(p *interp.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
 	r := &run{
 		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
 		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{},
 	}
 	r.sw = interp.NewSwitch(p, interp.Config{Log: func(l interp.LogRecord) { r.rep.Log = append(r.rep.Log, l.Text) }})
+	var err error
+	if r.process, err = through(r.sw); err != nil {
+		return nil, err
+	}
 	for i := range s.cmds {
 		c := &s.cmds[i]
 		if err := r.command(c); err != nil {
@@ -90,7 +109,7 @@ func (r *run) command(c *command) error {
 		r.mentions[port] = true
 		r.rep.Sent++
 		r.now += 1_000_000 // one packet per millisecond
-		r.sw.Process(interp.Input{Port: port, Data: data, Now: r.now}, func(o interp.Output) {
+		return r.process(interp.Input{Port: port, Data: data, Now: r.now}, func(o interp.Output) {
 			r.rep.Received++
 			r.got[o.Port] = append(r.got[o.Port], hex.EncodeToString(o.Data))
 		})
