@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"time"
@@ -35,6 +36,9 @@ func (a *app) liveReactCommand() *cobra.Command {
 				return err
 			}
 			if bmv2 != "" {
+				if flags.datapath != live.Interpreter {
+					return errors.New("--datapath: not with --bmv2, which has its own")
+				}
 				if bmv2, err = exec.LookPath(bmv2); err != nil {
 					return fmt.Errorf("--bmv2: %w", err)
 				}

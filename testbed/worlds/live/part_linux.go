@@ -95,8 +95,11 @@ func readPlan(r io.Reader) ([]byte, *plan, error) {
 	if err != nil || size > maxPlan {
 		return nil, nil, fmt.Errorf("live: the plan begins with %q, not with its size; live up --on starts this, not people", digits)
 	}
-	text := make([]byte, size)
-	if _, err := io.ReadFull(r, text); err != nil {
+	text, err := io.ReadAll(io.LimitReader(r, int64(size))) // as much memory as comes
+	if err == nil && len(text) < int(size) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("live: the plan ends early: %w", err)
 	}
 	p := &plan{}
