@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,14 @@ import (
 
 // BenchmarkBesideBMv2 measures the switch as a process on veths and, where the environment's BMV2 names a
 // simple_switch_grpc, that one with the same program, entries and traffic, three seconds each. The options of `ethereal
-// switch` are those of ETHEREAL_SWITCH_OPTIONS.
+// switch` are those of ETHEREAL_SWITCH_OPTIONS. "wire" is the same traffic over a pair of veths with nothing between: what
+// the sender and the receiver take. The whole machine's time counts whatever else it does, so let it do nothing else.
 func BenchmarkBesideBMv2(b *testing.B) {
 	type device struct {
 		name    string
 		command []string
 	}
-	switches := []device{{"ethereal", append([]string{etherealtest.Binary(b), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}}
+	switches := []device{{"wire", nil}, {"ethereal", append([]string{etherealtest.Binary(b), "switch"}, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)}}
 	if name := os.Getenv("BMV2"); name != "" {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -65,12 +67,16 @@ type measurement struct {
 	sent, received int
 	elapsed        time.Duration
 	cpu, senderCPU time.Duration
+	machine        time.Duration // of all cores, of everything but idling
 	p50, p99       time.Duration
 }
 
 func (m measurement) report(b *testing.B) {
 	b.ReportMetric(float64(m.received)/m.elapsed.Seconds(), "packets/s")
-	b.ReportMetric(float64(m.received)/m.cpu.Seconds(), "packets/cpu-s")
+	if m.cpu > 0 {
+		b.ReportMetric(float64(m.received)/m.cpu.Seconds(), "packets/cpu-s")
+	}
+	b.ReportMetric(m.machine.Seconds()*1e6/float64(max(m.received, 1)), "machine-us/packet")
 	b.ReportMetric(m.senderCPU.Seconds()*1e6/float64(max(m.sent, 1)), "sender-us/packet")
 	b.ReportMetric(100*(1-float64(m.received)/float64(max(m.sent, 1))), "%-lost")
 	b.ReportMetric(float64(m.p50.Microseconds()), "p50-us")
@@ -78,18 +84,25 @@ func (m measurement) report(b *testing.B) {
 }
 
 // measure runs a switch between two veths and sends packets of size bytes
-// through it: load per second, or as many as go.
+// through it: load per second, or as many as go. Without a command there is no
+// switch.
 func measure(t testing.TB, command []string, prog string, size, load int, duration time.Duration) measurement {
 	ns := porttest.Enter(t)
-	ns.Veth(t, "h1", "s1", 9000)
-	ns.Veth(t, "h2", "s2", 9000)
-	p := startSwitch(t, ns, command, "s1", "s2")
-	if prog == "ethereal" {
-		p.program(t)
+	used := func() time.Duration { return 0 }
+	if command == nil {
+		ns.Veth(t, "h1", "h2", 9000)
 	} else {
-		json, info := program(t, prog)
-		p.push(t, json, info)
-		p.write(t, p.entry(t, p4.Update_INSERT, "ipv4_lpm", lpm(24, 10, 0, 0, 0), "forward", []byte{2, 0, 0, 0, 0, 9}, []byte{2}))
+		ns.Veth(t, "h1", "s1", 9000)
+		ns.Veth(t, "h2", "s2", 9000)
+		p := startSwitch(t, ns, command, "s1", "s2")
+		if prog == "ethereal" {
+			p.program(t)
+		} else {
+			json, info := program(t, prog)
+			p.push(t, json, info)
+			p.write(t, p.entry(t, p4.Update_INSERT, "ipv4_lpm", lpm(24, 10, 0, 0, 0), "forward", []byte{2, 0, 0, 0, 0, 9}, []byte{2}))
+		}
+		used = func() time.Duration { return p.cpu(t) }
 	}
 	in, err := port.OpenInterface("h1", port.InterfaceOptions{SendBuffer: 1 << 20})
 	if err != nil {
@@ -116,7 +129,7 @@ func measure(t testing.TB, command []string, prog string, size, load int, durati
 		t.Fatal("nothing comes through")
 	}
 	m.received = 0
-	before, mine := p.cpu(t), threadCPU()
+	before, mine, busy := used(), threadCPU(), machineCPU(t)
 	start := time.Now()
 	if load == 0 {
 		m.flood(in, out, packet, duration)
@@ -124,7 +137,7 @@ func measure(t testing.TB, command []string, prog string, size, load int, durati
 		m.pace(in, out, packet, load, duration)
 	}
 	m.elapsed = time.Since(start)
-	m.cpu, m.senderCPU = p.cpu(t)-before, threadCPU()-mine
+	m.cpu, m.senderCPU, m.machine = used()-before, threadCPU()-mine, machineCPU(t)-busy
 	return m
 }
 
@@ -178,6 +191,28 @@ func (m *measurement) pace(in, out *port.Interface, packet []byte, load int, dur
 	if n := len(latencies); n > 0 {
 		m.p50, m.p99 = latencies[n/2].Round(100*time.Nanosecond), latencies[n*99/100].Round(100*time.Nanosecond)
 	}
+}
+
+// machineCPU is what all cores have done since the machine started, but idling: the
+// kernel's own work, such as softirqs, too.
+func machineCPU(t testing.TB) (busy time.Duration) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	// cpu, user, nice, system, idle, iowait, irq, softirq, steal, in hundredths of a second.
+	for i, field := range strings.Fields(line)[1:8] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatalf("/proc/stat: %q", line)
+		}
+		if i != 3 && i != 4 {
+			busy += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return busy
 }
 
 // threadCPU is what the calling thread has used.
