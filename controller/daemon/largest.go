@@ -17,6 +17,7 @@ const (
 	largestKept  = 4 * time.Second // after an agent's last word
 	leastSpan    = 100 * time.Millisecond
 	mostSpan     = time.Minute
+	mostRate     = 1e12   // bytes per second: what an agent says beyond that is nonsense
 	largestFlows = "pair" // what the page calls them
 )
 
@@ -42,8 +43,12 @@ func (l *largest) take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 	if l.told == nil {
 		l.told = map[fabric.NodeID]toldLargest{}
 	}
+	named := map[uint32]bool{}
 	sent := slices.DeleteFunc(slices.Clone(r.GetLargest()), func(s *statepb.Sent) bool {
-		return s.GetDst() >= uint32(f.Hosts()) || nodeID(s.GetDst()) == host
+		again := named[s.GetDst()]
+		named[s.GetDst()] = true
+		return again || s.GetDst() >= uint32(f.Hosts()) || nodeID(s.GetDst()) == host ||
+			float64(s.GetBytes()) > mostRate*span.Seconds()
 	})
 	l.told[host] = toldLargest{at: now, span: span, sent: sent}
 }
@@ -87,7 +92,8 @@ func (l *largest) view(f *fabric.Fabric, began, now time.Time) []view.Flow {
 	flows := []view.Flow{} // not null: a page forgets what it had
 	for _, x := range l.status(f, now) {
 		flows = append(flows, view.Flow{
-			Kind: largestFlows, Src: int(x.src), Dst: int(x.dst), Bytes: int64(x.bytes), Text: fmt.Sprintf("%.3g MB/s", x.Rate/1e6),
+			Kind: largestFlows, Src: int(x.src), Dst: int(x.dst), Bytes: int64(x.bytes),
+			Text:  fmt.Sprintf("%.3g MB/s", x.Rate/1e6),
 			Begin: float64(x.begin.Sub(began).Microseconds()), End: float64(x.end.Sub(began).Microseconds()),
 		})
 	}

@@ -15,7 +15,8 @@ func TestLargest(t *testing.T) {
 	say := func(host int, now time.Time, span time.Duration, sent ...*statepb.Sent) {
 		l.take(f, nodeID(uint32(host)), now, &statepb.Report{SpanNs: int64(span), Largest: sent})
 	}
-	say(3, at, time.Second, &statepb.Sent{Dst: 9, Bytes: 5e6}, &statepb.Sent{Dst: 3, Bytes: 9e6}, &statepb.Sent{Dst: 1 << 30, Bytes: 9e6})
+	say(3, at, time.Second, &statepb.Sent{Dst: 9, Bytes: 5e6}, &statepb.Sent{Dst: 3, Bytes: 9e6}, &statepb.Sent{Dst: 1 << 30, Bytes: 9e6},
+		&statepb.Sent{Dst: 9, Bytes: 5e6}, &statepb.Sent{Dst: 8, Bytes: 1 << 63})
 	say(4, at, 2*time.Second, &statepb.Sent{Dst: 0, Bytes: 12e6}, &statepb.Sent{Dst: 1, Bytes: 1})
 	say(5, at, 0, &statepb.Sent{Dst: 0, Bytes: 12e6})
 	say(6, at, time.Hour, &statepb.Sent{Dst: 0, Bytes: 12e6})

@@ -26,7 +26,8 @@ import (
 // BenchmarkBesideBMv2 measures the switch as a process on veths and, where the environment's BMV2 names a
 // simple_switch_grpc, that one with the same program, entries and traffic, three seconds each. The options of `ethereal
 // switch` are those of ETHEREAL_SWITCH_OPTIONS. "wire" is the same traffic over a pair of veths with nothing between: what
-// the sender and the receiver take. The whole machine's time counts whatever else it does, so let it do nothing else.
+// the sender and the receiver take. The whole machine's time counts whatever else it does, so let it do nothing else; kernels that sample
+// it by ticks, as most do, have it right for floods, and wrong for a sender that wakes with the tick.
 func BenchmarkBesideBMv2(b *testing.B) {
 	type device struct {
 		name    string
