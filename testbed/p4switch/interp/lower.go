@@ -508,6 +508,7 @@ func (l *lowering) epilogue() {
 	}{
 		{"drop_ingress", FateDroppedIngress}, {"drop_egress", FateDroppedEgress},
 		{"drop_parser", FateParserError}, {"drop_priority", FatePriority},
+		{"not_written", FateDroppedEgress}, // the kernel has no memory for its headers, and it may be longer already
 	} {
 		l.at(d.label)
 		l.emit(asm.Mov.Imm(regTmp, d.fate))

@@ -199,6 +199,7 @@ func (l *lowering) deparse() {
 		asm.Mov.Reg(asm.R4, regTmp),
 		asm.Mov.Imm(asm.R5, 0),
 		asm.FnSkbStoreBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "not_written"),
 	)
 	l.at(empty)
 	l.jump("sent")
