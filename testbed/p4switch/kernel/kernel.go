@@ -200,8 +200,8 @@ func (s *Switch) fill(cfg Config) error {
 			continue // no way that is left reads it
 		}
 		err := s.sw.WatchRegister(id, func(index, value uint64) {
-			if err := m.Put(uint32(index), value); err != nil {
-				s.failed = errors.Join(s.failed, fmt.Errorf("kernel: register %d: cell %d: %w", id, index, err))
+			if err := m.Put(uint32(index), value); err != nil && s.failed == nil { // one does: packets write without end
+				s.failed = fmt.Errorf("kernel: register %d: cell %d: %w", id, index, err)
 			}
 		})
 		if err := errors.Join(err, s.failed); err != nil {
