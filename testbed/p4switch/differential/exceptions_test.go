@@ -1,3 +1,5 @@
+//go:build linux
+
 package differential
 
 // exception is a sample that cannot be compared on any packet: why, and what
