@@ -35,9 +35,10 @@ const (
 	NoCarrier     Carrier = iota // nothing is labelled
 	UDPSourcePort                // the low 14 bits of a RoCEv2 packet's UDP source port
 	FlowLabel                    // the IPv6 flow label
+	MicroSegments                // the destination of an outer IPv6 header lists the path's switches: see [fabric.SID]
 )
 
-var carrierNames = [...]string{"none", "udp-sport", "ipv6-flowlabel"}
+var carrierNames = [...]string{"none", "udp-sport", "ipv6-flowlabel", "srv6-usid"}
 
 func (c Carrier) String() string { return carrierNames[c] }
 
@@ -49,7 +50,7 @@ func (c Carrier) MarshalText() ([]byte, error) {
 	return []byte(carrierNames[c]), nil
 }
 
-// UnmarshalText reads none, udp-sport or ipv6-flowlabel.
+// UnmarshalText reads none, udp-sport, ipv6-flowlabel or srv6-usid.
 func (c *Carrier) UnmarshalText(text []byte) error {
 	for i, n := range carrierNames {
 		if n == string(text) {
@@ -87,6 +88,7 @@ type Config struct {
 	Instance string
 
 	CarrierV4 Carrier // NoCarrier or UDPSourcePort
+	// CarrierV6 is MicroSegments also for IPv4 in an outer header. CarrierV4 is NoCarrier then.
 	CarrierV6 Carrier
 
 	ECN ECN
@@ -131,8 +133,13 @@ func (c Config) Validate() error {
 		return fail("Fabric", "missing")
 	case c.CarrierV4 > UDPSourcePort:
 		return fail("CarrierV4", "IPv4 packets have no flow label; use %v or %v", NoCarrier, UDPSourcePort)
-	case c.CarrierV6 > FlowLabel:
+	case c.CarrierV6 > MicroSegments:
 		return fail("CarrierV6", "%d is unknown", uint8(c.CarrierV6))
+	case c.CarrierV6 == MicroSegments && c.CarrierV4 != NoCarrier:
+		return fail("CarrierV4", "%v beside %v, whose outer header is IPv6 whatever is in it; use %v",
+			c.CarrierV4, c.CarrierV6, NoCarrier)
+	case c.CarrierV6 == MicroSegments && !c.Fabric.HasUSIDs():
+		return fail("CarrierV6", "%d nodes, and micro segments for %d; use another carrier", c.Fabric.Nodes(), fabric.MaxUSID)
 	case c.ControlPriority < 0 || c.ControlPriority > maxPriority:
 		return fail("ControlPriority", "%d is outside 0 to %d", c.ControlPriority, maxPriority)
 	case c.CloneBytes != 0 && c.CloneBytes < minCloneBytes:

@@ -23,6 +23,7 @@ const (
 	RotationV6
 	UplinkSlot
 	UplinkGroup
+	OwnSegment
 	ECMP
 	RouteV4
 	RouteV6
@@ -60,6 +61,7 @@ const (
 	Deliver
 	ForwardDown
 	ForwardUp
+	ForwardUplink
 	Discard
 	Tell
 	SprayRoundRobin
@@ -69,6 +71,7 @@ const (
 	Flowlets
 	SetSlots
 	SetRotation
+	ShiftSegments
 	actionCount
 )
 
@@ -100,13 +103,14 @@ type TableLayout struct {
 	Key      Param
 	Actions  []Action
 	Selector bool // its entries are one-shot action sets
-	Optional bool // programs may lack it; such have no balancer but ECMP
+	Optional bool // programs may lack it; such have no balancer but ECMP, or no micro segments
 }
 
 // ActionLayout describes an action of the program.
 type ActionLayout struct {
-	Name   string
-	Params []Param
+	Name     string
+	Params   []Param
+	Optional bool // programs may lack it
 }
 
 // maxArgs is the largest number of parameters of an action.
@@ -127,9 +131,10 @@ var tableLayouts = [tableCount]TableLayout{
 	RotationV6:   {Name: "rotation_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{SetRotation}, Optional: true},
 	UplinkSlot:   {Name: "uplink_slot", Match: Exact, Key: Param{"slot", 24}, Actions: []Action{TakeUplink}, Optional: true},
 	UplinkGroup:  {Name: "uplink_group", Match: Exact, Key: Param{"group", 16}, Actions: []Action{SetSlots}, Optional: true},
+	OwnSegment:   {Name: "own_segment", Match: Exact, Key: Param{"locator", 48}, Actions: []Action{ShiftSegments}, Optional: true},
 	ECMP:         {Name: "ecmp", Match: Exact, Key: Param{"group", 16}, Actions: []Action{TakeUplink}, Selector: true},
 	RouteV4:      {Name: "route_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
-	RouteV6:      {Name: "route_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{Deliver, ForwardDown, ForwardUp, Discard}},
+	RouteV6:      {Name: "route_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{Deliver, ForwardDown, ForwardUp, ForwardUplink, Discard}},
 	SourceRoute:  {Name: "source_route", Match: Ternary, Key: Param{"label", 14}, Actions: []Action{TakeUplink}},
 }
 
@@ -146,6 +151,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	Deliver:          {Name: "deliver", Params: []Param{{"port", 9}, {"dmac", 48}}},
 	ForwardDown:      {Name: "forward_down", Params: []Param{{"port", 9}}},
 	ForwardUp:        {Name: "forward_up", Params: []Param{{"group", 16}}},
+	ForwardUplink:    {Name: "forward_uplink", Params: []Param{{"port", 9}}, Optional: true},
 	Discard:          {Name: "discard"},
 	Tell:             {Name: "tell", Params: []Param{{"own", 16}, {"passed", 16}}},
 
@@ -156,6 +162,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	Flowlets:           {Name: "flowlets", Params: []Param{{"mode", 2}, {"gap_us", 32}, {"cost", 32}, {"unit_cost", 32}}},
 	SetSlots:           {Name: "set_slots", Params: []Param{{"slots", 8}, {"uplinks", 64}}},
 	SetRotation:        {Name: "set_rotation", Params: []Param{{"index", 12}}},
+	ShiftSegments:      {Name: "shift_segments"},
 }
 
 // Layout describes the table. What it points to must not be written to.

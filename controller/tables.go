@@ -126,7 +126,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		switch carrier {
 		case UDPSourcePort:
 			w.add(exact(LabelCarrier, uint64(family)), CarrierUDPSport)
-		case FlowLabel:
+		case FlowLabel, MicroSegments: // of these the outer header's
 			w.add(exact(LabelCarrier, uint64(family)), CarrierFlowLabel)
 		}
 	}
@@ -146,6 +146,9 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	}
 
 	c.appendRotations(&w, n)
+	if c.cfg.CarrierV6 == MicroSegments {
+		w.add(exact(OwnSegment, AddrValue(fabric.SID(id)).Hi>>16), ShiftSegments)
+	}
 	var rs []upRoute
 	switch n.Tier {
 	case fabric.ToR:
@@ -158,7 +161,12 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 		w.out = c.appendAggGroups(w.out, &v, groups(rs), true)
 	}
 	c.appendRoutes(&w, n, RouteV4, rs)
+	routes := len(w.out)
 	c.appendRoutes(&w, n, RouteV6, rs)
+	if c.cfg.CarrierV6 == MicroSegments {
+		c.appendSegments(&w, n)
+		slices.SortFunc(w.out[routes:], func(a, b Entry) int { return a.Compare(b.Key) })
+	}
 	w.out = c.appendLabels(w.out, s, n)
 	return w.out
 }
@@ -182,12 +190,7 @@ func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRout
 		first, count := c.f.HostsOf(n.ID)
 		for i := range count {
 			h := first + fabric.NodeID(i)
-			mac := c.f.MAC(h)
-			var dmac uint64
-			for _, b := range mac {
-				dmac = dmac<<8 | uint64(b)
-			}
-			w.add(w.hostKey(t, h), Deliver, uint64(i+1), dmac)
+			w.add(w.hostKey(t, h), Deliver, uint64(i+1), macValue(c.f.MAC(h)))
 		}
 		rs = append(rs, route{prefix{1, n.Index}, Discard, 0})
 	case fabric.Aggregation:
@@ -216,6 +219,31 @@ func (c *Core) appendRoutes(w *tableWriter, n *fabric.Node, t Table, up []upRout
 		}
 		w.add(prefixKey(c.f, t, r.prefix), r.action, r.arg)
 	}
+}
+
+// appendSegments appends the static routes to the neighbours' micro segments. No failure changes them: the program goes
+// round a dead port by itself. What names no neighbour is dropped.
+func (c *Core) appendSegments(w *tableWriter, n *fabric.Node) {
+	for p := fabric.PortNo(1); int(p) <= n.Ports(); p++ {
+		peer := c.f.Node(c.f.Link(n.Link(p)).Peer(n.ID).Node)
+		k := routeKey(RouteV6, fabric.Locator(peer.ID))
+		switch {
+		case peer.Tier == fabric.Host:
+			w.add(k, Deliver, uint64(p), macValue(c.f.MAC(peer.ID)))
+		case p >= n.FirstUplink():
+			w.add(k, ForwardUplink, uint64(p))
+		default:
+			w.add(k, ForwardDown, uint64(p))
+		}
+	}
+	w.add(routeKey(RouteV6, fabric.USIDBlock), Discard)
+}
+
+func macValue(mac [6]byte) (v uint64) {
+	for _, b := range mac {
+		v = v<<8 | uint64(b)
+	}
+	return v
 }
 
 // appendLabels appends the label entries of the live uplinks.

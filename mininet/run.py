@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -61,6 +61,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--ping-only", action="store_true", help="no experiment")
     p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
+    p.add_argument("--carrier", choices=["udp-sport", "ipv6-flowlabel", "srv6-usid"], metavar="FIELD",
+                   help="carry labels in this field instead of the experiment's, "
+                        "which without it is the UDP source port: udp-sport, ipv6-flowlabel or srv6-usid")
     p.add_argument("--rate", default="500kb/s", metavar="RATE",
                    help="at which hosts send before an experiment says otherwise (default: 500kb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
@@ -93,6 +96,13 @@ def parse(argv: List[str]) -> argparse.Namespace:
             p.error(f"--view {args.view}: the page is served at a loopback address, as in 127.0.0.1:0")
     return args
 
+
+TABLES: Dict[Optional[str], Optional[Dict[str, Any]]] = {  # the controller's tables, by the labels' carrier
+    None: None,
+    "udp-sport": {"carrier_v4": "udp-sport", "carrier_v6": "udp-sport"},
+    "ipv6-flowlabel": {"carrier_v4": "udp-sport", "carrier_v6": "ipv6-flowlabel"},
+    "srv6-usid": {"carrier_v4": "none", "carrier_v6": "srv6-usid"},
+}
 
 ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
 VIEW_SOCKET = "ETHEREAL_VIEW_SOCKET"  # likewise: the number of the page's socket, of the machine's own namespace
@@ -190,6 +200,8 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
     path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
     argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, *files]
+    if args.carrier:
+        argv += ["--carrier", args.carrier]
     for flag in ("report", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]
@@ -223,7 +235,8 @@ def run(args: argparse.Namespace) -> int:
         net = Mininet(
             topo=topo, switch=switch, host=FabricHost, link=CheckedTCLink if shaped else Link,
             controller=partial(
-                FabricController, deployment=deployment, sidecar=switch.sidecar, view=page.fileno() if page else None,
+                FabricController, deployment=deployment, sidecar=switch.sidecar, tables=TABLES[args.carrier],
+                view=page.fileno() if page else None,
             ), waitConnected=False,
         )
         fabric = deployment.fabric

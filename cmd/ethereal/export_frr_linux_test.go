@@ -103,7 +103,7 @@ func (x frrAt) await(l *exported, id fabric.NodeID) {
 				return fmt.Errorf("%v: %d next hops, want %d:\n%s", r.To, ways[r.To], len(r.Hops), out)
 			}
 		}
-		if own := l.plan.Locator(id).String(); !strings.Contains(string(out), own) {
+		if own := fabric.Locator(id).String(); !strings.Contains(string(out), own) {
 			return errors.New(own + ", its own uSID, is missing")
 		}
 		return nil

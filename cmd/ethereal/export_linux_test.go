@@ -257,7 +257,7 @@ func (l *exported) crossed(top fabric.NodeID) map[uint16]int {
 				}
 				// The kernel may have shifted the list in what the capture holds.
 				for _, rest := range [][]fabric.NodeID{path.Nodes[1:], path.Nodes[2:]} {
-					may[captured{l.plan.SID(rest...), path.Port}] = true
+					may[captured{fabric.SID(rest...), path.Port}] = true
 				}
 			}
 		}

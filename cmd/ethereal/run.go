@@ -28,6 +28,7 @@ type runFlags struct {
 	seeds                 string
 	schemes               schemeList
 	notifiers             []string
+	carrier               string
 	parallel, cores       int
 	world, view, datapath string
 	quiet                 bool
@@ -74,6 +75,8 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
 	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in "+
 		"'jsq,spray(mode=random)'")
+	f.StringVar(&flags.carrier, "carrier", "", "carry labels in this `FIELD` instead of the scenario's: "+
+		strings.Join(scenario.Carriers(), ", ")+"; ipv6-flowlabel also makes hosts speak IPv6")
 	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: "+
 		"`A,B` of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
@@ -101,6 +104,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),
 		cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("carrier", cobra.FixedCompletions(scenario.Carriers(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("notifiers", cobra.FixedCompletions([]string{"timeout", "quench", "gnmi", "all"},
 		cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -201,6 +205,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 			return p, fmt.Errorf("--seeds: %w; write for example 7, 1,2,5 or 1..10", err)
 		}
 	}
+	over.Carrier = scenario.Carrier(flags.carrier)
 	for _, n := range flags.notifiers {
 		over.Notifiers = append(over.Notifiers, scenario.Notifier(n))
 	}
@@ -268,6 +273,8 @@ func fromFlags(err error) error {
 			flag = "--schemes"
 		case strings.HasPrefix(e.Key, "seeds"):
 			flag = "--seeds"
+		case e.Key == "host.carrier":
+			flag = "--carrier"
 		}
 		// Each failure case has the same notifiers.
 		text := fmt.Sprintf("%s: %s; %s", flag, e.Problem, e.Remedy)

@@ -81,6 +81,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	n := verify.Network{
 		Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: core.LinkUp,
 		NoLabels: [2]bool{cfg.Core.CarrierV4 == controller.NoCarrier, cfg.Core.CarrierV6 == controller.NoCarrier},
+		Segments: cfg.Core.CarrierV6 == controller.MicroSegments,
 	}
 	unused := map[fabric.LinkID]bool{}
 	for _, name := range drained {

@@ -73,7 +73,7 @@ type FileTarget struct {
 // FileTables is what of a controller.Config a file can set.
 type FileTables struct {
 	CarrierV4 controller.Carrier `yaml:"carrier_v4"` // none, udp-sport
-	CarrierV6 controller.Carrier `yaml:"carrier_v6"` // none, udp-sport, ipv6-flowlabel
+	CarrierV6 controller.Carrier `yaml:"carrier_v6"` // none, udp-sport, ipv6-flowlabel, srv6-usid (and carrier_v4: none)
 	ECN       FileECN            `yaml:"ecn"`
 	// QuenchInterval is the least time between two quenches to one source for one
 	// port, in whole microseconds; 0 turns quenches off.

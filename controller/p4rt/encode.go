@@ -53,7 +53,7 @@ func (s *Schema) EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, erro
 	}
 	t, ok := s.tables[e.Table]
 	if !ok {
-		return nil, fail("the table is unknown")
+		return nil, fail("the program has no such table")
 	}
 	l := e.Table.Layout()
 	if !fits(e.Value, l.Key.Bits) {

@@ -203,7 +203,7 @@ func TestEncodeErrors(t *testing.T) {
 		{"group too large", controller.Insert, controller.Entry{Key: key(controller.ECMP, 1), Action: controller.TakeUplink, Members: []controller.Member{{Port: 1, Weight: 65}}}, "the program allows 64"},
 		{"delete a default", controller.Delete, controller.Entry{Key: key(controller.Device, 0)}, "can be modified"},
 		{"session 0", controller.Insert, controller.Entry{Key: key(controller.CloneSession, 0), Action: controller.CloneTo}, "1 to 2^32-1"},
-		{"unknown table", controller.Insert, controller.Entry{Key: key(200, 0)}, "unknown"},
+		{"unknown table", controller.Insert, controller.Entry{Key: key(200, 0)}, "no such table"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := s.Encode(controller.Update{Op: tc.op, Entry: tc.entry})

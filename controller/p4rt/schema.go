@@ -167,6 +167,9 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 	}
 	for _, a := range l.Actions {
 		if err := s.bindAction(info, a); err != nil {
+			if _, there := s.actions[a]; !there && a.Layout().Optional {
+				continue
+			}
 			return fail("%v", err)
 		}
 		if id := s.actions[a].id; !slices.ContainsFunc(pt.GetActionRefs(), func(r *p4config.ActionRef) bool { return r.GetId() == id }) {

@@ -20,6 +20,8 @@ type Network struct {
 	Drained func(fabric.LinkID) bool
 	// NoLabels says of IPv4 and of IPv6 that its packets carry none.
 	NoLabels [2]bool
+	// Segments says that labels are carried as micro segments in an outer header.
+	Segments bool
 }
 
 // Options limit a check.
@@ -44,7 +46,7 @@ func Check(ctx context.Context, n Network, o Options) (Report, error) {
 	if o.Problems == 0 {
 		o.Problems = 10
 	}
-	c := checker{ctx: ctx, o: o, f: n.Fabric, noLabels: n.NoLabels}
+	c := checker{ctx: ctx, o: o, f: n.Fabric, noLabels: n.NoLabels, segments: n.Segments}
 	c.w = walker{f: n.Fabric, up: make([]bool, n.Fabric.Links()), failed: NoLink, routes: make([]*controller.Entry, n.Fabric.Switches())}
 	c.mark = make([]uint32, n.Fabric.Links())
 	c.usable = make([]bool, n.Fabric.Links())
@@ -72,6 +74,7 @@ type checker struct {
 	w        walker
 	usable   []bool // by link: up and not drained
 	noLabels [2]bool
+	segments bool
 	report   Report
 	hops     []fabric.Hop // of the label's path
 
@@ -128,12 +131,12 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 		alive = append(alive, ok)
 		any = any || ok
 	}
-	prove := func(label int, exact bool) {
+	prove := func(label int, sid *controller.Value, exact bool) {
 		c.w.failed = NoLink
 		c.exact, c.must = exact && hostUp, any && hostUp && (exact || label == NoLabel)
 		c.used, c.keep = c.used[:0], failures
 		c.round++
-		c.w.walk(src, &d, label)
+		c.w.walk(src, &d, label, sid)
 		c.keep = false
 		// With a link of the way dead, before any controller knows: it may be lost,
 		// but never in silence nor in circles.
@@ -145,17 +148,23 @@ func (c *checker) class(src, dst fabric.NodeID, d destination, failures bool, fa
 			}
 			failed[id] = true
 			c.w.failed = id
-			c.w.walk(src, &d, label)
+			c.w.walk(src, &d, label, sid)
 		}
 		c.w.failed = NoLink
 	}
 	for i, l := range labels {
 		if c.hops, _ = c.f.Path(c.hops[:0], src, dst, l); labelled && !c.done() {
-			prove(int(l), alive[i])
+			prove(int(l), nil, alive[i])
+		}
+		if c.segments && !c.done() {
+			from, _ := c.f.HostsOf(src)
+			ids, _ := c.f.Segments(nil, from, d.host, l)
+			sid := controller.AddrValue(fabric.SID(ids...))
+			prove(int(l), &sid, alive[i])
 		}
 	}
 	if !c.done() {
-		prove(NoLabel, false)
+		prove(NoLabel, nil, false)
 	}
 }
 
@@ -216,7 +225,7 @@ func (c *checker) onPath(w *walker) bool {
 func (c *checker) problem(k Kind) {
 	w := &c.w
 	p := Problem{Kind: k, Walk: Walk{
-		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Label: w.label, Failed: w.failed, End: w.end.text(c.f),
+		Src: c.src, Host: w.dst.host, IPv6: w.dst.family == 1, Outer: w.outer || w.bare, Label: w.label, Failed: w.failed, End: w.end.text(c.f),
 	}}
 	for i := range w.n {
 		s := w.steps[i]

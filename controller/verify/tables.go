@@ -19,6 +19,7 @@ type tables struct {
 	uplink  map[fabric.PortNo]uint64 // uplink_of_port
 	port    map[uint64]fabric.PortNo // port_of_uplink
 	clones  map[uint64]fabric.PortNo // clone sessions
+	own     uint64                   // of own_segment: the block and the switch's micro segment; 0: none
 	uplinks uint64                   // of set_device
 	quench  bool
 }
@@ -55,6 +56,8 @@ func newTables(entries []controller.Entry) *tables {
 			t.uplink[fabric.PortNo(e.Value.Lo)] = e.Args[0]
 		case controller.PortOfUplink:
 			t.port[e.Value.Lo] = fabric.PortNo(e.Args[0])
+		case controller.OwnSegment:
+			t.own = e.Value.Lo
 		case controller.CloneSession:
 			t.clones[e.Value.Lo] = fabric.PortNo(e.Args[0])
 		case controller.Device:
@@ -93,10 +96,9 @@ func newDestination(host fabric.NodeID, addr netip.Addr) destination {
 	return d
 }
 
-// cut returns the address with all but the first bits zero.
-func (d *destination) cut(bits int) controller.Value {
-	v := d.value
-	if d.family == 0 {
+// cut returns an address with all but the first bits zero.
+func cut(v controller.Value, family, bits int) controller.Value {
+	if family == 0 {
 		v.Lo &= ^uint64(0) << (32 - min(bits, 32))
 		return v
 	}
@@ -107,10 +109,19 @@ func (d *destination) cut(bits int) controller.Value {
 	return v
 }
 
+// shift returns an outer destination as it leaves own_segment: without the switch's own micro segment, if that is first.
+func (t *tables) shift(v controller.Value) controller.Value {
+	const block = uint64(1<<fabric.USIDBlockBits-1) << 32
+	if t.own == 0 || v.Hi>>16 != t.own {
+		return v
+	}
+	return controller.Value{Hi: v.Hi&block | v.Hi<<16&^block | v.Lo>>48, Lo: v.Lo << 16}
+}
+
 // route returns the entry of the longest prefix; nil when there is none.
-func (t *tables) route(d *destination) *controller.Entry {
-	for _, p := range t.routes[d.family] {
-		if e, ok := p.routes[d.cut(p.bits)]; ok {
+func (t *tables) route(v controller.Value, family int) *controller.Entry {
+	for _, p := range t.routes[family] {
+		if e, ok := p.routes[cut(v, family, p.bits)]; ok {
 			return e
 		}
 	}

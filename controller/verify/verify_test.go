@@ -22,12 +22,17 @@ type fataler interface {
 
 func newCore(t fataler, spec fabric.Spec) *controller.Core {
 	t.Helper()
+	return newCoreOf(t, spec, controller.UDPSourcePort, controller.FlowLabel)
+}
+
+func newCoreOf(t fataler, spec fabric.Spec, v4, v6 controller.Carrier) *controller.Core {
+	t.Helper()
 	f, err := fabric.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := controller.New(controller.Config{
-		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, QuenchIntervalUs: 10, HashSeed: 1,
+		Fabric: f, CarrierV4: v4, CarrierV6: v6, QuenchIntervalUs: 10, HashSeed: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +90,11 @@ func TestCore(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
+		segments := rapid.Bool().Draw(t, "segments")
 		c := newCore(t, rapid.SampledFrom(specs).Draw(t, "spec"))
+		if segments {
+			c = newCoreOf(t, c.Fabric().Spec(), controller.NoCarrier, controller.MicroSegments)
+		}
 		for range rapid.IntRange(1, 6).Draw(t, "failures") {
 			id := fabric.LinkID(rapid.IntRange(0, c.Fabric().Links()-1).Draw(t, "link"))
 			if rapid.Bool().Draw(t, "drain") && int(id) >= c.Fabric().Hosts() {
@@ -99,7 +108,9 @@ func TestCore(t *testing.T) {
 			}
 			setLink(t, c, id, false)
 		}
-		if r := check(t, network(c)); !r.OK() {
+		n := network(c)
+		n.Segments, n.NoLabels[0] = segments, segments
+		if r := check(t, n); !r.OK() {
 			t.Fatal(r.Problems[0].Format(c.Fabric()))
 		}
 	})
@@ -109,58 +120,73 @@ func TestCore(t *testing.T) {
 // left out, and pointed elsewhere. Each has to be found.
 func TestMutants(t *testing.T) {
 	for _, spec := range specs[:2] {
-		c := newCore(t, spec)
-		whole := network(c)
-		found, kinds := 0, map[Kind]int{}
-		for _, node := range []fabric.NodeID{c.Fabric().ToRID(0), c.Fabric().CoreID(0) - 1, c.Fabric().CoreID(0)} {
-			for i, e := range whole.Tables[node] {
-				var mutants []controller.Entry
-				switch {
-				case e.Action == controller.Deliver, e.Action == controller.ForwardDown, e.Table == controller.SourceRoute:
-					other := e
-					other.Args[0] = e.Args[0]%uint64(c.Fabric().Node(node).Ports()) + 1
-					mutants = append(mutants, other)
-				case e.Action == controller.ForwardUp:
-					other := e
-					other.Args[0] = 999
-					mutants = append(mutants, other)
-				case e.Table == controller.ECMP:
-					other := e
-					other.Members = []controller.Member{{Port: 1, Weight: 1}}
-					mutants = append(mutants, other)
-				case e.Table == controller.PortOfUplink:
-					other := e
-					other.Args[0] = 1
-					mutants = append(mutants, other)
-				default:
+		testMutants(t, spec, false)
+		testMutants(t, spec, true)
+	}
+}
+
+// testMutants is of plain labels, or of micro segments in an outer header.
+func testMutants(t *testing.T, spec fabric.Spec, segments bool) {
+	c := newCore(t, spec)
+	if segments {
+		c = newCoreOf(t, spec, controller.NoCarrier, controller.MicroSegments)
+	}
+	whole := network(c)
+	whole.Segments, whole.NoLabels[0] = segments, segments
+	found, kinds := 0, map[Kind]int{}
+	for _, node := range []fabric.NodeID{c.Fabric().ToRID(0), c.Fabric().CoreID(0) - 1, c.Fabric().CoreID(0)} {
+		for i, e := range whole.Tables[node] {
+			var mutants []controller.Entry
+			switch {
+			case e.Action == controller.Deliver, e.Action == controller.ForwardDown, e.Table == controller.SourceRoute,
+				e.Action == controller.ForwardUplink:
+				other := e
+				other.Args[0] = e.Args[0]%uint64(c.Fabric().Node(node).Ports()) + 1
+				mutants = append(mutants, other)
+			case e.Table == controller.OwnSegment:
+				other := e
+				other.Value.Lo++
+				mutants = append(mutants, other)
+			case e.Action == controller.ForwardUp:
+				other := e
+				other.Args[0] = 999
+				mutants = append(mutants, other)
+			case e.Table == controller.ECMP:
+				other := e
+				other.Members = []controller.Member{{Port: 1, Weight: 1}}
+				mutants = append(mutants, other)
+			case e.Table == controller.PortOfUplink:
+				other := e
+				other.Args[0] = 1
+				mutants = append(mutants, other)
+			default:
+				continue
+			}
+			if e.Table != controller.PortOfUplink { // without it there is one way round less
+				mutants = append(mutants, controller.Entry{})
+			}
+			for _, m := range mutants {
+				n := whole
+				n.Tables = map[fabric.NodeID][]controller.Entry{}
+				maps.Copy(n.Tables, whole.Tables)
+				es := slices.Clone(whole.Tables[node])
+				if m.Action == controller.NoAction {
+					es = slices.Delete(es, i, i+1)
+				} else {
+					es[i] = m
+				}
+				n.Tables[node] = es
+				r := check(t, n)
+				if r.OK() {
+					t.Errorf("%s: %v in place of %v is not found", c.Fabric().Name(node), m, e)
 					continue
 				}
-				if e.Table != controller.PortOfUplink { // without it there is one way round less
-					mutants = append(mutants, controller.Entry{})
-				}
-				for _, m := range mutants {
-					n := whole
-					n.Tables = map[fabric.NodeID][]controller.Entry{}
-					maps.Copy(n.Tables, whole.Tables)
-					es := slices.Clone(whole.Tables[node])
-					if m.Action == controller.NoAction {
-						es = slices.Delete(es, i, i+1)
-					} else {
-						es[i] = m
-					}
-					n.Tables[node] = es
-					r := check(t, n)
-					if r.OK() {
-						t.Errorf("%s: %v in place of %v is not found", c.Fabric().Name(node), m, e)
-						continue
-					}
-					found++
-					kinds[r.Problems[0].Kind]++
-				}
+				found++
+				kinds[r.Problems[0].Kind]++
 			}
 		}
-		t.Logf("%s: %d mutants found: %v", spec.Kind, found, kinds)
 	}
+	t.Logf("%s, segments %v: %d mutants found: %v", spec.Kind, segments, found, kinds)
 }
 
 // TestQuiet finds switches that do not answer.

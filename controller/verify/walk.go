@@ -29,7 +29,8 @@ type Walk struct {
 	Src    fabric.NodeID // the first ToR
 	Host   fabric.NodeID // the destination
 	IPv6   bool
-	Label  int // or NoLabel
+	Outer  bool // in an outer header, by the micro segments that Label stands for
+	Label  int  // or NoLabel
 	Failed fabric.LinkID
 	Steps  []Step
 	End    string
@@ -62,6 +63,9 @@ func (p Problem) Format(f *fabric.Fabric) string {
 	}
 	if w.Label != NoLabel {
 		label = fmt.Sprintf("label %d", w.Label)
+	}
+	if w.Outer {
+		label += " by micro segments"
 	}
 	fmt.Fprintf(&b, "%s: %s to %s, %s, %s", p.Kind, f.Name(w.Src), f.Name(w.Host), family, label)
 	if w.Failed != NoLink {
@@ -136,6 +140,9 @@ type walker struct {
 	dst    *destination
 	routes []*controller.Entry // by switch, towards dst; nil: not looked up, or none
 	label  int
+	outer  bool             // it has an outer header still
+	sid    controller.Value // its destination
+	bare   bool             // it has none any more, and no label
 	n      int
 	steps  [maxSteps]step
 	end    ending
@@ -144,12 +151,17 @@ type walker struct {
 
 func (w *walker) live(id fabric.LinkID) bool { return w.up[id] && id != w.failed }
 
-// walk follows the packets that enter at a ToR by one of its hosts' ports.
-func (w *walker) walk(src fabric.NodeID, dst *destination, label int) {
+// walk follows the packets that enter at a ToR by one of its hosts' ports; sid is the destination of their outer header,
+// nil of those that have none.
+func (w *walker) walk(src fabric.NodeID, dst *destination, label int, sid *controller.Value) {
 	if w.dst == nil || w.dst.addr != dst.addr {
 		clear(w.routes)
 	}
 	w.dst, w.label, w.n, w.stop = dst, label, 0, false
+	w.outer, w.bare = sid != nil, false
+	if w.outer {
+		w.sid = *sid
+	}
 	w.at(src, 1)
 }
 
@@ -180,9 +192,14 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	*s = step{node: node}
 	w.n++
 	defer func() { w.n-- }()
-	r := w.routes[int(node)-w.f.Hosts()]
-	if r == nil {
-		r = t.route(w.dst)
+	var r *controller.Entry
+	if w.outer {
+		before := w.sid
+		defer func() { w.sid = before }()
+		w.sid = t.shift(w.sid)
+		r = t.route(w.sid, 1)
+	} else if r = w.routes[int(node)-w.f.Hosts()]; r == nil {
+		r = t.route(w.dst.value, w.dst.family)
 		w.routes[int(node)-w.f.Hosts()] = r
 	}
 	if r == nil {
@@ -193,6 +210,8 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 	switch r.Action {
 	case controller.Deliver, controller.ForwardDown:
 		w.leave(t, s, in, fabric.PortNo(r.Args[0]), false)
+	case controller.ForwardUplink:
+		w.leave(t, s, in, fabric.PortNo(r.Args[0]), true)
 	case controller.ForwardUp:
 		w.goUp(t, s, in, r.Args[0])
 	default:
@@ -201,7 +220,7 @@ func (w *walker) at(node fabric.NodeID, in fabric.PortNo) {
 }
 
 func (w *walker) goUp(t *tables, s *step, in fabric.PortNo, group uint64) {
-	if w.label != NoLabel && t.carrier[w.dst.family] != controller.NoAction {
+	if w.label != NoLabel && !w.bare && t.carrier[w.dst.family] != controller.NoAction {
 		if e := t.label(fabric.Label(w.label)); e != nil {
 			s.entries[1] = e
 			w.leave(t, s, in, fabric.PortNo(e.Args[0]), true)
@@ -247,7 +266,10 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 				w.finish(lost, 0, ending{format: "rerouted into dead port %d", number: int(p)})
 				continue
 			}
+			outer, bare := w.outer, w.bare
+			w.outer, w.bare = false, bare || outer // a packet sent round loses its outer header
 			w.cross(s, p, link, true)
+			w.outer, w.bare = outer, bare
 		}
 	}
 	s.port, s.rerouted = port, false

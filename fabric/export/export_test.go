@@ -49,7 +49,7 @@ func TestPaths(t *testing.T) {
 func walk(t *testing.T, p *Plan, at fabric.NodeID, x Path) fabric.NodeID {
 	t.Helper()
 	for left := x.Nodes; ; {
-		if len(left) == 0 || left[0] != at || p.SID(left...) != p.SID(x.Nodes[len(x.Nodes)-len(left):]...) {
+		if len(left) == 0 || left[0] != at || fabric.SID(left...) != fabric.SID(x.Nodes[len(x.Nodes)-len(left):]...) {
 			t.Fatalf("%v: is at %s", x, p.Fabric.Name(at))
 		}
 		if left = left[1:]; len(left) == 0 {
@@ -57,12 +57,12 @@ func walk(t *testing.T, p *Plan, at fabric.NodeID, x Path) fabric.NodeID {
 		}
 		next := at
 		for _, r := range p.Routes(at) {
-			if r.To.Bits() == BlockBits+USIDBits && r.To.Contains(p.SID(left...)) {
+			if r.To.Bits() == fabric.USIDBlockBits+fabric.USIDBits && r.To.Contains(fabric.SID(left...)) {
 				next = p.Fabric.Link(p.Fabric.Node(at).Link(r.Hops[0].Port)).Peer(at).Node
 			}
 		}
 		if next == at {
-			t.Fatalf("%s has no route to %v", p.Fabric.Name(at), p.SID(left...))
+			t.Fatalf("%s has no route to %v", p.Fabric.Name(at), fabric.SID(left...))
 		}
 		at = next
 	}

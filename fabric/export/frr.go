@@ -43,7 +43,7 @@ func (p *Plan) FRR(w io.Writer, id fabric.NodeID, sids bool) error {
  !
 exit
 !
-`, p.Locator(id), BlockBits, USIDBits, p.Locator(id))
+`, fabric.Locator(id), fabric.USIDBlockBits, fabric.USIDBits, fabric.Locator(id))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -52,7 +52,7 @@ exit
 // OwnSID writes a switch's own uSID for `ip -6 -batch`: shift the list, and look the next one up.
 func (p *Plan) OwnSID(w io.Writer, id fabric.NodeID) error {
 	_, err := fmt.Fprintf(w, "route replace %v encap seg6local action End flavors next-csid lblen %d nflen %d dev %s\n",
-		p.Locator(id), BlockBits, USIDBits, Interface(1))
+		fabric.Locator(id), fabric.USIDBlockBits, fabric.USIDBits, Interface(1))
 	return err
 }
 

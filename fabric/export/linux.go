@@ -65,8 +65,8 @@ func (p *Plan) linuxHost(b *strings.Builder, id fabric.NodeID) {
 	via := fmt.Sprintf("via %v dev %s", LinkLocal(tor), Interface(1))
 	fmt.Fprintf(b, "address replace %v/128 dev %s nodad\n", f.HostAddr6(id), Interface(1))
 	fmt.Fprintf(b, "route replace %v %s\n", all6, via)
-	fmt.Fprintf(b, "route replace %v %s\n", Block, via)
-	fmt.Fprintf(b, "route replace %v encap seg6local action End.DT6 table 255 dev %s\n", p.Locator(id), Interface(1))
+	fmt.Fprintf(b, "route replace %v %s\n", fabric.USIDBlock, via)
+	fmt.Fprintf(b, "route replace %v encap seg6local action End.DT6 table 255 dev %s\n", fabric.Locator(id), Interface(1))
 	ruled := map[fabric.Label]bool{}
 	for h := range f.Hosts() {
 		for _, path := range p.Paths(id, fabric.NodeID(h)) {

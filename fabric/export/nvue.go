@@ -13,11 +13,11 @@ func (p *Plan) NVUE(w io.Writer, id fabric.NodeID) error {
 	var b strings.Builder
 	set := func(format string, args ...any) { fmt.Fprintf(&b, "nv set "+format+"\n", args...) }
 	const locator = "router segment-routing srv6 locator MAIN "
-	sid := "router segment-routing static srv6-sid " + p.Locator(id).String()
+	sid := "router segment-routing static srv6-sid " + fabric.Locator(id).String()
 	set("router segment-routing srv6 state enabled")
-	set(locator+"prefix %v", p.Locator(id))
-	set(locator+"block-length %d", BlockBits)
-	set(locator+"node-length %d", USIDBits)
+	set(locator+"prefix %v", fabric.Locator(id))
+	set(locator+"block-length %d", fabric.USIDBlockBits)
+	set(locator+"node-length %d", fabric.USIDBits)
 	set(locator + "func-length 0")
 	set("%s locator-name MAIN", sid)
 	set("%s behavior uN", sid)

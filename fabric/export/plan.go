@@ -18,20 +18,6 @@ import (
 // ErrPlan is wrapped by the errors of this package.
 var ErrPlan = errors.New("export")
 
-// Block is the locator block that all uSIDs lie in: 32 bits.
-var Block = netip.MustParsePrefix("fcbb:bb00::/32")
-
-// Sizes, in bits: of the block and of a uSID; and how many uSIDs an address holds behind the block.
-const (
-	BlockBits = 32
-	USIDBits  = 16
-	MaxUSIDs  = (128 - BlockBits) / USIDBits
-)
-
-// lastUSID is the last number that stands for a node everywhere; those above are a router's own (RFC 9800's LIB, as
-// SONiC and FRR divide them).
-const lastUSID = 0xDFFF
-
 // RoCEv2 over UDP: the port it goes to, and the first source port of labels, as hostagent has them.
 const (
 	rocePort  = 4791
@@ -45,28 +31,10 @@ type Plan struct {
 
 // New returns the plan of a fabric, or why uSIDs do not do for it.
 func New(f *fabric.Fabric) (*Plan, error) {
-	if f.Nodes() > lastUSID {
-		return nil, fmt.Errorf("%w: %d nodes, and uSIDs for %d; export a smaller fabric", ErrPlan, f.Nodes(), lastUSID)
+	if !f.HasUSIDs() {
+		return nil, fmt.Errorf("%w: %d nodes, and uSIDs for %d; export a smaller fabric", ErrPlan, f.Nodes(), fabric.MaxUSID)
 	}
 	return &Plan{f}, nil
-}
-
-// USID returns a node's uSID: its id and 1, since 0 ends a list.
-func (p *Plan) USID(id fabric.NodeID) uint16 { return uint16(id) + 1 }
-
-// SID returns the address of a list of uSIDs, at most [MaxUSIDs].
-func (p *Plan) SID(ids ...fabric.NodeID) netip.Addr {
-	a := Block.Addr().As16()
-	for i, id := range ids {
-		at := (BlockBits + i*USIDBits) / 8
-		a[at], a[at+1] = byte(p.USID(id)>>8), byte(p.USID(id))
-	}
-	return netip.AddrFrom16(a)
-}
-
-// Locator returns what of the block is a node's: the prefix that others route to it.
-func (p *Plan) Locator(id fabric.NodeID) netip.Prefix {
-	return netip.PrefixFrom(p.SID(id), BlockBits+USIDBits)
 }
 
 // Path is one static path of a pair of hosts.
@@ -83,17 +51,9 @@ func (p *Plan) Paths(src, dst fabric.NodeID) []Path {
 	from, to := p.Fabric.ToROf(src), p.Fabric.ToROf(dst)
 	var out []Path
 	for _, l := range p.Fabric.PathLabels(from, to) {
-		hops, ok := p.Fabric.Path(nil, from, to, l)
-		if !ok {
-			continue
+		if nodes, ok := p.Fabric.Segments(nil, src, dst, l); ok {
+			out = append(out, Path{src, dst, l, nodes, fabric.SID(nodes...), firstPort | uint16(l)})
 		}
-		x := Path{Src: src, Dst: dst, Label: l, Port: firstPort | uint16(l)}
-		for _, h := range hops {
-			x.Nodes = append(x.Nodes, h.From)
-		}
-		x.Nodes = append(x.Nodes, to, dst)
-		x.SID = p.SID(x.Nodes...)
-		out = append(out, x)
 	}
 	return out
 }
@@ -128,7 +88,7 @@ func (p *Plan) Routes(id fabric.NodeID) []Route {
 	for port := fabric.PortNo(1); int(port) <= n.Ports(); port++ {
 		there := p.Fabric.Link(n.Link(port)).Peer(id)
 		hop := NextHop{port, LinkLocal(there)}
-		uSIDs = append(uSIDs, Route{p.Locator(there.Node), []NextHop{hop}})
+		uSIDs = append(uSIDs, Route{fabric.Locator(there.Node), []NextHop{hop}})
 		if p.Fabric.Node(there.Node).Tier > n.Tier {
 			up = append(up, hop)
 		}

@@ -33,10 +33,10 @@ func (p *Plan) SONiC(w io.Writer, id fabric.NodeID, lanes int) error {
 	const name = "MAIN"
 	db := map[string]table{
 		"SRV6_MY_LOCATORS": {name: {
-			"prefix":    p.SID(id).String(),
-			"block_len": strconv.Itoa(BlockBits), "node_len": strconv.Itoa(USIDBits), "func_len": "16",
+			"prefix":    fabric.SID(id).String(),
+			"block_len": strconv.Itoa(fabric.USIDBlockBits), "node_len": strconv.Itoa(fabric.USIDBits), "func_len": "16",
 		}},
-		"SRV6_MY_SIDS": {name + "|" + p.Locator(id).String(): {"action": "uN", "decap_dscp_mode": "pipe"}},
+		"SRV6_MY_SIDS": {name + "|" + fabric.Locator(id).String(): {"action": "uN", "decap_dscp_mode": "pipe"}},
 		"INTERFACE":    {}, "STATIC_ROUTE": {},
 	}
 	for port := fabric.PortNo(1); int(port) <= p.Fabric.Node(id).Ports(); port++ {

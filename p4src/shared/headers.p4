@@ -13,12 +13,16 @@ const bit<16> ETHERTYPE_IPV6       = 0x86DD;
 const bit<16> ETHERTYPE_LLDP       = 0x88CC;
 const bit<16> ETHERTYPE_PORT_EVENT = 0x88B6; // IEEE 802 local experimental 2
 
-const bit<8>  PROTOCOL_UDP = 17;
+const bit<8>  PROTOCOL_UDP  = 17;
+const bit<8>  PROTOCOL_IPV4 = 4;  // within IPv6
+const bit<8>  PROTOCOL_IPV6 = 41;
 const bit<16> UDP_ROCEV2   = 4791;
 const bit<16> UDP_QUENCH   = 47910;
 
 // The label carriers: the low 14 bits of the UDP source port, or of the IPv6 flow
-// label. The bits above, all ones, mark the packet as labelled.
+// label. The bits above, all ones, mark the packet as labelled. A packet in an outer
+// IPv6 header goes by the micro segments (SRv6 uSID, RFC 9800) of its destination
+// instead: the label in the outer flow label says then what path they were made of.
 const bit<6> FLOW_LABEL_MARK = 0b111111;
 
 // BTH opcodes (reliable connection) that steer congestion control and must not
@@ -189,6 +193,10 @@ struct headers_t {
     port_event_t port_event;
     ipv4_t       ipv4;
     ipv6_t       ipv6;
+#ifdef ETHEREAL_MICRO_SEGMENTS
+    ipv4_t       inner_ipv4; // where ipv6 is an outer header
+    ipv6_t       inner_ipv6;
+#endif
     udp_t        udp;
     bth_t        bth;
     quench_t     quench;

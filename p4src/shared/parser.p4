@@ -9,6 +9,32 @@
 #define ETHEREAL_IPV4_EXTRACTED
 #endif
 
+// What is within an outer IPv6 header, where a program knows micro segments: it
+// defines ETHEREAL_MICRO_SEGMENTS.
+#ifdef ETHEREAL_MICRO_SEGMENTS
+#define ETHEREAL_INNER_SELECT                                   \
+            PROTOCOL_IPV4: parse_inner_ipv4;                    \
+            PROTOCOL_IPV6: parse_inner_ipv6;
+#define ETHEREAL_INNER_STATES                                   \
+    state parse_inner_ipv4 {                                    \
+        packet.extract(hdr.inner_ipv4);                         \
+        transition select(hdr.inner_ipv4.ihl, hdr.inner_ipv4.fragment, hdr.inner_ipv4.protocol) { \
+            (5, 0, PROTOCOL_UDP): parse_udp;                    \
+            default: accept;                                    \
+        }                                                       \
+    }                                                           \
+    state parse_inner_ipv6 {                                    \
+        packet.extract(hdr.inner_ipv6);                         \
+        transition select(hdr.inner_ipv6.next_header) {         \
+            PROTOCOL_UDP: parse_udp;                            \
+            default: accept;                                    \
+        }                                                       \
+    }
+#else
+#define ETHEREAL_INNER_SELECT
+#define ETHEREAL_INNER_STATES
+#endif
+
 #define ETHEREAL_PARSER_STATES                                  \
     state parse_ethernet {                                      \
         packet.extract(hdr.ethernet);                           \
@@ -44,9 +70,11 @@
         packet.extract(hdr.ipv6);                               \
         transition select(hdr.ipv6.next_header) {               \
             PROTOCOL_UDP: parse_udp;                            \
+            ETHEREAL_INNER_SELECT                               \
             default: accept;                                    \
         }                                                       \
     }                                                           \
+    ETHEREAL_INNER_STATES                                       \
     state parse_udp {                                           \
         packet.extract(hdr.udp);                                \
         transition select(hdr.udp.dst) {                        \

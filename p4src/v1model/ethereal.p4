@@ -10,6 +10,7 @@
 #include <v1model.p4>
 
 #define ETHEREAL_PACKET_IO
+#define ETHEREAL_MICRO_SEGMENTS
 #include "../shared/headers.p4"
 #include "../shared/parser.p4"
 
@@ -20,6 +21,7 @@ const bit<32> INSTANCE_INGRESS_CLONE = 1;
 const port_t CPU_PORT = 510;
 
 #include "notices.p4"
+#include "usid.p4"
 
 // Bit i is set while uplink i is dead.
 @name(".dead_uplinks")
@@ -124,6 +126,13 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
         meta.group = group;
         meta.upward = 1;
     }
+    // To the neighbour above that a micro segment names.
+    @name(".forward_uplink")
+    action forward_uplink(port_t port) {
+        meta.port = port;
+        meta.chosen = 1;
+        meta.upward = 1;
+    }
     @name(".discard")
     action discard() { }
 
@@ -151,7 +160,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
     @name(".route_v6")
     table route_v6 {
         key = { hdr.ipv6.dst: lpm @name("dst"); }
-        actions = { deliver; forward_down; forward_up; discard; }
+        actions = { deliver; forward_down; forward_up; forward_uplink; discard; }
         default_action = discard;
         size = 16384;
     }
@@ -280,6 +289,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
 
     Balancer() balance;
     Notices() notices;
+    MicroSegments() segments;
 
     apply {
         device.apply();
@@ -328,6 +338,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             }
             hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
             meta.is_ipv6 = 1;
+            segments.apply(hdr);
             route_v6.apply();
         } else {
             // Cabling is for the controller to look into: LLDP comes and goes by it.
@@ -375,7 +386,7 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             if (hdr.bth.isValid()) {
                 label_carrier.apply();
             }
-            if (meta.labelled == 1) {
+            if (meta.labelled == 1 && meta.chosen == 0) {
                 source_route.apply();
             }
             if (meta.chosen == 0) {
@@ -435,11 +446,6 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 if (meta.chosen == 1) {
                     fallback.count((bit<32>)FALLBACK_REROUTED);
                     meta.quench_rerouted = 1;
-                    if (hdr.ipv4.isValid()) {
-                        mark_rerouted_v4();
-                    } else {
-                        hdr.ipv6.dscp = hdr.ipv6.dscp | DSCP_REROUTED;
-                    }
                 }
             }
 
@@ -463,6 +469,13 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.chosen == 0) {
                 refuse(reason);
                 exit;
+            }
+            // The segments that are left lead to the dead port's switch: the packet goes on without.
+            if (meta.is_ipv6 == 1) { outer_off(hdr); }
+            if (hdr.ipv4.isValid()) {
+                mark_rerouted_v4();
+            } else {
+                hdr.ipv6.dscp = hdr.ipv6.dscp | DSCP_REROUTED;
             }
         }
         standard_metadata.egress_spec = meta.port;
@@ -565,6 +578,7 @@ control EtherealEgress(inout headers_t hdr, inout metadata_t meta,
         if (standard_metadata.instance_type != INSTANCE_NORMAL) {
             if (standard_metadata.instance_type == INSTANCE_INGRESS_CLONE) {
                 bit<32> size = 14 + 8 + (bit<32>)QUENCH_BYTES;
+                outer_off(hdr);
                 become_quench();
                 if (hdr.vlan.isValid()) { size = size + 4; }
                 if (hdr.ipv4.isValid()) {
@@ -627,6 +641,8 @@ control EtherealDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.vlan);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
+        packet.emit(hdr.inner_ipv4);
+        packet.emit(hdr.inner_ipv6);
         packet.emit(hdr.udp);
         packet.emit(hdr.quench);
         packet.emit(hdr.bth);

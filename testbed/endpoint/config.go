@@ -41,6 +41,8 @@ type Config struct {
 	// FlowLabel carries the path label in the IPv6 flow label. The UDP source
 	// port carries it in any case.
 	FlowLabel bool
+	// Outer is how many bytes whoever sends the packets puts around each, as of an outer header: rates count them.
+	Outer int
 
 	// PKey is the partition: packets of another are foreign. 0: the default one.
 	PKey uint16

@@ -114,7 +114,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	// A sender that has filled the span waits for an ACK: half of it may be on the way.
 	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
-	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize
+	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize + e.cfg.Outer
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)

@@ -77,7 +77,7 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		if e.meter != nil {
 			e.meter.sent(now, q, i, int64(f.Len+f.Tail))
 		}
-		q.sendAt = now + e.gap(q, f.Len+f.Tail)
+		q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
 		if e.transport.sent(now, q, i) {
 			e.enqueue(q)
 		}

@@ -45,7 +45,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	ways := live.Notifiers{
 		Quench: run.Notifier.Quench(), GNMI: run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone,
-		QuenchInterval: s.Switch.QuenchInterval, HashSeed: uint32(run.Seed),
+		QuenchInterval: s.Switch.QuenchInterval, HashSeed: uint32(run.Seed), Carrier: s.Host.Carrier,
 	}
 	if err := x.StartController(ctx, ways); err != nil {
 		return nil, err

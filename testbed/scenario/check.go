@@ -154,7 +154,7 @@ func (h *Host) check(bad complain) {
 	if h.ReorderWindow < 2 || h.ReorderWindow > 1<<20 {
 		bad("host.reorder_window", fmt.Sprintf("%d is outside 2 to 1048576 packets", h.ReorderWindow), "write for example 256")
 	}
-	if known := []string{string(UDPSourcePort), string(IPv6FlowLabel)}; !slices.Contains(known, string(h.Carrier)) {
+	if known := Carriers(); !slices.Contains(known, string(h.Carrier)) {
 		bad("host.carrier", fmt.Sprintf("%q is unknown", h.Carrier), strictyaml.Choose(string(h.Carrier), known))
 	}
 	if known := []string{string(OnArrival), string(OnAck)}; !slices.Contains(known, string(h.Completion)) {

@@ -18,7 +18,7 @@ func (r Run) Hosts() (host.Settings, error) {
 	silent := (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.Buffer) && r.Scenario.FlowControl() == (sim.PFC{})
 	return host.Settings{
 		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
-		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel,
+		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel, USID: h.Carrier == SRv6USID,
 		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: string(h.CongestionControl),
 		Receiver: h.Receiver.For(r.Scheme.Name).String(), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
 		NoNudge: !h.NudgeOnFlip, NoResend: !h.ResendOnFlip, NoTailProbe: !h.TailProbe,

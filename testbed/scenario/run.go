@@ -133,6 +133,7 @@ type Override struct {
 	Seeds     Seeds
 	Schemes   []string   // as [ParseScheme] reads them; a name alone is all of the scenario's with that name
 	Notifiers []Notifier // of every case in which something fails
+	Carrier   Carrier    // of labels
 	// Fabric is what is there to run on: the scenario's gets its nodes, and keeps the
 	// rates and delays of its own links.
 	Fabric *fabric.Spec
@@ -149,6 +150,10 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 		if out.Schemes, err = s.overrideSchemes(o.Schemes); err != nil {
 			return nil, err
 		}
+	}
+	if o.Carrier != "" {
+		out.Host.Carrier = o.Carrier
+		out.Host.IPv6 = out.Host.IPv6 || o.Carrier == IPv6FlowLabel
 	}
 	if o.Fabric != nil {
 		out.Fabric = shapedAs(*o.Fabric, s.Fabric)

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/damping"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -160,7 +161,24 @@ type Carrier string
 const (
 	UDPSourcePort Carrier = "udp-sport"
 	IPv6FlowLabel Carrier = "ipv6-flowlabel"
+	SRv6USID      Carrier = "srv6-usid"
 )
+
+// Carriers returns the names of all carriers.
+func Carriers() []string {
+	return []string{string(UDPSourcePort), string(IPv6FlowLabel), string(SRv6USID)}
+}
+
+// Tables returns where switches look for labels in IPv4 and in IPv6 packets.
+func (c Carrier) Tables() (v4, v6 controller.Carrier) {
+	switch c {
+	case SRv6USID:
+		return controller.NoCarrier, controller.MicroSegments
+	case IPv6FlowLabel:
+		return controller.UDPSourcePort, controller.FlowLabel
+	}
+	return controller.UDPSourcePort, controller.UDPSourcePort
+}
 
 // Agent is the host agent of every host.
 type Agent struct {

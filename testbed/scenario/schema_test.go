@@ -190,7 +190,7 @@ func TestSchemaEnums(t *testing.T) {
 		{root.Defs["host"].Properties["receiver"].Enum,
 			[]string{string(SchemeReceiver), string(GoBackN), string(SelectiveRepeat), string(IdealReceiver)}},
 		{root.Defs["host"].Properties["completion"].Enum, []string{string(OnArrival), string(OnAck)}},
-		{root.Defs["host"].Properties["carrier"].Enum, []string{string(UDPSourcePort), string(IPv6FlowLabel)}},
+		{root.Defs["host"].Properties["carrier"].Enum, Carriers()},
 		{root.Defs["event"].Properties["action"].Enum, actionNames()},
 		{root.Properties["notifiers"].Items.Enum, []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},
 		{root.Defs["expectation"].Properties["that"].Enum, measureNames()},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
@@ -22,6 +23,7 @@ type Settings struct {
 	Rate      fabric.Rate `json:"rate"`    // of the link; 0: the fabric's
 	IPv6      bool        `json:"ipv6"`
 	FlowLabel bool        `json:"flow_label"` // labels in the IPv6 flow label
+	USID      bool        `json:"usid"`       // as micro segments in an outer header
 
 	RTO           fabric.Time `json:"rto"`
 	AckEvery      int         `json:"ack_every"`
@@ -91,8 +93,11 @@ func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
 		Control: endpoint.Control(control), CNPInterval: s.CNPInterval,
 		AckLabel: c.scheme.AckLabel,
 	}
+	if s.USID {
+		e.Outer = usid.HeaderSize
+	}
 	if !s.NoTailProbe {
-		e.Trip = max(s.LeastTrip, endpoint.IdleTrip(f, cmp.Or(s.Payload, endpoint.DefaultMTU)))
+		e.Trip = max(s.LeastTrip, endpoint.IdleTrip(f, cmp.Or(s.Payload, endpoint.DefaultMTU)+e.Outer))
 	}
 	if c.packets != nil {
 		e.Balancer = c

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
@@ -44,6 +45,7 @@ type Rank struct {
 	tell   func(hostproto.Event)
 	set    hostproto.Settings
 	engine *soft.Engine
+	wrap   *usid.Encapsulator // nil: labels need no outer header
 	core   *host.Core
 	events *host.Log // nil: none
 
@@ -141,8 +143,14 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	if err != nil {
 		return err
 	}
+	var wrap *usid.Encapsulator
+	if s.USID {
+		if wrap, err = usid.New(r.cfg.Fabric, r.cfg.Host); err != nil {
+			return err
+		}
+	}
 	r.forget()
-	r.set, r.core, r.engine = s, core, engine
+	r.set, r.core, r.engine, r.wrap = s, core, engine, wrap
 	core.Attach((*effects)(r), (*effects)(r))
 	r.posted, r.sent, r.received = 0, 0, 0
 	if r.device != nil {
@@ -312,17 +320,23 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 			r.tell(ev)
 		}
 	}
+	if ok && r.wrap != nil {
+		return r.wrap.Wrap(buf, s.Len, s.Len), true
+	}
 	return s.Len, ok
 }
 
 // Receive implements [soft.Driven].
 func (r *Rank) Receive(now fabric.Time, frame []byte) {
+	if r.wrap != nil {
+		frame = usid.Unwrap(frame)
+	}
 	r.engine.Receive(now, frame)
 	r.core.Received(now)
 }
 
 // MaxFrame implements [soft.Driven].
-func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() }
+func (r *Rank) MaxFrame() int { return r.engine.MaxFrame() + usid.HeaderSize }
 
 // LineRate implements [soft.Driven].
 func (r *Rank) LineRate() fabric.Rate { return r.set.Rate }

@@ -40,7 +40,7 @@ func TestBalancers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pair := newPair(t, program, ports)
-			writeTables(t, pair, schema, f, tor, c.balancer)
+			writeTables(t, pair, schema, f, tor, labelled(c.balancer))
 			rng := rand.New(rand.NewPCG(7, 7))
 			if c.check == nil {
 				address := func() []byte { a := f.HostAddr4(fabric.NodeID(rng.IntN(f.Hosts()))).As4(); return a[:] }

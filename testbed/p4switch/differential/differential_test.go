@@ -3,6 +3,7 @@
 package differential
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -111,10 +112,21 @@ func ourProgram(t *testing.T) (Program, *fabric.Fabric, *p4rt.Schema, []uint32) 
 // that die and come back in the data plane.
 func TestEthereal(t *testing.T) {
 	program, f, schema, ports := ourProgram(t)
-	for _, node := range []fabric.NodeID{f.ToRID(0), f.AggID(0)} {
-		t.Run(f.Name(node), func(t *testing.T) {
+	for _, c := range []struct {
+		node     fabric.NodeID
+		segments bool
+	}{{f.ToRID(0), false}, {f.AggID(0), false}, {f.ToRID(0), true}, {f.AggID(0), true}, {f.CoreID(0), true}} {
+		node, name := c.node, f.Name(c.node)
+		if c.segments {
+			name += ", micro segments"
+		}
+		t.Run(name, func(t *testing.T) {
 			pair := newPair(t, program, ports)
-			writeTables(t, pair, schema, f, node, controller.Balancing{})
+			tables := labelled(controller.Balancing{})
+			if c.segments {
+				tables = controller.Config{CarrierV6: controller.MicroSegments}
+			}
+			writeTables(t, pair, schema, f, node, tables)
 			rng := rand.New(rand.NewPCG(1, uint64(node)))
 			address := func() []byte {
 				a := f.HostAddr4(fabric.NodeID(rng.IntN(f.Hosts()))).As4()
@@ -129,21 +141,58 @@ func TestEthereal(t *testing.T) {
 					epoch++
 					return p4src.AppendPortEvent(nil, uint16(1+rng.IntN(5)), rng.IntN(3) > 0, epoch)
 				}
-				return Frame(rng, address)
+				inner := Frame(rng, address)
+				if c.segments && rng.IntN(3) > 0 {
+					return outer(rng, f, node, inner)
+				}
+				return inner
 			}
 			runAndCompare(t, pair, program.P4Info, ports, count(t, 2000), frame)
 		})
 	}
 }
 
+// outer puts what a frame has behind its Ethernet header into an outer IPv6 header, whose destination lists the switch
+// itself first for the most part, then a neighbour.
+func outer(rng *rand.Rand, f *fabric.Fabric, node fabric.NodeID, frame []byte) []byte {
+	n := f.Node(node)
+	neighbour := f.Link(n.Link(fabric.PortNo(1 + rng.IntN(n.Ports())))).Peer(node).Node
+	list := []fabric.NodeID{node, neighbour, f.ToRID(rng.IntN(f.ToRs())), fabric.NodeID(rng.IntN(f.Hosts()))}
+	if rng.IntN(4) == 0 {
+		list = list[rng.IntN(4):]
+	}
+	if len(frame) < 15 {
+		return frame
+	}
+	next := byte(4)
+	if frame[14]>>4 == 6 {
+		next = 41
+	}
+	label := uint32(0xFC000 | rng.IntN(8))
+	if rng.IntN(4) == 0 {
+		label = rng.Uint32() & 0xfffff
+	}
+	out := append([]byte{}, frame[:12]...)
+	out = append(out, 0x86, 0xdd)
+	out = binary.BigEndian.AppendUint32(out, 6<<28|uint32(rng.IntN(4))<<20|label)
+	out = binary.BigEndian.AppendUint16(out, uint16(len(frame)-14))
+	out = append(out, next, 64-63*byte(rng.IntN(16)/15))
+	src, dst := f.HostAddr6(fabric.NodeID(rng.IntN(f.Hosts()))).As16(), fabric.SID(list...).As16()
+	out = append(append(out, src[:]...), dst[:]...)
+	return append(out, frame[14:]...)
+}
+
+// labelled is what tables follow from with labels in the packets themselves.
+func labelled(b controller.Balancing) controller.Config {
+	return controller.Config{CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, Balancer: b}
+}
+
 // writeTables gives both what a controller gives a switch.
-func writeTables(t *testing.T, pair *Pair, schema *p4rt.Schema, f *fabric.Fabric, node fabric.NodeID, balancer controller.Balancing) {
+func writeTables(t *testing.T, pair *Pair, schema *p4rt.Schema, f *fabric.Fabric, node fabric.NodeID, c controller.Config) {
 	t.Helper()
-	core, err := controller.New(controller.Config{
-		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, Balancer: balancer,
-		ECN:          controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500},
-		MaxGroupSize: schema.MaxGroupSize(), // QuenchIntervalUs 0: every packet for a dead port is answered
-	})
+	c.Fabric, c.ECN = f, controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500}
+	c.MaxGroupSize = schema.MaxGroupSize() // QuenchIntervalUs 0: every packet for a dead port is answered
+	core, err := controller.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,9 @@ func TestFlowlets(t *testing.T) {
 	const gap = 300 * time.Millisecond
 	program, f, schema, ports := ourProgram(t)
 	pair := newPair(t, program, ports)
-	writeTables(t, pair, schema, f, f.ToRID(0), controller.Balancing{
+	writeTables(t, pair, schema, f, f.ToRID(0), labelled(controller.Balancing{
 		Way: controller.FlowletUplink, GapUs: uint32(gap / time.Microsecond), Unit: 1500,
-	})
+	}))
 	mine := pair.Ours.(*ours)
 	start := time.Now()
 	judges := []*flowletJudge{

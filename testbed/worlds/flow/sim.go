@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -114,6 +115,9 @@ func newWorld(run scenario.Run) (*world, error) {
 	ip := int64(20)
 	if s.Host.IPv6 {
 		ip = 40
+	}
+	if s.Host.Carrier == scenario.SRv6USID {
+		ip += usid.HeaderSize
 	}
 	w.header, w.ack = headerBytes+ip, headerBytes+ip+aethBytes
 	if w.job, err = collective.New(run.CollectiveSpec()); err != nil {

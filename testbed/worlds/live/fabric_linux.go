@@ -20,9 +20,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
 
@@ -288,6 +290,7 @@ type Notifiers struct {
 	KMin, KMax fabric.Bytes
 	PMax       float64
 	HashSeed   uint32
+	Carrier    scenario.Carrier // of labels; empty: the UDP source port
 }
 
 // ControllerSocket returns where agents find the controller.
@@ -355,7 +358,11 @@ func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 		QuenchInterval  string `yaml:"quench_interval"`
 		ControlPriority int    `yaml:"control_priority"`
 		HashSeed        uint32 `yaml:"hash_seed"`
-		ECN             struct {
+
+		CarrierV4 controller.Carrier `yaml:"carrier_v4"`
+		CarrierV6 controller.Carrier `yaml:"carrier_v6"`
+
+		ECN struct {
 			KMin string  `yaml:"kmin"`
 			KMax string  `yaml:"kmax"`
 			PMax float64 `yaml:"pmax"`
@@ -363,6 +370,7 @@ func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 		} `yaml:"ecn"`
 	}
 	t := tables{QuenchInterval: "0us", ControlPriority: 1, HashSeed: n.HashSeed}
+	t.CarrierV4, t.CarrierV6 = n.Carrier.Tables()
 	if n.Quench {
 		t.QuenchInterval = n.QuenchInterval.String()
 	}

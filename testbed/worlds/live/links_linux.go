@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 )
 
 // HostInterface is the name of a host's interface, in its own namespace.
@@ -34,8 +35,8 @@ type wire struct {
 // Ethernet, IPv6, UDP, BTH, RETH, pad and ICRC.
 const headroom = 14 + 40 + 8 + 12 + 16 + 3 + 4
 
-// mtuOf is the links' MTU for packets of a payload: no smaller than what programs are used to.
-func mtuOf(payload int) int { return max(1500, payload+headroom) }
+// mtuOf is the links' MTU for packets of a payload, in an outer header or not: no smaller than what programs are used to.
+func mtuOf(payload int) int { return max(1500, payload+headroom+usid.HeaderSize) }
 
 // queueTime bounds what waits below the switches' own queues, in time at the
 // link's rate; queueLeast bounds it from below, in bytes.

@@ -86,6 +86,7 @@ func (r *Runner) ready(ctx context.Context, run scenario.Run) error {
 		Quench: run.Notifier.Quench(), GNMI: run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone,
 		QuenchInterval: s.Switch.QuenchInterval,
 		KMin:           s.Switch.ECN.KMin, KMax: s.Switch.ECN.KMax, PMax: s.Switch.ECN.PMax, HashSeed: uint32(run.Seed),
+		Carrier: s.Host.Carrier,
 	}
 	if r.fabric == nil {
 		r.ways = Notifiers{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/bound"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -11,10 +12,14 @@ import (
 
 // ipBytes returns the length of a run's IP headers.
 func ipBytes(run scenario.Run) int64 {
+	n := int64(ipv4Bytes)
 	if run.Scenario.Host.IPv6 {
-		return ipv6Bytes
+		n = ipv6Bytes
 	}
-	return ipv4Bytes
+	if run.Scenario.Host.Carrier == scenario.SRv6USID {
+		n += usid.HeaderSize
+	}
+	return n
 }
 
 // Bound returns the lower bound on the completion time of a run's collective, in

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -24,6 +25,7 @@ type hostShell struct {
 	id   fabric.NodeID
 	rank int
 	nic  *endpoint.Endpoint
+	wrap *usid.Encapsulator // nil: labels need no outer header
 	core *host.Core
 
 	tick     func(now fabric.Time)
@@ -58,6 +60,11 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 		return nil, err
 	}
 	h.tick = h.core.Tick
+	if settings.USID {
+		if h.wrap, err = usid.New(w.f, id); err != nil {
+			return nil, err
+		}
+	}
 	c, err := settings.Endpoint(h.core)
 	if err != nil {
 		return nil, err
@@ -134,8 +141,12 @@ func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, b
 	f, ok := h.nic.Next(now, buf)
 	if ok {
 		h.noteResending()
+		header := f.Len
+		if h.wrap != nil {
+			header = h.wrap.Wrap(buf, f.Len, f.Len+f.Tail)
+		}
 		return sim.Frame{
-			Header: f.Len, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
+			Header: header, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
 		}, 0, true
 	}
 	wake, ok := h.nic.NextWake()
@@ -160,6 +171,9 @@ func (h *hostShell) noteResending() {
 
 // Receive implements [sim.Endpoint].
 func (h *hostShell) Receive(now fabric.Time, header []byte, tail int) {
+	if h.wrap != nil {
+		header = usid.Unwrap(header)
+	}
 	h.nic.Receive(now, header, tail)
 	h.core.Received(now) // an echo can ask for probes
 }

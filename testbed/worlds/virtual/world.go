@@ -189,7 +189,6 @@ func (w *world) controllerConfig() (controller.Config, error) {
 	})
 	c := controller.Config{
 		Fabric: w.f, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
-		CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
 		ECN: controller.ECN{
 			Kmin: s.Switch.ECN.KMin, Kmax: s.Switch.ECN.KMax, Pmax: s.Switch.ECN.PMax, Unit: s.Switch.Cell,
 		},
@@ -200,9 +199,7 @@ func (w *world) controllerConfig() (controller.Config, error) {
 		HashSeed:         uint32(w.run.Seed),
 		MaxGroupSize:     w.lab.schema.MaxGroupSize(),
 	}
-	if s.Host.Carrier == scenario.IPv6FlowLabel {
-		c.CarrierV6 = controller.FlowLabel
-	}
+	c.CarrierV4, c.CarrierV6 = s.Host.Carrier.Tables()
 	if w.run.Notifier.Quench() {
 		c.QuenchIntervalUs = uint32(s.Switch.QuenchInterval / fabric.Microsecond)
 	}

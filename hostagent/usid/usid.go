@@ -1,0 +1,150 @@
+// Package usid carries path labels as SRv6 micro segments (uSID, RFC 9800): it puts a host's RoCEv2 frames into an outer
+// IPv6 header whose destination lists the switches of the path that the label names, and takes that header off what
+// comes in one. Switches need no labels for it, only a static route for each neighbour: see [fabric.SID].
+//
+// What names the path stays the UDP source port within, as on every carrier, so that a frame without its outer header,
+// which a switch takes off when it sends it round a dead uplink, still says its label. The outer flow label repeats it,
+// since switches shift the list away.
+package usid
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// HeaderSize is how many bytes the outer header adds to a frame.
+const HeaderSize = 40
+
+const (
+	etherSize = 14
+	etherIPv4 = 0x0800
+	etherIPv6 = 0x86dd
+	nextIPv4  = 4
+	nextIPv6  = 41
+	hopLimit  = 64
+
+	ecnMask = 3
+	ecnCE   = 3
+)
+
+// Encapsulator is one host's. It is not for several goroutines.
+type Encapsulator struct {
+	f    *fabric.Fabric
+	host fabric.NodeID
+	last made // most frames go where the one before went
+}
+
+// made is an outer destination, and what it follows from.
+type made struct {
+	dst   fabric.NodeID
+	label fabric.Label
+	ok    bool // the label names a path
+	sid   [16]byte
+}
+
+// New returns a host's, or why micro segments do not do for the fabric.
+func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
+	if !f.HasUSIDs() {
+		return nil, fmt.Errorf("usid: %d nodes, and micro segments for %d; use another carrier", f.Nodes(), fabric.MaxUSID)
+	}
+	return &Encapsulator{f: f, host: host, last: made{dst: -1}}, nil
+}
+
+// Wrap puts an untagged RoCEv2 frame into an outer header. b holds its first n bytes, to the end of the BTH at least, and
+// has room for [HeaderSize] more; length is the whole frame's, without the FCS. It returns how many bytes b holds then.
+// What has no label of a path, as between hosts of one ToR, goes to the receiver's own address: switches balance it. What
+// is not RoCEv2 between two hosts of the fabric stays as it is.
+func (e *Encapsulator) Wrap(b []byte, n, length int) int {
+	x, err := rocev2.ParseHeaders(b[:n])
+	if err != nil {
+		return n
+	}
+	dst, ok := e.f.HostByAddr(x.Destination())
+	if !ok {
+		return n
+	}
+	label, _ := rocev2.LabelOfSourcePort(x.SourcePort())
+	to := e.to(dst, label)
+	class, next := x.TrafficClass(), byte(nextIPv4)
+	if x.IPv6() {
+		next = nextIPv6
+	}
+	b = b[:n+HeaderSize]
+	copy(b[etherSize+HeaderSize:], b[etherSize:n])
+	binary.BigEndian.PutUint16(b[12:], etherIPv6)
+	h := b[etherSize:]
+	word := 6<<28 | uint32(class)<<20
+	if to.ok {
+		word |= rocev2.FlowLabel(label)
+	}
+	binary.BigEndian.PutUint32(h, word)
+	binary.BigEndian.PutUint16(h[4:], uint16(length-etherSize))
+	h[6], h[7] = next, hopLimit
+	src := e.f.HostAddr6(e.host).As16()
+	copy(h[8:], src[:])
+	copy(h[24:], to.sid[:])
+	return len(b)
+}
+
+// to returns where a label leads.
+func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
+	if e.last.dst == dst && e.last.label == label {
+		return &e.last
+	}
+	e.last = made{dst: dst, label: label}
+	var buf [fabric.MaxUSIDs]fabric.NodeID
+	ids, ok := e.f.Segments(buf[:0], e.host, dst, label)
+	e.last.ok = ok
+	if ok {
+		e.last.sid = fabric.SID(ids...).As16()
+	} else {
+		e.last.sid = e.f.HostAddr6(dst).As16()
+	}
+	return &e.last
+}
+
+// Unwrap returns a frame without its outer header, which it overwrites; a frame that has none as it is. A mark of
+// congestion stays (RFC 6040).
+func Unwrap(frame []byte) []byte {
+	if len(frame) <= etherSize+HeaderSize || binary.BigEndian.Uint16(frame[12:]) != etherIPv6 {
+		return frame
+	}
+	h, inner := frame[etherSize:], frame[etherSize+HeaderSize:]
+	kind := uint16(etherIPv4)
+	switch {
+	case h[6] == nextIPv4 && inner[0]>>4 == 4:
+	case h[6] == nextIPv6 && inner[0]>>4 == 6:
+		kind = etherIPv6
+	default:
+		return frame
+	}
+	if h[1]>>4&ecnMask == ecnCE {
+		markCE(inner)
+	}
+	out := frame[HeaderSize:]
+	copy(out, frame[:12])
+	binary.BigEndian.PutUint16(out[12:], kind)
+	return out
+}
+
+// markCE notes in an IP header that the packet met congestion.
+func markCE(ip []byte) {
+	if ip[0]>>4 == 6 {
+		if len(ip) > 1 {
+			ip[1] |= ecnCE << 4
+		}
+		return
+	}
+	if len(ip) < 20 {
+		return
+	}
+	old := binary.BigEndian.Uint16(ip)
+	ip[1] |= ecnCE
+	// RFC 1624: HC' = ~(~HC + ~m + m').
+	sum := uint32(^binary.BigEndian.Uint16(ip[10:])) + uint32(^old) + uint32(binary.BigEndian.Uint16(ip))
+	sum = sum&0xffff + sum>>16
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+}

@@ -1,0 +1,126 @@
+package usid
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+func newFabric(t testing.TB) *fabric.Fabric {
+	t.Helper()
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// frame is a whole RoCEv2 frame from host 0.
+func frame(t testing.TB, f *fabric.Fabric, dst fabric.NodeID, l fabric.Label, v6 bool) []byte {
+	t.Helper()
+	s := rocev2.Stack{
+		DstMAC: f.MAC(f.ToROf(0)), SrcMAC: f.MAC(0), Src: f.HostAddr4(0), Dst: f.HostAddr4(dst), TrafficClass: 2, TTL: 64,
+		SourcePort: rocev2.SourcePort(l), BTH: rocev2.BTHFields{Opcode: rocev2.WriteOnly}, PayloadLen: 100,
+	}
+	if v6 {
+		s.Src, s.Dst = f.HostAddr6(0), f.HostAddr6(dst)
+	}
+	b := make([]byte, s.FrameLen())
+	if _, err := s.Encode(b); err != nil {
+		t.Fatal(err)
+	}
+	x, err := rocev2.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.SetICRC()
+	return b
+}
+
+// TestWrap: every label leads over the switches of its path, and what is unwrapped is what was wrapped.
+func TestWrap(t *testing.T) {
+	f := newFabric(t)
+	e, err := New(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dst := fabric.NodeID(1); int(dst) < f.Hosts(); dst++ {
+		labels := append(f.PathLabels(f.ToROf(0), f.ToROf(dst)), f.LabelSpan())
+		for i, l := range labels {
+			for _, v6 := range []bool{false, true} {
+				whole := frame(t, f, dst, l, v6)
+				b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
+				if n := e.Wrap(b, len(whole), len(whole)); n != len(b) {
+					t.Fatalf("%d bytes, want %d", n, len(b))
+				}
+				want := f.HostAddr6(dst)
+				if i < len(labels)-1 { // the last names no path
+					ids, _ := f.Segments(nil, 0, dst, l)
+					want = fabric.SID(ids...)
+				}
+				if got := netip.AddrFrom16([16]byte(b[etherSize+24:])); got != want {
+					t.Errorf("host %d, label %d: to %v, want %v", dst, l, got, want)
+				}
+				if got := int(b[etherSize+4])<<8 | int(b[etherSize+5]); got != len(whole)-etherSize {
+					t.Errorf("payload length %d, want %d", got, len(whole)-etherSize)
+				}
+				out := Unwrap(b)
+				if !bytes.Equal(out, whole) {
+					t.Errorf("host %d, label %d: unwrapped\n%x, was\n%x", dst, l, out, whole)
+				}
+			}
+		}
+	}
+}
+
+// TestUnwrapKeepsMark: a mark of congestion in the outer header is one in the inner.
+func TestUnwrapKeepsMark(t *testing.T) {
+	f := newFabric(t)
+	e, err := New(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v6 := range []bool{false, true} {
+		whole := frame(t, f, 9, 1, v6)
+		b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
+		e.Wrap(b, len(whole), len(whole))
+		b[etherSize+1] |= ecnCE << 4
+		x, err := rocev2.Parse(Unwrap(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !x.CE() {
+			t.Errorf("IPv6 %v: the mark is lost", v6)
+		}
+		if err := x.VerifyICRC(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzUnwrap(f *testing.F) {
+	fab := newFabric(f)
+	e, err := New(fab, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := frame(f, fab, 9, 1, true)
+	b := append(slices.Clone(whole), make([]byte, HeaderSize)...)
+	e.Wrap(b, len(whole), len(whole))
+	f.Add(whole)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := len(b)
+		if out := Unwrap(b); len(out) != n && len(out) != n-HeaderSize {
+			t.Errorf("%d bytes of %d", len(out), n)
+		}
+		b = append(b, make([]byte, HeaderSize)...)
+		if m := e.Wrap(b, n, n); m != n && m != n+HeaderSize {
+			t.Errorf("%d bytes of %d", m, n)
+		}
+	})
+}
