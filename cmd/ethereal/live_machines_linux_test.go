@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -23,7 +24,8 @@ import (
 )
 
 // site is some network namespaces that stand for machines, with a bridge between them, in namespaces of the test's own. The
-// remote shell is a script: it takes a machine's name and a command, as ssh does.
+// remote shell is a script: it takes a machine's name and a command, as ssh does. The last machine has a monotonic clock of
+// its own, days ahead, where the kernel has time namespaces.
 type site struct {
 	t     *testing.T
 	dir   string
@@ -31,6 +33,7 @@ type site struct {
 	hold  []*exec.Cmd // a process that has each namespace
 	err   lockedBuffer
 	dead  int // machines that were taken down
+	ahead int // seconds by which the last machine's clock is ahead; 0: it has the others'
 }
 
 // lockedBuffer is written by a process while a test reads it.
@@ -84,15 +87,34 @@ func newSite(t *testing.T, count int) *site {
 	must("bridge", netlink.LinkAdd(bridge))
 	must("bridge", netlink.LinkSetUp(bridge))
 	s.shell = filepath.Join(s.dir, "shell")
-	script := "#!/bin/sh\nm=$1\nshift\ncase $1 in ip) ;; *) echo $$ >>" + s.dir + "/$m.started ;; esac\nexec nsenter -t $(cat " + s.dir + "/$m.pid) -n \"$@\"\n"
+	script := "#!/bin/sh\nm=$1\nshift\ncase $1 in ip) ;; *) echo $$ >>" + s.dir + "/$m.started ;; esac\n" +
+		"pid=$(cat " + s.dir + "/$m.pid)\nexec nsenter -t $pid -n --time=/proc/$pid/ns/time_for_children \"$@\"\n"
 	if err := os.WriteFile(s.shell, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for i := range count {
-		hold := exec.Command("sleep", "infinity")
+		words := []string{"sleep", "infinity"}
+		if clock := []string{"unshare", "--time", "--monotonic", "300000"}; i == count-1 {
+			if err := exec.Command(clock[0], append(slices.Clone(clock[1:]), "true")...).Run(); err != nil {
+				t.Logf("all machines have one clock: %v: %v", clock, err)
+			} else {
+				words, s.ahead = append(clock, words...), 300000
+			}
+		}
+		hold := exec.Command(words[0], words[1:]...)
 		hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 		must("network namespace", hold.Start())
 		s.hold = append(s.hold, hold)
+		if s.ahead > 0 {
+			succeeds(t, time.Minute, "the last machine has its clock", func() error {
+				own, err := os.Readlink("/proc/self/ns/time")
+				its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/time_for_children", hold.Process.Pid))
+				if err = errors.Join(err, err2); err == nil && its == own {
+					err = errors.New("it has the others'")
+				}
+				return err
+			})
+		}
 		t.Cleanup(func() {
 			_ = hold.Process.Kill()
 			_ = hold.Wait()
@@ -212,8 +234,12 @@ func TestLiveOn(t *testing.T) {
 	}
 	dir, down := s.up("--fabric", spec)
 	deployment := filepath.Join(dir, live.DeploymentFile)
-	if out, err := s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput(); err != nil {
+	out, err := s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput()
+	if err != nil {
 		t.Fatalf("core-switch: %v\n%s", err, out)
+	}
+	if s.ahead > 0 && !strings.Contains(string(out), "a clock 300000.") && !strings.Contains(string(out), "a clock 299999.") {
+		t.Errorf("nothing is said of the machine whose clock is 300000 s ahead:\n%s", out)
 	}
 	// A session before, so that what it does is on the hosts that are left, and only there.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

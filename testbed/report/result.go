@@ -176,12 +176,13 @@ const (
 	KindRetransmit Kind = "retransmit" // a host began to send again what was lost
 	KindRestore    Kind = "restore"    // a link came back
 	KindDone       Kind = "done"       // a rank finished
+	KindClock      Kind = "clock"      // hosts whose clock is another one, and how that was read; at 0
 )
 
 // Kinds returns all kinds of event.
 func Kinds() []Kind {
 	return []Kind{KindCut, KindFirstHit, KindDetect, KindQuench, KindGNMI, KindWrite, KindSuspect, KindPush,
-		KindTimeout, KindRetransmit, KindRestore, KindDone}
+		KindTimeout, KindRetransmit, KindRestore, KindDone, KindClock}
 }
 
 // interrupted reports whether the user ended the run: what became of the

@@ -45,6 +45,8 @@ type ProcessConfig struct {
 
 	EventLog io.Writer // see Config; nil: nobody
 	Log      *slog.Logger
+
+	Clock func() hostproto.Clock // of which the host's times are; nil: this machine's
 }
 
 // Process is a host at work: rank, shell, coordinator's server and controllers'
@@ -70,8 +72,13 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	if cfg.Settings.Rate == 0 {
 		cfg.Settings.Rate = cfg.Rate
 	}
+	if cfg.Clock == nil {
+		name := monotonic.Name()
+		cfg.Clock = func() hostproto.Clock { return hostproto.Clock{Of: name, Now: monotonic.Now()} }
+	}
 	p := &Process{cfg: cfg, server: NewServer(cfg.Log), known: make(chan *statepb.Update, 1)}
-	started, origin := time.Now(), monotonic.Now()
+	p.server.Clock = cfg.Clock
+	started, origin := time.Now(), cfg.Clock().Now
 	var err error
 	p.rank, err = New(Config{
 		Fabric: cfg.Fabric, Host: cfg.Host, Origin: origin, Tell: p.server.Tell, EventLog: cfg.EventLog, Log: cfg.Log,

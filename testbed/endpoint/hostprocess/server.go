@@ -33,6 +33,8 @@ type Server struct {
 	Controller func() string
 	// PortLost returns the frames that the port lost; nil: none.
 	PortLost func() uint64
+	// Clock reads the clock of which the rank's times are.
+	Clock func() hostproto.Clock
 
 	mu   sync.Mutex
 	peer *peer // the coordinator, nil: none
@@ -139,6 +141,11 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&q); err != nil {
 			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("host: bad request: %v", err)})
+			continue
+		}
+		if q.Clock { // at once: who asks wants to know how late it hears
+			now := s.Clock()
+			p.put(hostproto.Reply{Seq: q.Seq, Clock: &now})
 			continue
 		}
 		if q.Probe == nil {

@@ -17,10 +17,18 @@ type Request struct {
 	Forget    bool       `json:"forget,omitempty"` // jobs, messages and what they still do
 	Updates   *Updates   `json:"updates,omitempty"`
 	Probe     *Probe     `json:"probe,omitempty"` // answered when its time is over
+	Clock     bool       `json:"clock,omitempty"` // what time it is there
 }
 
-// Probe asks for zero-length writes to a host down a path. Who asks for nothing else
-// does not take a coordinator's place.
+// Clock is what a host's clock says.
+type Clock struct {
+	// Of names the clock: hosts whose clock has one name share it. Empty: not known.
+	Of  string `json:"of"`
+	Now int64  `json:"now_ns"`
+}
+
+// Probe asks for zero-length writes to a host down a path. Who asks for nothing but this and the time does not take a
+// coordinator's place.
 type Probe struct {
 	Dst     int    `json:"dst"`
 	Label   uint16 `json:"label"`
@@ -101,6 +109,7 @@ type Reply struct {
 	Event *Event `json:"event,omitempty"`
 	// Probed answers a Probe.
 	Probed *Probed `json:"probed,omitempty"`
+	Clock  *Clock  `json:"clock,omitempty"`
 }
 
 // Kind says what an [Event] is.

@@ -45,6 +45,14 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 	if err != nil {
 		return nil, err
 	}
+	if err := r.s.readClocksAgain(ctx, r.opt.Clock); err != nil {
+		return nil, err
+	}
+	if finished {
+		for _, at := range r.s.ledger.done {
+			end = max(end, at)
+		}
+	}
 	run := r.run
 	out := &report.Result{
 		Scenario: run.Scenario.Name, Scheme: run.Scheme.String(), Collective: run.Collective.Name(),
@@ -78,6 +86,7 @@ func (r *live) measure(ctx context.Context, before []Counted, end int64, finishe
 		out.Drops = max(out.Drops, lost)
 	}
 	r.addTimeline(out)
+	r.addClocks(out)
 	sum := r.s.hash.Sum(nil)
 	out.EventsSHA256 = hex.EncodeToString(sum)
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -94,7 +95,8 @@ func runs(t *testing.T) []scenario.Run {
 	return all
 }
 
-func newHosts(t *testing.T, f *fabric.Fabric) *hosts {
+// newHosts starts the hosts; ahead is by how much the second one's clock is ahead of this machine's, if it is another.
+func newHosts(t *testing.T, f *fabric.Fabric, ahead ...time.Duration) *hosts {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hosts") // a socket's path is short
 	if err != nil {
@@ -111,9 +113,14 @@ func newHosts(t *testing.T, f *fabric.Fabric) *hosts {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var clock func() hostproto.Clock
+		if i > 0 && len(ahead) > 0 {
+			clock = func() hostproto.Clock { return hostproto.Clock{Of: "another", Now: monotonic.Now() + int64(ahead[0])} }
+		}
 		p, err := hostprocess.NewProcess(hostprocess.ProcessConfig{
 			Fabric: f, Host: fabric.NodeID(i), Port: cable{end, &h.cut}, Listen: lis, Log: slog.New(slog.DiscardHandler),
-			Dial: func(addr string) (*grpc.ClientConn, error) { return nil, fmt.Errorf("no controller at %s", addr) },
+			Dial:  func(addr string) (*grpc.ClientConn, error) { return nil, fmt.Errorf("no controller at %s", addr) },
+			Clock: clock,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -171,14 +178,14 @@ func TestRun(t *testing.T) {
 	h := newHosts(t, all[0].Fabric)
 	s := connect(t, h)
 	for _, run := range all[:3] {
-		if err := etherealtest.Goes(t, 3, func() error { return played(t, s, h, run) }); err != nil {
+		if err := etherealtest.Goes(t, 3, func() error { _, err := played(t, s, h, run); return err }); err != nil {
 			t.Errorf("%v: %v", run, err)
 		}
 	}
 }
 
 // played plays the run and says all that is wrong with its result.
-func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) error {
+func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*report.Result, error) {
 	h.told.Store(0)
 	var log bytes.Buffer
 	s.Log(&log)
@@ -188,10 +195,10 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) er
 		Links: h, Clock: monotonic.Now, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !r.Finished || r.CCT == nil || r.Bound == nil || *r.CCT < *r.Bound || started == 0 {
-		return fmt.Errorf("finished %v, CCT %v, bound %v, started %d", r.Finished, r.CCT, r.Bound, started)
+		return nil, fmt.Errorf("finished %v, CCT %v, bound %v, started %d", r.Finished, r.CCT, r.Bound, started)
 	}
 	var wrong []error
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -240,7 +247,35 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) er
 			note("%+v: the host sends 1 MB over its link", l)
 		}
 	}
-	return errors.Join(wrong...)
+	return r, errors.Join(wrong...)
+}
+
+// TestClocks: a host whose clock is hours ahead, or behind, begins when the other does, and its times are the other's. The
+// result says how its clock was read, and that is right to within what it says.
+func TestClocks(t *testing.T) {
+	all := runs(t)
+	for _, ahead := range []time.Duration{5 * time.Hour, -90 * time.Second} {
+		h := newHosts(t, all[0].Fabric, ahead)
+		s := connect(t, h)
+		for _, run := range all[:2] {
+			var r *report.Result
+			err := etherealtest.Goes(t, 3, func() (err error) {
+				r, err = played(t, s, h, run)
+				return err
+			})
+			if err != nil {
+				t.Errorf("%v ahead, %v: %v", ahead, run, err)
+				continue
+			}
+			var seconds, within float64
+			e := r.Timeline[0]
+			if _, err := fmt.Sscanf(e.Text, "a clock %f s ahead of the one here, within %f us", &seconds, &within); err != nil ||
+				e.Kind != report.KindClock || e.Where != "h1" || math.Abs(seconds-ahead.Seconds())*1e6 > within+1 {
+				t.Errorf("%v ahead, %v: %+v: %v", ahead, run, e, err)
+			}
+		}
+		h.end(t)
+	}
 }
 
 // TestActs: what is done besides a run's events stands on the timeline; an error of one ends the run.

@@ -24,6 +24,9 @@ type Session struct {
 	hash   hash.Hash
 	log    io.Writer // JSON lines of events; nil: none
 
+	clocks  []*clock // of the hosts; none before the first run
+	clockOf []*clock // by rank
+
 	traced bool // the run wants its events
 	kept   []happening
 }
@@ -74,23 +77,26 @@ func (s *Session) Log(w io.Writer) { s.log = w }
 // events meanwhile.
 func (s *Session) ask(ctx context.Context, request func(rank int) hostproto.Request) ([]hostproto.Reply, error) {
 	replies := make([]hostproto.Reply, len(s.hosts))
-	done := make(chan struct{})
-	var g errgroup.Group
-	for rank, h := range s.hosts {
-		g.Go(func() (err error) {
-			replies[rank], err = h.Ask(ctx, request(rank))
-			return err
-		})
-	}
-	var failed error
-	go func() {
-		failed = g.Wait()
-		close(done)
-	}()
+	return replies, s.meanwhile(func() error {
+		var g errgroup.Group
+		for rank, h := range s.hosts {
+			g.Go(func() (err error) {
+				replies[rank], err = h.Ask(ctx, request(rank))
+				return err
+			})
+		}
+		return g.Wait()
+	})
+}
+
+// meanwhile takes events until f returns.
+func (s *Session) meanwhile(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
 	for {
 		select {
-		case <-done:
-			return replies, failed
+		case err := <-done:
+			return err
 		case e := <-s.events:
 			s.take(e)
 		}
@@ -121,8 +127,14 @@ func (s *Session) drain() {
 	}
 }
 
-// take enters an event into the books.
+// take enters an event into the books, at its time by the clock here.
 func (s *Session) take(e happening) {
+	if s.clockOf != nil {
+		c := s.clockOf[e.Rank]
+		if e.At = c.here(e.At); e.First != 0 {
+			e.First = c.here(e.First)
+		}
+	}
 	line, err := json.Marshal(e)
 	if err == nil {
 		line = append(line, '\n')

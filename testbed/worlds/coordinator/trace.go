@@ -17,9 +17,10 @@ func (r *live) trace() {
 	}
 	all := r.s.kept
 	r.s.traced, r.s.kept = false, nil
-	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.At, b.At) })
+	inOrder(all)
 	for _, e := range all {
-		at, host := fabric.Time(e.At-r.start)*fabric.Nanosecond, fabric.NodeID(e.Rank)
+		// A clock of another machine is known to some microseconds, and nothing comes before the start.
+		at, host := fabric.Time(max(0, e.At-r.start))*fabric.Nanosecond, fabric.NodeID(e.Rank)
 		switch e.Kind {
 		case hostproto.Posted:
 			rec.Posted(at, host, e.ID, fabric.NodeID(e.Peer), e.Bytes)
@@ -31,4 +32,33 @@ func (r *live) trace() {
 			rec.Finished(at, host)
 		}
 	}
+}
+
+// inOrder sorts events by time. Another machine's clock is known less exactly than a message and its acknowledgement are
+// apart: a message is received no sooner than it was posted, and no later than its sender knew.
+func inOrder(all []happening) {
+	posted, sent := map[messageKey]int64{}, map[messageKey]int64{}
+	for _, e := range all {
+		switch e.Kind {
+		case hostproto.Posted:
+			posted[messageKey{e.Rank, e.ID}] = e.At
+		case hostproto.Sent:
+			sent[messageKey{e.Rank, e.ID}] = e.At
+		}
+	}
+	for i := range all {
+		if e := &all[i]; e.Kind == hostproto.Received {
+			k := messageKey{e.Peer, e.ID}
+			if at, ok := posted[k]; ok {
+				e.At = max(e.At, at)
+			}
+			if at, ok := sent[k]; ok {
+				e.At = min(e.At, at)
+			}
+		}
+	}
+	kinds := []hostproto.Kind{hostproto.Posted, hostproto.Received, hostproto.Sent, hostproto.Done}
+	slices.SortStableFunc(all, func(a, b happening) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)))
+	})
 }

@@ -40,19 +40,10 @@ func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 
 // one asks one host, taking events meanwhile.
 func (s *Session) one(ctx context.Context, rank int, q hostproto.Request) error {
-	done := make(chan error, 1)
-	go func() {
+	return s.meanwhile(func() error {
 		_, err := s.hosts[rank].Ask(ctx, q)
-		done <- err
-	}()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case e := <-s.events:
-			s.take(e)
-		}
-	}
+		return err
+	})
 }
 
 // ErrTimeout is wrapped when something did not happen in time.

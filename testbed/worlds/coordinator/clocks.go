@@ -1,0 +1,193 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+)
+
+// Hosts on other machines have clocks of their own, by days apart from the one here. Each is asked for its time before a run
+// and after it. A host is told its own time of the start; the times of its events are turned into those here.
+
+// reading is how far a clock was ahead of the one here, in ns.
+type reading struct {
+	at     int64 // when, by the clock here
+	ahead  int64
+	within int64 // ahead is known so exactly
+}
+
+// clock is what some hosts have in common.
+type clock struct {
+	ranks         []int
+	before, after reading
+}
+
+// clockSamples is how often a clock is asked each time; the answer that took least is taken.
+const clockSamples = 16
+
+// sample returns what an answer tells that was asked for and heard at these times: it was given at some moment between, and
+// the middle is off by half of that at most.
+func sample(asked, heard, told int64) reading {
+	return reading{at: asked + (heard-asked)/2, ahead: told - (asked + (heard-asked)/2), within: (heard - asked + 1) / 2}
+}
+
+// better returns the more exact of two readings.
+func better(a, b reading) reading {
+	if b.within < a.within {
+		return b
+	}
+	return a
+}
+
+// same returns a reading that does not tell a clock from the one here as one of the same clock.
+func (r reading) same() reading {
+	if off := max(r.ahead, -r.ahead); off <= r.within {
+		r.ahead, r.within = 0, r.within+off
+	}
+	return r
+}
+
+// drift is by how much a clock runs faster than the one here; 0 where its readings cannot tell.
+func (c *clock) drift() float64 {
+	moved, apart := c.after.ahead-c.before.ahead, c.after.at-c.before.at
+	if doubt := c.before.within + c.after.within; apart <= 0 || moved >= -doubt && moved <= doubt {
+		return 0
+	}
+	return float64(moved) / float64(apart)
+}
+
+// here turns a time of the clock into one of the clock here.
+func (c *clock) here(at int64) int64 {
+	at -= c.before.ahead
+	drift := c.drift()
+	if drift == 0 {
+		return at
+	}
+	return at - int64(drift/(1+drift)*float64(at-c.before.at))
+}
+
+// readClocks finds which clocks there are, and reads each.
+func (s *Session) readClocks(ctx context.Context, now func() int64) error {
+	replies, err := s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Clock: true} })
+	if err != nil {
+		return fmt.Errorf("the hosts' clocks: %w", err)
+	}
+	s.clocks, s.clockOf = nil, make([]*clock, len(s.hosts))
+	named := map[string]*clock{}
+	for rank, r := range replies {
+		if r.Clock == nil {
+			return fmt.Errorf("coordinator: %s: no time in the answer", s.hosts[rank].path)
+		}
+		name := r.Clock.Of
+		if name == "" {
+			name = strconv.Itoa(rank)
+		}
+		c := named[name]
+		if c == nil {
+			c = &clock{}
+			named[name] = c
+			s.clocks = append(s.clocks, c)
+		}
+		c.ranks = append(c.ranks, rank)
+		s.clockOf[rank] = c
+	}
+	return s.eachClock(ctx, now, func(c *clock, r reading) { c.before, c.after = r, r })
+}
+
+// readClocksAgain reads the clocks once more, after a run, and puts its events' times right by how they drifted.
+func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
+	drifted := false
+	err := s.eachClock(ctx, now, func(c *clock, r reading) {
+		c.after = r
+		drifted = drifted || c.drift() != 0
+	})
+	if err != nil || !drifted {
+		return err
+	}
+	for rank, at := range s.ledger.done {
+		s.ledger.done[rank] = s.again(rank, at)
+	}
+	for _, events := range [][]happening{s.ledger.flips, s.ledger.quenches, s.ledger.timeouts, s.ledger.pushes, s.kept} {
+		for i := range events {
+			e := &events[i]
+			if e.At = s.again(e.Rank, e.At); e.First != 0 {
+				e.First = s.again(e.Rank, e.First)
+			}
+		}
+	}
+	return nil
+}
+
+// again turns a time that was taken for one here before the drift was known into what it is.
+func (s *Session) again(rank int, at int64) int64 {
+	c := s.clockOf[rank]
+	return c.here(at + c.before.ahead)
+}
+
+// eachClock hands over a reading of each clock.
+func (s *Session) eachClock(ctx context.Context, now func() int64, take func(*clock, reading)) error {
+	readings := make([]reading, len(s.clocks))
+	err := s.meanwhile(func() error {
+		var g errgroup.Group
+		for i, c := range s.clocks {
+			g.Go(func() (err error) {
+				readings[i], err = s.read(ctx, c, now)
+				return err
+			})
+		}
+		return g.Wait()
+	})
+	if err != nil {
+		return fmt.Errorf("the hosts' clocks: %w", err)
+	}
+	for i, c := range s.clocks {
+		take(c, readings[i])
+	}
+	return nil
+}
+
+// read reads a clock. Its hosts are asked in turn: one may be busy.
+func (s *Session) read(ctx context.Context, c *clock, now func() int64) (best reading, err error) {
+	for i := range clockSamples {
+		asked := now()
+		r, err := s.hosts[c.ranks[i%len(c.ranks)]].Ask(ctx, hostproto.Request{Clock: true})
+		if err != nil {
+			return best, err
+		}
+		heard := now()
+		if r.Clock == nil {
+			return best, fmt.Errorf("coordinator: no time in the answer")
+		}
+		if x := sample(asked, heard, r.Clock.Now); i == 0 {
+			best = x
+		} else {
+			best = better(best, x)
+		}
+	}
+	return best.same(), nil
+}
+
+// addClocks says which hosts' times were turned, and how exactly they are known.
+func (r *live) addClocks(out *report.Result) {
+	f := r.run.Fabric
+	for _, c := range r.s.clocks {
+		if c.before.ahead == 0 && c.after.ahead == 0 {
+			continue
+		}
+		where := f.Name(fabric.NodeID(c.ranks[0]))
+		if n := len(c.ranks); n > 1 {
+			where = fmt.Sprintf("%s and %d more", where, n-1)
+		}
+		text := fmt.Sprintf("a clock %.6f s ahead of the one here, within %.0f us", float64(c.before.ahead)/1e9, float64(c.before.within)/1e3)
+		if d := c.drift(); d != 0 {
+			text += fmt.Sprintf(", %.1f us more at the end, within %.0f us: %.1f ppm", float64(c.after.ahead-c.before.ahead)/1e3, float64(c.after.within)/1e3, d*1e6)
+		}
+		out.Timeline = append([]report.Event{{Kind: report.KindClock, Where: where, Text: text}}, out.Timeline...)
+	}
+}
