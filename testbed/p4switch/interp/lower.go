@@ -168,6 +168,9 @@ func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
 	}
 	l.ins = slices.Insert(l.ins, l.clearAt, clear...)
 	l.ins = reachable(l.ins)
+	if err := checkJumps(l.ins); err != nil {
+		return nil, err
+	}
 	o := l.out
 	o.Instructions, o.ScratchSize = l.ins, (l.size+7)&^7
 	o.Scratch = make([]uint64, o.ScratchSize/8)
@@ -213,6 +216,28 @@ func reachable(ins asm.Instructions) asm.Instructions {
 		}
 	}
 	return out
+}
+
+// checkJumps refuses instructions with a jump that is too long for its 16 bits: the assembler cuts it off.
+func checkJumps(ins asm.Instructions) error {
+	at := map[string]asm.RawInstructionOffset{}
+	for it := ins.Iterate(); it.Next(); {
+		if s := it.Ins.Symbol(); s != "" {
+			at[s] = it.Offset
+		}
+	}
+	for it := ins.Iterate(); it.Next(); {
+		op := it.Ins.OpCode
+		if !op.Class().IsJump() || op.JumpOp() == asm.Call || op.JumpOp() == asm.Exit {
+			continue
+		}
+		far := int64(at[it.Ins.Reference()]) - int64(it.Offset) - 1
+		if far != int64(int16(far)) {
+			return fmt.Errorf("interp: %w in the kernel: a program of %d instructions, with a jump over %d; at most %d are possible",
+				ErrUnsupported, len(ins), far, 1<<15-1)
+		}
+	}
+	return nil
 }
 
 // layout places what the code keeps beside the slots.

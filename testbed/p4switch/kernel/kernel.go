@@ -93,6 +93,10 @@ func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
+	return load(sw, low, cfg)
+}
+
+func load(sw *interp.Switch, low *interp.Lowered, cfg Config) (*Switch, error) {
 	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch,
 		copies: map[interp.TableID]tableCopy{}, changed: map[interp.TableID]struct{}{}}
 	if cfg.Stopped {
@@ -104,12 +108,13 @@ func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
 			Name: "p4switch", Type: ebpf.SchedCLS, License: "GPL", Instructions: low.Instructions,
 		}},
 	}
-	s.coll, err = ebpf.NewCollection(spec)
-	if err != nil {
+	var err error
+	if s.coll, err = ebpf.NewCollection(spec); err != nil {
 		if v, ok := errors.AsType[*ebpf.VerifierError](err); ok {
 			return nil, fmt.Errorf("kernel: %w of %d instructions: %s", ErrVerifier, len(low.Instructions), last(v.Log, 3))
 		}
-		return nil, fmt.Errorf("kernel: load the program of %d instructions: %w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)", len(low.Instructions), err)
+		return nil, fmt.Errorf("kernel: load the program of %d instructions: %w (root, or CAP_BPF and CAP_NET_ADMIN, is needed)",
+			len(low.Instructions), err)
 	}
 	if err := s.fill(cfg); err != nil {
 		s.Close()

@@ -230,6 +230,9 @@ func TestAttacker(t *testing.T) {
 	if name == "" {
 		t.Skip("TestUnderAttack starts it")
 	}
+	if order, ok := slowOrders[name]; ok {
+		floodSlowPath(t, order)
+	}
 	const addr = "127.0.0.1:9559"
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(1<<16))
 	if err != nil {

@@ -163,12 +163,12 @@ func (m *measurement) flood(in, out *port.Interface, packet []byte, duration tim
 
 // pace sends load packets per second, evenly, and takes their latency: from
 // before the call that sends to the kernel's taking them in hand at the far
-// end.
+// end. A packet's last eight bytes carry the time.
 func (m *measurement) pace(in, out *port.Interface, packet []byte, load int, duration time.Duration) {
 	var latencies []time.Duration
 	take := func(b []byte) {
 		m.received++
-		sent := int64(binary.BigEndian.Uint64(b[46:]))
+		sent := int64(binary.BigEndian.Uint64(b[len(b)-8:]))
 		latencies = append(latencies, time.Duration(out.Stamp()-sent))
 	}
 	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) //nolint:errcheck // then it is less even
@@ -180,7 +180,7 @@ func (m *measurement) pace(in, out *port.Interface, packet []byte, load int, dur
 			ts := unix.NsecToTimespec(int64(wait))
 			unix.Nanosleep(&ts, nil) //nolint:errcheck // the next turn waits on
 		}
-		binary.BigEndian.PutUint64(packet[46:], uint64(time.Now().UnixNano()))
+		binary.BigEndian.PutUint64(packet[len(packet)-8:], uint64(time.Now().UnixNano()))
 		m.sent += in.Send(frame)
 		out.Receive(64, take)
 	}

@@ -109,18 +109,21 @@ func (d *Device) useKernel(next *kernel.Switch, err error) {
 }
 
 // runInKernel puts a program on all interfaces, or with nil takes it off. A packet that
-// comes meanwhile may be lost; none is processed twice.
+// comes meanwhile may be lost; none is processed twice: where the program cannot be taken
+// off, the port goes on without what the kernel forwards.
 func (d *Device) runInKernel(sw *kernel.Switch) {
 	var errs []error
 	for i, h := range d.kernel.hooks {
 		p := d.ports[i].port.(*port.Interface)
-		if sw != nil {
-			errs = append(errs, p.OnlyMarked(kernel.Mark))
-		}
-		errs = append(errs, h.Run(sw))
+		first, then := func() error { return p.OnlyMarked(kernel.Mark) }, func() error { return h.Run(sw) }
 		if sw == nil {
-			errs = append(errs, p.OnlyMarked(0))
+			first, then = then, func() error { return p.OnlyMarked(0) }
 		}
+		err := first()
+		if err == nil {
+			err = then()
+		}
+		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
 	d.kernel.failed = errors.Join(d.kernel.failed, err)
