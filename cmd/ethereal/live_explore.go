@@ -29,10 +29,7 @@ func (a *app) liveUpCommand() *cobra.Command {
 				return err
 			}
 			if len(machines.on) > 0 {
-				if view != "" {
-					return errors.New("--view: not with --on; the controller serves no page there")
-				}
-				return a.upOn(c.Context(), &machines, f, flags)
+				return a.upOn(c.Context(), &machines, f, flags, view)
 			}
 			return inSandbox(c.Context(), view, func(dir string) error {
 				page, err := a.livePage(dir, view)

@@ -116,12 +116,13 @@ func addressOf(ctx context.Context, name string) (netip.Addr, error) {
 }
 
 // upOn carries out live up --on.
-func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flags liveFlags) error {
+func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flags liveFlags, view string) error {
 	cfg, err := m.read(ctx)
 	if err != nil {
 		return err
 	}
-	cfg.Fabric, cfg.Payload, cfg.Datapath, cfg.Log, cfg.Build = f, flags.payload, flags.datapath, a.stderr, provenance(a.version)
+	cfg.Fabric, cfg.Payload, cfg.Datapath, cfg.View = f, flags.payload, flags.datapath, view
+	cfg.Log, cfg.Build = a.stderr, provenance(a.version)
 	err = live.UpOn(ctx, cfg, func() {
 		fmt.Fprintf(a.stdout, "%d hosts and %d switches are up on %d machines; ethereal run --world lab --deployment %s\n",
 			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, live.DeploymentFile))
@@ -146,7 +147,7 @@ func (a *app) livePartCommand() *cobra.Command {
 				}
 				return nil
 			}
-			code, err := live.ServePart(c.Context(), provenance(a.version), live.PartCommand())
+			code, err := live.ServePart(c.Context(), provenance(a.version), live.PartCommand(), a.log)
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}

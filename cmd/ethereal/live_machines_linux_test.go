@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -232,7 +235,7 @@ func TestLiveOn(t *testing.T) {
 	if err := os.WriteFile(spec, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dir, down := s.up("--fabric", spec)
+	dir, down := s.up("--fabric", spec, "--view")
 	deployment := filepath.Join(dir, live.DeploymentFile)
 	out, err := s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput()
 	if err != nil {
@@ -241,6 +244,7 @@ func TestLiveOn(t *testing.T) {
 	if s.ahead > 0 && !strings.Contains(string(out), "a clock 300000.") && !strings.Contains(string(out), "a clock 299999.") {
 		t.Errorf("nothing is said of the machine whose clock is 300000 s ahead:\n%s", out)
 	}
+	s.page()
 	// A session before, so that what it does is on the hosts that are left, and only there.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -288,6 +292,36 @@ func TestLiveOn(t *testing.T) {
 		return nil
 	})
 	down()
+}
+
+// page reads the page of the fabric on the first machine, which alone has it.
+func (s *site) page() {
+	s.t.Helper()
+	_, text, _ := strings.Cut(s.err.String(), "the fabric's page, once its controller runs: ")
+	text, _, _ = strings.Cut(text, "\n")
+	at, err := url.Parse(text)
+	if err != nil || at.Host == "" {
+		s.t.Errorf("live up says of the page %q: %v", text, err)
+		return
+	}
+	var conn net.Conn
+	inNet(s.t, s.hold[0].Process.Pid, func() (err error) {
+		conn, err = net.Dial("tcp", at.Host)
+		return err
+	})
+	client := http.Client{Transport: &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		DisableKeepAlives: true,
+	}}
+	resp, err := client.Get(at.String())
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	if page, err := io.ReadAll(resp.Body); err != nil || !bytes.Contains(page, []byte("<html")) {
+		s.t.Errorf("the page at %v: %v: %.200s", at, err, page)
+	}
 }
 
 // TestTwelveOnMachines carries the experiments out on a fat-tree of three machines: ETHEREAL_MACHINES=3 go test ./cmd/ethereal

@@ -330,16 +330,7 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
 		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}
-	var files []*os.File
-	if x.cfg.Page != nil {
-		more, file, err := x.cfg.Page.serveBy()
-		if err != nil {
-			return err
-		}
-		defer file.Close() //nolint:errcheck // the controller has its own
-		args, files = append(args, more...), append(files, file)
-	}
-	p, err := x.thread.start(x.thread.home, "controller", x.dir, args, nil, files...)
+	p, err := x.thread.startController(x.dir, args, x.cfg.Page)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,21 +98,48 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 // silence makes a link swallow both directions, or carry again as if nothing had
 // ever been wrong with it.
 func (x *Fabric) silence(id fabric.LinkID, on bool) error {
+	if on {
+		return x.setLoss(id, 1)
+	}
+	return errors.Join(x.setRate(id, 0), x.setLoss(id, 0))
+}
+
+// setLoss has both ways of a link lose a share of their packets: 1, all, without anybody noticing; 0, none. Their rate stays.
+func (x *Fabric) setLoss(id fabric.LinkID, loss float64) error {
 	for i, w := range x.wires[id] {
 		if w == nil { // on another machine
 			continue
 		}
-		rate := w.rate
-		if !on {
-			rate = x.rate(x.f.Link(id))
-			if err := x.lose(id, i, 0); err != nil {
+		silent := loss >= 1
+		if !silent {
+			if err := x.lose(id, i, loss); err != nil {
 				return err
 			}
 		}
-		if w.silent == on && w.rate == rate {
+		if w.silent == silent {
 			continue
 		}
-		w.silent, w.rate = on, rate
+		w.silent = silent
+		if err := w.shape(x.mtu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setRate has both ways of a link carry a rate, or its own where that is 0. What they lose stays.
+func (x *Fabric) setRate(id fabric.LinkID, rate fabric.Rate) error {
+	if rate < 0 {
+		return fmt.Errorf("live: %s: a rate of %d bits/s; 0 is its own", x.f.LinkName(id), rate)
+	}
+	if rate == 0 {
+		rate = x.rate(x.f.Link(id))
+	}
+	for _, w := range x.wires[id] {
+		if w == nil || w.rate == rate {
+			continue
+		}
+		w.rate = rate
 		if err := w.shape(x.mtu); err != nil {
 			return err
 		}

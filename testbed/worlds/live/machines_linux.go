@@ -46,6 +46,7 @@ type MachinesConfig struct {
 	Program   []string // how this program is called there
 	LabCA     string   // scripts/lab-ca
 	VXLANPort int
+	View      string    // where the controller serves the fabric's page, a loopback address; empty: nowhere
 	Log       io.Writer // what people are to know
 }
 
@@ -55,6 +56,7 @@ type spread struct {
 	place  *machines.Placement
 	thread *thread
 	files  *certs.Files // the controller's
+	page   *Page        // nil: none
 
 	parts []*remote
 	down  chan struct{} // somebody asked for the end
@@ -94,6 +96,13 @@ func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
 	defer lock.Close() //nolint:errcheck // only locked
 	if err := s.writeFiles(ctx); err != nil {
 		return err
+	}
+	if cfg.View != "" {
+		if s.page, err = newPage(cfg.View, cfg.Dir); err != nil {
+			return fmt.Errorf("--view: %w", err)
+		}
+		defer s.page.lis.Close() //nolint:errcheck // the controller has its own
+		s.say("the fabric's page, once its controller runs: %s", s.page.URL)
 	}
 	if s.thread, err = newThread(); err != nil {
 		return err
@@ -390,7 +399,7 @@ func (s *spread) startController(ctx context.Context, wanted func(controllerNow)
 		"--admin", s.place.Controller(machines.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
 		"--tls-ca", s.path("certs/ca.pem"), "--tls-cert", s.path("certs/controller.pem"), "--tls-key", s.path("certs/controller.key"),
 	}
-	p, err := s.thread.start(s.thread.home, "controller", s.cfg.Dir, args, nil)
+	p, err := s.thread.startController(s.cfg.Dir, args, s.page)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // Between the first machine and the others goes HTTP/2 over the standard input and output of what the remote shell starts:
@@ -88,14 +87,13 @@ func (x *Fabric) do(ctx context.Context, w work) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case w.Do == "carrier-down" || w.Do == "carrier-up":
-			return x.setCarrier(id, w.Do == "carrier-up")
-		case w.Loss == 0 && w.Rate == 0:
-			return x.silence(id, false)
+		switch w.Do {
+		case "gray":
+			return x.setLoss(id, w.Loss)
+		case "rate":
+			return x.setRate(id, fabric.Rate(w.Rate))
 		}
-		_, err = x.Impair(ctx, id, scenario.BothWays, w.Loss, fabric.Rate(w.Rate))
-		return err
+		return x.setCarrier(id, w.Do == "carrier-up")
 	}
 	id, err := x.f.NodeByName(w.Name)
 	if err != nil {

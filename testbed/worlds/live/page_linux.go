@@ -36,7 +36,12 @@ func ListenPage(addr string) (*os.File, error) {
 
 // PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
 func PassedPage(dir string) (*Page, error) {
-	lis, err := view.Listen(fmt.Sprintf("fd:%d", passed), false)
+	return newPage(fmt.Sprintf("fd:%d", passed), dir)
+}
+
+// newPage returns the page at an address; dir keeps its secret.
+func newPage(addr, dir string) (*Page, error) {
+	lis, err := view.Listen(addr, false)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
@@ -49,11 +54,27 @@ func PassedPage(dir string) (*Page, error) {
 	return p, nil
 }
 
-// serveBy has a controller that is to be started serve the page: what its command line takes, and the socket. The
-// caller closes the file.
-func (p *Page) serveBy() (args []string, file *os.File, err error) {
-	if file, err = p.lis.File(); err != nil {
+// serveBy has a controller that is to be started serve the page, if there is one: what its command line takes, and the
+// socket. The caller closes the files.
+func (p *Page) serveBy() (args []string, files []*os.File, err error) {
+	if p == nil {
+		return nil, nil, nil
+	}
+	file, err := p.lis.File()
+	if err != nil {
 		return nil, nil, fmt.Errorf("live: %w", err)
 	}
-	return []string{"--view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, file, nil
+	return []string{"--view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
+}
+
+// startController starts a controller in the machine's network namespace, with the page if there is one.
+func (t *thread) startController(dir string, args []string, page *Page) (*process, error) {
+	more, files, err := page.serveBy()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		defer f.Close() //nolint:errcheck // the controller has its own
+	}
+	return t.start(t.home, "controller", dir, append(args, more...), nil, files...)
 }

@@ -128,7 +128,7 @@ const planFile = "plan.json"
 // then orders, come by the standard input, answers go by the standard output. It starts this program again, with args, in
 // namespaces of its own, where [Part] carries the plan out. Tunnels to other machines and what these reach by TCP begin in
 // this process's network namespace, the machine's, and go with the process.
-func ServePart(ctx context.Context, build string, args []string) (code int, err error) {
+func ServePart(ctx context.Context, build string, args []string, log *slog.Logger) (code int, err error) {
 	text, p, err := readPlan(os.Stdin)
 	if err != nil {
 		return 0, err
@@ -151,7 +151,7 @@ func ServePart(ctx context.Context, build string, args []string) (code int, err 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	if err := relay(ctx, g, place, p.Machine, dir); err != nil {
+	if err := relay(ctx, g, place, p.Machine, dir, log); err != nil {
 		return 0, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -362,42 +362,6 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 
 // errDown says that somebody asked for the end.
 var errDown = errors.New("live: taken down")
-
-// relay lets other machines reach the switches and agents here by TCP, and agents here the controller. What is said is
-// sealed from end to end: a relay only passes it on.
-func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string) error {
-	from := func(lis net.Listener, network, addr string) {
-		accept(ctx, g, lis, func(c net.Conn) {
-			out, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err != nil {
-				return // whoever called sees the end, and calls again
-			}
-			defer out.Close() //nolint:errcheck // all is said
-			pass(c, out)
-		})
-	}
-	for i := range place.Fabric.Nodes() {
-		id := fabric.NodeID(i)
-		if place.At[i] != machine {
-			continue
-		}
-		lis, err := net.Listen("tcp", place.Reached(id))
-		if err != nil {
-			return fmt.Errorf("live: %s is to be reached at %s: %w", place.Fabric.Name(id), place.Reached(id), err)
-		}
-		socket := place.Fabric.Name(id) + ".sock"
-		if place.IsHost(id) {
-			socket = place.Fabric.Name(id) + ".admin.sock"
-		}
-		from(lis, "unix", filepath.Join(dir, socket))
-	}
-	lis, err := net.Listen("unix", filepath.Join(dir, "controller.sock"))
-	if err != nil {
-		return fmt.Errorf("live: %w", err)
-	}
-	from(lis, "tcp", place.Controller(machines.AgentsPort))
-	return nil
-}
 
 // acceptAgain is how long a listener rests that could not accept, as when there are no descriptors left.
 const acceptAgain = 100 * time.Millisecond
