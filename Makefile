@@ -11,14 +11,20 @@ bin/ethereal: FORCE
 	$(GO) build -o $@ ./cmd/ethereal
 FORCE:
 
-# What gives programs a host's RDMA device in software; needs libibverbs-dev.
+# What gives RDMA programs a host's device in software, and what labels their queue pairs on a real one;
+# needs libibverbs-dev.
 VERBS = hostagent/verbs/interpose
-VERBS_FLAGS = -std=c11 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers $(VERBS_CFLAGS)
-verbs: bin/libethereal-verbs.so
+RNIC = hostagent/verbs/rnic
+VERBS_FLAGS = -O2 -g -fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers $(VERBS_CFLAGS)
+verbs: bin/libethereal-verbs.so bin/libethereal-rnic.so
 bin/libethereal-verbs.so: $(wildcard $(VERBS)/*)
 	mkdir -p bin
-	$(CC) $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-verbs.so -Wl,--version-script=$(VERBS)/exports.map \
+	$(CC) -std=c11 $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-verbs.so -Wl,--version-script=$(VERBS)/exports.map \
 		-o $@ $(VERBS)/*.c -lpthread
+bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
+	mkdir -p bin
+	$(CC) -std=gnu11 $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-rnic.so -Wl,--version-script=$(RNIC)/exports.map \
+		-o $@ $(RNIC)/*.c -libverbs -lpthread
 
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl

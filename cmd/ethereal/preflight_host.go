@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 type preflightHostFlags struct {
 	fabric, host, iface string
 	mtu                 int
+	verbs, owners       string
 	checks              checkFlags
 }
 
@@ -33,6 +36,8 @@ addresses, and what the driver shows of the RNIC: GIDs and congestion control. R
 	f.StringVar(&flags.host, "host", "", "which `HOST` this is: its name in the fabric, or its rank")
 	f.StringVar(&flags.iface, "interface", "", "the network `INTERFACE` to the ToR")
 	f.IntVar(&flags.mtu, "mtu", 4200, "`BYTES` that the interface's packets need to have room for; 4200 is RoCEv2's 4096 and headers")
+	f.StringVar(&flags.verbs, "verbs", "", "ethereal nic is to be a device for programs at `unix:PATH`")
+	f.StringVar(&flags.owners, "owners", "", "queue pairs' owners are to join the agent at `unix:PATH`")
 	flags.checks.register(c)
 	for _, name := range []string{"fabric", "host", "interface"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -55,7 +60,18 @@ func (p *preflightHostFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines, err := hostcheck.Run(hostcheck.Config{Fabric: f, Host: host, Interface: p.iface, MTU: p.mtu})
+	cfg := hostcheck.Config{Fabric: f, Host: host, Interface: p.iface, MTU: p.mtu}
+	for _, s := range []struct {
+		flag, given string
+		to          *string
+	}{{"--verbs", p.verbs, &cfg.Verbs}, {"--owners", p.owners, &cfg.Owners}} {
+		path, ok := strings.CutPrefix(s.given, "unix:")
+		if s.given != "" && !ok {
+			return fmt.Errorf("%s: %q is not unix:PATH", s.flag, s.given)
+		}
+		*s.to = path
+	}
+	lines, err := hostcheck.Run(cfg)
 	if err != nil {
 		return err
 	}

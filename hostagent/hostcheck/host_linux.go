@@ -11,18 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/checklist"
 )
-
-// Config says which host this is to be.
-type Config struct {
-	Fabric    *fabric.Fabric
-	Host      fabric.NodeID
-	Interface string
-	MTU       int    // that RoCEv2 packets need of the interface, in bytes
-	Sys       string // where sysfs is; empty: /sys
-}
 
 // host is a check under way.
 type host struct {
@@ -56,6 +46,7 @@ func Run(cfg Config) ([]checklist.Line, error) {
 	}
 	h.rdma()
 	h.qos()
+	h.sockets()
 	return h.list.Lines([]string{h.name}), nil
 }
 
@@ -107,6 +98,46 @@ func (h *host) privileges() {
 	default:
 		h.add(checklist.Green, "privileges", "CAP_NET_RAW, CAP_BPF, CAP_NET_ADMIN", "")
 	}
+}
+
+// sockets looks whether what programs of this host's need to reach answers.
+func (h *host) sockets() {
+	for _, s := range []struct {
+		check, path string
+		kind        int
+		remedy      string
+	}{
+		{"verbs", h.Verbs, unix.SOCK_SEQPACKET, "start ethereal nic (or hostagent) with --verbs unix:%s, as the programs' user"},
+		{"owners", h.Owners, unix.SOCK_STREAM, "start ethereal hostagent with --labeller verbs --owners unix:%s, as the programs' user"},
+	} {
+		if s.path == "" {
+			continue
+		}
+		if err := answers(s.path, s.kind); err != nil {
+			h.add(checklist.Red, s.check, fmt.Sprintf("nobody answers at %s: %v", s.path, err), fmt.Sprintf(s.remedy, s.path))
+			continue
+		}
+		h.add(checklist.Green, s.check, s.path+" answers", "")
+	}
+	if h.Verbs != "" {
+		// The library lends the process that owns the interface the program's memory.
+		if f, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0); err != nil {
+			h.add(checklist.Red, "memory", err.Error(), "programs cannot lend the device their memory: mount /proc, and let them open /proc/self/mem")
+		} else {
+			f.Close() //nolint:errcheck // it was only opened
+			h.add(checklist.Green, "memory", "programs can lend it", "")
+		}
+	}
+}
+
+// answers connects to a UNIX socket.
+func answers(path string, kind int) error {
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was sent
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: path})
 }
 
 func (h *host) clock() {

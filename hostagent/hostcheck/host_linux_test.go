@@ -1,6 +1,7 @@
 package hostcheck
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,4 +93,41 @@ func hex4(a [4]byte) string {
 		b.WriteByte(digits[x&15])
 	}
 	return b.String()
+}
+
+// TestSockets: what programs of a host are to reach answers, or the line says what to start.
+func TestSockets(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	expect := func(want checklist.Light) {
+		t.Helper()
+		lines, err := Run(Config{Fabric: f, Interface: "lo", Verbs: path, Owners: path + "2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, l := range lines {
+			if l.Check == "verbs" || l.Check == "owners" {
+				seen++
+				if l.Light != want || l.Light == checklist.Red && !strings.Contains(l.Remedy, "unix:"+path) {
+					t.Errorf("%+v, want %v", l, want)
+				}
+			}
+		}
+		if seen != 2 {
+			t.Errorf("%d lines", seen)
+		}
+	}
+	expect(checklist.Red)
+	for network, path := range map[string]string{"unixpacket": path, "unix": path + "2"} {
+		lis, err := net.Listen(network, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lis.Close()
+	}
+	expect(checklist.Green)
 }

@@ -135,7 +135,7 @@ func passSignals(c *net.UnixConn, p *os.Process, ended <-chan struct{}) {
 }
 
 // verbsLibrary names the library that gives programs a host's RDMA device. It lies
-// beside this program, or where the variable says.
+// beside this program, where its package has it, or where the variable says.
 const (
 	verbsLibrary         = "libethereal-verbs.so"
 	verbsLibraryVariable = "ETHEREAL_VERBS_LIBRARY"
@@ -147,6 +147,9 @@ func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
 	lib := os.Getenv(verbsLibraryVariable)
 	if exe, err := os.Executable(); err == nil && lib == "" {
 		lib = filepath.Join(filepath.Dir(exe), verbsLibrary)
+		if _, err := os.Stat(lib); err != nil {
+			lib = filepath.Join(filepath.Dir(exe), "../lib/ethereal", verbsLibrary)
+		}
 	}
 	if _, err := os.Stat(lib); err != nil {
 		return nil
