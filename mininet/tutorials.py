@@ -3,6 +3,7 @@
 
     git -C DIR clone https://github.com/p4lang/tutorials     # and p4runtime, PI, p4runtime-shell
     sudo mininet/tutorials.py --p4lang DIR                   # ethereal switch in the place of BMv2
+    sudo mininet/tutorials.py --p4lang DIR --switch kernel   # the same with the programs in the kernel
     sudo mininet/tutorials.py --p4lang DIR --switch bmv2     # BMv2 itself
     sudo mininet/tutorials.py --p4lang DIR flowcache ecn     # these exercises
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -47,8 +49,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(description="Runs the solutions of the p4lang tutorials with either switch.")
     p.add_argument("--p4lang", required=True, metavar="DIR",
                    help="the folder with clones of p4lang's " + ", ".join(REPOSITORIES))
-    p.add_argument("--switch", choices=["go", "bmv2"], default="go",
-                   help="go: ethereal switch under the name of simple_switch_grpc; bmv2: BMv2 itself (default: go)")
+    p.add_argument("--switch", choices=["go", "kernel", "bmv2"], default="go",
+                   help="go: ethereal switch under the name of simple_switch_grpc; kernel: the same with "
+                        "--datapath kernel; bmv2: BMv2 itself (default: go)")
     p.add_argument("--p4c", default=os.environ.get("P4C", "p4c-bm2-ss"), metavar="FILE",
                    help="the compiler (default: $P4C, p4c-bm2-ss)")
     p.add_argument("--ethereal", metavar="FILE",
@@ -102,6 +105,11 @@ def make_switch(args: argparse.Namespace) -> str:
     path = os.path.join(folder, "simple_switch_grpc")
     if args.switch == "bmv2":
         os.symlink(os.path.abspath(find_bmv2(args.bmv2)), path)
+    elif args.switch == "kernel":
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\nexec {shlex.quote(os.path.abspath(find_binary(args.ethereal)))} switch --as-simple-switch "
+                    '--datapath kernel "$@"\n')
+        os.chmod(path, 0o755)
     else:
         os.symlink(find_binary(args.ethereal), path)
     return folder

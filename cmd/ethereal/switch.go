@@ -24,8 +24,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // bmv2Name is the option that stands for having been started under BMv2's name.
@@ -133,18 +135,18 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 			return err
 		}
 	}
-	d, files, err := o.open(log, stdout)
+	d, beside, err := o.open(log, stdout)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, d.Close(), beside.close(log)) }()
 	if json != nil {
 		if err := d.Install(json, info); err != nil {
 			return fmt.Errorf("switch: %s: %w", o.json, err)
 		}
-		if k := d.Stats().Kernel; k != nil && k.Err != "" {
-			fmt.Fprintf(stderr, "ethereal switch: the kernel takes no packets: %s\n", k.Err)
-		}
+	}
+	if k := d.Stats().Kernel; k != nil && k.Err != "" {
+		fmt.Fprintf(stderr, "ethereal switch: the kernel takes no packets: %s\n", k.Err)
 	}
 	listener, err := listenSwitch(ctx, o.grpcAddr)
 	if err != nil {
@@ -174,9 +176,12 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return tellDrops(ctx, d, log, stderr) })
 	g.Go(func() error { return keepMemory(ctx) })
-	if len(files) > 0 {
+	if beside.tap != nil {
+		g.Go(func() error { return beside.tap.Run(ctx) })
+	}
+	if len(beside.files) > 0 {
 		timer := time.AfterFunc(time.Duration(o.useFiles)*time.Second, func() {
-			for _, f := range files {
+			for _, f := range beside.files {
 				f.Start()
 			}
 		})
@@ -190,17 +195,34 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	return nil
 }
 
+// besides is what a switch has beside its ports.
+type besides struct {
+	files []*port.Files // to start
+	tap   *port.Tap     // shows what the kernel forwards; nil: none
+}
+
+func (b *besides) close(log *slog.Logger) error {
+	if b.tap == nil {
+		return nil
+	}
+	if n := b.tap.Lost(); n > 0 {
+		log.Warn("captures are incomplete", "frames", n)
+	}
+	return b.tap.Close()
+}
+
 // open opens the ports and makes the switch.
-func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, files []*port.Files, err error) {
+func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, beside besides, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.kernel, Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath != live.Interpreter, KernelOptional: o.datapath == auto,
+		Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
 	}
 	if cfg.PortEvents, err = process.ParsePortEvents(o.portEvents); err != nil {
-		return nil, nil, err
+		return nil, besides{}, err
 	}
 	defer func() {
 		if err == nil {
@@ -212,13 +234,19 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		if cfg.Links != nil {
 			err = errors.Join(err, cfg.Links.Close())
 		}
+		err = errors.Join(err, beside.close(log))
 	}()
 	if o.useFiles < 0 {
 		links, err := port.OpenLinks()
 		if err != nil {
-			return nil, nil, err
+			return nil, beside, err
 		}
 		cfg.Links = links
+	}
+	if cfg.Kernel && (o.pcap != "" || o.dumpBytes > 0) {
+		if beside.tap, err = port.OpenTap(); err != nil {
+			return nil, beside, err
+		}
 	}
 	for _, i := range o.interfaces {
 		pc := process.PortConfig{Number: i.port, Name: i.name}
@@ -226,41 +254,58 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 			pc.Name = fmt.Sprintf("Ethernet%d", i.port)
 		}
 		fmt.Fprintf(stdout, "Adding interface %s as port %d\n", i.name, i.port)
-		if o.useFiles >= 0 {
-			f, err := port.OpenFiles(".", i.name)
-			if err != nil {
-				return nil, nil, err
-			}
-			files = append(files, f)
-			pc.Port = f
-		} else {
-			p, err := port.OpenInterface(i.name, port.InterfaceOptions{SendBuffer: o.sendBuffer})
-			if err != nil {
-				return nil, nil, err
-			}
-			pc.Port, pc.Index = p, p.Index()
-		}
-		if o.pcap != "" {
-			captured, err := port.Capture(pc.Port, o.pcap, i.name)
-			if err != nil {
-				return nil, nil, errors.Join(err, pc.Port.Close())
-			}
-			pc.Port = captured
-		}
-		if o.dumpBytes > 0 && log.Enabled(context.Background(), slog.LevelInfo) {
-			number := i.port
-			pc.Port = port.Dump(pc.Port, func(sent bool, frame []byte) {
-				what := "received packet"
-				if sent {
-					what = "sending packet"
-				}
-				log.Info(what, "port", number, "length", len(frame), "data", hex.EncodeToString(frame[:min(len(frame), o.dumpBytes)]))
-			})
+		if err := o.openPort(&pc, i, &beside, log); err != nil {
+			return nil, beside, err
 		}
 		cfg.Ports = append(cfg.Ports, pc)
 	}
 	d, err = process.New(cfg)
-	return d, files, err
+	return d, beside, err
+}
+
+// openPort opens one port, and what shows its packets. On an error nothing of it is left open.
+func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, beside *besides, log *slog.Logger) error {
+	if o.useFiles >= 0 {
+		f, err := port.OpenFiles(".", i.name)
+		if err != nil {
+			return err
+		}
+		beside.files = append(beside.files, f)
+		pc.Port = f
+	} else {
+		p, err := port.OpenInterface(i.name, port.InterfaceOptions{SendBuffer: o.sendBuffer})
+		if err != nil {
+			return err
+		}
+		pc.Port, pc.Index = p, p.Index()
+	}
+	var show func(bool, []byte)
+	if o.dumpBytes > 0 && log.Enabled(context.Background(), slog.LevelInfo) {
+		show = func(sent bool, frame []byte) {
+			what := "received packet"
+			if sent {
+				what = "sending packet"
+			}
+			log.Info(what, "port", i.port, "length", len(frame), "data", hex.EncodeToString(frame[:min(len(frame), o.dumpBytes)]))
+		}
+	}
+	if beside.tap != nil { // packets do not come here
+		if err := beside.tap.Add(i.name, port.TapOptions{Hidden: kernel.Mark, Dir: o.pcap, Show: show}); err != nil {
+			return errors.Join(err, pc.Port.Close())
+		}
+		return nil
+	}
+	if o.pcap != "" {
+		captured, err := port.Capture(pc.Port, o.pcap, i.name)
+		if err != nil {
+			return errors.Join(err, pc.Port.Close())
+		}
+		pc.Port = captured
+	}
+	if show != nil {
+		pc.Port = port.Dump(pc.Port, show)
+	}
+	return nil
 }
 
 // logger makes what --log-console, --log-file and --log-level ask for.

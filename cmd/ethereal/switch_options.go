@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -53,7 +54,7 @@ type switchOptions struct {
 	coalesce     int
 	realtime     int
 	portEvents   string
-	kernel       bool
+	datapath     string
 	ethernetName bool
 	insecure     bool // serve without authentication beyond this machine
 	anyRole      bool // any certificate of the authorities may do anything
@@ -190,8 +191,8 @@ func ourSwitchOptions() []switchOption {
 			help: "forward at a real-time priority, 1 to 99 (SCHED_RR), ahead of all that is not (default: no)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
 		{name: "datapath", kind: oneValue, value: "WHERE",
-			help: "interpreter, or kernel: run the program as eBPF on the interfaces' way in, and here\n" +
-				"what it does not finish there (default interpreter)",
+			help: "interpreter, kernel: run the program as eBPF on the interfaces' way in, and here what\n" +
+				"it does not finish there, or auto: in the kernel if that can be (default interpreter)",
 			set: setDatapath},
 		{name: "port-events", kind: oneValue, value: "WHEN",
 			help: "tell the program of ports by packets on port 508: on, off, or auto, which is\n" +
@@ -211,11 +212,34 @@ func ourSwitchOptions() []switchOption {
 	}
 }
 
+// auto is the kernel where the options, the rights, the machine and the program allow it.
+const auto = "auto"
+
 func setDatapath(o *switchOptions, v string) error {
-	if v != live.Interpreter && v != live.Kernel {
-		return fmt.Errorf("%q; it is %s or %s", v, live.Interpreter, live.Kernel)
+	if v != live.Interpreter && v != live.Kernel && v != auto {
+		return fmt.Errorf("%q; it is %s, %s or %s", v, auto, live.Interpreter, live.Kernel)
 	}
-	o.kernel = v == live.Kernel
+	o.datapath = v
+	return nil
+}
+
+// settleDatapath leaves auto only where the kernel may be tried.
+func (o *switchOptions) settleDatapath() error {
+	why := ""
+	switch {
+	case o.useFiles >= 0:
+		why = "--use-files: it has no interfaces"
+	case o.queueRate > 0:
+		why = "--queue-rate: there are no queues in the kernel's data path"
+	}
+	switch {
+	case why == "" || o.datapath == live.Interpreter:
+	case o.datapath == live.Kernel:
+		return fmt.Errorf("switch: --datapath kernel excludes %s", why)
+	default:
+		o.datapath = live.Interpreter
+		o.notes = append(o.notes, "--datapath auto is interpreter with "+why)
+	}
 	return nil
 }
 
@@ -226,7 +250,7 @@ func setDatapath(o *switchOptions, v string) error {
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511,
-		queueDepth: 64, portEvents: "auto", coalesce: int(process.DefaultCoalesce / time.Microsecond),
+		queueDepth: 64, portEvents: "auto", datapath: live.Interpreter, coalesce: int(process.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
 	given := map[string]bool{}
@@ -304,14 +328,10 @@ func (o *switchOptions) check(given map[string]bool) error {
 		return fmt.Errorf("switch: --grpc-server-with-client-auth needs --grpc-server-cacert")
 	case !o.grpcTLS && (o.grpcCA != "" || o.grpcCert != "" || o.grpcKey != "" || o.grpcMutual):
 		return fmt.Errorf("switch: certificates are given without --grpc-server-ssl")
-	case o.kernel && (o.pcap != "" || o.useFiles >= 0 || o.dumpBytes > 0):
-		return fmt.Errorf("switch: --datapath kernel excludes --pcap, --use-files and --dump-packet-data: packets do not come here")
-	case o.kernel && o.queueRate > 0:
-		return fmt.Errorf("switch: --datapath kernel excludes --queue-rate: there are no queues in the kernel's data path")
 	case o.pcap != "" && !isDirectory(o.pcap):
 		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
 	}
-	if err := o.checkTrust(); err != nil {
+	if err := errors.Join(o.checkTrust(), o.settleDatapath()); err != nil {
 		return err
 	}
 	ports := map[uint32]string{}

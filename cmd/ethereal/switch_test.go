@@ -32,7 +32,7 @@ func TestSwitchOptions(t *testing.T) {
 	dir := t.TempDir()
 	base := switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 8,
-		queueDepth: 64, portEvents: "auto", coalesce: 50,
+		queueDepth: 64, portEvents: "auto", coalesce: 50, datapath: "interpreter",
 	}
 	with := func(f func(*switchOptions)) *switchOptions {
 		o := base
@@ -69,6 +69,10 @@ func TestSwitchOptions(t *testing.T) {
 				o.json, o.coalesce, o.queueDepth, o.queueRate, o.p4info = "p.json", 0, 5, 100, "i.txtpb"
 				o.portEvents, o.ethernetName = "off", true
 			})},
+		{"p.json --datapath auto --pcap", with(func(o *switchOptions) { o.json, o.datapath, o.pcap = "p.json", "auto", "." })},
+		{"p.json --datapath auto --queue-rate 9", with(func(o *switchOptions) {
+			o.json, o.queueRate, o.notes = "p.json", 9, []string{"--datapath auto is interpreter with --queue-rate"}
+		})},
 	}
 	begins := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
 	for _, tt := range tests {
@@ -112,7 +116,7 @@ func TestSwitchOptionErrors(t *testing.T) {
 		"p.json --priority-queues 0":         "less than 1",
 		"p.json --use-files -1":              "less than 0",
 		"p.json --datapath xdp":              "interpreter or kernel",
-		"p.json --datapath kernel --pcap":    "excludes --pcap",
+		"p --datapath kernel --use-files 0":  "--use-files",
 		"p --datapath kernel --queue-rate 9": "--queue-rate",
 		"p.json --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth": "cacert",
 	} {

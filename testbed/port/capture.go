@@ -17,7 +17,7 @@ import (
 // Captured is a port that writes what passes to pcap files.
 type Captured struct {
 	Port
-	in, out *pcapWriter
+	files *pcapFiles
 }
 
 // Capture makes a port that writes every frame received and sent through p to
@@ -25,6 +25,44 @@ type Captured struct {
 // of Receive and Send. When a write fails, for want of space for instance, the
 // capture ends, traffic goes on, and Close tells.
 func Capture(p Port, dir, name string) (*Captured, error) {
+	files, err := createPcaps(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Captured{Port: p, files: files}, nil
+}
+
+// Receive implements [Port].
+func (c *Captured) Receive(limit int, f func([]byte)) int {
+	n := c.Port.Receive(limit, func(frame []byte) {
+		c.files.write(false, time.Now(), frame)
+		f(frame)
+	})
+	if n > 0 {
+		c.files.flush()
+	}
+	return n
+}
+
+// Send implements [Port].
+func (c *Captured) Send(frames [][]byte) int {
+	n := c.Port.Send(frames)
+	for _, f := range frames[:n] {
+		c.files.write(true, time.Now(), f)
+	}
+	if n > 0 {
+		c.files.flush()
+	}
+	return n
+}
+
+// Close implements [Port].
+func (c *Captured) Close() error { return errors.Join(c.Port.Close(), c.files.close()) }
+
+// pcapFiles are the two files of an interface.
+type pcapFiles struct{ in, out *pcapWriter }
+
+func createPcaps(dir, name string) (*pcapFiles, error) {
 	in, err := createPcap(filepath.Join(dir, name+"_in.pcap"))
 	if err != nil {
 		return nil, err
@@ -34,37 +72,20 @@ func Capture(p Port, dir, name string) (*Captured, error) {
 		in.close() //nolint:errcheck // the first error is reported
 		return nil, err
 	}
-	return &Captured{Port: p, in: in, out: out}, nil
+	return &pcapFiles{in, out}, nil
 }
 
-// Receive implements [Port].
-func (c *Captured) Receive(limit int, f func([]byte)) int {
-	n := c.Port.Receive(limit, func(frame []byte) {
-		c.in.write(frame)
-		f(frame)
-	})
-	if n > 0 {
-		c.in.flush()
+func (p *pcapFiles) write(sent bool, at time.Time, frame []byte) {
+	w := p.in
+	if sent {
+		w = p.out
 	}
-	return n
+	w.write(at, frame)
 }
 
-// Send implements [Port].
-func (c *Captured) Send(frames [][]byte) int {
-	n := c.Port.Send(frames)
-	for _, f := range frames[:n] {
-		c.out.write(f)
-	}
-	if n > 0 {
-		c.out.flush()
-	}
-	return n
-}
+func (p *pcapFiles) flush() { p.in.flush(); p.out.flush() }
 
-// Close implements [Port].
-func (c *Captured) Close() error {
-	return errors.Join(c.Port.Close(), c.in.close(), c.out.close())
-}
+func (p *pcapFiles) close() error { return errors.Join(p.in.close(), p.out.close()) }
 
 // pcapWriter writes a pcap file with nanosecond times.
 type pcapWriter struct {
@@ -88,9 +109,9 @@ func createPcap(name string) (*pcapWriter, error) {
 	return w, nil
 }
 
-func (w *pcapWriter) write(frame []byte) {
+func (w *pcapWriter) write(at time.Time, frame []byte) {
 	if w.err == nil {
-		w.err = w.w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(frame), Length: len(frame)}, frame)
+		w.err = w.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(frame), Length: len(frame)}, frame)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 )
 
 // Files is a port that receives the frames of NAME_in.pcap and writes what is
@@ -74,7 +75,7 @@ func (p *Files) Receive(limit int, f func([]byte)) int {
 // Send implements [Port].
 func (p *Files) Send(frames [][]byte) int {
 	for _, f := range frames {
-		p.out.write(f)
+		p.out.write(time.Now(), f)
 		p.outPkts.Add(1)
 		p.outOctets.Add(uint64(len(f)))
 	}

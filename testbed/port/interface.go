@@ -15,6 +15,9 @@ type InterfaceOptions struct {
 	// HoldUDP are UDP ports of packets that whoever has the interface reads from the
 	// wire: the kernel, which sees them too, does not answer that nobody listens.
 	HoldUDP []uint16
+	// Sent has the port receive what leaves by the interface, too, but for what it
+	// sends itself. [Interface.Outgoing] tells them apart.
+	Sent bool
 }
 
 func (o InterfaceOptions) withDefaults(mtu int) InterfaceOptions {

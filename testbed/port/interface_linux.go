@@ -28,6 +28,7 @@ type Interface struct {
 	slots   []unsafe.Pointer // headers of the slots
 	next    int
 	stamp   int64
+	sent    bool // the frame in hand leaves by the interface
 	poller  *Poller
 	txToken int32
 
@@ -54,6 +55,7 @@ type mmsghdr struct {
 
 const (
 	tpacket2HeaderLen = 32 + 20 // struct tpacket2_hdr, aligned, and struct sockaddr_ll
+	packetType        = 32 + 10 // sll_pkttype of that
 	frameOffset       = 80 - 14 // of a frame in its slot, as the kernel lays it out
 	ringBlock         = 64 << 10
 	statusUser        = 0x1 // TP_STATUS_USER
@@ -83,8 +85,10 @@ func (p *Interface) open(opt InterfaceOptions) (err error) {
 	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return fmt.Errorf("TPACKET_V2: %w", err)
 	}
-	if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
-		return fmt.Errorf("PACKET_IGNORE_OUTGOING: %w (it takes Linux 4.20)", err)
+	if !opt.Sent {
+		if err := unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+			return fmt.Errorf("PACKET_IGNORE_OUTGOING: %w (it takes Linux 4.20)", err)
+		}
 	}
 	slot := (frameOffset + opt.MaxFrame + 63) &^ 63
 	block := ringBlock
@@ -188,6 +192,7 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 			octets += uint64(length)
 			delivered++
 			p.stamp = int64(h.Sec)*1e9 + int64(h.Nsec)
+			p.sent = *(*uint8)(unsafe.Add(at, packetType)) == unix.PACKET_OUTGOING
 			f(frame)
 		}
 		atomic.StoreUint32(&h.Status, 0)
@@ -204,28 +209,37 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 
 // OnlyMarked has the port receive only frames that the kernel has marked so; 0 ends it.
 func (p *Interface) OnlyMarked(mark uint32) error {
-	var err error
-	if mark == 0 {
-		err = unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
-		if errors.Is(err, unix.ENOENT) {
-			return nil // there was none
-		}
-	} else {
-		const markOffset = 0xffff_f000 + 20 // SKF_AD_OFF + SKF_AD_MARK
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: mark},
-			{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
-			{Code: unix.BPF_RET | unix.BPF_K},
-		}
-		prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		err = unix.SetsockoptSockFprog(p.rx, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	if mark != 0 {
+		return p.byMark(mark, 0, 1)
 	}
-	if err != nil {
+	err := unix.SetsockoptInt(p.rx, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) { // that there was none
 		return fmt.Errorf("port: interface %s: filter by mark: %w", p.name, err)
 	}
 	return nil
 }
+
+// Unmarked has the port receive only frames that the kernel has not marked so.
+func (p *Interface) Unmarked(mark uint32) error { return p.byMark(mark, 1, 0) }
+
+// byMark filters: 0 takes frames with the mark or without it, 1 drops them.
+func (p *Interface) byMark(mark uint32, with, without uint8) error {
+	const markOffset = 0xffff_f000 + 20 // SKF_AD_OFF + SKF_AD_MARK
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: with, Jf: without, K: mark},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
+		{Code: unix.BPF_RET | unix.BPF_K},
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.SetsockoptSockFprog(p.rx, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
+		return fmt.Errorf("port: interface %s: filter by mark: %w", p.name, err)
+	}
+	return nil
+}
+
+// Outgoing says whether the frame in hand leaves by the interface. It is for the function that Receive calls.
+func (p *Interface) Outgoing() bool { return p.sent }
 
 // Stamp returns when the kernel took the frame in hand, in ns since the Unix
 // epoch. It is for the function that Receive calls.

@@ -21,5 +21,11 @@ func (p *Interface) Index() int { return 0 }
 // OnlyMarked fails.
 func (p *Interface) OnlyMarked(uint32) error { return ErrUnsupported }
 
+// Unmarked fails.
+func (p *Interface) Unmarked(uint32) error { return ErrUnsupported }
+
+// Outgoing returns false.
+func (p *Interface) Outgoing() bool { return false }
+
 // Stamp returns 0.
 func (p *Interface) Stamp() int64 { return 0 }

@@ -22,7 +22,7 @@
 //
 // # The way up
 //
-// [Attach] puts programs on an interface's TCX ingress hook. Packet sockets see a
+// [Attach] puts programs on an interface's ingress hook. Packet sockets see a
 // packet before that hook does, so a packet that goes up is marked ([Mark]) and
 // comes in once more by the same interface: a socket that takes marked packets only
 // (port.Interface.OnlyMarked) sees just those. The program drops them there.
@@ -31,7 +31,8 @@
 //
 // CAP_BPF and CAP_NET_ADMIN, and a kernel whose verifier takes the program;
 // what it refuses is an error with the verifier's last words. Nothing is pinned:
-// the kernel drops program and maps with the last process that holds them.
+// the kernel drops program and maps with the last process that holds them. What a
+// [HookClsact] leaves then is a filter that lets packets pass.
 package kernel
 
 import (

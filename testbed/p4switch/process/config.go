@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
@@ -89,6 +90,11 @@ type Config struct {
 	// finish there, and all while the kernel does not take the program, are forwarded here. Ports
 	// must be a [port.Interface] each. See [Stats].Kernel.
 	Kernel bool
+	// KernelOptional has a switch whose interfaces the kernel's programs cannot be put on forward all
+	// packets here. Without it that is an error.
+	KernelOptional bool
+	// KernelHook is where the program is put; "": the best that there is.
+	KernelHook kernel.HookKind
 
 	// Budget bounds what controllers may ask for and leave here.
 	Budget server.Budget

@@ -197,8 +197,12 @@ func (d *Device) addPorts() error {
 	}
 	d.states.Counters = d.portCounters
 	if d.cfg.Kernel {
-		if err := d.attach(); err != nil {
+		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
 			return err
+		} else if err != nil {
+			err = errors.Join(err, d.detach())
+			d.kernel.failed, d.cfg.Kernel = err, false
+			d.log.Warn("the kernel takes no packets", "err", err)
 		}
 	}
 	d.states.OnAdmin = d.setAdmin

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -448,5 +449,22 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%s: no error", name)
 			d.Close() //nolint:errcheck // the test failed
 		}
+	}
+}
+
+// A switch whose ports the kernel's programs cannot be put on forwards all packets itself where it may, and says why.
+func TestKernelOptional(t *testing.T) {
+	l := newLab(t, []int{linkFrames, linkFrames}, process.Config{Kernel: true, KernelOptional: true})
+	l.send(1, order{port: 2, tag: 5})
+	if got := l.receive(2, 1)[0]; got.Tag != 5 {
+		t.Errorf("%+v", got)
+	}
+	if k := l.d.Stats().Kernel; k == nil || k.Forwarded != 0 || !strings.Contains(k.Err, "takes network interfaces only") {
+		t.Errorf("the kernel: %+v", k)
+	}
+	near, _ := port.Pair(1)
+	_, err := process.New(process.Config{Kernel: true, Ports: []process.PortConfig{{Number: 1, Name: "a", Port: near}}})
+	if err == nil || !strings.Contains(err.Error(), "port a") {
+		t.Errorf("where it has to be the kernel: %v", err)
 	}
 }

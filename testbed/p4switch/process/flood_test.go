@@ -32,7 +32,7 @@ func TestSlowPathFlooded(t *testing.T) {
 		t.Skip("builds a binary")
 	}
 	ns := porttest.Enter(t)
-	kernelOrSkip(t, "lo")
+	kernelOrSkip(t, "lo", "")
 	for _, n := range []string{"1", "2", "3", "4"} {
 		ns.Veth(t, "h"+n, "s"+n, 1500)
 	}

@@ -295,7 +295,7 @@ func testPortEvent(t *testing.T, where string) {
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)
 	if where == "kernel" {
-		kernelOrSkip(t, "s1")
+		kernelOrSkip(t, "s1", "")
 	}
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", where}, "s1", "s2")
 	p.program(t)

@@ -14,7 +14,7 @@ import (
 // guards it.
 type inKernel struct {
 	sw     *kernel.Switch // nil: the kernel does not take the program
-	hooks  []*kernel.Hook // by the ports' position
+	hooks  []kernel.Hook  // by the ports' position
 	failed error          // why it is not in use
 	past   Stats          // counts of programs before; its Kernel is nil where it is not wanted
 }
@@ -25,6 +25,7 @@ type KernelStats struct {
 	Forwarded uint64  `json:"forwarded"`
 	Dropped   uint64  `json:"dropped"`
 	Up        []UpFor `json:"up"`              // of this program
+	Hook      string  `json:"hook,omitempty"`  // where the program is; see kernel.HookKind
 	Err       string  `json:"error,omitempty"` // why the kernel takes no packets
 }
 
@@ -37,17 +38,17 @@ type UpFor struct {
 // attach takes the interfaces' hooks, while the calling thread is in their network
 // namespace.
 func (d *Device) attach() error {
+	d.kernel.past.Kernel = &KernelStats{}
 	for _, e := range d.ports {
 		if _, ok := e.port.(*port.Interface); !ok || e.index == 0 {
-			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only, that are neither captured nor dumped", e.name)
+			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only", e.name)
 		}
-		h, err := kernel.Attach(e.index)
+		h, err := kernel.Attach(e.index, d.cfg.KernelHook)
 		if err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
 		d.kernel.hooks = append(d.kernel.hooks, h)
 	}
-	d.kernel.past.Kernel = &KernelStats{}
 	d.mu.leaving = d.syncKernel
 	return nil
 }
@@ -169,6 +170,9 @@ func (k *inKernel) addTo(s *Stats) {
 		return
 	}
 	s.Kernel = &KernelStats{Forwarded: k.past.Kernel.Forwarded, Dropped: k.past.Kernel.Dropped, Up: []UpFor{}}
+	if len(k.hooks) > 0 {
+		s.Kernel.Hook = string(k.hooks[0].Kind())
+	}
 	if k.failed != nil {
 		s.Kernel.Err = k.failed.Error()
 	}

@@ -35,11 +35,11 @@ type wired struct {
 	sent  uint64
 }
 
-// newWired starts a switch with three ports that runs Ethereal's program as in a rack.
-func newWired(t *testing.T, ns *porttest.Namespace, name string, inKernel bool) *wired {
+// newWired starts a switch with three ports that runs Ethereal's program as in a rack, in the kernel with a hook.
+func newWired(t *testing.T, ns *porttest.Namespace, name string, hook kernel.HookKind) *wired {
 	t.Helper()
 	w := &wired{lab: lab{t: t}, names: running{info: p4src.V1ModelP4Info()}}
-	cfg := process.Config{Kernel: inKernel, Queues: 8, CPUPort: 255}
+	cfg := process.Config{Kernel: hook != "", KernelHook: hook, Queues: 8, CPUPort: 255}
 	for i, n := range []string{"1", "2", "3"} {
 		host, near := name+"h"+n, name+"s"+n
 		ns.Veth(t, host, near, 2000)
@@ -78,13 +78,13 @@ func newWired(t *testing.T, ns *porttest.Namespace, name string, inKernel bool) 
 }
 
 // kernelOrSkip skips the test where no program can be attached to an interface.
-func kernelOrSkip(t *testing.T, name string) {
+func kernelOrSkip(t *testing.T, name string, hook kernel.HookKind) {
 	t.Helper()
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := kernel.Attach(i.Index)
+	h, err := kernel.Attach(i.Index, hook)
 	missing := []error{unix.EPERM, unix.ENOSYS, unix.EINVAL, ebpf.ErrNotSupported}
 	if slices.ContainsFunc(missing, func(e error) bool { return errors.Is(err, e) }) {
 		t.Skipf("programs cannot be attached to interfaces here: %v", err)
@@ -185,12 +185,20 @@ func roce(size int, source uint16, below bool) []byte {
 // writes to tables and counters take effect. The packets that no label guides need a
 // selector, so the kernel hands them up.
 func TestKernelDatapath(t *testing.T) {
-	ns := porttest.Enter(t)
-	kernelOrSkip(t, "lo")
-	k, judge := newWired(t, ns, "k", true), newWired(t, ns, "i", false)
+	for _, hook := range []kernel.HookKind{kernel.HookTCX, kernel.HookClsact} {
+		t.Run(string(hook), func(t *testing.T) {
+			ns := porttest.Enter(t)
+			kernelOrSkip(t, "lo", hook)
+			testKernelDatapath(t, ns, hook)
+		})
+	}
+}
+
+func testKernelDatapath(t *testing.T, ns *porttest.Namespace, hook kernel.HookKind) {
+	k, judge := newWired(t, ns, "k", hook), newWired(t, ns, "i", "")
 	both := []*wired{k, judge}
-	if s := k.d.Stats().Kernel; s.Err != "" {
-		t.Fatalf("the kernel does not take the program: %s", s.Err)
+	if s := k.d.Stats().Kernel; s.Err != "" || s.Hook != string(hook) {
+		t.Fatalf("the kernel does not take the program: %+v", s)
 	}
 	compare := func(what string, a, b any) {
 		t.Helper()
@@ -294,7 +302,7 @@ func TestKernelDatapathKilled(t *testing.T) {
 	}
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 1500)
-	kernelOrSkip(t, "s1")
+	kernelOrSkip(t, "s1", kernel.HookTCX)
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", "kernel"}, "s1")
 	p.program(t)
 	i, err := net.InterfaceByName("s1")
