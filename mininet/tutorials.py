@@ -106,9 +106,9 @@ def make_switch(args: argparse.Namespace) -> str:
     if args.switch == "bmv2":
         os.symlink(os.path.abspath(find_bmv2(args.bmv2)), path)
     elif args.switch == "kernel":
+        binary = shlex.quote(os.path.abspath(find_binary(args.ethereal)))
         with open(path, "w", encoding="utf-8") as f:
-            f.write(f"#!/bin/sh\nexec {shlex.quote(os.path.abspath(find_binary(args.ethereal)))} switch --as-simple-switch "
-                    '--datapath kernel "$@"\n')
+            f.write(f'#!/bin/sh\nexec {binary} switch --as-simple-switch --datapath kernel "$@"\n')
         os.chmod(path, 0o755)
     else:
         os.symlink(find_binary(args.ethereal), path)
