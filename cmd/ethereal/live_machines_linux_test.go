@@ -141,7 +141,7 @@ func newSite(t *testing.T, count int) *site {
 
 // on returns a command on a machine.
 func (s *site) on(machine int, words ...string) *exec.Cmd {
-	return exec.Command(s.shell, append([]string{machineNameOf(machine)}, words...)...)
+	return exec.Command(filepath.Join(s.dir, "shell"), append([]string{machineNameOf(machine)}, words...)...)
 }
 
 // ethereal returns a command of this program on the first machine.
@@ -280,6 +280,10 @@ func TestLiveOn(t *testing.T) {
 	if out := s.err.String(); !strings.Contains(out, "machine m1 is lost, and with it h2, h3, tor2, tor3, spine1") {
 		t.Errorf("live up says:\n%s", out)
 	}
+	out, err = s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "machine m1 is lost: ") {
+		t.Errorf("an experiment without m1: %v\n%s", err, out)
+	}
 	certs := filepath.Join(dir, "certs")
 	succeeds(t, time.Minute, "the controller names what is lost", func() error {
 		out, err := s.ethereal("status", "--controller", "192.0.2.1:9560", "--tls-ca", filepath.Join(certs, "ca.pem"),
@@ -383,4 +387,125 @@ func TestMachinesFlags(t *testing.T) {
 			t.Errorf("%s: %+v", what, cfg)
 		}
 	}
+}
+
+// bySSH has the machines but the first be reached by OpenSSH, over the network between them.
+func (s *site) bySSH() (flags []string) {
+	s.t.Helper()
+	for _, tool := range []string{"ssh", "/usr/sbin/sshd", "ssh-keygen"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			s.t.Skipf("%v: install openssh-server", err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(s.dir, name) }
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", at("key")).CombinedOutput(); err != nil {
+		s.t.Skipf("ssh-keygen: %v: %s", err, out)
+	}
+	s.shell = at("ssh")
+	script := fmt.Sprintf("#!/bin/sh\nm=$1\nshift\nexec ssh -F none -i %[1]s/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"+
+		" -o LogLevel=ERROR root@$(cat %[1]s/$m.address) \"$@\"\n", s.dir)
+	if err := os.WriteFile(s.shell, []byte(script), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+		s.t.Skip(err)
+	}
+	for i := 1; i < len(s.hold); i++ {
+		address := fmt.Sprintf("192.0.2.%d", i+1)
+		if err := os.WriteFile(at(machineNameOf(i)+".address"), []byte(address), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		server := s.on(i, "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-h", at("key"), "-o", "ListenAddress="+address,
+			"-o", "AuthorizedKeysFile="+at("key.pub"), "-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PermitRootLogin=yes", "-o", "PidFile=none")
+		if err := server.Start(); err != nil {
+			s.t.Skip(err)
+		}
+		s.t.Cleanup(func() {
+			_ = server.Process.Kill()
+			_ = server.Wait()
+		})
+	}
+	succeeds(s.t, time.Minute, "all machines are reached by ssh", func() error {
+		for i := 1; i < len(s.hold); i++ {
+			if out, err := s.on(0, s.shell, machineNameOf(i), "true").CombinedOutput(); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+		}
+		return nil
+	})
+	return []string{"--program", fmt.Sprintf("env %s=1 TMPDIR=%s %s", beEthereal, s.dir, os.Getenv("ETHEREAL_TEST_PROGRAM"))}
+}
+
+// TestPartition: the network between two machines swallows all while an experiment runs, and nothing goes down. The run ends
+// with an error, the machine is named as lost within the limit and keeps nothing, and what is left goes on.
+func TestPartition(t *testing.T) {
+	if os.Getenv("ETHEREAL_MACHINES") == "" {
+		t.Skip("a minute of waiting: set ETHEREAL_MACHINES")
+	}
+	if !inNamespaces(t) {
+		return
+	}
+	s := newSite(t, 2)
+	flags := s.bySSH()
+	spec := filepath.Join(s.dir, "fabric.yaml")
+	link := "{rate: 100Mb/s}"
+	text := "kind: leaf-spine\ntors: 4\nspines: 2\nhosts_per_tor: 1\nhost_link: " + link + "\ntor_uplink: " + link + "\n"
+	if err := os.WriteFile(spec, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, down := s.up(append(flags, "--fabric", spec)...)
+	many := filepath.Join(s.dir, "many.yaml")
+	text = "name: many\nfabric: {kind: fat-tree, k: 4}\ncollectives: [{kind: all-to-all, bytes: 16MB}]\nschemes: [ethereal]\nseeds: 1..30\n" +
+		"deadline: 20ms\nexpect: [{that: finished, is: true}]\n"
+	if err := os.WriteFile(many, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := s.ethereal("run", "--world", "lab", "--deployment", filepath.Join(dir, live.DeploymentFile), many)
+	var out lockedBuffer
+	run.Stdout, run.Stderr = &out, &out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	succeeds(t, time.Minute, "a run is over, and the next one begins", func() error {
+		if !strings.Contains(out.String(), "ok     finished") {
+			return errors.New(out.String())
+		}
+		return nil
+	})
+	port, err := netlink.LinkByName(machineNameOf(1))
+	if err == nil {
+		err = netlink.LinkSetNoMaster(port)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := time.Now()
+	succeeds(t, 2*time.Minute, "the lost machine is named", func() error {
+		if !strings.Contains(s.err.String(), "machine m1 is lost, and with it h2, h3, tor2, tor3, spine1") {
+			return errors.New(s.err.String())
+		}
+		return nil
+	})
+	t.Logf("it is named %v after the cut", time.Since(cut))
+	select {
+	case err := <-ended:
+		t.Logf("the runs ended %v after the cut: %v\n%.1800s", time.Since(cut), err, out.String())
+		if !strings.Contains(out.String(), "machine m1 is lost") {
+			t.Errorf("the runs do not say what is lost:\n%s", out.String())
+		}
+	case <-time.After(2 * time.Minute):
+		t.Errorf("the runs go on\n%s", out.String())
+	}
+	// The other side finds out by itself: nothing that it had is left.
+	succeeds(t, 2*time.Minute, "the lost machine keeps nothing", func() error {
+		left, err := filepath.Glob(filepath.Join(s.dir, "ethereal-live-*"))
+		if err == nil && len(left) != 1 {
+			err = fmt.Errorf("folders: %v", left)
+		}
+		return err
+	})
+	t.Logf("it keeps nothing %v after the cut", time.Since(cut))
+	down()
 }

@@ -168,6 +168,9 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 		return nil, fmt.Errorf("the scenario's fabric has %d hosts and %d switches, this one %d and %d",
 			run.Fabric.Hosts(), run.Fabric.Switches(), a.f.Hosts(), a.f.Switches())
 	}
+	if err := a.session.Ended(); err != nil {
+		return nil, a.blame(ctx, err)
+	}
 	counters := map[fabric.NodeID]coordinator.Target{}
 	addresses := map[fabric.NodeID]string{}
 	for id, t := range a.targets {
@@ -194,7 +197,41 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 		actuator: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
 		clock: monotonic.Now, eventLog: a.d.EventLog, unshaped: true,
 	}
-	return w.run(ctx, run, obs)
+	if result, err = w.run(ctx, run, obs); err != nil && a.session.Ended() != nil {
+		err = a.blame(ctx, err)
+	}
+	return result, err
+}
+
+// blameLimit is how long whoever made the fabric may take to find that a machine is lost, when its hosts' connections end.
+const blameLimit = 3 * time.Second
+
+// blame adds to the error of a host that has ended which machines are lost, if whoever made the fabric knows.
+func (a *Attached) blame(ctx context.Context, err error) error {
+	if a.d.Control == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blameLimit)
+	defer cancel()
+	for {
+		answer, asked := a.ask(ctx, order{Do: "status"})
+		if asked != nil || len(answer.Machines) == 0 {
+			return err // not a fabric on several machines
+		}
+		for _, m := range answer.Machines {
+			if m.Lost != "" {
+				err = fmt.Errorf("%w; machine %s is lost: %s; take the fabric down and build it again", err, m.Name, m.Lost)
+			}
+		}
+		if slices.ContainsFunc(answer.Machines, func(m machine) bool { return m.Lost != "" }) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // attachedHands act on a deployment, and remember how to undo it.
@@ -233,6 +270,9 @@ func (h *attachedHands) undo(ctx context.Context) error {
 		}
 	}
 	h.after = nil
+	if h.a.session.Ended() != nil {
+		return nil // it will not be whole
+	}
 	for {
 		down, err := h.a.portsDown(ctx)
 		if err == nil && len(down) == 0 {
@@ -366,36 +406,52 @@ func (h *attachedHands) control(ctx context.Context, what, name string, up bool)
 	return h.order(ctx, order{Do: do, Name: name}, up, order{Do: what + "-up", Name: name})
 }
 
-// order has an order carried out, and remembers the one that undoes it unless it is itself one that undoes.
-func (h *attachedHands) order(ctx context.Context, o order, undoes bool, undo order) error {
-	if h.a.d.Control == "" {
-		return fmt.Errorf("nobody here can end and start processes: the deployment names no control socket")
+// answered is what whoever made the fabric says to an order.
+type answered struct {
+	Error    string    `json:"error"`
+	Machines []machine `json:"machines"` // to status, of a fabric on several
+}
+
+type machine struct {
+	Name string `json:"name"`
+	Lost string `json:"lost"` // why; empty: it is not
+}
+
+// ask has an order carried out.
+func (a *Attached) ask(ctx context.Context, o order) (answer answered, err error) {
+	if a.d.Control == "" {
+		return answer, fmt.Errorf("nobody here can end and start processes: the deployment names no control socket")
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", h.a.d.Control)
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", a.d.Control)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	defer conn.Close() //nolint:errcheck // the answer was read
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
-			return err
+			return answer, err
 		}
 	}
 	if err := json.NewEncoder(conn).Encode(o); err != nil {
-		return err
+		return answer, err
 	}
-	line, err := bufio.NewReader(io.LimitReader(conn, 1<<16)).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(conn, 1<<20)).ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("no answer: %w", err)
-	}
-	var answer struct {
-		Error string `json:"error"`
+		return answer, fmt.Errorf("no answer: %w", err)
 	}
 	if err := json.Unmarshal(line, &answer); err != nil {
-		return fmt.Errorf("the answer is not understood: %w", err)
+		return answer, fmt.Errorf("the answer is not understood: %w", err)
 	}
 	if answer.Error != "" {
-		return errors.New(answer.Error)
+		return answer, errors.New(answer.Error)
+	}
+	return answer, nil
+}
+
+// order has an order carried out, and remembers the one that undoes it unless it is itself one that undoes.
+func (h *attachedHands) order(ctx context.Context, o order, undoes bool, undo order) error {
+	if _, err := h.a.ask(ctx, o); err != nil {
+		return err
 	}
 	h.did(strings.TrimSpace(undo.Do+" "+undo.Name), undoes, func(ctx context.Context) error { return h.order(ctx, undo, true, undo) })
 	return nil

@@ -255,12 +255,8 @@ func (r *live) drive(ctx context.Context) (end int64, finished bool, err error) 
 			if r.opt.Progress != nil {
 				r.opt.Progress(max(0, fabric.Time(r.opt.Clock()-r.start)*fabric.Nanosecond))
 			}
-			for _, h := range r.s.hosts {
-				select {
-				case <-h.Ended():
-					return 0, false, fmt.Errorf("%w: the host ended during the run", h.err)
-				default:
-				}
+			if err := r.s.Ended(); err != nil {
+				return 0, false, fmt.Errorf("%w: the host ended during the run", err)
 			}
 		}
 	}

@@ -50,6 +50,18 @@ func Connect(ctx context.Context, sockets []string) (*Session, error) {
 	return s, nil
 }
 
+// Ended returns why the connection to a host has ended; nil: none has. No run is possible then.
+func (s *Session) Ended() error {
+	for _, h := range s.hosts {
+		select {
+		case <-h.Ended():
+			return h.err
+		default:
+		}
+	}
+	return nil
+}
+
 // Close ends the connections.
 func (s *Session) Close() error {
 	done := make(chan struct{})

@@ -424,6 +424,11 @@ func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) e
 		if err := p.ended(); err != nil {
 			return true, err
 		}
+		for m := range s.parts { // its switches will not be in hand
+			if !s.isUp(m) {
+				return true, fmt.Errorf("live: machine %s is lost", s.cfg.Machines[m].Name)
+			}
+		}
 		now, err := s.controllerStatus(ctx)
 		if err == nil && !wanted(now) {
 			err = fmt.Errorf("%+v", now)
@@ -580,7 +585,7 @@ func (s *spread) close() {
 		r.close()
 	}
 	for _, r := range s.parts {
-		<-r.lost
+		<-r.ended
 	}
 }
 

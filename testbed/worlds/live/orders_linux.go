@@ -190,8 +190,9 @@ type remote struct {
 	cmd   *exec.Cmd
 	http  *http.Client
 	conn  *pipe
-	lost  chan struct{} // closed when it has ended
+	lost  chan struct{} // closed when the connection has ended
 	cause error         // why, then
+	ended chan struct{} // closed when what was started here for it has ended, too
 }
 
 // newRemote speaks to a part whose standard input and output these are.
@@ -210,21 +211,31 @@ func newRemote(name string, cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser)
 			}
 		},
 	}
-	return &remote{name: name, cmd: cmd, http: &http.Client{Transport: t}, conn: p, lost: make(chan struct{})}
+	return &remote{name: name, cmd: cmd, http: &http.Client{Transport: t}, conn: p, lost: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // close ends the connection, at which the part ends.
 func (r *remote) close() { r.conn.Close() } //nolint:errcheck // nothing is left to say
 
-// endTime is how long a part may take to end.
-const endTime = 10 * time.Second
+// endTime is how long a part may take to end, and lastWords how long what it says then is waited for.
+const (
+	endTime   = 10 * time.Second
+	lastWords = time.Second
+)
 
-// hangUp ends the connection, and waits until what was started here for it has ended.
+// hangUp ends the connection, and then what was started here for it. It returns when that has ended, or soon.
 func (r *remote) hangUp() {
 	r.close()
-	t := time.AfterFunc(endTime, func() { r.cmd.Process.Kill() }) //nolint:errcheck // it has ended
-	defer t.Stop()
-	r.cmd.Wait() //nolint:errcheck // however it ended
+	go func() {
+		t := time.AfterFunc(endTime, func() { r.cmd.Process.Kill() }) //nolint:errcheck // it has ended
+		defer t.Stop()
+		r.cmd.Wait() //nolint:errcheck // however it ended
+		close(r.ended)
+	}()
+	select {
+	case <-r.ended:
+	case <-time.After(lastWords): // a remote shell whose other end does not answer goes on
+	}
 }
 
 // call asks for something whose answer is a stream. The caller closes it.

@@ -312,9 +312,7 @@ func (t *thread) close() {
 
 // waitFor polls until ok, or gives up. An error that comes with ok is what failed.
 func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	began := time.Now()
 	var last error
 	for {
 		done, err := ok()
@@ -324,13 +322,14 @@ func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (b
 		if err != nil {
 			last = err
 		}
-		if time.Now().After(deadline) {
+		since := time.Since(began)
+		if since > limit {
 			return errors.Join(fmt.Errorf("live: %s: not within %v", what, limit), last)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-time.After(min(max(2*time.Millisecond, since/20), 200*time.Millisecond)): // what lasts is asked for seldom
 		}
 	}
 }
