@@ -177,7 +177,9 @@ func (l *lowering) stateInst(in *inst, prefix, end string) {
 	case opCall:
 		l.call(&l.p.calls[in.imm])
 	default:
-		l.up(nameOf(in.op))
+		if !l.wideInst(in) {
+			l.up(nameOf(in.op))
+		}
 	}
 }
 

@@ -54,7 +54,72 @@ func own(t testing.TB) *interp.Switch {
 		put("ecn_profile", "mark_between", exact(u32(i)...), 0, u32(100), u32(400), []byte{0x20, 0})
 		put("uplink_of_port", "set_uplink_index", exact(u32(i)...), 0, []byte{byte(i)})
 	}
+	sid := func(usids ...uint16) []byte {
+		a := make([]byte, 4, 16)
+		copy(a, []byte{0xfc, 0xbb, 0xbb, 0})
+		for _, u := range usids {
+			a = binary.BigEndian.AppendUint16(a, u)
+		}
+		return append(a, make([]byte, 16-len(a))...)
+	}
+	put("own_segment", "shift_segments", exact(sid(10)[:6]...), 0)
+	for i := range uint16(8) {
+		put("route_v6", "forward_uplink", []interp.FieldMatch{{Value: sid(20 + i), PrefixLen: 48}}, 0, []byte{16 + byte(i%4)})
+		put("route_v6", "deliver", []interp.FieldMatch{{Value: sid(30 + i), PrefixLen: 48}}, 0, []byte{byte(i)}, []byte{2, 0, 0, 0, 0, byte(i)})
+	}
 	return s
+}
+
+// inOuter is a packet in an outer header whose destination lists micro segments.
+func inOuter(packet []byte, label uint32, usids ...uint16) []byte {
+	p := append(slices.Clone(packet[:12]), 0x86, 0xdd)
+	p = binary.BigEndian.AppendUint32(p, 6<<28|2<<20|0xFC000|label)
+	p = binary.BigEndian.AppendUint16(p, uint16(len(packet)-14))
+	p = append(p, 4, 64, 0xfd, 0, 0, 0xe7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0xfc, 0xbb, 0xbb, 0)
+	for i := range 6 {
+		u := uint16(0)
+		if i < len(usids) {
+			u = usids[i]
+		}
+		p = binary.BigEndian.AppendUint16(p, u)
+	}
+	return append(p, packet[14:]...)
+}
+
+// TestOwnSegments is [TestOwnProgram] for packets that go by micro segments: those are the kernel's, too.
+func TestOwnSegments(t *testing.T) {
+	sw, judge := own(t), own(t)
+	k := load(t, sw)
+	x := trial{k: k, sw: sw, judge: judge}
+	x.from(t, 3)
+	rng := rand.New(rand.NewPCG(5, 6))
+	down := interp.RegisterID(slices.IndexFunc(sw.Program().Registers(), func(r interp.RegisterInfo) bool { return strings.HasSuffix(r.Name, "port_down") }))
+	packets := trials(t)
+	for i := range packets {
+		if i%40 == 39 {
+			cell, epoch := rng.IntN(24), []byte{byte(rng.IntN(8) / 7)}
+			for _, s := range []*interp.Switch{sw, judge} {
+				if err := s.SetRegister(down, cell, epoch); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		list := []uint16{10, 20 + uint16(rng.IntN(9)), 11, 30, 31}
+		if rng.IntN(3) == 0 {
+			list = []uint16{10, 30 + uint16(rng.IntN(9))}
+		}
+		data := inOuter(roce(11<<24|5, 0xc000|uint16(rng.IntN(16))), uint32(rng.IntN(16)), list[rng.IntN(8)/7:]...)
+		if rng.IntN(4) == 0 {
+			data[14+rng.IntN(len(data)-14)] = byte(rng.Uint32())
+		}
+		x.packet(t, i, data)
+	}
+	compareCounters(t, sw, judge)
+	report(t, k)
+	fates, err := k.Fates()
+	if err != nil || fates[interp.FateForwarded] < uint64(packets/2) {
+		t.Errorf("the kernel forwarded %d of %d packets: %v", fates[interp.FateForwarded], packets, err)
+	}
 }
 
 // roce is a RoCEv2 write from 10.9.9.9 with a source port.
