@@ -72,7 +72,7 @@ go when the program ends, however it ends. It takes root, or user namespaces.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return needsCommand(c) },
 	}
-	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), liveDownCommand(), a.livePartCommand(), a.liveStatusCommand(), a.liveReactCommand())
+	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), liveDownCommand(), a.livePartCommand(), a.liveStatusCommand(), liveRejoinCommand(), a.liveReactCommand())
 	return c
 }
 

@@ -128,7 +128,7 @@ func liveDownCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			down := live.Down
 			if dir != "" {
-				down = func() error { _, err := live.AskMachines(dir, "down"); return err }
+				down = func() error { _, err := live.AskMachines(dir, "down", ""); return err }
 			}
 			if err := down(); err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)

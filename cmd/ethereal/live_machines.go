@@ -159,6 +159,25 @@ func (a *app) livePartCommand() *cobra.Command {
 	}
 }
 
+// liveRejoinCommand makes `ethereal live rejoin`.
+func liveRejoinCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:     "rejoin MACHINE",
+		Short:   "Start the part of a machine again that a fabric on several has lost",
+		Example: "  ethereal live rejoin b --dir lab",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if _, err := live.AskMachines(dir, "rejoin", args[0]); err != nil {
+				return fmt.Errorf("%w: %w", errRun, err)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", machinesDir, "`DIR` of live up --on")
+	return c
+}
+
 // liveStatusCommand makes `ethereal live status`.
 func (a *app) liveStatusCommand() *cobra.Command {
 	var dir string
@@ -167,7 +186,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 		Short: "Say which machines a fabric on several has, and which are lost",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := live.AskMachines(dir, "status")
+			s, err := live.AskMachines(dir, "status", "")
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}

@@ -507,5 +507,31 @@ func TestPartition(t *testing.T) {
 		return err
 	})
 	t.Logf("it keeps nothing %v after the cut", time.Since(cut))
+	// It comes back, and carries its part of an experiment.
+	bridge, err := netlink.LinkByName("underlay")
+	if err == nil {
+		err = netlink.LinkSetMaster(port, bridge)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.ethereal("live", "rejoin", "m2", "--dir", dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "no machine") {
+		t.Errorf("a machine that there is not: %v: %s", err, out)
+	}
+	back := time.Now()
+	if out, err := s.ethereal("live", "rejoin", "m1", "--dir", dir).CombinedOutput(); err != nil {
+		t.Fatalf("rejoin: %v: %s\n%s", err, out, s.err.String())
+	}
+	t.Logf("it is back after %v", time.Since(back))
+	if out, err := s.ethereal("live", "rejoin", "m1", "--dir", dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "not lost") {
+		t.Errorf("a machine that is there: %v: %s", err, out)
+	}
+	if out, err := s.ethereal("live", "status", "--dir", dir).CombinedOutput(); err != nil {
+		t.Errorf("status: %v: %s", err, out)
+	}
+	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, live.DeploymentFile), "../../mininet/experiments/core-switch.yaml"}
+	if out, err := s.ethereal(args...).CombinedOutput(); err != nil {
+		t.Errorf("core-switch: %v\n%s\n%s", err, out, s.err.String())
+	}
 	down()
 }

@@ -220,7 +220,7 @@ func (a *Attached) blame(ctx context.Context, err error) error {
 		}
 		for _, m := range answer.Machines {
 			if m.Lost != "" {
-				err = fmt.Errorf("%w; machine %s is lost: %s; take the fabric down and build it again", err, m.Name, m.Lost)
+				err = fmt.Errorf("%w; machine %s is lost: %s; when it is back: ethereal live rejoin %s", err, m.Name, m.Lost, m.Name)
 			}
 		}
 		if slices.ContainsFunc(answer.Machines, func(m machine) bool { return m.Lost != "" }) {

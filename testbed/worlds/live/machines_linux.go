@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -61,9 +60,17 @@ type spread struct {
 	parts []*remote
 	down  chan struct{} // somebody asked for the end
 
-	mu         sync.Mutex
-	controller *process // nil: it was ended
+	mu         sync.Mutex // of what follows, and of the places of parts
+	controller *process   // nil: it was ended
 	closing    bool
+	dark       map[cableEnd]bool // ends of links between machines that are down
+	rejoining  bool
+}
+
+// cableEnd is a link's end on a machine.
+type cableEnd struct {
+	link    fabric.LinkID
+	machine int
 }
 
 // Files in the folder of a fabric on several machines.
@@ -75,7 +82,7 @@ const (
 // UpOn builds a fabric on several machines, calls ready, and keeps it until somebody asks for the end, ctx ends, or the
 // first machine's part does. Another machine that is lost is told of; the rest goes on.
 func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
-	s := &spread{cfg: cfg, down: make(chan struct{}, 1)}
+	s := &spread{cfg: cfg, down: make(chan struct{}, 1), dark: map[cableEnd]bool{}}
 	var addresses []netip.Addr
 	for _, m := range cfg.Machines {
 		addresses = append(addresses, m.Address)
@@ -309,7 +316,7 @@ func (s *spread) follow(m int, r *remote, p *plan, ready func()) {
 	}
 	r.cause = fmt.Errorf("%w%s", r.cause, (&process{log: s.partLog(m)}).tail())
 	close(r.lost)
-	s.lost(m)
+	s.lost(m, r.cause)
 }
 
 // carrier gives the other end of a link the carrier that it has of this one.
@@ -322,7 +329,15 @@ func (s *spread) carrier(from int, c cable) {
 	if other == from {
 		other = s.place.At[l.B.Node]
 	}
-	if !s.isUp(other) {
+	s.mu.Lock()
+	s.dark[cableEnd{c.Link, from}] = !c.Up
+	s.mu.Unlock()
+	s.setCarrier(other, c)
+}
+
+// setCarrier gives a machine's end of a link a carrier, or none.
+func (s *spread) setCarrier(machine int, c cable) {
+	if !s.isUp(machine) {
 		return
 	}
 	do := "carrier-down"
@@ -331,9 +346,16 @@ func (s *spread) carrier(from int, c cable) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	if err := s.parts[other].do(ctx, work{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
+	if err := s.part(machine).do(ctx, work{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
 		s.say("carrier of %s: %v", s.cfg.Fabric.LinkName(c.Link), err)
 	}
+}
+
+// part returns a machine's part, which may be lost.
+func (s *spread) part(m int) *remote {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts[m]
 }
 
 func (s *spread) say(format string, args ...any) {
@@ -345,8 +367,8 @@ func (s *spread) say(format string, args ...any) {
 }
 
 // lost tells what a machine took along, and takes the carrier from all links to it.
-func (s *spread) lost(m int) {
-	s.say("machine %s is lost, and with it %s: %v", s.cfg.Machines[m].Name, strings.Join(s.nodes(m), ", "), s.parts[m].cause)
+func (s *spread) lost(m int, cause error) {
+	s.say("machine %s is lost, and with it %s: %v", s.cfg.Machines[m].Name, strings.Join(s.nodes(m), ", "), cause)
 	for _, id := range machines.Crossing(s.cfg.Fabric, s.place.At) {
 		l := s.cfg.Fabric.Link(id)
 		a, b := s.place.At[l.A.Node], s.place.At[l.B.Node]
@@ -387,7 +409,7 @@ func (s *spread) passHost(ctx context.Context, id fabric.NodeID, c net.Conn) {
 	if !s.isUp(s.place.At[id]) {
 		return
 	}
-	if err := s.parts[s.place.At[id]].host(ctx, s.cfg.Fabric.Name(id), c); err != nil && ctx.Err() == nil {
+	if err := s.part(s.place.At[id]).host(ctx, s.cfg.Fabric.Name(id), c); err != nil && ctx.Err() == nil {
 		s.say("%s: %v", s.cfg.Fabric.Name(id), err)
 	}
 }
@@ -454,165 +476,4 @@ func (s *spread) controllerStatus(ctx context.Context) (now controllerNow, err e
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	return now, json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(&now)
-}
-
-// MachinesStatus says how a fabric on several machines is.
-type MachinesStatus struct {
-	Error      string          `json:"error,omitempty"`
-	Machines   []MachineStatus `json:"machines,omitempty"`
-	Controller string          `json:"controller,omitempty"`
-}
-
-// MachineStatus says how one of the machines is.
-type MachineStatus struct {
-	Name    string     `json:"name"`
-	Address netip.Addr `json:"address"`
-	Nodes   []string   `json:"nodes"`
-	Lost    string     `json:"lost,omitempty"` // why; empty: it is not
-}
-
-func (s *spread) status() (out MachinesStatus) {
-	for m, at := range s.cfg.Machines {
-		st := MachineStatus{Name: at.Name, Address: at.Address, Nodes: s.nodes(m)}
-		if !s.isUp(m) {
-			st.Lost = "the fabric is coming down"
-			select {
-			case <-s.parts[m].lost:
-				st.Lost = s.parts[m].cause.Error()
-			default:
-			}
-		}
-		out.Machines = append(out.Machines, st)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.Controller = "runs"
-	if s.controller == nil {
-		out.Controller = "was ended"
-	} else if err := s.controller.ended(); err != nil {
-		out.Controller = err.Error()
-	}
-	return out
-}
-
-// serveOrder carries out an order, a line of JSON, and answers by another.
-func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
-	line, err := bufio.NewReader(io.LimitReader(c, 1<<16)).ReadBytes('\n')
-	var w work
-	if err == nil {
-		err = json.Unmarshal(line, &w)
-	}
-	var answer MachinesStatus
-	if err == nil {
-		switch w.Do {
-		case "status":
-			answer = s.status()
-		case "down": // below
-		default:
-			err = s.do(ctx, w)
-		}
-	}
-	if err != nil {
-		answer.Error = err.Error()
-	}
-	json.NewEncoder(c).Encode(answer) //nolint:errcheck // who asked is gone
-	if err == nil && w.Do == "down" { // not before the answer, which would be lost with this process
-		select {
-		case s.down <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// do does what an experiment asks for, on the machines that it concerns.
-func (s *spread) do(ctx context.Context, w work) error {
-	concerned := map[int]bool{}
-	switch w.Do {
-	case "controller-down":
-		s.mu.Lock()
-		p := s.controller
-		s.controller = nil
-		s.mu.Unlock()
-		if p == nil {
-			return errors.New("live: there is no controller")
-		}
-		p.kill()
-		return nil
-	case "controller-up":
-		s.mu.Lock()
-		p := s.controller
-		s.mu.Unlock()
-		if p != nil {
-			return nil
-		}
-		return s.startController(ctx, ready)
-	case "gray", "rate":
-		id, err := s.cfg.Fabric.LinkByName(w.Name)
-		if err != nil {
-			return err
-		}
-		l := s.cfg.Fabric.Link(id)
-		concerned[s.place.At[l.A.Node]], concerned[s.place.At[l.B.Node]] = true, true
-	case "node-down", "node-up", "agent-down", "agent-up":
-		id, err := s.cfg.Fabric.NodeByName(w.Name)
-		if err != nil {
-			return err
-		}
-		concerned[s.place.At[id]] = true
-	default:
-		return fmt.Errorf("live: %q cannot be done here", w.Do)
-	}
-	var errs []error
-	for m := range concerned {
-		errs = append(errs, s.parts[m].do(ctx, w))
-	}
-	if err := errors.Join(errs...); err != nil || w.Do != "node-up" {
-		return err
-	}
-	return s.settled(ctx, ready)
-}
-
-// close ends the controller and all parts.
-func (s *spread) close() {
-	s.mu.Lock()
-	s.closing = true
-	p := s.controller
-	s.mu.Unlock()
-	if p != nil {
-		p.stop(context.Background(), 2*time.Second)
-	}
-	for _, r := range s.parts {
-		r.close()
-	}
-	for _, r := range s.parts {
-		<-r.ended
-	}
-}
-
-// AskMachines asks the fabric on several machines whose folder this is: "status" or "down", which waits until it is.
-func AskMachines(dir, what string) (out MachinesStatus, err error) {
-	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
-	if err != nil {
-		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
-	}
-	defer c.Close() //nolint:errcheck // all is said
-	if err = json.NewEncoder(c).Encode(work{Do: what}); err == nil {
-		err = json.NewDecoder(c).Decode(&out)
-	}
-	if err == nil && out.Error != "" {
-		err = errors.New(out.Error)
-	}
-	if err == nil && what == "down" {
-		err = waitFor(context.Background(), 4*endTime, "the fabric is down", func() (bool, error) {
-			lock, free, err := lockFolder(dir)
-			if lock != nil {
-				lock.Close() //nolint:errcheck // only locked
-			}
-			return free, err
-		})
-	}
-	if err != nil {
-		return out, fmt.Errorf("live: %w", err)
-	}
-	return out, nil
 }
