@@ -90,25 +90,28 @@ func newSite(t *testing.T, count int) *site {
 	must("bridge", netlink.LinkAdd(bridge))
 	must("bridge", netlink.LinkSetUp(bridge))
 	s.shell = filepath.Join(s.dir, "shell")
+	clock, enter := []string{"unshare", "--time", "--monotonic", "300000"}, ""
+	if err := exec.Command(clock[0], append(slices.Clone(clock[1:]), "true")...).Run(); err != nil {
+		t.Logf("all machines have one clock: %v: %v", clock, err)
+	} else {
+		s.ahead, enter = 300000, " --time=/proc/$pid/ns/time_for_children"
+	}
 	script := "#!/bin/sh\nm=$1\nshift\ncase $1 in ip) ;; *) echo $$ >>" + s.dir + "/$m.started ;; esac\n" +
-		"pid=$(cat " + s.dir + "/$m.pid)\nexec nsenter -t $pid -n --time=/proc/$pid/ns/time_for_children \"$@\"\n"
+		"pid=$(cat " + s.dir + "/$m.pid)\nexec nsenter -t $pid -n" + enter + " \"$@\"\n"
 	if err := os.WriteFile(s.shell, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for i := range count {
 		words := []string{"sleep", "infinity"}
-		if clock := []string{"unshare", "--time", "--monotonic", "300000"}; i == count-1 {
-			if err := exec.Command(clock[0], append(slices.Clone(clock[1:]), "true")...).Run(); err != nil {
-				t.Logf("all machines have one clock: %v: %v", clock, err)
-			} else {
-				words, s.ahead = append(clock, words...), 300000
-			}
+		apart := s.ahead > 0 && i == count-1
+		if apart {
+			words = append(clock, words...)
 		}
 		hold := exec.Command(words[0], words[1:]...)
 		hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 		must("network namespace", hold.Start())
 		s.hold = append(s.hold, hold)
-		if s.ahead > 0 {
+		if apart {
 			succeeds(t, time.Minute, "the last machine has its clock", func() error {
 				own, err := os.Readlink("/proc/self/ns/time")
 				its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/time_for_children", hold.Process.Pid))
