@@ -277,7 +277,7 @@ func (l *exported) crossed(top fabric.NodeID) map[uint16]int {
 // on.
 func (l *exported) collective() {
 	t, p := l.t, l.p
-	if os.Getenv("ETHEREAL_EXPORTED") == "" { // it failed once in fourteen on a machine with six other programs
+	if os.Getenv("ETHEREAL_EXPORTED") == "" { // it failed once in seven on a machine with six other programs
 		t.Log("no collective: it is for a quiet machine; set ETHEREAL_EXPORTED=1")
 		return
 	}

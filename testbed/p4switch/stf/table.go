@@ -172,8 +172,11 @@ func match(k interp.KeyField, s string) (interp.FieldMatch, error) {
 			if m.PrefixLen, err = strconv.Atoi(tail); err != nil {
 				return m, fmt.Errorf("prefix length %q is not a number", tail)
 			}
-		} else if i := strings.IndexByte(head, '*'); i >= 0 && strings.HasPrefix(head, "0x") {
-			m.PrefixLen = 4 * (i - 2)
+		} else if i := strings.IndexByte(head, '*'); i > 1 {
+			m.PrefixLen = i - 2
+			if strings.HasPrefix(head, "0x") {
+				m.PrefixLen *= 4
+			}
 		}
 	case interp.Ternary, interp.Optional:
 		if len(mask) > 0 { // of a number with a base: the digits that are given
