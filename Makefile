@@ -23,8 +23,8 @@ bin/libethereal-verbs.so: $(wildcard $(VERBS)/*)
 		-o $@ $(VERBS)/*.c -lpthread
 bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
 	mkdir -p bin
-	$(CC) -std=gnu11 $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-rnic.so -Wl,--version-script=$(RNIC)/exports.map \
-		-o $@ $(RNIC)/*.c -libverbs -lpthread
+	$(CC) -std=gnu11 $(VERBS_FLAGS) -shared -Wl,-z,nodelete -Wl,-soname,libethereal-rnic.so -Wl,--version-script=$(RNIC)/exports.map \
+		-o $@ $(RNIC)/*.c -Wl,--no-as-needed -libverbs -lpthread
 
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl

@@ -25,8 +25,26 @@ import (
 
 const rnicDir = "../verbs/rnic/"
 
-// buildRNIC builds libethereal-rnic, what stands in for a device, and a program.
+// buildRNIC builds libethereal-rnic, what stands in for a device, and a program that has both preloaded.
 func buildRNIC(t *testing.T) (preload, program string) {
+	t.Helper()
+	tmp := t.TempDir()
+	lib, device, program := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so"), filepath.Join(tmp, "program")
+	compile(t, "-fPIC", "-shared", "-Wl,--version-script="+rnicDir+"testdata/device.map", "-o", device, rnicDir+"testdata/device.c")
+	compileRNIC(t, lib)
+	compile(t, "-o", program, rnicDir+"testdata/program.c", device, "-libverbs")
+	return lib + ":" + device, program
+}
+
+// compileRNIC builds libethereal-rnic.
+func compileRNIC(t *testing.T, lib string) {
+	t.Helper()
+	compile(t, "-fPIC", "-shared", "-Wl,--version-script="+rnicDir+"exports.map", "-o", lib,
+		rnicDir+"rnic.c", rnicDir+"agent.c", "-Wl,--no-as-needed", "-libverbs", "-lpthread")
+}
+
+// compile calls the C compiler.
+func compile(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
@@ -34,19 +52,10 @@ func buildRNIC(t *testing.T) (preload, program string) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
 	}
-	tmp := t.TempDir()
-	lib, device, program := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so"), filepath.Join(tmp, "program")
-	flags := []string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}
-	for _, args := range [][]string{
-		{"-fPIC", "-shared", "-Wl,--version-script=" + rnicDir + "exports.map", "-o", lib, rnicDir + "rnic.c", rnicDir + "agent.c", "-libverbs", "-lpthread"},
-		{"-fPIC", "-shared", "-Wl,--version-script=" + rnicDir + "testdata/device.map", "-o", device, rnicDir + "testdata/device.c"},
-		{"-o", program, rnicDir + "testdata/program.c", device, "-libverbs"},
-	} {
-		if out, err := exec.Command("cc", append(slices.Clone(flags), args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v %s", err, out)
-		}
+	args = append([]string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}, args...)
+	if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
 	}
-	return lib + ":" + device, program
 }
 
 // rnicProgram is a running testdata/program.c.
@@ -238,6 +247,62 @@ func TestRNICLibrary(t *testing.T) {
 	}
 	a = start(t, f, socket, down, nil)
 	p.agrees(a, 8)
+}
+
+// TestRNICLibraryLoaded: a program that loads the library at run time, as NCCL does, reaches what is below it, and its
+// queue pairs are labelled and moved.
+func TestRNICLibraryLoaded(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmp := t.TempDir()
+	lib, below, program := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "libibverbs.so.1"), filepath.Join(tmp, "program")
+	compile(t, "-fPIC", "-shared", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script="+rnicDir+"testdata/device.map", "-o", below, rnicDir+"testdata/device.c")
+	compileRNIC(t, lib)
+	compile(t, "-DLOADED", "-o", program, rnicDir+"testdata/program.c")
+	if err := os.Symlink(below, filepath.Join(tmp, "libmlx5.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(tmp, "s")
+	a := start(t, f, socket, nil, nil)
+	defer a.stop()
+	p := runRNIC(t, "", program, socket, "LD_LIBRARY_PATH="+tmp, "NCCL_IBVERBS_LIB="+lib)
+	for n := 1; n <= 4; n++ {
+		p.connect(n)
+	}
+	x := p.agrees(a, 4)[2]
+	p.do(fmt.Sprintf("poll %d", x.QP.Num-100))
+	if err := <-a.timedOut; err != nil {
+		t.Errorf("the time-out: %v", err)
+	}
+	if slices.Contains(p.agrees(a, 4), x) {
+		t.Errorf("%v is where it was", x)
+	}
+	if _, calls := p.labels(); calls != 5 {
+		t.Errorf("%d calls, want 4 queue pairs' and a flip", calls)
+	}
+	p.do("destroy 1")
+}
+
+// TestRNICLibrarySilent: an agent that says nothing is waited for a few times only.
+func TestRNICLibrarySilent(t *testing.T) {
+	preload, program := buildRNIC(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	lis, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	p := runRNIC(t, preload, program, socket)
+	began := time.Now()
+	for n := range 90 {
+		p.connect(n)
+	}
+	t.Logf("90 queue pairs took %v", time.Since(began)) // 18 s if each waited
+	if last, _ := p.labels(); len(last) != 0 {
+		t.Errorf("labels of nobody: %v", last)
+	}
 }
 
 // TestRNICLibraryFixed: a device that cannot change a port keeps it, and the agent hears why.

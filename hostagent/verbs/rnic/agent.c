@@ -22,12 +22,14 @@ enum {
 	LINE = 1 << 20,       /* a line has so many bytes at most */
 	AGAIN_MS = 100,       /* between attempts to join */
 	PATIENCE_MS = 200,    /* that a queue pair waits for its label */
+	IN_VAIN = 4,          /* such waits, one after the other, until none is made */
 	LABELS = 1 << 14,
 };
 
 static int stream = -1;  /* -1: not joined */
 static bool following;   /* there is a thread */
 static bool tried;       /* it has tried to join */
+static int in_vain;      /* waits since the agent said anything */
 static pthread_cond_t changed;
 
 static const char *socket_path(void)
@@ -91,7 +93,7 @@ static void text(struct cursor *c, char *to, size_t room)
 	size_t n = 0;
 	need(c, '"');
 	while (!c->bad && *c->at != '"') {
-		if (!isprint((unsigned char)*c->at) || *c->at == '\\' || n + 1 >= room) {
+		if (*c->at <= ' ' || *c->at > '~' || *c->at == '\\' || n + 1 >= room) {
 			c->bad = true;
 			break;
 		}
@@ -105,13 +107,10 @@ static uint64_t number(struct cursor *c)
 {
 	uint64_t v = 0;
 	take(c, ' ');
-	if (!isdigit((unsigned char)*c->at))
+	if (!isdigit((unsigned char)*c->at) || (*c->at == '0' && isdigit((unsigned char)c->at[1])))
 		c->bad = true;
-	while (!c->bad && isdigit((unsigned char)*c->at)) {
-		if (v > (UINT64_MAX - 9) / 10)
-			c->bad = true;
-		v = v * 10 + (uint64_t)(*c->at++ - '0');
-	}
+	for (; !c->bad && isdigit((unsigned char)*c->at); c->at++)
+		c->bad = __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *c->at - '0', &v);
 	return v;
 }
 
@@ -126,11 +125,11 @@ static void set_one(struct cursor *c, char *error, size_t room)
 		need(c, ':');
 		if (c->bad)
 			return;
-		if (!strcmp(key, "dst"))
+		if (!strcmp(key, "dst") && !*dst)
 			text(c, dst, sizeof(dst));
-		else if (!strcmp(key, "qp"))
+		else if (!strcmp(key, "qp") && num == UINT64_MAX)
 			num = number(c);
-		else if (!strcmp(key, "label"))
+		else if (!strcmp(key, "label") && label == UINT64_MAX)
 			label = number(c);
 		else
 			c->bad = true;
@@ -160,9 +159,9 @@ static bool obey(const char *line)
 		need(&c, ':');
 		if (c.bad)
 			return false;
-		if (!strcmp(key, "seq")) {
+		if (!strcmp(key, "seq") && !seq) {
 			seq = number(&c);
-		} else if (!strcmp(key, "set")) {
+		} else if (!strcmp(key, "set") && !set) {
 			set = true;
 			need(&c, '[');
 			do
@@ -176,6 +175,7 @@ static bool obey(const char *line)
 	need(&c, '}');
 	if (c.bad || !set || !seq || *c.at)
 		return false;
+	in_vain = 0;
 	pthread_cond_broadcast(&changed);
 	if (*error)
 		say("{\"seq\":%llu,\"error\":\"%s\"}\n", (unsigned long long)seq, error);
@@ -212,7 +212,7 @@ static void listen_to(int fd, char *line)
 		while ((end = memchr(begin, '\n', have - (size_t)(begin - line)))) {
 			*end = 0;
 			pthread_mutex_lock(&lock);
-			bool ok = obey(begin);
+			bool ok = !memchr(begin, 0, (size_t)(end - begin)) && obey(begin);
 			pthread_mutex_unlock(&lock);
 			if (!ok) {
 				static bool said;
@@ -290,9 +290,12 @@ void await_label(struct pair *p)
 	end.tv_nsec += PATIENCE_MS * 1000000L;
 	end.tv_sec += end.tv_nsec / 1000000000L;
 	end.tv_nsec %= 1000000000L;
-	while (p->want == NO_LABEL && (stream >= 0 || !tried))
-		if (pthread_cond_timedwait(&changed, &lock, &end) == ETIMEDOUT)
+	while (p->want == NO_LABEL && in_vain < IN_VAIN && (stream >= 0 || !tried)) {
+		if (pthread_cond_timedwait(&changed, &lock, &end) == ETIMEDOUT) {
+			in_vain++;
 			return;
+		}
+	}
 }
 
 void reset_agent(void)
@@ -301,4 +304,5 @@ void reset_agent(void)
 		close(stream);
 	stream = -1;
 	following = tried = false;
+	in_vain = 0;
 }

@@ -171,7 +171,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return err;
 	pthread_mutex_lock(&lock);
 	struct pair **at = of(qp);
-	if (at && (err ? attr->qp_state == IBV_QPS_RTR : attr->qp_state != IBV_QPS_RTR && attr->qp_state != IBV_QPS_RTS)) {
+	bool ended = attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_INIT || attr->qp_state == IBV_QPS_ERR;
+	if (at && (err ? attr->qp_state == IBV_QPS_RTR : ended)) {
 		drop(qp, true); /* not connected, or not any more */
 	} else if (at && !err && attr->qp_state == IBV_QPS_RTS && !(*at)->sending) {
 		(*at)->sending = true;

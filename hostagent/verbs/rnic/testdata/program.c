@@ -7,16 +7,40 @@
  *	reset NUMBER, destroy NUMBER
  *	poll NUMBER                      its retries have run out
  *	fork                             a child connects queue pair 99 to ::ffff:10.0.1.2, 990, and destroys it
+ *
+ * Built with LOADED it loads the library that NCCL_IBVERBS_LIB names, as NCCL does.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
+#ifdef LOADED
+static void *load(const char *name)
+{
+	void *lib = dlopen(getenv("NCCL_IBVERBS_LIB"), RTLD_NOW);
+	void *f = lib ? dlvsym(lib, name, "IBVERBS_1.1") : NULL;
+	if (!f) {
+		fprintf(stderr, "%s: %s\n", name, dlerror());
+		exit(3);
+	}
+	return f;
+}
+
+#define ibv_open_device ((__typeof__(&ibv_open_device))load("ibv_open_device"))
+#define ibv_close_device ((__typeof__(&ibv_close_device))load("ibv_close_device"))
+#define ibv_modify_qp ((__typeof__(&ibv_modify_qp))load("ibv_modify_qp"))
+#define ibv_destroy_qp ((__typeof__(&ibv_destroy_qp))load("ibv_destroy_qp"))
+#define device_expired (*(uint32_t *)load("device_expired"))
+#else
 extern uint32_t device_expired;
+#endif
 
 static struct ibv_qp qps[100];
 
