@@ -183,7 +183,6 @@ func TestOwners(t *testing.T) {
 	// A time-out is reported, and its queue pair moved.
 	all := a.Adopted()
 	x := all[slices.IndexFunc(all, func(x labeller.Assignment) bool { return x.Label != 1 })] // 1 dies below
-	began := time.Now()
 	o.Timeout(x.QP)
 	if fs := <-a.failed; len(fs) != 1 || fs[0].Label != x.Label || fs[0].Dst != 15 {
 		t.Errorf("reported %+v", fs)
@@ -192,11 +191,8 @@ func TestOwners(t *testing.T) {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted()) && !slices.Contains(as, x)
 	})
-	if err := <-a.timedOut; err != nil {
+	if err := <-a.timedOut; err != nil { // errLate, were it heard on the goroutine that reads answers
 		t.Errorf("the time-out: %v", err)
-	}
-	if took := time.Since(began); took > patience/2 {
-		t.Errorf("the path is left after %v", took)
 	}
 
 	// By whose owner it is not, it is not believed.

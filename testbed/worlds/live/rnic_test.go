@@ -29,7 +29,7 @@ func rnicLibrary(t *testing.T) (preload string) {
 	dir, tmp := "../../../hostagent/verbs/rnic/", t.TempDir()
 	lib, device := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so")
 	for _, args := range [][]string{
-		{"-Wl,--version-script=" + dir + "exports.map", "-o", lib, dir + "rnic.c", dir + "agent.c", "-libverbs", "-lpthread"},
+		{"-DPATIENCE_MS=60000", "-Wl,--version-script=" + dir + "exports.map", "-o", lib, dir + "rnic.c", dir + "agent.c", "-libverbs", "-lpthread"},
 		{"-Wl,--version-script=" + dir + "testdata/device.map", "-o", device, dir + "testdata/device.c"},
 	} {
 		if out, err := exec.Command("cc", append([]string{"-std=gnu11", "-O2", "-fPIC", "-shared"}, args...)...).CombinedOutput(); err != nil {
