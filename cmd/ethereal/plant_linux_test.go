@@ -275,7 +275,7 @@ func (p *plant) gnmiAddr(id fabric.NodeID) string {
 func agentsAddr(c int) string { return fmt.Sprintf("127.0.0.1:%d", 9500+c) }
 func adminAddr(c int) string  { return fmt.Sprintf("127.0.0.1:%d", 9600+c) }
 
-// startSwitch starts a switch, and what serves gNMI beside it.
+// startSwitch starts a switch, and what serves gNMI beside it. ETHEREAL_SWITCH_OPTIONS are more options of `ethereal switch`.
 func (p *plant) startSwitch(id fabric.NodeID) {
 	name := p.f.Name(id)
 	var ports []string
@@ -286,6 +286,7 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 	grpc := []string{"--", "--grpc-server-addr", p.switchAddr(id), "--cpu-port", fmt.Sprint(p4src.CPUPort)}
 	if p.bmv2 == "" {
 		args := append([]string{"switch", "--ethernet-names", "--log-console", "-L", "warn"}, device...)
+		args = append(args, strings.Fields(os.Getenv("ETHEREAL_SWITCH_OPTIONS"))...)
 		p.ethereal(name, append(append(args, ports...), grpc...)...)
 		return
 	}

@@ -21,7 +21,7 @@ import (
 //	control    array, one value of ControlSize bytes
 //	fates      per-CPU array of uint64: packets by what became of them
 //	port_in    hash, interface index to port, both uint32
-//	port_out   hash, port to interface index, both uint32; 0: the port is down
+//	port_out   hash, port (uint32) to LoweredPort
 //	crc        array, one value: 256 words of 64 bits of each of CRCs
 //	c0, c1 ..  arrays of packets and bytes, of the counters in Counted
 //	t0, t1 ..  the tables in Tables
@@ -36,6 +36,7 @@ type Lowered struct {
 	Tables       []LoweredTable
 	Counted      []CounterID
 	Read         []RegisterID
+	Queues       bool     // the program reads the depth of queues, or how long packets were in one
 	Up           []string // by fate minus FateUp: the constructs that packets are let through for
 
 	p *Program
@@ -89,6 +90,8 @@ type LowerConfig struct {
 	// interface: a reader that takes marked packets only sees no other, and the program
 	// drops them the second time. 0: it goes on its way to the kernel's own stack.
 	Mark uint32
+	// Random has random numbers be the kernel's. Without it packets that take one go up.
+	Random bool
 }
 
 // lowering is one translation under way.
@@ -112,9 +115,10 @@ type lowering struct {
 	image                                                      []int // offset of each header's bytes, -1: none
 	upOf                                                       map[string]int
 	tables                                                     map[int]*LoweredTable
+	loaded                                                     map[uint32]bool // slots that instructions read
 	nodes                                                      map[string]string
 	pending                                                    []parseNode
-	clearAt                                                    int // instruction before which journals are cleared
+	clearAt, queuesAt                                          int // where journals are cleared, and depths found
 }
 
 // journalSite is a place of the code that counts: what it counts is noted in
@@ -136,7 +140,7 @@ func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
 	l := &lowering{
 		p: p, cfg: cfg, drop: uint64(cfg.DropPort) & p.std.egressSpec.mask, out: &Lowered{p: p},
 		konst: map[uint32]uint64{slotZero: 0, slotOne: 1}, upOf: map[string]int{},
-		tables: map[int]*LoweredTable{}, nodes: map[string]string{},
+		tables: map[int]*LoweredTable{}, nodes: map[string]string{}, loaded: map[uint32]bool{},
 	}
 	for _, c := range p.consts {
 		l.konst[c.slot] = c.v
@@ -156,6 +160,7 @@ func (p *Program) Lower(cfg LowerConfig) (*Lowered, error) {
 	l.at("egress_end")
 	l.load(asm.R0, p.std.egressSpec.slot)
 	l.jumpIfEq(asm.R0, l.drop, "drop_egress")
+	l.queues()
 	l.updateChecks()
 	l.deparse()
 	l.epilogue()
@@ -325,6 +330,7 @@ func (l *lowering) upLabel(construct string) string {
 
 // get and put move between a register and an offset of scratch.
 func (l *lowering) get(r asm.Register, off int) {
+	l.loaded[uint32(off/8)] = true
 	l.emit(asm.LoadMem(r, regScratch, int16(off), asm.DWord))
 }
 
@@ -466,21 +472,26 @@ func (l *lowering) prologue() {
 // now leaves the switch's time in microseconds in a register: the kernel's
 // clock, unless control stops it, less the switch's start.
 func (l *lowering) now(r asm.Register) {
+	l.clock()
+	l.emit(asm.Div.Imm(asm.R0, 1000))
+	if r != asm.R0 {
+		l.emit(asm.Mov.Reg(r, asm.R0))
+	}
+}
+
+// clock leaves the same in nanoseconds in R0.
+func (l *lowering) clock() {
 	l.emit(
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, regControl, 0, asm.DWord),
 		asm.And.Reg(asm.R0, asm.R1),
 		asm.LoadMem(asm.R1, regControl, 8, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1),
-		asm.Div.Imm(asm.R0, 1000),
 	)
-	if r != asm.R0 {
-		l.emit(asm.Mov.Reg(r, asm.R0))
-	}
 }
 
-// between is the traffic manager: the packet's egress metadata, as with no
-// queue between the pipelines.
+// between is the traffic manager: the packet's egress metadata. There is no queue between
+// the pipelines; see queues for what the program sees of those below.
 func (l *lowering) between() {
 	s := &l.p.std
 	l.what = ""
@@ -510,6 +521,7 @@ func (l *lowering) between() {
 			l.putImm(int(f.slot)*8, 0)
 		}
 	}
+	l.queuesAt = len(l.ins)
 	l.imm(asm.R0, l.drop+1)
 	l.setStd(s.egressSpec, asm.R0)
 	l.get(asm.R0, l.pktLen)
@@ -579,14 +591,15 @@ func (l *lowering) epilogue() {
 	l.emit(
 		asm.StoreMem(asm.R10, -4, asm.R0, asm.Word),
 		asm.StoreMem(regCtx, skbCB, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.R10),
-		asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, 0).WithReference("port_out"),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "no_port"),
-		asm.LoadMem(regControl, asm.R0, 0, asm.Word),
-		asm.JEq.Imm(regControl, 0, "port_down"),
 	)
+	l.portOf("no_port")
+	l.emit(
+		asm.LoadMem(regScratch, asm.R0, portIndex, asm.Word),
+		asm.JEq.Imm(regScratch, 0, "port_down"),
+		asm.Mov.Reg(regTmp, asm.R0),
+	)
+	l.enqueue()
+	l.emit(asm.Mov.Reg(regControl, regScratch), asm.Mov.Imm(regTmp, FateForwarded))
 	l.fate()
 	l.emit(asm.Mov.Reg(asm.R1, regControl), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return())
 	l.at("port_down")

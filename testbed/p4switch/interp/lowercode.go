@@ -348,6 +348,12 @@ func (l *lowering) call(k *call) {
 		l.assignHeader(int(d), int(s))
 	case callHash:
 		l.hashCall(k)
+	case callRandom:
+		if !l.cfg.Random {
+			l.up(callNames[k.kind])
+			return
+		}
+		l.random(k)
 	case callAssert, callAssume:
 		l.load(asm.R0, k.a)
 		l.emit(asm.JEq.Imm(asm.R0, 0, l.upLabel("a failed assert")))

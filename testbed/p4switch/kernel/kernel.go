@@ -58,6 +58,7 @@ type Switch struct {
 	coll    *ebpf.Collection
 	clock   uint64
 	epoch   uint64
+	queues  map[uint32]Queue
 	failed  error                        // of copying a register
 	copies  map[interp.TableID]tableCopy // what the tables' maps hold
 	round   uint64                       // of Sync
@@ -82,6 +83,7 @@ type Config struct {
 	CPUPort       uint32            // as interp.LowerConfig
 	Mark          uint32            // as interp.LowerConfig
 	Ports         map[uint32]uint32 // interface index by port
+	Queues        map[uint32]Queue  // below interfaces, by index
 	Epoch         uint64            // reading of the kernel's clock (ns) that is the switch's zero
 	Stopped       bool              // the clock stands still at zero: what goes out depends on packets and tables only
 }
@@ -90,6 +92,7 @@ type Config struct {
 func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
 	low, err := sw.Program().Lower(interp.LowerConfig{
 		QueuesPerPort: cfg.QueuesPerPort, DropPort: cfg.DropPort, CPUPort: cfg.CPUPort, Mark: cfg.Mark,
+		Random: !cfg.Stopped,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
@@ -98,7 +101,7 @@ func Load(sw *interp.Switch, cfg Config) (*Switch, error) {
 }
 
 func load(sw *interp.Switch, low *interp.Lowered, cfg Config) (*Switch, error) {
-	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch,
+	s := &Switch{sw: sw, lowered: low, clock: ^uint64(0), epoch: cfg.Epoch, queues: cfg.Queues,
 		copies: map[interp.TableID]tableCopy{}, changed: map[interp.TableID]struct{}{}}
 	if cfg.Stopped {
 		s.clock, s.epoch = 0, 0
@@ -136,7 +139,7 @@ func (s *Switch) maps() map[string]*ebpf.MapSpec {
 		"control":  {Type: ebpf.Array, KeySize: 4, ValueSize: uint32(o.ControlSize), MaxEntries: 1},
 		"fates":    {Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(interp.FateUp + len(o.Up))},
 		"port_in":  {Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1024},
-		"port_out": {Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1024},
+		"port_out": {Type: ebpf.Hash, KeySize: 4, ValueSize: uint32(binary.Size(interp.LoweredPort{})), MaxEntries: 1024},
 		"crc":      {Type: ebpf.Array, KeySize: 4, ValueSize: uint32(2048 * max(1, len(o.CRCs))), MaxEntries: 1},
 	}
 	counters := s.sw.Program().Counters()
@@ -224,21 +227,61 @@ func (s *Switch) fill(cfg Config) error {
 
 // ClosePort has the kernel drop what is to leave by a port, until SetPort.
 func (s *Switch) ClosePort(port uint32) error {
-	if err := s.coll.Maps["port_out"].Put(port, uint32(0)); err != nil {
+	if err := s.coll.Maps["port_out"].Put(port, interp.LoweredPort{}); err != nil {
 		return fmt.Errorf("kernel: port %d: %w", port, err)
 	}
 	return nil
 }
 
-// SetPort says which interface a port is.
+// SetPort says which interface a port is. Its queue is empty then.
 func (s *Switch) SetPort(port, index uint32) error {
 	if err := s.coll.Maps["port_in"].Put(index, port); err != nil {
 		return fmt.Errorf("kernel: port %d: %w", port, err)
 	}
-	if err := s.coll.Maps["port_out"].Put(port, index); err != nil {
+	p := interp.LoweredPort{Index: index}
+	if q := s.queues[index]; q.Rate > 0 && s.lowered.Queues {
+		p.Rate, p.Longest = max(1, 1024*1e9/q.Rate), q.Limit*1e9/q.Rate
+	}
+	if err := s.coll.Maps["port_out"].Put(port, p); err != nil {
 		return fmt.Errorf("kernel: port %d: %w", port, err)
 	}
 	return nil
+}
+
+// Waits is how long a packet that leaves by a port now, by the switch's clock in ns, waits in the queue below, and
+// behind how many. It is 0 where the queue's rate is not known, or the program does not ask.
+func (s *Switch) Waits(port uint32, now int64) (ns int64, packets uint32) {
+	if p, ok := s.queue(port); ok {
+		n, k := p.Waits(uint64(now))
+		return int64(n), uint32(k)
+	}
+	return 0, 0
+}
+
+// Sent has a packet that the interpreter sends wait there. One that the kernel sends at the same moment may be forgotten.
+func (s *Switch) Sent(port uint32, now int64, bytes int) {
+	if p, ok := s.queue(port); ok {
+		p.Send(uint64(now), bytes)
+		s.coll.Maps["port_out"].Put(port, p) //nolint:errcheck // it was there: the queue is as it was
+	}
+}
+
+// queue reads a port's queue, if it has a rate.
+func (s *Switch) queue(port uint32) (p interp.LoweredPort, ok bool) {
+	if !s.lowered.Queues || len(s.queues) == 0 {
+		return p, false
+	}
+	err := s.coll.Maps["port_out"].Lookup(port, &p)
+	return p, err == nil && p.Index != 0 && p.Rate > 0
+}
+
+// SetQueues says what queues are below interfaces, by index. SetPort has it hold for a port.
+func (s *Switch) SetQueues(q map[uint32]Queue) { s.queues = q }
+
+// Queue is what the kernel holds back packets with that leave by an interface.
+type Queue struct {
+	Rate  uint64 // bytes per second; 0: not known, or none
+	Limit uint64 // bytes that wait
 }
 
 func (s *Switch) control() error {

@@ -238,6 +238,9 @@ func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.server.Run(ctx) })
 	g.Go(func() error { return d.tell(ctx) })
+	if d.cfg.Kernel {
+		g.Go(func() error { return d.followQueues(ctx) })
+	}
 	g.Go(func() error {
 		defer whenDone(ctx, d.poller.Wake)()
 		return d.forward(ctx)

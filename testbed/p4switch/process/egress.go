@@ -196,9 +196,12 @@ func (e *egress) nextRelease() (int64, bool) {
 func (e *egress) leave(x queued, depth uint32) {
 	d := e.d
 	at := len(d.batch.Packets)
-	o, ok := x.sw.Egress(x.p, interp.QueueState{EnqTime: x.at, DeqTime: d.now, EnqDepth: x.depth, DeqDepth: depth}, &d.batch)
+	waits, below := d.belowKernel(e)
+	state := interp.QueueState{EnqTime: max(x.at-waits, 0), DeqTime: d.now, EnqDepth: x.depth + below, DeqDepth: depth + below}
+	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
 		e.stage(o.Data)
+		d.sentBeside(e, len(o.Data))
 	}
 	d.route(x.sw, at)
 }

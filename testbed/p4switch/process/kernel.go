@@ -1,8 +1,10 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
@@ -13,10 +15,12 @@ import (
 // inKernel is the program in the kernel, where it is wanted there. The device's mu
 // guards it.
 type inKernel struct {
-	sw     *kernel.Switch // nil: the kernel does not take the program
-	hooks  []kernel.Hook  // by the ports' position
-	failed error          // why it is not in use
-	past   Stats          // counts of programs before; its Kernel is nil where it is not wanted
+	sw     *kernel.Switch          // nil: the kernel does not take the program
+	hooks  []kernel.Hook           // by the ports' position
+	queues *kernel.Queues          // below the ports
+	below  map[uint32]kernel.Queue // what was read of them last
+	failed error                   // why it is not in use
+	past   Stats                   // counts of programs before; its Kernel is nil where it is not wanted
 }
 
 // KernelStats says which packets the kernel forwarded or dropped itself, and for
@@ -49,8 +53,46 @@ func (d *Device) attach() error {
 		}
 		d.kernel.hooks = append(d.kernel.hooks, h)
 	}
+	var err error
+	if d.kernel.queues, err = kernel.OpenQueues(); err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
+	if d.kernel.below, err = d.kernel.queues.Read(); err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
 	d.mu.leaving = d.syncKernel
 	return nil
+}
+
+// queuesRead is how often the rates of the queues below the ports are read: who changes them tells nobody.
+const queuesRead = time.Second
+
+// followQueues has the program in the kernel see queues of the rates that those below the ports have.
+func (d *Device) followQueues(ctx context.Context) error {
+	for tick := time.NewTicker(queuesRead); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return ctx.Err()
+		case <-tick.C:
+		}
+		below, err := d.kernel.queues.Read()
+		if err != nil {
+			d.log.Error("the queues below the ports", "err", err)
+			continue
+		}
+		d.mu.Lock()
+		before := d.kernel.below
+		if d.kernel.below = below; d.kernel.sw != nil {
+			d.kernel.sw.SetQueues(below)
+		}
+		for _, e := range d.ports {
+			if i := uint32(e.index); before[i] != below[i] {
+				d.openInKernel(e)
+			}
+		}
+		d.mu.Unlock()
+	}
 }
 
 func (d *Device) detach() error {
@@ -59,6 +101,9 @@ func (d *Device) detach() error {
 		errs = append(errs, h.Close())
 	}
 	d.kernel.hooks = nil
+	if d.kernel.queues != nil {
+		d.kernel.queues.Close()
+	}
 	if d.kernel.sw != nil {
 		d.kernel.sw.Close()
 		d.kernel.sw = nil
@@ -78,6 +123,9 @@ func (d *Device) lower(sw *interp.Switch) (*kernel.Switch, error) {
 	for _, e := range d.ports {
 		cfg.Ports[e.number] = uint32(e.index)
 	}
+	d.mu.Lock()
+	cfg.Queues = d.kernel.below
+	d.mu.Unlock()
 	return kernel.Load(sw, cfg)
 }
 
@@ -92,6 +140,7 @@ func (d *Device) useKernel(next *kernel.Switch, err error) {
 	old := k.sw
 	if err == nil {
 		k.sw = next
+		next.SetQueues(k.below) // which may have been read since it was loaded
 		for _, e := range d.ports {
 			d.openInKernel(e)
 		}
@@ -164,12 +213,29 @@ func (d *Device) openInKernel(e *egress) {
 	}
 }
 
+// belowKernel is how long a packet of the interpreter's that leaves now will wait in the queue below the port, which
+// those of the kernel fill, and behind how many.
+func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
+	if d.kernel.sw == nil {
+		return 0, 0
+	}
+	return d.kernel.sw.Waits(e.number, d.now)
+}
+
+// sentBeside has a packet of the interpreter's wait there.
+func (d *Device) sentBeside(e *egress, bytes int) {
+	if d.kernel.sw != nil {
+		d.kernel.sw.Sent(e.number, d.now, bytes)
+	}
+}
+
 // addTo adds the kernel's counts.
 func (k *inKernel) addTo(s *Stats) {
 	if k.past.Kernel == nil {
 		return
 	}
-	s.Kernel = &KernelStats{Forwarded: k.past.Kernel.Forwarded, Dropped: k.past.Kernel.Dropped, Up: []UpFor{}}
+	past := k.past.Kernel
+	s.Kernel = &KernelStats{Forwarded: past.Forwarded, Dropped: past.Dropped, Up: []UpFor{}, Err: past.Err}
 	if len(k.hooks) > 0 {
 		s.Kernel.Hook = string(k.hooks[0].Kind())
 	}
