@@ -205,7 +205,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 				return err
 			}
 			if lost > 0 {
-				return fmt.Errorf("%w: %d of %d machines are lost", errRun, lost, len(s.Machines))
+				return fmt.Errorf("%w: %d of %d machines are lost; ethereal live rejoin NAME takes one back", errRun, lost, len(s.Machines))
 			}
 			return nil
 		},
