@@ -20,7 +20,7 @@ verbs: bin/libethereal-verbs.so bin/libethereal-rnic.so
 bin/libethereal-verbs.so: $(wildcard $(VERBS)/*)
 	mkdir -p bin
 	$(CC) -std=c11 $(VERBS_FLAGS) -shared -Wl,-soname,libethereal-verbs.so -Wl,--version-script=$(VERBS)/exports.map \
-		-o $@ $(VERBS)/*.c -lpthread
+		-o $@ $(VERBS)/*.c -Wl,--no-as-needed -libverbs -lpthread
 bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
 	mkdir -p bin
 	$(CC) -std=gnu11 $(VERBS_FLAGS) -shared -Wl,-z,nodelete -Wl,-soname,libethereal-rnic.so -Wl,--version-script=$(RNIC)/exports.map \

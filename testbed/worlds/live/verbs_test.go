@@ -38,7 +38,7 @@ func verbsLibrary(t *testing.T) string {
 	args := append([]string{
 		"-std=c11", "-O2", "-fPIC", "-shared", "-Wl,-soname,libethereal-verbs.so", "-Wl,--version-script=" + dir + "exports.map", "-o", lib,
 	}, sources...)
-	if out, err := exec.Command("cc", append(args, "-lpthread")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", append(args, "-Wl,--no-as-needed", "-libverbs", "-lpthread")...).CombinedOutput(); err != nil {
 		t.Skipf("no C compiler that builds the library: %v %s", err, out)
 	}
 	return lib
