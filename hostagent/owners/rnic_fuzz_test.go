@@ -21,7 +21,10 @@ import (
 // refuse what no agent writes; it refuses nothing that one does.
 func FuzzRNICAgent(f *testing.F) {
 	program := filepath.Join(f.TempDir(), "obey")
-	args := []string{"-std=gnu11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-o", program, rnicDir + "testdata/obey.c", "-lpthread"}
+	args := []string{
+		"-std=gnu11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+		"-o", program, rnicDir + "testdata/obey.c", "-lpthread",
+	}
 	if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		f.Skipf("no C compiler that builds it with sanitizers and infiniband/verbs.h: %v %s", err, out)
 	}
@@ -61,9 +64,12 @@ func FuzzRNICAgent(f *testing.F) {
 	}
 	for _, line := range []string{
 		`{"seq":7,"set":[{"dst":"10.3.1.3","qp":291,"label":6}]}`,
-		`{"seq":18446744073709551615,"set":[{"dst":"fd00:e7::3","qp":0,"label":0},{"dst":"10.0.0.2","qp":16777215,"label":16383}]}`,
-		`{ "set" : [{"label": 1,"qp": 2,"dst": "10.0.0.2"}], "seq": 3}`, `{"seq":01,"set":[{"dst":"10.3.1.3","qp":1,"label":1}]}`,
-		`{"seq":1,"set":[{"dst":"10.3.1.3","qp":1,"label":1}],"set":[{"dst":"10.3.1.3","qp":2,"label":1}]}`, `{"seq":1,"set":[]}`,
+		`{"seq":18446744073709551615,"set":[{"dst":"fd00:e7::3","qp":0,"label":0}]}`,
+		`{"seq":1,"set":[{"dst":"10.0.0.2","qp":1,"label":2},{"dst":"10.0.0.2","qp":16777215,"label":16383}]}`,
+		`{ "set" : [{"label": 1,"qp": 2,"dst": "10.0.0.2"}], "seq": 3}`,
+		`{"seq":01,"set":[{"dst":"10.3.1.3","qp":1,"label":1}]}`,
+		`{"seq":1,"set":[{"dst":"10.3.1.3","qp":1,"label":1}],"set":[{"dst":"10.3.1.3","qp":2,"label":1}]}`,
+		`{"seq":1,"set":[]}`,
 	} {
 		f.Add([]byte(line))
 	}

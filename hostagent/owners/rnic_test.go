@@ -32,8 +32,9 @@ const patient = "-DPATIENCE_MS=60000"
 func buildRNIC(t *testing.T, flags ...string) (preload, program string) {
 	t.Helper()
 	tmp := t.TempDir()
-	lib, device, program := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so"), filepath.Join(tmp, "program")
-	compile(t, "-fPIC", "-shared", "-Wl,--version-script="+rnicDir+"testdata/device.map", "-o", device, rnicDir+"testdata/device.c")
+	lib, device := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so")
+	program = filepath.Join(tmp, "program")
+	compileDevice(t, device)
 	compileRNIC(t, lib, flags...)
 	compile(t, "-o", program, rnicDir+"testdata/program.c", device, "-libverbs")
 	return lib + ":" + device, program
@@ -41,6 +42,13 @@ func buildRNIC(t *testing.T, flags ...string) (preload, program string) {
 
 // unexpected says whether err is more than that this machine is busy: what is late is asked for on.
 func unexpected(err error) bool { return err != nil && !errors.Is(err, errLate) }
+
+// compileDevice builds what stands in for a device.
+func compileDevice(t *testing.T, lib string, flags ...string) {
+	t.Helper()
+	compile(t, append(flags, "-fPIC", "-shared", "-Wl,--version-script="+rnicDir+"testdata/device.map",
+		"-o", lib, rnicDir+"testdata/device.c")...)
+}
 
 // compileRNIC builds libethereal-rnic.
 func compileRNIC(t *testing.T, lib string, flags ...string) {
@@ -77,9 +85,11 @@ func runRNIC(t *testing.T, preload, program, socket string, env ...string) *rnic
 	p := &rnicProgram{t: t, record: filepath.Join(t.TempDir(), "record")}
 	c := exec.Command(program)
 	if os.Getenv("ETHEREAL_VALGRIND") != "" {
-		c = exec.Command("valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", program)
+		c = exec.Command("valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+			"--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", program)
 	}
-	c.Env = append(os.Environ(), "LD_PRELOAD="+preload, "DEVICE_ALONE=1", "DEVICE_RECORD="+p.record, "ETHEREAL_OWNERS=unix:"+socket)
+	c.Env = append(os.Environ(),
+		"LD_PRELOAD="+preload, "DEVICE_ALONE=1", "DEVICE_RECORD="+p.record, "ETHEREAL_OWNERS=unix:"+socket)
 	c.Env, c.Stderr = append(c.Env, env...), os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -263,8 +273,9 @@ func TestRNICLibraryLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	tmp := t.TempDir()
-	lib, below, program := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "libibverbs.so.1"), filepath.Join(tmp, "program")
-	compile(t, "-fPIC", "-shared", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script="+rnicDir+"testdata/device.map", "-o", below, rnicDir+"testdata/device.c")
+	lib, below := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "libibverbs.so.1")
+	program := filepath.Join(tmp, "program")
+	compileDevice(t, below, "-Wl,-soname,libibverbs.so.1")
 	compileRNIC(t, lib, patient)
 	compile(t, "-DLOADED", "-o", program, rnicDir+"testdata/program.c")
 	if err := os.Symlink(below, filepath.Join(tmp, "libmlx5.so.1")); err != nil {

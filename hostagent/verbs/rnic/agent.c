@@ -146,7 +146,8 @@ static void set_one(struct cursor *c, char *error, size_t room)
 	int err = p ? relabel(p, (int)label) : 0;
 	if (err && !*error)
 		snprintf(error, room, "%s queue pair %u: %s", p->dst, p->num,
-			 err == EOPNOTSUPP ? "the device cannot change the source port of a queue pair in use" : strerrorname_np(err));
+			 err != EOPNOTSUPP ? strerrorname_np(err) :
+			 "the device cannot change the source port of a queue pair in use");
 }
 
 /* obey carries a line out and answers it. false: it is none of an agent's. */
@@ -193,7 +194,8 @@ static int join(void)
 {
 	struct timeval second = { .tv_sec = 1 };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && (connect(fd, (struct sockaddr *)&agent, sizeof(agent)) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)))) {
+	if (fd >= 0 && (connect(fd, (struct sockaddr *)&agent, sizeof(agent)) ||
+			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)))) {
 		close(fd);
 		return -1;
 	}
@@ -264,7 +266,8 @@ bool follow_agent(void)
 	if (following || !path)
 		return following;
 	if (strlen(path) >= sizeof(agent.sun_path)) {
-		fprintf(stderr, "libethereal-rnic: ETHEREAL_OWNERS: a socket's path has %zu bytes at most\n", sizeof(agent.sun_path) - 1);
+		fprintf(stderr, "libethereal-rnic: ETHEREAL_OWNERS: a socket's path has %zu bytes at most\n",
+			sizeof(agent.sun_path) - 1);
 		return false;
 	}
 	strcpy(agent.sun_path, path);

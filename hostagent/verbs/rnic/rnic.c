@@ -157,7 +157,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	bool ours = (mask & IBV_QP_STATE) && (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UC);
 	int label = NO_LABEL;
-	if (ours && attr->qp_state == IBV_QPS_RTR && (mask & IBV_QP_AV) && (mask & IBV_QP_DEST_QPN) && attr->ah_attr.is_global)
+	int both = IBV_QP_AV | IBV_QP_DEST_QPN;
+	if (ours && attr->qp_state == IBV_QPS_RTR && (mask & both) == both && attr->ah_attr.is_global)
 		label = connected(qp, attr);
 	/* In place: the program's structure may be of an older and shorter kind. */
 	uint32_t before = label == NO_LABEL ? 0 : attr->ah_attr.grh.flow_label;

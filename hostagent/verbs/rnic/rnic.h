@@ -26,7 +26,7 @@ struct pair {
 /* lock guards the pairs and the stream. */
 extern pthread_mutex_t lock;
 
-/* follow_agent begins to talk to the agent, if that was not done. false: there is none to talk to. With the lock held. */
+/* follow_agent begins to talk to the agent, if that was not done. false: there is none. With the lock held. */
 bool follow_agent(void);
 
 /* show, forget and timed_out tell the agent. With the lock held. */

@@ -1,6 +1,6 @@
 /*
- * Reads lines as an agent writes them, and answers each with what the library understands: "DST QP LABEL," for each label
- * that it would set, then "seq N", or "bad" for a line that is none of an agent's.
+ * Reads lines as an agent writes them, and answers each with what the library understands: "DST QP LABEL," for each
+ * label that it would set, then the library's answer, or "bad" for a line that is none of an agent's.
  */
 #include "../agent.c"
 

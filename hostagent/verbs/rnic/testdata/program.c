@@ -1,6 +1,6 @@
 /*
- * Does to queue pairs of device.c what each line of its input says, and answers with a line: the state they are in, or what
- * became of it.
+ * Does to queue pairs of device.c what each line of its input says, and answers with a line: the state they are in,
+ * or what became of it.
  *
  *	connect NUMBER GID DESTINATION   to RTR; the GID as inet_pton has IPv6
  *	start NUMBER                     to RTS
