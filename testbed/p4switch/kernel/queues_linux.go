@@ -5,10 +5,13 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
 // Queues reads what the queueing disciplines of a network namespace's interfaces hold packets back with: a token bucket
-// filter, or the first class of a hierarchy of them (HTB), which is what Mininet's links have.
+// filter, or the first class of a hierarchy of them (HTB), which is what Mininet's links have. It reads the interfaces'
+// counters, too.
 type Queues struct{ netlink *netlink.Handle }
 
 // OpenQueues reads the calling thread's network namespace.
@@ -49,6 +52,18 @@ func (q *Queues) Read() (map[uint32]Queue, error) {
 		}
 	}
 	return out, nil
+}
+
+// Counters is what an interface has counted, whoever sent and received.
+func (q *Queues) Counters(index int) (c port.Counters, err error) {
+	l, err := q.netlink.LinkByIndex(index)
+	if err != nil {
+		return c, fmt.Errorf("kernel: interface %d: %w", index, err)
+	}
+	if s := l.Attrs().Statistics; s != nil {
+		c = port.Counters{InPkts: s.RxPackets, InOctets: s.RxBytes, OutPkts: s.TxPackets, OutOctets: s.TxBytes}
+	}
+	return c, nil
 }
 
 // Close frees the reader.

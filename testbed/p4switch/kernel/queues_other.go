@@ -2,7 +2,11 @@
 
 package kernel
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
 
 // Queues are Linux's.
 type Queues struct{}
@@ -12,6 +16,9 @@ func OpenQueues() (*Queues, error) { return nil, errors.ErrUnsupported }
 
 // Read fails.
 func (*Queues) Read() (map[uint32]Queue, error) { return nil, errors.ErrUnsupported }
+
+// Counters fails.
+func (*Queues) Counters(int) (port.Counters, error) { return port.Counters{}, errors.ErrUnsupported }
 
 // Close does nothing.
 func (*Queues) Close() {}

@@ -498,7 +498,7 @@ func (d *Device) portCounters(number uint32) server.Counters {
 	if e == nil {
 		return server.Counters{}
 	}
-	c := e.port.Counters()
+	c := d.passed(e)
 	d.mu.Lock()
 	drops := e.drops
 	if d.sw != nil {

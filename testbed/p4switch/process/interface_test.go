@@ -57,18 +57,18 @@ func (e *endpoint) send(frames ...[]byte) {
 	}
 }
 
-// receive waits for n frames, at most five seconds.
+// receive waits for n frames, at most a minute.
 func (e *endpoint) receive(n int) [][]byte {
 	e.t.Helper()
 	var got [][]byte
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		e.port.Receive(n-len(got), func(b []byte) { got = append(got, bytes.Clone(b)) })
 		if len(got) == n {
 			return got
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			e.t.Fatalf("%d of %d frames after five seconds", len(got), n)
+			e.t.Fatalf("%d of %d frames after a minute", len(got), n)
 		}
 		if _, err := e.poller.Wait(left, nil); err != nil {
 			e.t.Fatal(err)

@@ -18,6 +18,7 @@ type inKernel struct {
 	sw     *kernel.Switch          // nil: the kernel does not take the program
 	hooks  []kernel.Hook           // by the ports' position
 	queues *kernel.Queues          // below the ports
+	began  map[int]port.Counters   // of the interfaces, by index, before this switch
 	below  map[uint32]kernel.Queue // what was read of them last
 	failed error                   // why it is not in use
 	past   Stats                   // counts of programs before; its Kernel is nil where it is not wanted
@@ -60,8 +61,30 @@ func (d *Device) attach() error {
 	if d.kernel.below, err = d.kernel.queues.Read(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
+	d.kernel.began = map[int]port.Counters{}
+	for _, e := range d.ports {
+		if d.kernel.began[e.index], err = d.kernel.queues.Counters(e.index); err != nil {
+			return fmt.Errorf("switch: port %s: %w", e.name, err)
+		}
+	}
 	d.mu.leaving = d.syncKernel
 	return nil
+}
+
+// passed counts what has come and left by a port's interface since the switch started, the kernel's packets too.
+func (d *Device) passed(e *egress) port.Counters {
+	c := e.port.Counters()
+	if !d.cfg.Kernel {
+		return c
+	}
+	now, err := d.kernel.queues.Counters(e.index)
+	if err != nil {
+		return c // the interface is gone
+	}
+	began := d.kernel.began[e.index]
+	c.InPkts, c.InOctets = now.InPkts-began.InPkts, now.InOctets-began.InOctets
+	c.OutPkts, c.OutOctets = now.OutPkts-began.OutPkts, now.OutOctets-began.OutOctets
+	return c
 }
 
 // queuesRead is how often the rates of the queues below the ports are read: who changes them tells nobody.

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
+	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -327,6 +328,43 @@ func TestKernelDatapathKilled(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); programs() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a program is left")
+		}
+	}
+}
+
+// gNMI's counters of a port are of all its packets: those that the kernel forwards, and those that go up.
+func TestKernelDatapathCounters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a binary")
+	}
+	ns := porttest.Enter(t)
+	ns.Veth(t, "h1", "s1", 1500)
+	ns.Veth(t, "h2", "s2", 1500)
+	kernelOrSkip(t, "s1", "")
+	h1, h2 := newEndpoint(t, "h1"), newEndpoint(t, "h2")
+	h1.send(rocePacket(100, 0xC001)) // before the switch: not counted
+	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", "kernel"}, "s1", "s2")
+	program, info := program(t, "tm")
+	p.push(t, program, info)
+	for i := range 30 {
+		f := make([]byte, 80)
+		if f[1] = 2; i%3 == 0 {
+			f[4] = 1 // recirculates once
+		}
+		h1.send(f)
+	}
+	h2.receive(30)
+	for name, want := range map[[2]string]uint64{
+		{"s1", "in-pkts"}: 30, {"s1", "in-octets"}: 2400, {"s1", "out-pkts"}: 0, {"s2", "in-pkts"}: 0, {"s2", "out-pkts"}: 30, {"s2", "out-octets"}: 3000,
+	} {
+		path := &gnmi.Path{Elem: []*gnmi.PathElem{{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": name[0]}},
+			{Name: "state"}, {Name: "counters"}, {Name: name[1]}}}
+		r, err := gnmi.NewGNMIClient(p.conn).Get(t.Context(), &gnmi.GetRequest{Path: []*gnmi.Path{path}, Encoding: gnmi.Encoding_PROTO})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.GetNotification()[0].GetUpdate()[0].GetVal().GetUintVal(); got != want {
+			t.Errorf("%s of %s: %d, not %d", name[1], name[0], got, want)
 		}
 	}
 }
