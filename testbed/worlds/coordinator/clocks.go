@@ -12,8 +12,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
-// Hosts on other machines have clocks of their own, by days apart from the one here. Each is asked for its time before a run
-// and after it. A host is told its own time of the start; the times of its events are turned into those here.
+// Hosts on other machines have clocks of their own, by days apart from the one here. Each is asked for its time
+// before a run and after it. A host is told its own time of the start; the times of its events are turned into those
+// here.
 
 // reading is how far a clock was ahead of the one here, in ns.
 type reading struct {
@@ -31,10 +32,11 @@ type clock struct {
 // clockSamples is how often a clock is asked each time; the answer that took least is taken.
 const clockSamples = 16
 
-// sample returns what an answer tells that was asked for and heard at these times: it was given at some moment between, and
-// the middle is off by half of that at most.
+// sample returns what an answer tells that was asked for and heard at these times: it was given at some moment
+// between, and the middle is off by half of that at most.
 func sample(asked, heard, told int64) reading {
-	return reading{at: asked + (heard-asked)/2, ahead: told - (asked + (heard-asked)/2), within: (heard - asked + 1) / 2}
+	middle := asked + (heard-asked)/2
+	return reading{at: middle, ahead: told - middle, within: (heard - asked + 1) / 2}
 }
 
 // better returns the more exact of two readings.
@@ -113,7 +115,8 @@ func (s *Session) readClocksAgain(ctx context.Context, now func() int64) error {
 	for rank, at := range s.ledger.done {
 		s.ledger.done[rank] = s.again(rank, at)
 	}
-	for _, events := range [][]happening{s.ledger.flips, s.ledger.quenches, s.ledger.timeouts, s.ledger.pushes, s.kept} {
+	l := s.ledger
+	for _, events := range [][]happening{l.flips, l.quenches, l.timeouts, l.pushes, s.kept} {
 		for i := range events {
 			e := &events[i]
 			if e.At = s.again(e.Rank, e.At); e.First != 0 {
@@ -184,9 +187,11 @@ func (r *live) addClocks(out *report.Result) {
 		if n := len(c.ranks); n > 1 {
 			where = fmt.Sprintf("%s and %d more", where, n-1)
 		}
-		text := fmt.Sprintf("a clock %.6f s ahead of the one here, within %.0f us", float64(c.before.ahead)/1e9, float64(c.before.within)/1e3)
+		text := fmt.Sprintf("a clock %.6f s ahead of the one here, within %.0f us",
+			float64(c.before.ahead)/1e9, float64(c.before.within)/1e3)
 		if d := c.drift(); d != 0 {
-			text += fmt.Sprintf(", %.1f us more at the end, within %.0f us: %.1f ppm", float64(c.after.ahead-c.before.ahead)/1e3, float64(c.after.within)/1e3, d*1e6)
+			text += fmt.Sprintf(", %.1f us more at the end, within %.0f us: %.1f ppm",
+				float64(c.after.ahead-c.before.ahead)/1e3, float64(c.after.within)/1e3, d*1e6)
 		}
 		out.Timeline = append([]report.Event{{Kind: report.KindClock, Where: where, Text: text}}, out.Timeline...)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// TestReadings: whatever way takes how long, a reading is right to within what it says; and so are times that are turned by
-// two of them, of a clock that runs up to 500 ppm faster or slower.
+// TestReadings: whatever way takes how long, a reading is right to within what it says; and so are times that are
+// turned by two of them, of a clock that runs up to 500 ppm faster or slower.
 func TestReadings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ahead := rapid.Int64Range(-1e15, 1e15).Draw(t, "ahead")
@@ -52,22 +52,25 @@ func TestSameClock(t *testing.T) {
 	}
 }
 
-// TestInOrder: a clock that is read a little wrong does not have messages arrive after they were acknowledged, or before they
-// were posted.
+// TestInOrder: a clock that is read a little wrong does not have messages arrive after they were acknowledged, or
+// before they were posted.
 func TestInOrder(t *testing.T) {
 	event := func(kind hostproto.Kind, rank, peer int, at int64) happening {
 		return happening{rank, hostproto.Event{Kind: kind, At: at, ID: 7, Peer: peer}}
 	}
 	all := []happening{
-		event(hostproto.Done, 0, 0, 90), event(hostproto.Sent, 0, 1, 90), event(hostproto.Received, 1, 0, 95), event(hostproto.Posted, 0, 1, 10),
-		event(hostproto.Sent, 1, 0, 80), event(hostproto.Received, 0, 1, 5), event(hostproto.Posted, 1, 0, 20), event(hostproto.Flip, 0, 0, 30),
+		event(hostproto.Done, 0, 0, 90), event(hostproto.Sent, 0, 1, 90),
+		event(hostproto.Received, 1, 0, 95), event(hostproto.Posted, 0, 1, 10),
+		event(hostproto.Sent, 1, 0, 80),
+		event(hostproto.Received, 0, 1, 5), event(hostproto.Posted, 1, 0, 20), event(hostproto.Flip, 0, 0, 30),
 	}
 	inOrder(all)
 	var got []string
 	for _, e := range all {
 		got = append(got, fmt.Sprintf("%d %s %d", e.At, e.Kind, e.Rank))
 	}
-	want := []string{"10 posted 0", "20 posted 1", "20 received 0", "30 flip 0", "80 sent 1", "90 received 1", "90 sent 0", "90 done 0"}
+	want := []string{"10 posted 0", "20 posted 1", "20 received 0", "30 flip 0",
+		"80 sent 1", "90 received 1", "90 sent 0", "90 done 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}

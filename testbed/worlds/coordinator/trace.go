@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// trace hands the recorder the run's messages, in the order of time: hosts are heard one after the other. Pieces and their
-// paths hosts do not tell of.
+// trace hands the recorder the run's messages, in the order of time: hosts are heard one after the other. Pieces and
+// their paths hosts do not tell of.
 func (r *live) trace() {
 	rec := r.opt.Recorder
 	if rec == nil {
@@ -34,8 +34,8 @@ func (r *live) trace() {
 	}
 }
 
-// inOrder sorts events by time. Another machine's clock is known less exactly than a message and its acknowledgement are
-// apart: a message is received no sooner than it was posted, and no later than its sender knew.
+// inOrder sorts events by time. Another machine's clock is known less exactly than a message and its acknowledgement
+// are apart: a message is received no sooner than it was posted, and no later than its sender knew.
 func inOrder(all []happening) {
 	posted, sent := map[messageKey]int64{}, map[messageKey]int64{}
 	for _, e := range all {

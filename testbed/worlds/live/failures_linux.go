@@ -104,7 +104,8 @@ func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	return errors.Join(x.setRate(id, 0), x.setLoss(id, 0))
 }
 
-// setLoss has both ways of a link lose a share of their packets: 1, all, without anybody noticing; 0, none. Their rate stays.
+// setLoss has both ways of a link lose a share of their packets: 1, all, without anybody noticing; 0, none. Their
+// rate stays.
 func (x *Fabric) setLoss(id fabric.LinkID, loss float64) error {
 	for i, w := range x.wires[id] {
 		if w == nil { // on another machine

@@ -231,8 +231,8 @@ func (s *spread) close() {
 	}
 }
 
-// AskMachines asks the fabric on several machines whose folder this is: "status", "rejoin" with a machine's name, or "down",
-// which waits until it is.
+// AskMachines asks the fabric on several machines whose folder this is: "status", "rejoin" with a machine's name, or
+// "down", which waits until it is.
 func AskMachines(dir, what, name string) (out MachinesStatus, err error) {
 	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {

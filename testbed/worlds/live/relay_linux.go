@@ -19,8 +19,8 @@ import (
 // Whoever reaches a machine reaches the ports of its nodes, and shows a certificate only to the node itself. So a relay
 // bounds what comes before that.
 const (
-	// relayedMost and relayedFrom are how many connections to a node are open at once, of all and of one address: one address
-	// does not keep others away. A controller and a runner have two each, for P4Runtime and gNMI.
+	// relayedMost and relayedFrom are how many connections to a node are open at once, of all and of one address: one
+	// address does not keep others away. A controller and a runner have two each, for P4Runtime and gNMI.
 	relayedMost = 64
 	relayedFrom = 32
 	// firstBytes is how long a connection may take until it says something: in TLS the client speaks first.
@@ -29,7 +29,9 @@ const (
 
 // relay lets other machines reach the switches and agents here by TCP, and agents here the controller. What is said is
 // sealed from end to end: a relay only passes it on.
-func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string, log *slog.Logger) error {
+func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string,
+	log *slog.Logger,
+) error {
 	for i := range place.Fabric.Nodes() {
 		id := fabric.NodeID(i)
 		if place.At[i] != machine {
@@ -119,7 +121,8 @@ func (r *relayed) enter(from netip.Addr) bool {
 	if r.all >= relayedMost || r.open[from] >= relayedFrom {
 		if now := time.Now(); now.Sub(r.refused) >= time.Minute {
 			r.refused = now
-			r.log.Warn("connections are refused: too many are open", "node", r.name, "from", from, "of it", r.open[from], "of all", r.all)
+			r.log.Warn("connections are refused: too many are open", "node", r.name,
+				"from", from, "of it", r.open[from], "of all", r.all)
 		}
 		return false
 	}

@@ -21,17 +21,19 @@ type called struct {
 
 func (c called) RemoteAddr() net.Addr { return &net.TCPAddr{IP: c.from, Port: 1} }
 
-// TestRelayed: who says nothing is cut off after a while and has not reached the node; one address does not take the room of
-// others, nor all together that of more; what ends makes room; and what is said arrives, from its first byte, both ways.
+// TestRelayed: who says nothing is cut off after a while and has not reached the node; one address does not take the
+// room of others, nor all together that of more; what ends makes room; and what is said arrives, from its first byte,
+// both ways.
 func TestRelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		reached := make(chan net.Conn, relayedMost)
-		r := &relayed{name: "tor0", log: slog.New(slog.NewTextHandler(&log, nil)), to: func(context.Context) (net.Conn, error) {
+		to := func(context.Context) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			reached <- theirs
 			return ours, nil
-		}}
+		}
+		r := &relayed{name: "tor0", log: slog.New(slog.NewTextHandler(&log, nil)), to: to}
 		call := func(last byte) (c net.Conn, over chan struct{}) {
 			c, other := net.Pipe()
 			over = make(chan struct{})
