@@ -66,7 +66,14 @@ func tcp(b *testing.B, where, offload string) float64 {
 			p.write(b, p.entry(b, p4.Update_INSERT, "ipv4_lpm", lpm(24, 10, 0, i, 0), "forward", []byte{2, 0, 0, 0, 0, i}, []byte{i + 1}))
 		}
 	}
-	shell(b, "nsenter -t %s -n iperf3 -s -1 -D", hosts[1])
+	server := exec.Command("nsenter", "-t", hosts[1], "-n", "iperf3", "-s", "-1")
+	if err := server.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		server.Process.Kill() //nolint:errcheck // it has served its one client
+		server.Wait()         //nolint:errcheck // as above
+	})
 	shell(b, "for i in $(seq 100); do nsenter -t %s -n ss -Hltn | grep -q 5201 && break; sleep 0.1; done", hosts[1])
 	var result struct {
 		End struct {
