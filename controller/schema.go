@@ -21,9 +21,9 @@ const (
 	ECNProfile
 	RotationV4
 	RotationV6
+	OwnSegment
 	UplinkSlot
 	UplinkGroup
-	OwnSegment
 	ECMP
 	RouteV4
 	RouteV6

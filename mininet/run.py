@@ -45,6 +45,12 @@ from etherealnet.pings import PingError, ping_all, require_ping
 from etherealnet.switches import SWITCHES, delete_links
 from etherealnet.topology import FabricTopo
 
+TABLES: Dict[str, Dict[str, Any]] = {  # the controller's tables, by the labels' carrier
+    "udp-sport": {"carrier_v4": "udp-sport", "carrier_v6": "udp-sport"},
+    "ipv6-flowlabel": {"carrier_v4": "udp-sport", "carrier_v6": "ipv6-flowlabel"},
+    "srv6-usid": {"carrier_v4": "none", "carrier_v6": "srv6-usid"},
+}
+
 
 def parse(argv: List[str]) -> argparse.Namespace:
     """Reads the command line."""
@@ -61,9 +67,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--ping-only", action="store_true", help="no experiment")
     p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
-    p.add_argument("--carrier", choices=["udp-sport", "ipv6-flowlabel", "srv6-usid"], metavar="FIELD",
-                   help="carry labels in this field instead of the experiment's, "
-                        "which without it is the UDP source port: udp-sport, ipv6-flowlabel or srv6-usid")
+    p.add_argument("--carrier", choices=sorted(TABLES), default="udp-sport", metavar="FIELD",
+                   help="carry labels in this field, whatever the experiments say: "
+                        "udp-sport (default), ipv6-flowlabel or srv6-usid")
     p.add_argument("--rate", default="500kb/s", metavar="RATE",
                    help="at which hosts send before an experiment says otherwise (default: 500kb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
@@ -96,13 +102,6 @@ def parse(argv: List[str]) -> argparse.Namespace:
             p.error(f"--view {args.view}: the page is served at a loopback address, as in 127.0.0.1:0")
     return args
 
-
-TABLES: Dict[Optional[str], Optional[Dict[str, Any]]] = {  # the controller's tables, by the labels' carrier
-    None: None,
-    "udp-sport": {"carrier_v4": "udp-sport", "carrier_v6": "udp-sport"},
-    "ipv6-flowlabel": {"carrier_v4": "udp-sport", "carrier_v6": "ipv6-flowlabel"},
-    "srv6-usid": {"carrier_v4": "none", "carrier_v6": "srv6-usid"},
-}
 
 ISOLATED = "ETHEREAL_ISOLATED"  # in the environment of a run that --isolate started again
 VIEW_SOCKET = "ETHEREAL_VIEW_SOCKET"  # likewise: the number of the page's socket, of the machine's own namespace
@@ -199,9 +198,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
     server = ActionServer(deployment.path("control.sock"), act)
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
     path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
-    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, *files]
-    if args.carrier:
-        argv += ["--carrier", args.carrier]
+    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, "--carrier", args.carrier, *files]
     for flag in ("report", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]

@@ -167,7 +167,7 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 	}
 	for _, a := range l.Actions {
 		if err := s.bindAction(info, a); err != nil {
-			if _, there := s.actions[a]; !there && a.Layout().Optional {
+			if _, missing := find(info.GetActions(), a.Layout().Name); missing != nil && a.Layout().Optional {
 				continue
 			}
 			return fail("%v", err)

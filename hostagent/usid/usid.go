@@ -59,7 +59,7 @@ func New(f *fabric.Fabric, host fabric.NodeID) (*Encapsulator, error) {
 // is not RoCEv2 between two hosts of the fabric stays as it is.
 func (e *Encapsulator) Wrap(b []byte, n, length int) int {
 	x, err := rocev2.ParseHeaders(b[:n])
-	if err != nil {
+	if kind := b[12:14]; err != nil || kind[0] != etherIPv4>>8 && kind[0] != etherIPv6>>8 { // tagged
 		return n
 	}
 	dst, ok := e.f.HostByAddr(x.Destination())
@@ -106,8 +106,9 @@ func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
 	return &e.last
 }
 
-// Unwrap returns a frame without its outer header, which it overwrites; a frame that has none as it is. A mark of
-// congestion stays (RFC 6040).
+// Unwrap returns a frame without its outer header, which it overwrites; a frame that has none as it is, and one in which is
+// anything but RoCEv2: what switches tell hosts comes in no outer header, and a host may not say it in one. A mark of
+// congestion stays, as RFC 6040 has it for packets that can be marked, which all of these are.
 func Unwrap(frame []byte) []byte {
 	if len(frame) <= etherSize+HeaderSize || binary.BigEndian.Uint16(frame[12:]) != etherIPv6 {
 		return frame
@@ -115,8 +116,8 @@ func Unwrap(frame []byte) []byte {
 	h, inner := frame[etherSize:], frame[etherSize+HeaderSize:]
 	kind := uint16(etherIPv4)
 	switch {
-	case h[6] == nextIPv4 && inner[0]>>4 == 4:
-	case h[6] == nextIPv6 && inner[0]>>4 == 6:
+	case h[6] == nextIPv4 && carries(inner, 0x45, 9, 20):
+	case h[6] == nextIPv6 && carries(inner, 0x60, 6, 40):
 		kind = etherIPv6
 	default:
 		return frame
@@ -128,6 +129,15 @@ func Unwrap(frame []byte) []byte {
 	copy(out, frame[:12])
 	binary.BigEndian.PutUint16(out[12:], kind)
 	return out
+}
+
+// carries reports whether an IP header of a version and length has RoCEv2 behind it; next is where it says UDP.
+func carries(ip []byte, first byte, next, length int) bool {
+	const udp = 17
+	if len(ip) < length+8 || ip[next] != udp || binary.BigEndian.Uint16(ip[length+2:]) != rocev2.Port {
+		return false
+	}
+	return ip[0] == first || first == 0x60 && ip[0]>>4 == 6
 }
 
 // markCE notes in an IP header that the packet met congestion.

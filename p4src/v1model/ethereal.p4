@@ -470,8 +470,15 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 refuse(reason);
                 exit;
             }
-            // The segments that are left lead to the dead port's switch: the packet goes on without.
-            if (meta.is_ipv6 == 1) { outer_off(hdr); }
+            // The segments that are left lead to the dead port's switch: the packet goes on without, if it is
+            // RoCEv2. Anything else could be what a host may not say bare, such as a notice.
+            if (meta.is_ipv6 == 1) {
+                if ((hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) && !hdr.bth.isValid()) {
+                    refuse(reason);
+                    exit;
+                }
+                outer_off(hdr);
+            }
             if (hdr.ipv4.isValid()) {
                 mark_rerouted_v4();
             } else {

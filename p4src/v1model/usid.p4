@@ -25,7 +25,8 @@ control MicroSegments(inout headers_t hdr) {
     }
 }
 
-// Takes the outer header off a packet that has one. A mark of congestion stays (RFC 6040).
+// Takes the outer header off a packet that has one. A mark of congestion stays, as RFC 6040
+// has it for packets that can be marked.
 action outer_off(inout headers_t hdr) {
     if (hdr.inner_ipv4.isValid()) {
         if (hdr.vlan.isValid()) { hdr.vlan.type = ETHERTYPE_IPV4; } else { hdr.ethernet.type = ETHERTYPE_IPV4; }

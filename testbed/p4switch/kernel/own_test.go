@@ -122,6 +122,43 @@ func TestOwnSegments(t *testing.T) {
 	}
 }
 
+// TestOwnSegmentsForged: what is not RoCEv2 loses no outer header at a dead uplink: a host could have it say what only
+// switches may.
+func TestOwnSegmentsForged(t *testing.T) {
+	sw := own(t)
+	p := sw.Program()
+	id, _ := p.TableByName("port_of_uplink")
+	take, _ := p.ActionByName(id, "take_uplink")
+	for i := range byte(4) {
+		entry := interp.Entry{
+			Match:  []interp.FieldMatch{{Value: []byte{i}}},
+			Target: interp.Target{Call: interp.ActionCall{Action: take, Args: [][]byte{{16 + i}}}},
+		}
+		if _, err := sw.Insert(id, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string][]byte{"port_down": {5}, "dead_uplinks": {1}} {
+		r := slices.IndexFunc(p.Registers(), func(r interp.RegisterInfo) bool { return strings.HasSuffix(r.Name, name) })
+		if err := sw.SetRegister(interp.RegisterID(r), map[string]int{"port_down": 16}[name], to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notice := roce(224<<24|1, 0xbb26)
+	notice[36], notice[37] = 0xbb, 0x26 // a quench's port
+	for _, c := range []struct {
+		what  string
+		inner []byte
+		sent  bool
+	}{{"RoCEv2", roce(11<<24|5, 0xc001), true}, {"a notice", notice, false}} {
+		sent := false
+		sw.Process(interp.Input{Port: 3, Data: inOuter(c.inner, 0, 10, 20, 11, 30)}, func(o interp.Output) { sent = sent || o.Port != 3 })
+		if sent != c.sent {
+			t.Errorf("%s in an outer header is sent round a dead uplink: %v", c.what, sent)
+		}
+	}
+}
+
 // roce is a RoCEv2 write from 10.9.9.9 with a source port.
 func roce(dst uint32, sport uint16) []byte {
 	p := []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 2, 0, 0x48, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 9, 9, 9}
