@@ -92,6 +92,7 @@ type Config struct {
 	AdditiveRate fabric.Rate
 	MinRate      fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
+	TargetDelay  fabric.Time // NSCC: queueing that is no congestion; 0: three quarters of the round trip
 	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
 	// AckLabel chooses the label of a control packet to peer, given that of the
@@ -169,6 +170,8 @@ func (c Config) Validate() error {
 		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
 	case c.Trip < 0:
 		return bad("round trip is %v; use 0 for no probes of late answers", c.Trip)
+	case c.TargetDelay < 0:
+		return bad("target delay is %v; use 0 for three quarters of the round trip", c.TargetDelay)
 	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0 || c.CNPInterval < 0:
 		return bad("RTO, AckEvery, AdditiveRate or CNPInterval is negative; use 0 for the default")
 	case c.MinRate < 0 || c.MinRate > c.LineRate:
@@ -183,7 +186,7 @@ func (c Config) Validate() error {
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
 	case c.Place != nil && c.Receiver != GoBackN:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
-	case c.Control > DCQCN:
+	case c.Control > NSCC:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil

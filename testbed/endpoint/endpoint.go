@@ -58,6 +58,7 @@ type Stats struct {
 	Duplicates            uint64 // data packets below the expected PSN
 	OutOfOrder            uint64 // data packets above it
 	BeyondWindow          uint64 // data packets beyond the reorder window
+	Trimmed               uint64 // data packets that a switch had cut to their headers
 	StaleData             uint64 // data packets of a QP that was closed
 	StaleAcks             uint64 // ACKs that say nothing new, or of a QP that was closed
 	CongestionMarks       uint64 // data packets that came with CE
@@ -82,6 +83,7 @@ type Endpoint struct {
 	rates     rateControl
 	meter     meter // rates, if it is one
 	echo      echo  // rates, if it is one
+	losses    losses
 
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
@@ -107,6 +109,9 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	e.transport, e.rates = e.cfg.Receiver.transport(e), e.cfg.Control.rateControl(e)
 	e.meter, _ = e.rates.(meter)
 	e.echo, _ = e.rates.(echo)
+	if e.losses, _ = e.rates.(losses); e.losses == nil {
+		e.losses = lineRate{}
+	}
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
 	if e.cfg.Receiver == SelectiveRepeat {

@@ -144,8 +144,10 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 			c.ce = ce
 		}
 		return
-	case ahead > 0:
-		t.stats.OutOfOrder++
+	case ahead > 0, p.cut:
+		if ahead > 0 {
+			t.stats.OutOfOrder++
+		}
 		if !c.gap || t.cfg.NakPerPath && c.gapBy != p.label {
 			c.gap, c.gapBy = true, p.label
 			t.stats.NaksSent++

@@ -38,6 +38,15 @@ type echo interface {
 	received(now fabric.Time, c *context, p *packet)
 }
 
+// losses is a rateControl that wants to hear of what is to be sent again one by one. (Of
+// going back it hears in wentBack.)
+type losses interface {
+	// cut takes the word that a packet came without its payload.
+	cut(now fabric.Time, q *qp, packet int32)
+	// lost takes the word that some packets are taken for lost.
+	lost(q *qp, packets int32)
+}
+
 // Control is what a QP does when it hears of congestion.
 type Control uint8
 
@@ -46,9 +55,10 @@ const (
 	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
 	NoControl                // line rate, always
 	DCQCN                    // CNPs; see dcqcn.go for its constants
+	NSCC                     // Ultra Ethernet's, of the sender; see nscc.go
 )
 
-var controlNames = [...]string{"dctcp", "none", "dcqcn"}
+var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc"}
 
 // rateControl returns a new endpoint's.
 func (c Control) rateControl(e *Endpoint) rateControl {
@@ -57,6 +67,8 @@ func (c Control) rateControl(e *Endpoint) rateControl {
 		return dctcp{e}
 	case DCQCN:
 		return dcqcn{e}
+	case NSCC:
+		return newNSCC(e)
 	}
 	return lineRate{}
 }
@@ -79,6 +91,8 @@ func (lineRate) open(*qp)                                            {}
 func (lineRate) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 func (lineRate) wentBack(*qp)                                        {}
 func (lineRate) notified(fabric.Time, *qp)                           {}
+func (lineRate) cut(fabric.Time, *qp, int32)                         {}
+func (lineRate) lost(*qp, int32)                                     {}
 
 // rate is how fast a QP sends.
 type rate struct {

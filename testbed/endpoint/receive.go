@@ -22,6 +22,7 @@ type packet struct {
 	rerouted bool
 	becn     bool
 	ackReq   bool
+	cut      bool // a switch trimmed it: the lengths in its header say more than has come
 	pad      int
 	qpn      uint32
 	psn      uint32
@@ -95,6 +96,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	p.ce, p.rerouted = class&ecnMask == ecnCE, class>>2&dscpRerouted == dscpRerouted
 	p.becn, p.ackReq, p.pad = bth.BECN(), bth.AckRequest(), bth.Pad()
 	p.rest, p.tail = hdr[st.len:], tail
+	p.cut = st.udp+int(binary.BigEndian.Uint16(hdr[st.udp+4:])) > len(hdr)+tail
 	e.watchMarks(now, p)
 	switch p.opcode {
 	case rocev2.Acknowledge:

@@ -37,8 +37,13 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	if r.got.has(i) {
 		t.stats.Duplicates++
 		ce := c.ce // a mark is for an ACK that is news
-		t.reply(now, c, p)
+		t.reply(now, c, p, rocev2.ACK)
 		c.ce = ce
+		return
+	}
+	if p.cut {
+		t.stats.NaksSent++
+		t.reply(now, c, p, rocev2.NAKSequenceError)
 		return
 	}
 	if ahead >= t.span {
@@ -65,7 +70,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	// A packet that fills a gap is good news for more than itself, and one that
 	// comes before its turn tells of the gap.
 	if p.ackReq || whole || !t.cfg.AckWhenAsked && r.next != before+1 {
-		t.reply(now, c, p)
+		t.reply(now, c, p, rocev2.ACK)
 	}
 	if !whole {
 		return
@@ -106,12 +111,12 @@ func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 
 // reply queues an ACK for the packet and for all before the expected
 // one. RoCEv2's ACK has no field for the former; it takes MSN's place, which
-// requesters with one message per QP have no use for.
-func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet) {
+// requesters with one message per QP have no use for. A NAK is for a packet that was cut.
+func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
 	becn := c.ce
 	c.ce = false
 	t.queue.push(control{
 		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: t.ackLabel(now, p),
-		syndrome: rocev2.ACK, becn: becn,
+		syndrome: syndrome, becn: becn,
 	})
 }

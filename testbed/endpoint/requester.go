@@ -101,7 +101,7 @@ type qp struct {
 	tail     tail
 	rate     rate
 	rounds   rounds // of DCTCP
-	window   int32  // packets from the first unacknowledged one on that may be sent
+	window   int32  // packets that may be on the way
 	state    *state // nil unless the QP needs it, so that most stay small
 }
 

@@ -65,6 +65,9 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 		e.stats.CongestionMarks++
 		c.ce = true
 	}
+	if p.cut {
+		e.stats.Trimmed++
+	}
 	if e.echo != nil {
 		e.echo.received(now, c, p)
 	}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
@@ -13,13 +14,16 @@ import (
 // A packet is lost if one that was sent at least `threshold` later has been
 // acknowledged, or if the timer has run since it was sent: the timer is started
 // anew when the first unacknowledged packet changes. It is then repeated, once
-// for each of the two reasons; what is acknowledged is not.
+// for each of the two reasons; what is acknowledged is not. One that a switch has cut
+// is repeated when the receiver says so, once each time.
 type selective struct {
 	acked     window
 	again     int32 // next packet to be looked at for repetition
 	lost      int32 // packets below are lost, or acknowledged
 	old       int32 // packets below had been sent when the timer was started
 	threshold int32
+	cut       []int32 // packets that switches have cut, in the order in which that was heard
+	onTheWay  int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
 }
 
 // unlimited is a reorder window or threshold of no effect.
@@ -30,10 +34,11 @@ const unlimited = math.MaxInt32 / 2
 type selectiveRepeat struct{ *Endpoint }
 
 func (t selectiveRepeat) open(q *qp) {
-	q.window = t.span
+	q.window = unlimited
 	s := &q.keep().selective
 	s.acked.reset()
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
+	s.cut, s.onTheWay = s.cut[:0], 0
 }
 
 // threshold returns how much later a packet must have been sent that is
@@ -50,20 +55,35 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 	s := &q.state.selective
+	if s.onTheWay >= q.window {
+		return 0, false
+	}
+	for len(s.cut) > 0 {
+		if i := s.cut[0]; i >= q.unacked && !s.acked.has(i) {
+			return i, true
+		}
+		s.cut = slices.Delete(s.cut, 0, 1)
+	}
 	if s.again < s.lost {
 		s.again = s.acked.next(max(s.again, q.unacked))
 		if s.again < s.lost {
 			return s.again, true
 		}
 	}
-	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window)
+	return q.nextOut, q.nextOut < min(q.total(), q.unacked+t.span)
 }
 
 func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
+	s := &q.state.selective
+	s.onTheWay++
 	if i == q.nextOut {
 		q.nextOut++
 	} else {
-		q.state.selective.again = i + 1
+		if len(s.cut) > 0 && s.cut[0] == i {
+			s.cut = slices.Delete(s.cut, 0, 1)
+		} else {
+			s.again = i + 1
+		}
 		if q.state.timing.packet == i+1 {
 			q.state.timing.packet = 0
 		}
@@ -101,11 +121,15 @@ func (t selectiveRepeat) lost(q *qp) {
 func (t selectiveRepeat) repeats(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
 	q.noTail()
+	s := &q.state.selective
+	t.losses.lost(q, s.onTheWay)
+	s.onTheWay = 0
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
 func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome rocev2.Syndrome) {
-	if !syndrome.IsACK() { // whoever sends it is no receiver of this kind
+	cut := syndrome == rocev2.NAKSequenceError
+	if !cut && !syndrome.IsACK() { // whoever sends it is no receiver of this kind
 		t.stats.Malformed++
 		return
 	}
@@ -114,6 +138,10 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	own := q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
 	if upTo > q.sent || own >= q.sent {
 		t.stats.Malformed++
+		return
+	}
+	if cut {
+		t.sentCut(now, q, p, own)
 		return
 	}
 	if q.balanced {
@@ -141,10 +169,15 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
+	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
+		s.onTheWay = 0
+	}
 	t.tailAnswered(now, q, q.unacked)
 	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
 	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 {
 		q.once = q.sent
+		s.onTheWay = max(0, s.onTheWay-int32(lost))
+		t.losses.lost(q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
 			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 				return // it was closed
@@ -159,6 +192,24 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 		t.restart(now, q)
 	}
 	t.taken(now, q, bytes)
+}
+
+// sentCut takes the word that a switch cut a packet to its header: it is sent again.
+func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
+	s := &q.state.selective
+	if packet < q.unacked || s.acked.has(packet) {
+		t.stats.StaleAcks++
+		return
+	}
+	t.stats.NaksTaken++
+	if q.balanced {
+		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
+	}
+	s.cut = append(s.cut, packet)
+	s.onTheWay = max(0, s.onTheWay-1)
+	q.once = max(q.once, packet+1)
+	t.losses.cut(now, q, packet)
+	t.activate(q)
 }
 
 // lose takes the packets below to for lost, unless they are acknowledged, and

@@ -18,7 +18,8 @@ type transport interface {
 	open(q *qp)
 	// pick returns the packet that the QP has to send next. ok is false if there
 	// is none for now: an answer, the timer or [Endpoint.activate] will have it asked
-	// again. No more than the window's packets may follow the first unacknowledged one.
+	// again. No more than the window's packets may be on the way: sent, and neither
+	// acknowledged, one by one or with others, nor taken for lost.
 	pick(q *qp) (packet int32, ok bool)
 	// sent takes the word that the picked packet has been sent, starts the timer
 	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
@@ -35,7 +36,7 @@ type transport interface {
 	// begin makes the state of a responder's QP new, before its first packet.
 	begin(c *context)
 	// receive handles a data packet: it takes it, or not, and pushes what answers
-	// it. What a switch did to the packet is in p; a trimmed one would be told here.
+	// it. What a switch did to the packet is in p, that it was trimmed, too.
 	receive(now fabric.Time, c *context, p *packet)
 }
 
@@ -80,6 +81,7 @@ type state struct {
 	timing    timing // of balanced QPs
 	selective selective
 	reaction  reaction // of DCQCN
+	nscc      *nsccState
 }
 
 // keep returns the QP's further state, which stays with it for QPs to come.

@@ -40,7 +40,11 @@ func TestControlledWindow(t *testing.T) {
 			w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
 				if !control {
 					q := e.qps[0]
-					peak = max(peak, q.nextOut-q.unacked)
+					onTheWay := q.nextOut - q.unacked
+					if r != GoBackN {
+						onTheWay = q.state.selective.onTheWay
+					}
+					peak = max(peak, onTheWay)
 					if sent++; sent == lost {
 						return fate{}
 					}

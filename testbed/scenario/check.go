@@ -145,6 +145,9 @@ func (h *Host) check(bad complain) {
 	if h.RTO < fabric.Microsecond || h.RTO > 1000*fabric.Second {
 		bad("host.rto", fmt.Sprintf("%v is outside 1us to 1000s", h.RTO), "write for example 1ms")
 	}
+	if h.TargetDelay < 0 || h.TargetDelay > fabric.Second {
+		bad("host.target_delay", fmt.Sprintf("%v is outside 0 to 1s", h.TargetDelay), "write for example 6us, or leave it out")
+	}
 	if known := endpoint.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
 		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
 	}

@@ -15,12 +15,13 @@ func (r Run) Hosts() (host.Settings, error) {
 	h, a := r.Scenario.Host, r.Scenario.Agent
 	// Without marks a loss by congestion looks like any other.
 	sw := r.Scenario.Switch
-	silent := (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.Buffer) && r.Scenario.FlowControl() == (sim.PFC{})
+	silent := sw.Trim == 0 && (sw.ECN.KMax == 0 || sw.ECN.KMin >= sw.Buffer) && r.Scenario.FlowControl() == (sim.PFC{})
 	return host.Settings{
 		Seed: r.Seed, Scheme: r.Scheme.Name, Params: r.Scheme.Params,
 		Payload: int(h.Payload), IPv6: h.IPv6, FlowLabel: h.Carrier == IPv6FlowLabel, USID: h.Carrier == SRv6USID,
 		RTO: h.RTO, AckEvery: h.AckEvery, AckWhenAsked: h.AckWhenAsked, Control: string(h.CongestionControl),
-		Receiver: h.Receiver.For(r.Scheme.Name).String(), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
+		TargetDelay: h.TargetDelay,
+		Receiver:    h.Receiver.For(r.Scheme.Name).String(), ReorderWindow: h.ReorderWindow, Reordered: spec.InSwitches(),
 		NoNudge: !h.NudgeOnFlip, NoResend: !h.ResendOnFlip, NoTailProbe: !h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
 		Losses: hostagent.LossTest{Off: silent},

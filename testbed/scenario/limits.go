@@ -73,10 +73,10 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		bad(path, problem, remedy)
 	}
 	err := sim.Config{
-		Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell), PFC: s.FlowControl(),
+		Fabric: f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell), PFC: s.FlowControl(), Trim: s.Switch.Trim,
 	}.Validate()
 	refuse(err, sim.ErrConfig, map[string]string{
-		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc",
+		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc", "Trim": "switch.trim",
 	}, "switch")
 
 	e := s.Switch.ECN
@@ -90,10 +90,11 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	err = endpoint.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
 		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl.Control(), ReorderWindow: s.Host.ReorderWindow,
+		TargetDelay: s.Host.TargetDelay,
 	}.Validate()
 	refuse(err, endpoint.ErrConfig, map[string]string{
 		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
-		"reorder window": "host.reorder_window", "labels": "host.carrier",
+		"reorder window": "host.reorder_window", "labels": "host.carrier", "target delay": "host.target_delay",
 	}, "host")
 }
 

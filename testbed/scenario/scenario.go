@@ -60,6 +60,9 @@ type Switch struct {
 	Alpha float64 `yaml:"alpha"`
 	ECN   ECN     `yaml:"ecn"`
 	PFC   PFC     `yaml:"pfc"`
+	// Trim cuts a data packet to its header when its port's queue would be longer than
+	// this with it; 0: none is cut. In virtual time.
+	Trim fabric.Bytes `yaml:"trim"`
 	// Cell is the unit in which queue depth reaches the P4 program.
 	Cell fabric.Bytes `yaml:"cell"`
 	// QuenchInterval is the least time between two quenches to one source for
@@ -85,7 +88,10 @@ type Host struct {
 	AckEvery          int               `yaml:"ack_every"` // packets
 	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl CongestionControl `yaml:"congestion_control"`
-	Receiver          Receiver          `yaml:"receiver"`
+	// TargetDelay is the queueing that the rate control nscc puts up with; 0: three
+	// quarters of a round trip through an idle fabric.
+	TargetDelay fabric.Time `yaml:"target_delay"`
+	Receiver    Receiver    `yaml:"receiver"`
 	// ReorderWindow is what a receiver of selective repeat can keep, from the
 	// first packet it misses.
 	ReorderWindow int     `yaml:"reorder_window"` // packets
@@ -127,6 +133,7 @@ const (
 	DCTCP CongestionControl = "dctcp" // the DCTCP-like control of the reference evaluation
 	NoCC  CongestionControl = "none"  // always at line rate
 	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
+	NSCC  CongestionControl = "nscc"  // Ultra Ethernet's, of the sender
 )
 
 // Control returns the control as package endpoint names it.

@@ -5,8 +5,7 @@ package sim
 // what it keeps beside the switch and the queue must be a direction's or a switch's.
 //
 // A rule of a queue's own goes behind it: other thresholds, a mark as the packet joins
-// (those of the P4 program are set as it leaves), or trimming, which is a third verdict:
-// [region.enqueue] would cut the packet to its header and put it into the highest class.
+// (those of the P4 program are set as it leaves).
 // A rule that holds senders back hears as well of packets that wait and go, as
 // [flowControl] does.
 type admission interface {
@@ -18,6 +17,7 @@ type verdict uint8
 const (
 	admit verdict = iota
 	refuse
+	trim // cut it to its header, which joins the highest class
 )
 
 // dynamicThresholds let a queue of a switch hold alpha times what is free of the buffer
@@ -48,4 +48,19 @@ func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) verdict {
 		return refuse
 	}
 	return admit
+}
+
+// trimming cuts the packets of the data class that would make their queue longer than a
+// limit, as switches of Ultra Ethernet do (UE specification 1.0, packet trimming): what is
+// left of a packet tells its receiver which one it was.
+type trimming struct {
+	most   int32 // bytes
+	others admission
+}
+
+func (t *trimming) admit(s *switchNode, q *classQueue, p *packet) verdict {
+	if p.class == 0 && q.bytes+p.length > t.most && p.header > 0 {
+		return trim
+	}
+	return t.others.admit(s, q, p)
 }

@@ -44,6 +44,12 @@ type Config struct {
 
 	PFC PFC // off unless Xoff or Alpha is set
 
+	// Trim cuts a packet of the data class to its header when its port's queue would
+	// have more bytes with it, and puts it into the highest class, there and in all
+	// switches that follow. 0: none is cut. Who receives it sees by the lengths in its
+	// header that it was longer. Switches of Ultra Ethernet change its DSCP as well.
+	Trim fabric.Bytes
+
 	// Overhead is added to the wire bytes of every packet: 24 for Ethernet's
 	// FCS, preamble and gap. Negative values imitate simulators that count
 	// fewer header bytes than a frame has. Default 0.
@@ -115,6 +121,10 @@ func (c Config) Validate() error {
 		return fail("Buffer", "%d bytes is outside 1 to %d", d.Buffer, math.MaxInt32)
 	case !(d.Alpha >= 1.0/alphaUnit && d.Alpha <= 1<<16):
 		return fail("Alpha", "%v is outside 1/%d to %d", d.Alpha, alphaUnit, 1<<16)
+	case d.Trim < 0 || d.Trim > d.Buffer:
+		return fail("Trim", "%v is outside 0 to the buffer, %v", d.Trim, d.Buffer)
+	case d.Trim > 0 && d.Classes < 2:
+		return fail("Trim", "headers that are left go into a class of their own; have 2 or more")
 	case d.Classes < 1 || d.Classes > MaxClasses:
 		return fail("Classes", "%d is outside 1 to %d", d.Classes, MaxClasses)
 	case d.Cell < 1:

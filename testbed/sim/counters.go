@@ -35,8 +35,8 @@ type LinkCounters struct {
 	Bytes          int64 // of all packets, headers included, without Config.Overhead
 	Arrived        int64 // packets that reached the far end
 
-	Dropped     int64 // packets the port's queues refused
-	DroppedData int64 // of class 0
+	Dropped int64 // packets the port's queues refused
+	Trimmed int64 // cut to their headers there
 
 	Lost        int64 // packets lost to a cut of this direction
 	LostData    int64 // of class 0

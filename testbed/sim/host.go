@@ -100,7 +100,7 @@ func (r *region) ask(id fabric.NodeID, h *host) {
 	p.header = uint8(f.Header)
 	p.payload = int32(f.Payload)
 	p.length = int32(f.Header + f.Payload + f.Trailer)
-	p.class, p.pause = 0, 0
+	p.class, p.pause, p.is = 0, 0, 0
 	if f.Control {
 		p.class = 1
 	}

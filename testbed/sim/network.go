@@ -73,6 +73,9 @@ func New(c Config) (*Network, error) {
 	if n.flow = newFlowControl(c); n.flow != nil {
 		n.admission = n.flow
 	}
+	if c.Trim > 0 {
+		n.admission = &trimming{most: int32(c.Trim), others: n.admission}
+	}
 	regions := c.Regions
 	if c.Tracer != nil || c.ToCPU != nil {
 		regions = 1 // both see events as they happen

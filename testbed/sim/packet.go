@@ -26,14 +26,31 @@ type packet struct {
 	from    LinkDir     // it came in by; -1: made here. Kept up only under PFC
 	header  uint8       // real bytes in data
 	class   uint8
-	inPlace bool  // in a queue, without a handle
+	is      state
 	pause   uint8 // of a pause frame: what it says
 	held    Held  // of a packet in place, else the handle in the first word
 	data    [MaxHeader + headerSlack]byte
 }
 
-func (p *packet) handle() Handle     { return Handle(p.held[0]) }
-func (p *packet) setHandle(h Handle) { p.held[0], p.inPlace = uint64(h), false }
+// state is what is out of the ordinary about a packet, a bit each.
+type state uint8
+
+const (
+	inPlace state = 1 << iota // it waits in a queue, without a handle
+	trimmed                   // it was cut to its header; so it stays
+)
+
+func (p *packet) handle() Handle { return Handle(p.held[0]) }
+func (p *packet) setHandle(h Handle) {
+	p.held[0] = uint64(h)
+	p.is &^= inPlace
+}
+
+// trim cuts a packet to its header.
+func (p *packet) trim() {
+	p.is |= trimmed
+	p.length, p.payload = int32(p.header), 0
+}
 
 // followedAt notes when the packet behind it on a link arrives, so that its own arrival
 // need not wait for that one's memory.

@@ -180,7 +180,7 @@ func (r *region) tellSender(in LinkDir, what uint8) {
 	id, p := r.pool.get()
 	p.header = uint8(appendPause(p.data[:0], r.fab.MAC(d.from), what))
 	p.length, p.payload = pauseLength, 0
-	p.class, p.pause, p.from, p.inPlace = r.topClass+1, what, -1, false
+	p.class, p.pause, p.from, p.is = r.topClass+1, what, -1, 0
 	r.totals.Created++
 	if r.now >= d.busyUntil && !d.ready {
 		r.transmit(dir, id, p)

@@ -80,9 +80,9 @@ func (r *region) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop 
 		r.drop(node, -1, DropPipeline, id, p)
 		return
 	}
-	p.class = min(c.Priority, r.topClass)
+	p.class = r.classOf(c.Priority, p)
 	if c.Port >= 1 && int(c.Port) <= len(s.out) {
-		p.inPlace = true
+		p.is |= inPlace
 		if copies := r.enqueue(node, s, s.out[c.Port-1], id, p, r.copies[:0]); len(copies) > 0 {
 			r.forward(node, s, copies, 0, 0, nil)
 		}
@@ -131,13 +131,13 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 		pid, p := id, origin
 		if pid == 0 {
 			pid, p = r.pool.get()
-			p.header, p.pause, p.from = 0, 0, by
+			p.header, p.pause, p.from, p.is = 0, 0, by, 0
 			r.totals.Created++
 		}
 		id = 0 // the first copy takes the original's place
 		p.length = int32(c.Length)
 		p.payload = min(payload, p.length)
-		p.class = min(c.Priority, r.topClass)
+		p.class = r.classOf(c.Priority, p)
 		p.setHandle(c.Handle)
 		switch {
 		case i >= maxCopies:
@@ -188,21 +188,27 @@ func (r *region) replaced(node fabric.NodeID, id packetID, p *packet, count int)
 func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id packetID, p *packet, copies []Copy) []Copy {
 	d := &r.dirs[dir]
 	q := &d.queues
-	length := int64(p.length)
-	if r.admission.admit(s, &q.classes[p.class], p) == refuse {
-		if p.inPlace {
+	switch r.admission.admit(s, &q.classes[p.class], p) {
+	case trim:
+		p.trim()
+		p.class = r.topClass
+		d.counters.Trimmed++
+		if r.admission.admit(s, &q.classes[p.class], p) == admit {
+			break
+		}
+		fallthrough
+	case refuse:
+		if p.is&inPlace != 0 {
 			s.inPlace.FreeInPlace()
 		} else {
 			s.pipeline.Free(p.handle())
 		}
 		d.counters.Dropped++
-		if p.class == 0 {
-			d.counters.DroppedData++
-		}
 		r.drop(node, dir, DropBuffer, id, p)
 		return copies
 	}
-	if p.inPlace {
+	length := int64(p.length)
+	if p.is&inPlace != 0 {
 		s.inPlace.KeepInPlace(p.data[:p.header])
 	}
 	if r.now >= d.busyUntil && d.nonEmpty == 0 && (d.paused == 0 || p.class != 0) {
@@ -274,6 +280,14 @@ func (r *region) serve(node fabric.NodeID, s *switchNode, dir LinkDir, d *direct
 	return copies
 }
 
+// classOf returns the class that a packet joins by the priority that the program gave it.
+func (r *region) classOf(priority uint8, p *packet) uint8 {
+	if p.is&trimmed != 0 {
+		return r.topClass
+	}
+	return min(priority, r.topClass)
+}
+
 func (r *region) cells(bytes int32) uint32 {
 	if r.cellShift >= 0 {
 		return uint32(int(bytes)+r.cfg.Cell-1) >> r.cellShift
@@ -286,7 +300,7 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 	id packetID, p *packet, state QueueState, copies []Copy) (sent bool, _ []Copy) {
 	var dep Departure
 	var ok bool
-	if p.inPlace {
+	if p.is&inPlace != 0 {
 		dep, copies, ok = s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held, state, copies)
 		if ok && dep.Header == nil {
 			r.transmit(dir, id, p)
@@ -306,6 +320,9 @@ func (r *region) egress(node fabric.NodeID, s *switchNode, dir LinkDir, d *direc
 	p.header = uint8(copy(p.data[:], dep.Header))
 	p.length = int32(max(dep.Length, len(dep.Header)))
 	p.payload = min(p.payload, p.length-int32(p.header))
+	if p.is&trimmed != 0 {
+		p.trim()
+	}
 	r.transmit(dir, id, p)
 	return true, copies
 }
@@ -330,7 +347,7 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 	}
 	id, p := r.pool.get()
 	p.header = uint8(copy(p.data[:], data))
-	p.length, p.payload, p.class, p.pause, p.from = int32(length), 0, 0, 0, -1
+	p.length, p.payload, p.class, p.pause, p.from, p.is = int32(length), 0, 0, 0, -1, 0
 	r.totals.Created++
 	r.record(RecordInject, node, -1, 0, p)
 	r.ingress(node, ingressPort, id, p)

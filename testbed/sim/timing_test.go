@@ -175,7 +175,7 @@ func TestDynamicThreshold(t *testing.T) {
 			if c.MaxQueue != tc.packets*wire {
 				t.Errorf("%s: %d bytes waited, %v packets, want %d", tc.name, c.MaxQueue, float64(c.MaxQueue)/wire, tc.packets)
 			}
-			if c.DroppedData == 0 || c.Dropped != c.DroppedData {
+			if c.Dropped == 0 {
 				t.Errorf("%s: counters %+v", tc.name, c)
 			}
 		}

@@ -30,6 +30,7 @@ type Settings struct {
 	AckWhenAsked  bool        `json:"ack_when_asked"`
 	Control       string      `json:"control"`  // congestion control, by its name
 	CNPInterval   fabric.Time `json:"cnp"`      // dcqcn: least time between CNPs
+	TargetDelay   fabric.Time `json:"target"`   // nscc: queueing that is no congestion
 	Receiver      string      `json:"receiver"` // by its name; empty: go-back-n
 	ReorderWindow int         `json:"reorder_window"`
 	Reordered     bool        `json:"reordered"` // switches reorder packets
@@ -90,7 +91,7 @@ func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
 		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
 		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoNudge,
 		Receiver: endpoint.Receiver(receiver), ReorderWindow: s.ReorderWindow, Reordered: s.Reordered,
-		Control: endpoint.Control(control), CNPInterval: s.CNPInterval,
+		Control: endpoint.Control(control), CNPInterval: s.CNPInterval, TargetDelay: s.TargetDelay,
 		AckLabel: c.scheme.AckLabel,
 	}
 	if s.USID {

@@ -84,7 +84,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	}
 	config := sim.Config{
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
-		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Tracer: tracer,
+		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Trim: s.Switch.Trim, Tracer: tracer,
 		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
 	}
 	if obs.Events != nil {

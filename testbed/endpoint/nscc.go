@@ -1,0 +1,281 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// nscc is the network-signalled congestion control of Ultra Ethernet's senders (UE
+// specification 1.0, section 3.6.13): a window of bytes on the way, moved by what each
+// answer says of its packet, whether it was marked and how long it queued. A mark alone
+// only has the packet's path left, which is the balancer's part; a delay alone raises the
+// window slowly; neither raises it quickly, both together cut it. When much was cut by
+// switches, or the delay is beyond all measure, the window becomes what has arrived within
+// the last round trip and the target (quick adapt).
+//
+// What it does beyond the specification's text is as htsim does it (uec.cpp, commit
+// 40ccb05), whose names its constants have. Numbers are integers, so that every machine
+// computes the same: bytes, and picoseconds.
+type nscc struct {
+	*Endpoint
+	trip   fabric.Time // of the network, when nothing is on the way
+	target fabric.Time // of queueing
+	scale  int64       // bytes that the line sends in a trip
+}
+
+const (
+	nsccReference  = 150_000 // bytes: 100 Gb/s for 12 us, where the specification's constants are
+	nsccTrip       = 12 * fabric.Microsecond
+	nsccFastDelay  = fabric.Microsecond // queueing below it is none
+	nsccDelayGain  = 80                 // the mean delay moves by 1/80
+	nsccAdaptGate  = 3                  // quick adapt, when less than 1/2^3 of the largest window arrived
+	nsccAdaptDelay = 4                  // of targets
+	nsccAdjust     = 8                  // full packets answered bring the window up to date
+)
+
+// nsccState is what it keeps of a queue pair.
+type nsccState struct {
+	window, most int64 // bytes
+	base         fabric.Time
+	delay        fabric.Time // mean queueing
+	sentAt       sendTimes
+
+	gain            int64 // increase to come, bytes times the window
+	answered        int64 // since then, bytes
+	adjusted, cutAt fabric.Time
+	quiet           int64 // bytes answered without queueing, in a row
+	fast            bool  // they were a window
+
+	achieved         int64       // bytes answered in this period
+	periodEnd        fabric.Time // 0: none has begun
+	cut              bool        // a packet was, since the last quick adapt
+	ignored, ignores int64       // bytes of answers that count for nothing, being of before
+}
+
+func newNSCC(e *Endpoint) nscc {
+	c := nscc{Endpoint: e, trip: e.cfg.Trip, target: e.cfg.TargetDelay}
+	if c.trip == 0 {
+		c.trip = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
+	}
+	if c.target == 0 {
+		c.target = c.trip * 3 / 4
+	}
+	c.scale = c.product(c.trip)
+	return c
+}
+
+// product returns the bytes that the line sends in a round trip.
+func (c nscc) product(trip fabric.Time) int64 {
+	const some = 1e6
+	return int64(trip) * some / int64(c.cfg.LineRate.TimeFor(some))
+}
+
+// open begins with the largest window: one and a half of what the line sends in a round
+// trip.
+func (c nscc) open(q *qp) {
+	s := q.keep()
+	if s.nscc == nil {
+		s.nscc = new(nsccState)
+	}
+	n := s.nscc
+	*n = nsccState{base: c.trip, sentAt: n.sentAt}
+	n.sentAt.reset()
+	n.most = c.product(c.trip) * 3 / 2
+	n.window = n.most
+	c.bound(q, n)
+}
+
+// bound keeps the window within its bounds, and has the queue pair heed it.
+func (c nscc) bound(q *qp, n *nsccState) {
+	packet := int64(c.full)
+	n.window = min(max(n.window, packet), max(n.most, packet))
+	q.window = int32(n.window / packet)
+}
+
+// sent implements [meter].
+func (c nscc) sent(now fabric.Time, q *qp, packet int32, _ int64) {
+	q.state.nscc.sentAt.put(packet, now, q.unacked)
+}
+
+func (c nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
+	n := q.state.nscc
+	bytes := int64(packets) * int64(c.full)
+	n.achieved += bytes
+	n.answered += bytes
+	n.ignored += bytes
+	own := at - 1
+	if c.cfg.Receiver != GoBackN {
+		own = q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+	}
+	delay := n.delay
+	if sent, ok := n.sentAt.take(own); ok {
+		delay = c.measured(n, now-sent, p.becn)
+	}
+	if !c.adapt(now, q, n, false, p.becn, delay) {
+		c.adjust(now, n, p.becn, delay, bytes)
+	}
+	c.bound(q, n)
+	if n.answered > nsccAdjust*int64(c.full) || now-n.adjusted > c.trip {
+		n.window += n.gain / n.window
+		if now-n.adjusted >= c.trip {
+			n.window += c.scaled(int64(c.cfg.MTU) * 3 / 20)
+			n.adjusted = now
+		}
+		n.gain, n.answered = 0, 0
+		c.bound(q, n)
+	}
+}
+
+// measured takes a packet's round trip, and returns how long it queued.
+func (c nscc) measured(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
+	if trip < n.base {
+		n.base = trip
+		n.most = c.product(trip) * 3 / 2
+	}
+	delay := trip - n.base
+	sample := delay
+	if !marked && delay > c.target { // it is over
+		sample = n.base / 4
+	}
+	n.delay += (sample - n.delay) / nsccDelayGain
+	return delay
+}
+
+// scaled returns a constant of the specification's reference network for this one.
+func (c nscc) scaled(bytes int64) int64 { return bytes * c.scale / nsccReference }
+
+// adjust moves the window for an answer.
+func (c nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.Time, bytes int64) {
+	mtu := int64(c.cfg.MTU)
+	switch {
+	case marked && delay >= c.target:
+		n.quiet, n.fast = 0, false
+		if n.delay > c.target && now-n.cutAt > n.base {
+			n.cutAt = now
+			n.window -= min(n.window/2, n.window*4*int64(n.delay-c.target)/(5*int64(n.delay)))
+		}
+	case marked: // the packet's path is left
+	case delay >= c.target:
+		n.gain += c.scaled(5*mtu) * bytes
+	case !c.grow(n, delay, bytes):
+		n.gain += c.scaled(4*mtu) * bytes / int64(nsccTrip/fabric.Nanosecond) * int64((c.target-delay)/fabric.Nanosecond)
+	}
+}
+
+// grow adds at once when a whole window has met no queue.
+func (c nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
+	if delay >= nsccFastDelay {
+		n.quiet, n.fast = 0, false
+		return false
+	}
+	n.quiet += bytes
+	n.fast = n.fast || n.quiet > n.window
+	if n.fast {
+		n.window += c.scaled(bytes) / 4
+	}
+	return n.fast
+}
+
+// adapt is quick adapt. It reports whether the answer is to have no other effect.
+func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
+	done := false
+	switch {
+	case n.ignored < n.ignores && marked:
+		done = true
+	case now > n.periodEnd:
+		if n.periodEnd != 0 && (n.cut || cut || delay > nsccAdaptDelay*c.target) && n.achieved < n.most>>nsccAdaptGate {
+			n.window = n.achieved
+			n.ignores, n.ignored = int64(c.outstanding(q))*int64(c.full), 0
+			n.cut, done = false, true
+		}
+		n.achieved = 0
+		n.periodEnd = now + n.base + c.target
+	}
+	if done {
+		n.gain, n.answered = 0, 0
+	}
+	return done
+}
+
+// outstanding returns how many packets are on the way.
+func (c nscc) outstanding(q *qp) int32 {
+	if c.cfg.Receiver == GoBackN {
+		return q.nextOut - q.unacked
+	}
+	return q.state.selective.onTheWay
+}
+
+// cut implements [losses]: a packet was cut by a queue as long as a round trip.
+func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
+	n := q.state.nscc
+	n.sentAt.take(packet)
+	n.ignored += int64(c.full)
+	n.delay += (c.trip - n.delay) / nsccDelayGain
+	n.cut = true
+	if !c.adapt(now, q, n, true, true, 0) {
+		n.window -= int64(c.full)
+	}
+	c.bound(q, n)
+}
+
+// lost implements [losses].
+func (c nscc) lost(q *qp, packets int32) {
+	n := q.state.nscc
+	n.window -= int64(packets) * int64(c.full)
+	c.bound(q, n)
+}
+
+func (c nscc) wentBack(q *qp)          { c.lost(q, 1) }
+func (nscc) notified(fabric.Time, *qp) {}
+
+// sendTimes is when packets were sent, for those that are on the way: a ring that grows.
+type sendTimes []sendTime
+
+type sendTime struct {
+	packet int32       // + 1; 0: none
+	at     fabric.Time // never: it was sent twice, and either can be the one that is answered
+}
+
+// maxSendTimes bounds the ring: packets beyond are not timed.
+const maxSendTimes = 1 << 14
+
+func (s *sendTimes) reset() { clear(*s) }
+
+func (s sendTimes) slot(packet int32) *sendTime { return &s[int(packet)&(len(s)-1)] }
+
+// put notes that a packet was sent. Packets below unacked are of no interest any more.
+func (s *sendTimes) put(packet int32, now fabric.Time, unacked int32) {
+	for {
+		if len(*s) > 0 {
+			t := s.slot(packet)
+			switch {
+			case t.packet == packet+1:
+				t.at = never
+				return
+			case t.packet <= unacked || len(*s) == maxSendTimes:
+				*t = sendTime{packet + 1, now}
+				return
+			}
+		}
+		old := *s
+		*s = make(sendTimes, max(8, 2*len(old)))
+		for _, t := range old {
+			if t.packet > unacked {
+				*s.slot(t.packet - 1) = t
+			}
+		}
+	}
+}
+
+// take returns when a packet was sent, and forgets it. ok is false if that is not known.
+func (s *sendTimes) take(packet int32) (at fabric.Time, ok bool) {
+	if len(*s) == 0 {
+		return 0, false
+	}
+	t := s.slot(packet)
+	if t.packet != packet+1 {
+		return 0, false
+	}
+	t.packet = 0
+	return t.at, t.at != never
+}
