@@ -23,6 +23,7 @@ type selective struct {
 	old       int32 // packets below had been sent when the timer was started
 	threshold int32
 	cut       []int32 // packets that switches have cut, in the order in which that was heard
+	told      window  // of those, since the timer ran: only it has them sent once more
 	onTheWay  int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
 }
 
@@ -39,6 +40,7 @@ func (t selectiveRepeat) open(q *qp) {
 	s.acked.reset()
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
 	s.cut, s.onTheWay = s.cut[:0], 0
+	s.told.reset()
 }
 
 // threshold returns how much later a packet must have been sent that is
@@ -64,11 +66,14 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 		}
 		s.cut = slices.Delete(s.cut, 0, 1)
 	}
-	if s.again < s.lost {
-		s.again = s.acked.next(max(s.again, q.unacked))
-		if s.again < s.lost {
+	for s.again < s.lost {
+		if s.again = s.acked.next(max(s.again, q.unacked)); s.again >= s.lost {
+			break
+		}
+		if !s.told.has(s.again) {
 			return s.again, true
 		}
+		s.again++
 	}
 	return q.nextOut, q.nextOut < min(q.total(), q.unacked+t.span)
 }
@@ -124,6 +129,7 @@ func (t selectiveRepeat) repeats(q *qp) {
 	s := &q.state.selective
 	t.losses.lost(q, s.onTheWay)
 	s.onTheWay = 0
+	s.told.reset()
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
@@ -169,6 +175,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
+	s.told.forget(q.unacked)
 	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
 		s.onTheWay = 0
 	}
@@ -206,8 +213,8 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
 	}
 	s.cut = append(s.cut, packet)
+	s.told.add(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
-	q.once = max(q.once, packet+1)
 	t.losses.cut(now, q, packet)
 	t.activate(q)
 }
@@ -216,7 +223,9 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 // returns how many that are which were not before.
 func (s *selective) lose(to, unacked int32) (n int) {
 	for i := s.acked.next(max(s.lost, unacked)); i < to; i = s.acked.next(i + 1) {
-		n++
+		if !s.told.has(i) {
+			n++
+		}
 	}
 	s.lost = max(s.lost, to)
 	return n

@@ -56,6 +56,10 @@ func (w *window) next(i int32) int32 {
 
 // forget makes room: all below i are in.
 func (w *window) forget(i int32) {
+	if len(w.words) == 0 {
+		w.base = i &^ 63
+		return
+	}
 	for w.base+64 <= i {
 		*w.word(w.base) = 0
 		w.base += 64

@@ -28,6 +28,7 @@ type world struct {
 type fate struct {
 	copies []fabric.Time
 	mark   bool
+	cut    bool // a switch leaves its header
 }
 
 type host struct {
@@ -166,7 +167,11 @@ func (w *world) stepUntil(limit fabric.Time) bool {
 		if fate.mark && !f.Control {
 			setCE(hdr)
 		}
-		heap.Push(&w.air, flight{h.busy + w.delay + extra, len(w.air) + int(w.now), w.destination(hdr), hdr, f.Tail})
+		tail := f.Tail
+		if fate.cut && !f.Control {
+			tail = 0
+		}
+		heap.Push(&w.air, flight{h.busy + w.delay + extra, len(w.air) + int(w.now), w.destination(hdr), hdr, tail})
 	}
 	return true
 }

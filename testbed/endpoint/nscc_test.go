@@ -1,0 +1,163 @@
+package endpoint
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// A packet that a switch has cut is sent again: alone where receivers keep packets, with
+// all behind it where they do not, and long before the timer.
+func TestCutPackets(t *testing.T) {
+	for _, r := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
+		for _, control := range []Control{DCTCP, NoControl, NSCC} {
+			w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control, c.MTU = r, control, 1000 })
+			sent, cut := 0, 0
+			w.fate = func(_ fabric.Time, _ []byte, answer bool) fate {
+				f := fate{copies: []fabric.Time{0}}
+				if !answer {
+					sent++
+					if f.cut = sent == 1 || sent == 20 || sent == 21; f.cut {
+						cut++
+					}
+				}
+				return f
+			}
+			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 100_000})
+			w.run(never)
+			s, d := w.hosts[0].e.Stats(), w.hosts[1].e.Stats()
+			if w.hosts[1].delivered[1] != 100_000 || s.Timeouts != 0 || d.Trimmed != uint64(cut) || d.Malformed+s.Malformed != 0 {
+				t.Errorf("%v, %v: sender %+v\nreceiver %+v", r, control, s, d)
+			}
+			if r != GoBackN && (s.Retransmissions != 3 || s.NaksTaken != 3) {
+				t.Errorf("%v, %v: %d NAKs, %d packets sent again; want 3 of each", r, control, s.NaksTaken, s.Retransmissions)
+			}
+			if w.now > DefaultRTO {
+				t.Errorf("%v, %v: over at %v", r, control, w.now)
+			}
+		}
+	}
+}
+
+// Whatever is lost, cut, marked, repeated and late, all arrives once, and what is on the
+// way stays within the window.
+func TestNSCCDelivers(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control, c.MTU = Ideal, NSCC, 1000 })
+		e := w.hosts[0].e
+		random := lossy(rng, 0.02, 0.01, 0.3, 20*fabric.Microsecond)
+		w.fate = func(now fabric.Time, hdr []byte, answer bool) fate {
+			f := random(now, hdr, answer)
+			f.cut = rng.Float64() < 0.1
+			for _, q := range e.qps {
+				if n := q.state.nscc; q.live && (n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full)) {
+					t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.window, n.most)
+				}
+			}
+			return f
+		}
+		for i := range 5 {
+			w.open(0, Message{QP: QP(i), ID: uint64(i), Dst: 1, Bytes: 300_000})
+		}
+		w.run(never)
+		for i := range 5 {
+			if w.hosts[1].delivered[uint64(i)] != 300_000 || w.hosts[0].done[QP(i)] != 1 {
+				t.Errorf("seed %d: message %d: %d bytes, done %d times", seed, i, w.hosts[1].delivered[uint64(i)], w.hosts[0].done[QP(i)])
+			}
+		}
+	}
+}
+
+// The four cases of the specification: marked or not, more or less than the target's delay.
+func TestNSCCQuadrants(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		marked bool
+		delay  fabric.Time // of the target, in percent
+		sign   int
+	}{
+		{"no mark, short: proportional increase", false, 50, 1},
+		{"no mark, long: fair increase", false, 150, 1},
+		{"mark, short: the path is left, no more", true, 50, 0},
+		{"mark, long: multiplicative decrease", true, 150, -1},
+	} {
+		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, NSCC })
+		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
+		e := w.hosts[0].e
+		q, cc := e.qps[0], e.rates.(nscc)
+		n := q.state.nscc
+		n.window, n.delay = n.most/2, cc.target*c.delay/100
+		window, now := n.window, fabric.Millisecond
+		for range 20 { // within a round trip
+			now += cc.trip / 30
+			cc.adjust(now, n, c.marked, cc.target*c.delay/100, int64(e.full))
+		}
+		n.window += n.gain / n.window
+		if got := sign(n.window - window); got != c.sign {
+			t.Errorf("%s: the window went from %d to %d", c.name, window, n.window)
+		}
+		if c.sign < 0 { // by 0.8 of what is too much, once: 0.8 * 0.5 / 1.5
+			if want := window - window*4/15; n.window < want-2 || n.window > want+2 {
+				t.Errorf("%s: %d, want %d", c.name, n.window, want)
+			}
+		}
+	}
+}
+
+func sign(n int64) int {
+	switch {
+	case n < 0:
+		return -1
+	case n > 0:
+		return 1
+	}
+	return 0
+}
+
+// After a flood of cut packets the window is what has arrived.
+func TestNSCCQuickAdapt(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, NSCC })
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
+	e := w.hosts[0].e
+	q, cc := e.qps[0], e.rates.(nscc)
+	n := q.state.nscc
+	packets := q.window
+	cc.adapt(fabric.Microsecond, q, n, false, false, 0) // a period begins
+	for i := range packets - 1 {
+		cc.cut(2*fabric.Microsecond, q, i)
+	}
+	if n.window >= 2*int64(e.full) {
+		t.Errorf("%d bytes when all but one packet was cut", n.window)
+	}
+	n.window, n.achieved = n.most, 3*int64(e.full)
+	cc.cut(n.periodEnd+1, q, packets)
+	if n.window != 3*int64(e.full) || q.window != 3 {
+		t.Errorf("%d bytes, %d packets when three arrived in a period with cuts", n.window, q.window)
+	}
+}
+
+// Times are found once, by packets sent once, and the ring has room for those on the way.
+func TestSendTimes(t *testing.T) {
+	var s sendTimes
+	for i := range int32(100) {
+		s.put(i, fabric.Time(i), 0)
+	}
+	s.put(7, 1000, 0)
+	for i := range int32(100) {
+		at, ok := s.take(i)
+		if want := i != 7; ok != want || ok && at != fabric.Time(i) {
+			t.Errorf("packet %d: %v, %v", i, at, ok)
+		}
+		if _, ok := s.take(i); ok {
+			t.Errorf("packet %d is there twice", i)
+		}
+	}
+	for i := range int32(1 << 20) { // answers that never came make no ring without end
+		s.put(i, fabric.Time(i), max(0, i-10))
+	}
+	if len(s) > 128 {
+		t.Errorf("a ring of %d", len(s))
+	}
+}
