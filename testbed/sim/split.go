@@ -64,6 +64,7 @@ type crossing struct {
 	payload int32
 	header  uint8
 	class   uint8
+	is      state
 	pause   uint8
 	data    [MaxHeader]byte
 }
@@ -82,12 +83,12 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 			*out = append(*out, crossing{})
 		}
 		c := &(*out)[len(*out)-1]
-		c.at, c.dir, c.length, c.payload, c.header, c.class, c.pause = p.at, dir, p.length, p.payload, p.header, p.class, p.pause
+		c.at, c.dir, c.length, c.payload, c.header, c.class, c.pause, c.is = p.at, dir, p.length, p.payload, p.header, p.class, p.pause, p.is
 		copy(c.data[:], p.data[:p.header])
 		r.sent = min(r.sent, p.at)
 	} else {
 		to, q := far.pool.get()
-		q.at, q.length, q.payload, q.header, q.class, q.pause = p.at, p.length, p.payload, p.header, p.class, p.pause
+		q.at, q.length, q.payload, q.header, q.class, q.pause, q.is = p.at, p.length, p.payload, p.header, p.class, p.pause, p.is
 		copy(q.data[:], p.data[:p.header])
 		far.fly(dir, to, q)
 	}
@@ -104,7 +105,7 @@ func (r *region) land(parity int) {
 		for i := range *out {
 			c := &(*out)[i]
 			id, p := r.pool.get()
-			p.at, p.length, p.payload, p.header, p.class, p.pause = c.at, c.length, c.payload, c.header, c.class, c.pause
+			p.at, p.length, p.payload, p.header, p.class, p.pause, p.is = c.at, c.length, c.payload, c.header, c.class, c.pause, c.is
 			copy(p.data[:], c.data[:c.header])
 			r.fly(c.dir, id, p)
 		}

@@ -1,0 +1,54 @@
+package virtual
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// TestUltraEthernet: switches that cut packets lose none, their queues stay within the
+// limit, what was cut is sent again before any timer, and an all-to-all and an incast come
+// within 15 % of the bound, with the same result on one core and on several.
+func TestUltraEthernet(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	const limit = 220480 // a round trip's bytes
+	s, err := scenario.Parse("uec.yaml", []byte(`
+name: uec
+fabric: {kind: leaf-spine, tors: 4, spines: 4, hosts_per_tor: 4}
+switch: {trim: 220480B, ecn: {kmin: 45760B, kmax: 178880B, pmax: 1}}
+host: {payload: 4096B, congestion_control: nscc, receiver: ideal, rto: 10ms}
+collectives:
+  - {kind: all-to-all, bytes: 4MB}
+  - {kind: incast, bytes: 500KB}
+schemes: [ethereal, spray, reps]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := int64(0)
+	for _, run := range runs {
+		one, _, _ := onCores(t, lab, run, 1, 1)
+		cut += one.NAKs
+		if longest := one.QueueMax[len(one.QueueMax)-1]; !one.Finished || one.Drops != 0 || one.Timeouts != 0 || longest > 1.001*limit ||
+			one.Retransmissions != one.NAKs || *one.CCT > 1.15**one.Bound {
+			t.Errorf("%v: finished %v, %d drops, %d time-outs, %d NAKs, %d packets sent again, longest queue %v, %v us, bound %v", run,
+				one.Finished, one.Drops, one.Timeouts, one.NAKs, one.Retransmissions, longest, *one.CCT, *one.Bound)
+		}
+		several, _, _ := onCores(t, lab, run, 2, 2)
+		if d := cmp.Diff(one, several, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+			t.Errorf("%v: 2 cores (-one, +several):\n%s", run, d)
+		}
+	}
+	if cut == 0 {
+		t.Error("nothing was cut")
+	}
+}
