@@ -92,7 +92,7 @@ type Config struct {
 	AdditiveRate fabric.Rate
 	MinRate      fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
-	TargetDelay  fabric.Time // NSCC: queueing that is no congestion; 0: three quarters of the round trip
+	TargetDelay  fabric.Time // NSCC, Swift: queueing that is no congestion; 0: three quarters of the round trip
 	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
 
 	// AckLabel chooses the label of a control packet to peer, given that of the
@@ -186,7 +186,7 @@ func (c Config) Validate() error {
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
 	case c.Place != nil && c.Receiver != GoBackN:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
-	case c.Control > NSCC:
+	case c.Control > Swift:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil

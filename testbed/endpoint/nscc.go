@@ -1,9 +1,6 @@
 package endpoint
 
-import (
-	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-)
+import "github.com/ethereal-fabric/ethereal/fabric"
 
 // nscc is the network-signalled congestion control of Ultra Ethernet's senders (UE
 // specification 1.0, section 3.6.13): a window of bytes on the way, moved by what each
@@ -17,10 +14,8 @@ import (
 // 40ccb05), whose names its constants have. Numbers are integers, so that every machine
 // computes the same: bytes, and picoseconds.
 type nscc struct {
-	*Endpoint
-	trip   fabric.Time // of the network, when nothing is on the way
-	target fabric.Time // of queueing
-	scale  int64       // bytes that the line sends in a trip
+	delays
+	scale int64 // bytes that the line sends in a trip
 }
 
 const (
@@ -38,7 +33,6 @@ type nsccState struct {
 	window, most int64 // bytes
 	base         fabric.Time
 	delay        fabric.Time // mean queueing
-	sentAt       sendTimes
 
 	gain            int64 // increase to come, bytes times the window
 	answered        int64 // since then, bytes
@@ -53,21 +47,9 @@ type nsccState struct {
 }
 
 func newNSCC(e *Endpoint) nscc {
-	c := nscc{Endpoint: e, trip: e.cfg.Trip, target: e.cfg.TargetDelay}
-	if c.trip == 0 {
-		c.trip = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
-	}
-	if c.target == 0 {
-		c.target = c.trip * 3 / 4
-	}
+	c := nscc{delays: newDelays(e)}
 	c.scale = c.product(c.trip)
 	return c
-}
-
-// product returns the bytes that the line sends in a round trip.
-func (c nscc) product(trip fabric.Time) int64 {
-	const some = 1e6
-	return int64(trip) * some / int64(c.cfg.LineRate.TimeFor(some))
 }
 
 // open begins with the largest window: one and a half of what the line sends in a round
@@ -78,8 +60,8 @@ func (c nscc) open(q *qp) {
 		s.nscc = new(nsccState)
 	}
 	n := s.nscc
-	*n = nsccState{base: c.trip, sentAt: n.sentAt}
-	n.sentAt.reset()
+	*n = nsccState{base: c.trip}
+	s.sentAt.reset()
 	n.most = c.product(c.trip) * 3 / 2
 	n.window = n.most
 	c.bound(q, n)
@@ -92,24 +74,15 @@ func (c nscc) bound(q *qp, n *nsccState) {
 	q.window = int32(n.window / packet)
 }
 
-// sent implements [meter].
-func (c nscc) sent(now fabric.Time, q *qp, packet int32, _ int64) {
-	q.state.nscc.sentAt.put(packet, now, q.unacked)
-}
-
 func (c nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
 	n := q.state.nscc
 	bytes := int64(packets) * int64(c.full)
 	n.achieved += bytes
 	n.answered += bytes
 	n.ignored += bytes
-	own := at - 1
-	if c.cfg.Receiver != GoBackN {
-		own = q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
-	}
 	delay := n.delay
-	if sent, ok := n.sentAt.take(own); ok {
-		delay = c.measured(n, now-sent, p.becn)
+	if trip, ok := c.measure(now, q, p, at); ok {
+		delay = c.queued(n, trip, p.becn)
 	}
 	if !c.adapt(now, q, n, false, p.becn, delay) {
 		c.adjust(now, n, p.becn, delay, bytes)
@@ -126,8 +99,8 @@ func (c nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool
 	}
 }
 
-// measured takes a packet's round trip, and returns how long it queued.
-func (c nscc) measured(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
+// queued takes a packet's round trip, and returns how long it queued.
+func (c nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	if trip < n.base {
 		n.base = trip
 		n.most = c.product(trip) * 3 / 2
@@ -197,18 +170,10 @@ func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, dela
 	return done
 }
 
-// outstanding returns how many packets are on the way.
-func (c nscc) outstanding(q *qp) int32 {
-	if c.cfg.Receiver == GoBackN {
-		return q.nextOut - q.unacked
-	}
-	return q.state.selective.onTheWay
-}
-
 // cut implements [losses]: a packet was cut by a queue as long as a round trip.
 func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
 	n := q.state.nscc
-	n.sentAt.take(packet)
+	q.state.sentAt.take(packet)
 	n.ignored += int64(c.full)
 	n.delay += (c.trip - n.delay) / nsccDelayGain
 	n.cut = true
@@ -219,63 +184,11 @@ func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
 }
 
 // lost implements [losses].
-func (c nscc) lost(q *qp, packets int32) {
+func (c nscc) lost(_ fabric.Time, q *qp, packets int32) {
 	n := q.state.nscc
 	n.window -= int64(packets) * int64(c.full)
 	c.bound(q, n)
 }
 
-func (c nscc) wentBack(q *qp)          { c.lost(q, 1) }
+func (c nscc) wentBack(q *qp)          { c.lost(0, q, 1) }
 func (nscc) notified(fabric.Time, *qp) {}
-
-// sendTimes is when packets were sent, for those that are on the way: a ring that grows.
-type sendTimes []sendTime
-
-type sendTime struct {
-	packet int32       // + 1; 0: none
-	at     fabric.Time // never: it was sent twice, and either can be the one that is answered
-}
-
-// maxSendTimes bounds the ring: packets beyond are not timed.
-const maxSendTimes = 1 << 14
-
-func (s *sendTimes) reset() { clear(*s) }
-
-func (s sendTimes) slot(packet int32) *sendTime { return &s[int(packet)&(len(s)-1)] }
-
-// put notes that a packet was sent. Packets below unacked are of no interest any more.
-func (s *sendTimes) put(packet int32, now fabric.Time, unacked int32) {
-	for {
-		if len(*s) > 0 {
-			t := s.slot(packet)
-			switch {
-			case t.packet == packet+1:
-				t.at = never
-				return
-			case t.packet <= unacked || len(*s) == maxSendTimes:
-				*t = sendTime{packet + 1, now}
-				return
-			}
-		}
-		old := *s
-		*s = make(sendTimes, max(8, 2*len(old)))
-		for _, t := range old {
-			if t.packet > unacked {
-				*s.slot(t.packet - 1) = t
-			}
-		}
-	}
-}
-
-// take returns when a packet was sent, and forgets it. ok is false if that is not known.
-func (s *sendTimes) take(packet int32) (at fabric.Time, ok bool) {
-	if len(*s) == 0 {
-		return 0, false
-	}
-	t := s.slot(packet)
-	if t.packet != packet+1 {
-		return 0, false
-	}
-	t.packet = 0
-	return t.at, t.at != never
-}

@@ -44,7 +44,7 @@ type losses interface {
 	// cut takes the word that a packet came without its payload.
 	cut(now fabric.Time, q *qp, packet int32)
 	// lost takes the word that some packets are taken for lost.
-	lost(q *qp, packets int32)
+	lost(now fabric.Time, q *qp, packets int32)
 }
 
 // Control is what a QP does when it hears of congestion.
@@ -56,9 +56,10 @@ const (
 	NoControl                // line rate, always
 	DCQCN                    // CNPs; see dcqcn.go for its constants
 	NSCC                     // Ultra Ethernet's, of the sender; see nscc.go
+	Swift                    // by delay; see swift.go
 )
 
-var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc"}
+var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift"}
 
 // rateControl returns a new endpoint's.
 func (c Control) rateControl(e *Endpoint) rateControl {
@@ -69,6 +70,8 @@ func (c Control) rateControl(e *Endpoint) rateControl {
 		return dcqcn{e}
 	case NSCC:
 		return newNSCC(e)
+	case Swift:
+		return newSwift(e)
 	}
 	return lineRate{}
 }
@@ -92,7 +95,7 @@ func (lineRate) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 func (lineRate) wentBack(*qp)                                        {}
 func (lineRate) notified(fabric.Time, *qp)                           {}
 func (lineRate) cut(fabric.Time, *qp, int32)                         {}
-func (lineRate) lost(*qp, int32)                                     {}
+func (lineRate) lost(fabric.Time, *qp, int32)                        {}
 
 // rate is how fast a QP sends.
 type rate struct {

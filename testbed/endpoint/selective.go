@@ -111,6 +111,7 @@ func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, max(s.lost, s.old)
+	t.losses.lost(now, q, s.onTheWay)
 	t.repeats(q)
 	t.timedOut(now, q)
 }
@@ -127,7 +128,6 @@ func (t selectiveRepeat) repeats(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
 	q.noTail()
 	s := &q.state.selective
-	t.losses.lost(q, s.onTheWay)
 	s.onTheWay = 0
 	s.told.reset()
 }
@@ -184,7 +184,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
-		t.losses.lost(q, int32(lost))
+		t.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
 			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 				return // it was closed

@@ -80,8 +80,10 @@ func ReceiverNames() []string { return receiverNames[:] }
 type state struct {
 	timing    timing // of balanced QPs
 	selective selective
-	reaction  reaction // of DCQCN
+	reaction  reaction  // of DCQCN
+	sentAt    sendTimes // of controls that go by delay
 	nscc      *nsccState
+	swift     swiftState
 }
 
 // keep returns the QP's further state, which stays with it for QPs to come.

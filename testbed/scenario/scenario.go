@@ -88,7 +88,7 @@ type Host struct {
 	AckEvery          int               `yaml:"ack_every"` // packets
 	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
 	CongestionControl CongestionControl `yaml:"congestion_control"`
-	// TargetDelay is the queueing that the rate control nscc puts up with; 0: three
+	// TargetDelay is the queueing that the rate controls nscc and swift put up with; 0: three
 	// quarters of a round trip through an idle fabric.
 	TargetDelay fabric.Time `yaml:"target_delay"`
 	Receiver    Receiver    `yaml:"receiver"`
@@ -134,6 +134,7 @@ const (
 	NoCC  CongestionControl = "none"  // always at line rate
 	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
 	NSCC  CongestionControl = "nscc"  // Ultra Ethernet's, of the sender
+	Swift CongestionControl = "swift" // by delay
 )
 
 // Control returns the control as package endpoint names it.

@@ -30,7 +30,7 @@ type Settings struct {
 	AckWhenAsked  bool        `json:"ack_when_asked"`
 	Control       string      `json:"control"`  // congestion control, by its name
 	CNPInterval   fabric.Time `json:"cnp"`      // dcqcn: least time between CNPs
-	TargetDelay   fabric.Time `json:"target"`   // nscc: queueing that is no congestion
+	TargetDelay   fabric.Time `json:"target"`   // nscc, swift: queueing that is no congestion
 	Receiver      string      `json:"receiver"` // by its name; empty: go-back-n
 	ReorderWindow int         `json:"reorder_window"`
 	Reordered     bool        `json:"reordered"` // switches reorder packets

@@ -52,3 +52,31 @@ schemes: [ethereal, spray, reps]
 		t.Error("nothing was cut")
 	}
 }
+
+// TestSwiftTarget: two and eight senders to one host hold its link's queue at Swift's target
+// delay, a little more for eight, whose windows are smaller, and the link full.
+func TestSwiftTarget(t *testing.T) {
+	lab := newLab(t)
+	s, err := scenario.Parse("swift.yaml", []byte(`
+name: swift
+fabric: {kind: leaf-spine, tors: 9, spines: 4, hosts_per_tor: 1}
+host: {payload: 4096B, congestion_control: swift, target_delay: 3us}
+collectives: [{kind: incast, senders: 2, bytes: 32MB}, {kind: incast, senders: 8, bytes: 8MB}]
+schemes: [ecmp]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const target = 3e-6 * 400e9 / 8 // bytes
+	for i, run := range runs {
+		r := mustRun(t, lab, run)
+		mean := r.QueueMean[len(r.QueueMean)-1] / target
+		if most := []float64{1.2, 1.7}[i]; mean < 0.9 || mean > most || *r.CCT > 1.01**r.Bound || r.Timeouts+r.Drops != 0 {
+			t.Errorf("%v: a mean queue of %.2f targets, %v us of %v, %d time-outs, %d drops", run, mean, *r.CCT, *r.Bound, r.Timeouts, r.Drops)
+		}
+	}
+}
