@@ -24,7 +24,7 @@ func (t Tier) String() string { return [...]string{"host", "tor", "agg", "core"}
 type NodeID int32
 
 // LinkID numbers the links of a fabric: host links, ToR uplinks, aggregation
-// uplinks. The host link of rank r is link r.
+// uplinks. The host link of rank r is link r, in plane q link q*hosts+r.
 type LinkID int32
 
 // PortNo is a P4 port number: 1 and up.
@@ -34,8 +34,9 @@ type PortNo uint16
 type Node struct {
 	ID    NodeID
 	Tier  Tier
+	Plane int // 0 for hosts
 	Pod   int // 0 in a two-tier fabric; -1 for cores
-	Index int // within the tier, across pods: ToR 5 is "tor5"
+	Index int // within the tier, across pods and planes: ToR 5 is "tor5"
 	ports []LinkID
 	down  int // how many of ports face down
 }
@@ -80,7 +81,10 @@ type Fabric struct {
 	spec                     Spec
 	nodes                    []Node
 	links                    []Link
-	hosts, tors, aggs, cores int
+	hosts, tors, aggs, cores int // of all planes
+	planes                   int
+	racks                    int // ToRs of a plane
+	torUplinks               int // uplinks of a ToR
 
 	aggUplinks int // uplinks of an aggregation switch; 0 in two tiers
 	coreBits   int // low label bits that choose an aggregation switch's uplink
@@ -94,33 +98,46 @@ func New(s Spec) (*Fabric, error) {
 	}
 	s = s.withDefaults()
 	f := &Fabric{spec: s}
-	f.tors = s.Pods * s.ToRsPerPod
-	f.hosts = f.tors * s.HostsPerToR
-	f.aggs = s.Pods * s.AggsPerPod
-	f.cores = s.Cores
-	uplinks := s.Spines
+	f.planes = max(s.Planes, 1)
+	f.racks = s.Pods * s.ToRsPerPod
+	f.tors = f.planes * f.racks
+	f.hosts = f.racks * s.HostsPerToR
+	f.aggs = f.planes * s.Pods * s.AggsPerPod
+	f.cores = f.planes * s.Cores
+	f.torUplinks = s.Spines
 	if f.ThreeTier() {
 		f.aggUplinks = s.Cores / s.AggsPerPod
 		f.coreBits = bitsFor(f.aggUplinks)
-		uplinks = s.AggsPerPod
+		f.torUplinks = s.AggsPerPod
 	}
-	f.aggBits = bitsFor(uplinks)
+	f.aggBits = bitsFor(f.torUplinks)
+	f.addNodes()
+	f.connect()
+	return f, nil
+}
 
+func (f *Fabric) addNodes() {
+	s := f.spec
 	f.nodes = make([]Node, 0, f.hosts+f.tors+f.aggs+f.cores)
-	add := func(t Tier, count, perPod int) {
+	add := func(t Tier, count, planes, perPod int) {
 		for i := range count {
+			perPlane := count / planes
 			pod := -1
 			if perPod > 0 {
-				pod = i / perPod
+				pod = i % perPlane / perPod
 			}
-			f.nodes = append(f.nodes, Node{ID: NodeID(len(f.nodes)), Tier: t, Pod: pod, Index: i})
+			f.nodes = append(f.nodes, Node{ID: NodeID(len(f.nodes)), Tier: t, Plane: i / perPlane, Pod: pod, Index: i})
 		}
 	}
-	add(Host, f.hosts, s.ToRsPerPod*s.HostsPerToR)
-	add(ToR, f.tors, s.ToRsPerPod)
-	add(Aggregation, f.aggs, s.AggsPerPod)
-	add(Core, f.cores, 0)
+	add(Host, f.hosts, 1, s.ToRsPerPod*s.HostsPerToR)
+	add(ToR, f.tors, f.planes, s.ToRsPerPod)
+	add(Aggregation, f.aggs, f.planes, s.AggsPerPod)
+	add(Core, f.cores, f.planes, 0)
+}
 
+func (f *Fabric) connect() {
+	s := f.spec
+	f.links = make([]Link, 0, f.planes*f.hosts+f.tors*f.torUplinks+f.aggs*f.aggUplinks)
 	connect := func(lower, upper NodeID, ls LinkSpec) {
 		id := LinkID(len(f.links))
 		a, b := &f.nodes[lower], &f.nodes[upper]
@@ -131,14 +148,16 @@ func New(s Spec) (*Fabric, error) {
 			A: End{lower, PortNo(len(a.ports))}, B: End{upper, PortNo(len(b.ports))},
 		})
 	}
-	for h := range f.hosts {
-		connect(NodeID(h), f.ToRID(h/s.HostsPerToR), s.HostLink)
+	for q := range f.planes {
+		for h := range f.hosts {
+			connect(NodeID(h), f.InPlane(f.ToROf(NodeID(h)), q), s.HostLink)
+		}
 	}
 	f.markDown(ToR)
 	for t := range f.tors {
 		if !f.ThreeTier() {
-			for c := range f.cores {
-				connect(f.ToRID(t), f.CoreID(c), s.ToRUplink)
+			for c := range s.Spines {
+				connect(f.ToRID(t), f.CoreID(t/f.racks*s.Spines+c), s.ToRUplink)
 			}
 			continue
 		}
@@ -148,12 +167,12 @@ func New(s Spec) (*Fabric, error) {
 	}
 	f.markDown(Aggregation)
 	for a := range f.aggs {
+		first := f.nodes[f.AggID(a)].Plane*s.Cores + a%s.AggsPerPod*f.aggUplinks
 		for u := range f.aggUplinks {
-			connect(f.AggID(a), f.CoreID(a%s.AggsPerPod*f.aggUplinks+u), s.AggUplink)
+			connect(f.AggID(a), f.CoreID(first+u), s.AggUplink)
 		}
 	}
 	f.markDown(Core)
-	return f, nil
 }
 
 // markDown notes, for every node of tier t, that the ports it has so far face
@@ -211,27 +230,39 @@ func (f *Fabric) Links() int { return len(f.links) }
 // through.
 func (f *Fabric) Link(id LinkID) *Link { return &f.links[id] }
 
-// ToROf returns the ToR of a host.
+// ToROf returns the ToR of a host; with planes, that in plane 0, by which a rack is named.
 func (f *Fabric) ToROf(host NodeID) NodeID {
 	return f.ToRID(int(host) / f.spec.HostsPerToR)
 }
 
 // HostsOf returns the first host under a ToR and how many there are.
 func (f *Fabric) HostsOf(tor NodeID) (first NodeID, count int) {
-	return NodeID(f.nodes[tor].Index * f.spec.HostsPerToR), f.spec.HostsPerToR
+	return NodeID(f.nodes[tor].Index % f.racks * f.spec.HostsPerToR), f.spec.HostsPerToR
 }
 
 // Name returns a node's name: h3, tor0, agg1, core2, or spine2 in a two-tier
-// fabric.
+// fabric. Switches of plane 1 and up have it in front, and count from 0: p1tor0.
 func (f *Fabric) Name(id NodeID) string {
 	n := &f.nodes[id]
-	switch {
-	case n.Tier == Host:
+	kind, count := n.Tier.String(), 0
+	switch n.Tier {
+	case Host:
 		return fmt.Sprintf("h%d", n.Index)
-	case n.Tier == Core && !f.ThreeTier():
-		return fmt.Sprintf("spine%d", n.Index)
+	case ToR:
+		count = f.tors
+	case Aggregation:
+		count = f.aggs
+	case Core:
+		count = f.cores
+		if !f.ThreeTier() {
+			kind = "spine"
+		}
 	}
-	return fmt.Sprintf("%v%d", n.Tier, n.Index)
+	name := fmt.Sprintf("%s%d", kind, n.Index%(count/f.planes))
+	if n.Plane > 0 {
+		return fmt.Sprintf("p%d%s", n.Plane, name)
+	}
+	return name
 }
 
 // NodeByName returns the node of that name.
@@ -242,7 +273,11 @@ func (f *Fabric) NodeByName(name string) (NodeID, error) {
 	var index int
 	if _, err := fmt.Sscanf(name[digits:], "%d", &index); err == nil {
 		base, count := NodeID(0), 0
-		switch kind := name[:digits]; {
+		kind, plane := name[:digits], 0
+		if n, err := fmt.Sscanf(kind, "p%d%s", &plane, &kind); err != nil || n != 2 || plane < 0 || plane >= f.planes {
+			plane, kind = 0, name[:digits]
+		}
+		switch {
 		case kind == "h":
 			base, count = 0, f.hosts
 		case kind == "tor":
@@ -252,8 +287,10 @@ func (f *Fabric) NodeByName(name string) (NodeID, error) {
 		case kind == "core" && f.ThreeTier(), kind == "spine" && !f.ThreeTier():
 			base, count = f.CoreID(0), f.cores
 		}
-		if index < count && f.Name(base+NodeID(index)) == name {
-			return base + NodeID(index), nil
+		if index < count/f.planes || kind == "h" && index < count {
+			if id := base + NodeID(plane*(count/f.planes)+index); f.Name(id) == name {
+				return id, nil
+			}
 		}
 	}
 	return 0, fmt.Errorf("fabric: no node %q; nodes are %s", name, f.nodeRanges())
@@ -264,7 +301,7 @@ func (f *Fabric) nodeRanges() string {
 	var parts []string
 	for first := 0; first < len(f.nodes); {
 		last := first
-		for last+1 < len(f.nodes) && f.nodes[last+1].Tier == f.nodes[first].Tier {
+		for last+1 < len(f.nodes) && f.nodes[last+1].Tier == f.nodes[first].Tier && f.nodes[last+1].Plane == f.nodes[first].Plane {
 			last++
 		}
 		part := f.Name(NodeID(first))
@@ -313,7 +350,7 @@ func (f *Fabric) LinkByName(name string) (LinkID, error) {
 		return 0, fmt.Errorf("fabric: no link between %s and %s", name[:i], name[i+1:])
 	}
 	return 0, fmt.Errorf("fabric: %q is not a link; write two nodes joined by a dash, as in tor0-%s",
-		name, f.Name(f.links[f.hosts].B.Node))
+		name, f.Name(f.links[f.HostLinks()].B.Node))
 }
 
 // HostAddr4 returns a host's IPv4 address, 10.pod.tor.(2+host), where tor and

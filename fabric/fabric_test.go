@@ -54,7 +54,10 @@ func TestLargestFabric(t *testing.T) {
 
 // TestSpecBuildsItself: what Spec returns builds the same fabric.
 func TestSpecBuildsItself(t *testing.T) {
-	for _, s := range []Spec{{Kind: KindFatTree, K: 4}, reference, {Kind: KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2}} {
+	for _, s := range []Spec{
+		{Kind: KindFatTree, K: 4}, reference, {Kind: KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2},
+		{Kind: KindLeafSpine, ToRs: 3, Spines: 2, HostsPerToR: 2, Planes: 4},
+	} {
 		f := mustNew(t, s)
 		again := mustNew(t, f.Spec())
 		if d := cmp.Diff(f.Spec(), again.Spec()); d != "" || again.Links() != f.Links() {
@@ -87,11 +90,13 @@ func TestPaths(t *testing.T) {
 		reference,
 		{Kind: KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 9, HostsPerToR: 1}, // 3 uplinks: not a power of two
 		{Kind: KindLeafSpine, ToRs: 5, Spines: 6, HostsPerToR: 2},
+		{Kind: KindLeafSpine, ToRs: 3, Spines: 3, HostsPerToR: 2, Planes: 3},
+		{Kind: KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 6, HostsPerToR: 2, Planes: 2},
 	}
 	for _, s := range specs {
 		f := mustNew(t, s)
-		for src := range f.ToRs() {
-			for dst := range f.ToRs() {
+		for src := range f.Racks() {
+			for dst := range f.Racks() {
 				checkPaths(t, f, f.ToRID(src), f.ToRID(dst))
 			}
 		}
@@ -101,12 +106,15 @@ func TestPaths(t *testing.T) {
 func checkPaths(t *testing.T, f *Fabric, src, dst NodeID) {
 	t.Helper()
 	seen := map[string]Label{}
+	if src == dst {
+		return // no path, with planes one of no hop in each
+	}
 	for _, l := range f.PathLabels(src, dst) {
 		hops, ok := f.Path(nil, src, dst, l)
 		if !ok {
 			t.Fatalf("%s to %s: label %d names no path", f.Name(src), f.Name(dst), l)
 		}
-		at, route := src, ""
+		at, route := f.InPlane(src, f.PlaneOf(l)), ""
 		for _, h := range hops {
 			n := f.Node(at)
 			if h.From != at || n.Link(h.Port) != h.Link {
@@ -122,7 +130,7 @@ func checkPaths(t *testing.T, f *Fabric, src, dst NodeID) {
 			at = f.Link(h.Link).Peer(at).Node
 			route += f.Name(at) + " "
 		}
-		if at != dst {
+		if at != f.InPlane(dst, f.PlaneOf(l)) {
 			t.Fatalf("%s to %s by %d ends at %s", f.Name(src), f.Name(dst), l, f.Name(at))
 		}
 		if other, dup := seen[route]; dup {
@@ -141,6 +149,7 @@ func TestLabelSpan(t *testing.T) {
 		reference,
 		{Kind: KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 6, HostsPerToR: 1},
 		{Kind: KindLeafSpine, ToRs: 5, Spines: 6, HostsPerToR: 2},
+		{Kind: KindLeafSpine, ToRs: 5, Spines: 6, HostsPerToR: 2, Planes: 3},
 	} {
 		f := mustNew(t, s)
 		for id := range NodeID(f.Nodes()) {
@@ -187,7 +196,10 @@ func TestHostByForeignAddr(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, s := range []Spec{{Kind: KindFatTree, K: 4}, {Kind: KindLeafSpine, ToRs: 12, Spines: 11, HostsPerToR: 2}} {
+	for _, s := range []Spec{
+		{Kind: KindFatTree, K: 4}, {Kind: KindLeafSpine, ToRs: 12, Spines: 11, HostsPerToR: 2},
+		{Kind: KindFatTree, K: 4, Planes: 3}, {Kind: KindLeafSpine, ToRs: 12, Spines: 11, HostsPerToR: 2, Planes: 12},
+	} {
 		f := mustNew(t, s)
 		for id := range NodeID(f.Nodes()) {
 			if got, err := f.NodeByName(f.Name(id)); err != nil || got != id {
@@ -202,7 +214,7 @@ func TestNames(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{"", "tor", "tor99", "x1", "tor01", "core0-", "tor0", "tor0-tor1", "h-1"} {
+		for _, name := range []string{"", "tor", "tor99", "x1", "tor01", "core0-", "tor0", "tor0-tor1", "h-1", "p0tor0-h0", "p1h0-tor0", "p99tor0", "tor0-p1spine0"} {
 			if _, err := f.LinkByName(name); err == nil {
 				t.Errorf("LinkByName(%q) finds a link", name)
 			}

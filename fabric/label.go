@@ -4,7 +4,7 @@ import "math/bits"
 
 // Label names one up-path of a fabric: the ToR uplink in two tiers, the core
 // switch in three. Its low bits choose the aggregation switch's uplink, the
-// bits above them the ToR's.
+// bits above them the ToR's, those above these the plane.
 type Label uint16
 
 // LabelBits is how many bits a label may use: what the RoCEv2 UDP source port
@@ -22,18 +22,18 @@ func (m Match) Matches(l Label) bool { return l&m.Mask == m.Value }
 // bitsFor returns how many bits number n things from 0.
 func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 
-// LabelFor returns the label of the up-path over ToR uplink u (0 to uplinks-1)
+// LabelFor returns the label of the up-path over ToR uplink u, of the [Fabric.Uplinks],
 // and, in three tiers, uplink v of the aggregation switch it leads to.
-func (f *Fabric) LabelFor(u, v int) Label { return Label(u<<f.coreBits | v) }
+func (f *Fabric) LabelFor(u, v int) Label {
+	return Label((u/f.torUplinks<<f.aggBits|u%f.torUplinks)<<f.coreBits | v)
+}
 
 // SplitLabel returns what [Fabric.LabelFor] put together. ok is false for a
 // label that names no path of this fabric.
 func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
-	u, v = int(l>>f.coreBits), int(l)&(1<<f.coreBits-1)
-	if !f.ThreeTier() {
-		return u, 0, u < f.cores
-	}
-	return u, v, u < f.spec.AggsPerPod && v < f.aggUplinks
+	plane, u, v := int(l>>(f.coreBits+f.aggBits)), int(l>>f.coreBits)&(1<<f.aggBits-1), int(l)&(1<<f.coreBits-1)
+	ok = plane < f.planes && u < f.torUplinks && (!f.ThreeTier() || v < f.aggUplinks)
+	return plane*f.torUplinks + u, v, ok
 }
 
 // LabelSpan returns the least label that no switch's match takes, nor any above
@@ -41,7 +41,7 @@ func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
 // above. It is all labels that fit the layout's bits, whether or not they name
 // a path, since an aggregation switch does not look at the ToR's bits.
 func (f *Fabric) LabelSpan() Label {
-	return 1 << (f.coreBits + f.aggBits)
+	return 1 << (f.coreBits + f.aggBits + bitsFor(f.planes))
 }
 
 // UplinkMatches returns, for each uplink of a switch in port order, the
@@ -51,17 +51,18 @@ func (f *Fabric) LabelSpan() Label {
 func (f *Fabric) UplinkMatches(id NodeID) []Match {
 	const all = 1<<LabelBits - 1
 	n := &f.nodes[id]
+	plane := Label(n.Plane) << (f.coreBits + f.aggBits)
 	ms := make([]Match, 0, n.Uplinks())
 	for i := range n.Uplinks() {
 		low := Label(1<<f.coreBits - 1)
 		switch n.Tier {
 		case ToR:
-			ms = append(ms, Match{Value: Label(i) << f.coreBits, Mask: all &^ low})
+			ms = append(ms, Match{Value: plane | Label(i)<<f.coreBits, Mask: all &^ low})
 		case Aggregation:
 			// A packet at this switch chose it at the ToR, or was sent round a
 			// dead uplink: the ToR's bits do not matter, those above them do.
 			own := Label(1<<(f.coreBits+f.aggBits) - 1)
-			ms = append(ms, Match{Value: Label(i), Mask: all&^own | low})
+			ms = append(ms, Match{Value: plane | Label(i), Mask: all&^own | low})
 		}
 	}
 	return ms

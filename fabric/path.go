@@ -10,12 +10,20 @@ type Hop struct {
 
 // PathLabels returns the labels of all paths from hosts under src to hosts
 // under dst, in label order: one per ToR uplink inside a pod or in a two-tier
-// fabric, one per core switch between pods. It returns nil when src is dst.
+// fabric, one per core switch between pods. With planes these are the paths of all, whichever
+// the ToRs are in. When src is dst it returns nil, with planes a label for each.
 func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 	if src == dst {
-		return nil
+		if f.planes == 1 {
+			return nil
+		}
+		ls := make([]Label, f.planes)
+		for q := range ls {
+			ls[q] = f.LabelFor(q*f.torUplinks, 0)
+		}
+		return ls
 	}
-	up := f.nodes[src].Uplinks()
+	up := f.Uplinks()
 	if !f.ThreeTier() || f.nodes[src].Pod == f.nodes[dst].Pod {
 		ls := make([]Label, up)
 		for u := range ls {
@@ -34,25 +42,25 @@ func (f *Fabric) PathLabels(src, dst NodeID) []Label {
 
 // Path appends to hops the switch-to-switch hops from ToR src to ToR dst along
 // label l, and returns the result. ok is false, and hops unchanged, for a label
-// that names no path between them. Host links are not part of it.
+// that names no path between them. Host links are not part of it: see [Fabric.Way]. With
+// planes the path is in the label's, whichever the ToRs are in.
 func (f *Fabric) Path(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	u, v, ok := f.SplitLabel(l)
 	if !ok {
 		return hops, false
 	}
+	q := u / f.torUplinks
+	src, dst = f.InPlane(src, q), f.InPlane(dst, q)
 	if src == dst {
 		return hops, true
 	}
 	s, d := &f.nodes[src], &f.nodes[dst]
-	if u >= s.Uplinks() {
-		return hops, false
-	}
 	step := func(from NodeID, p PortNo) NodeID {
 		id := f.nodes[from].Link(p)
 		hops = append(hops, Hop{id, from, p})
 		return f.links[id].Peer(from).Node
 	}
-	top := step(src, s.FirstUplink()+PortNo(u))
+	top := step(src, s.FirstUplink()+PortNo(u%f.torUplinks))
 	if f.ThreeTier() && s.Pod != d.Pod {
 		core := step(top, f.nodes[top].FirstUplink()+PortNo(v))
 		top = step(core, PortNo(d.Pod+1))
@@ -67,7 +75,7 @@ func (f *Fabric) downPort(top NodeID, d *Node) PortNo {
 	if f.nodes[top].Tier == Aggregation {
 		return PortNo(d.Index%f.spec.ToRsPerPod + 1)
 	}
-	return PortNo(d.Index + 1)
+	return PortNo(d.Index%f.racks + 1)
 }
 
 // PathUses reports whether the path from ToR src to ToR dst along label l

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -36,7 +37,12 @@ type Spec struct {
 	Spines      int `yaml:"spines,omitempty" json:"spines,omitempty"`
 	HostsPerToR int `yaml:"hosts_per_tor,omitempty" json:"hosts_per_tor,omitempty"`
 
-	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR
+	// Planes is how many such fabrics there are side by side, of the same hosts, which have a
+	// port into each. 0: one. Of several only the flow-level world knows, which has no addresses
+	// and no switches: there the limits are those of a label alone.
+	Planes int `yaml:"planes,omitempty" json:"planes,omitempty"`
+
+	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR, of each plane
 	ToRUplink LinkSpec `yaml:"tor_uplink,omitempty" json:"tor_uplink"` // ToR to aggregation or spine
 	AggUplink LinkSpec `yaml:"agg_uplink,omitempty" json:"agg_uplink"` // aggregation to core
 }
@@ -54,6 +60,14 @@ const (
 	MaxHostsPerToR = 250 // 10.pod.tor.HOST
 	MaxPorts       = 500 // v1model port numbers are 9 bits; the topmost are reserved
 	MaxUplinks     = 64  // one bit each in a switch's liveness bitmap
+)
+
+// Limits of a fabric of planes.
+const (
+	MaxPlanes     = 64
+	MaxPlaneCount = 4096    // of pods, of ToRs of a pod, of uplinks, of hosts of a ToR
+	MaxPlaneHosts = 1 << 18 // as many ranks as a message's number has
+	MaxPlaneLinks = 1 << 24
 )
 
 // ErrSpec is matched by every error of [Spec.Validate].
@@ -113,6 +127,32 @@ func (s Spec) Validate() error {
 	return nil
 }
 
+// limits are the most there may be of what.
+type limits struct{ pods, tors, hosts, uplinks, ports int }
+
+// checkPlanes checks what several planes make of counts that are right by themselves.
+func (s Spec) checkPlanes() *SpecError {
+	if s.Planes < 2 {
+		return nil
+	}
+	uplinks, coreUplinks := s.Spines, 0
+	if s.Kind == KindFatTree {
+		uplinks, coreUplinks = s.AggsPerPod, s.Cores/s.AggsPerPod
+	}
+	if bits := bitsFor(s.Planes) + bitsFor(uplinks) + bitsFor(coreUplinks); bits > LabelBits {
+		return &SpecError{"planes", fmt.Sprintf("the paths of %d planes need %d label bits, there are %d", s.Planes, bits, LabelBits),
+			"write fewer planes, or fewer uplinks of a switch"}
+	}
+	racks := s.Pods * s.ToRsPerPod
+	if hosts := racks * s.HostsPerToR; hosts > MaxPlaneHosts {
+		return &SpecError{"hosts_per_tor", fmt.Sprintf("there would be %d hosts", hosts), fmt.Sprintf("the most is %d", MaxPlaneHosts)}
+	}
+	if links := s.Planes * (racks*(s.HostsPerToR+uplinks) + s.Pods*s.AggsPerPod*coreUplinks); links > MaxPlaneLinks {
+		return &SpecError{"planes", fmt.Sprintf("there would be %d links", links), fmt.Sprintf("the most is %d", MaxPlaneLinks)}
+	}
+	return nil
+}
+
 func (s Spec) check() *SpecError {
 	fail := func(key, format string, args ...any) *SpecError {
 		problem, remedy, _ := strings.Cut(fmt.Sprintf(format, args...), "; ")
@@ -154,20 +194,25 @@ func (s Spec) check() *SpecError {
 		value    int
 		min, max int
 	}
-	bounds := []bound{{"hosts_per_tor", d.HostsPerToR, 1, MaxHostsPerToR}}
+	most := limits{MaxPods, MaxToRsPerPod, MaxHostsPerToR, MaxUplinks, MaxPorts}
+	if s.Planes > 1 {
+		most = limits{MaxPlaneCount, MaxPlaneCount, MaxPlaneCount, MaxPlaneCount, math.MaxUint16}
+	}
+	bounds := []bound{{"planes", s.Planes, 0, MaxPlanes}, {"hosts_per_tor", d.HostsPerToR, 1, most.hosts}}
 	if s.Kind == KindLeafSpine {
 		bounds = append(bounds,
-			bound{"tors", d.ToRs, 2, MaxToRsPerPod},
-			bound{"spines", d.Spines, 1, MaxUplinks})
+			bound{"tors", d.ToRs, 2, most.tors},
+			bound{"spines", d.Spines, 1, most.uplinks})
 	} else {
 		bounds = append(bounds,
-			bound{"pods", d.Pods, 1, MaxPods},
-			bound{"tors_per_pod", d.ToRsPerPod, 1, MaxToRsPerPod},
-			bound{"aggs_per_pod", d.AggsPerPod, 1, MaxUplinks},
+			bound{"pods", d.Pods, 1, most.pods},
+			bound{"tors_per_pod", d.ToRsPerPod, 1, most.tors},
+			bound{"aggs_per_pod", d.AggsPerPod, 1, most.uplinks},
 			bound{"cores", d.Cores, 1, 1 << 14})
 	}
 	given := map[string]int{
 		"pods": s.Pods, "tors_per_pod": s.ToRsPerPod, "aggs_per_pod": s.AggsPerPod, "cores": s.Cores, "hosts_per_tor": s.HostsPerToR,
+		"planes": s.Planes,
 	}
 	for _, b := range bounds {
 		if b.value >= b.min && b.value <= b.max {
@@ -186,17 +231,20 @@ func (s Spec) check() *SpecError {
 		if d.Cores%d.AggsPerPod != 0 {
 			return fail("cores", "%d is not a multiple of aggs_per_pod (%d)", d.Cores, d.AggsPerPod)
 		}
-		if u := d.Cores / d.AggsPerPod; u > MaxUplinks {
-			return fail("cores", "%d gives each aggregation switch %d uplinks; the most is %d", d.Cores, u, MaxUplinks)
+		if u := d.Cores / d.AggsPerPod; u > most.uplinks {
+			return fail("cores", "%d gives each aggregation switch %d uplinks; the most is %d", d.Cores, u, most.uplinks)
 		} else if bits := bitsFor(d.AggsPerPod) + bitsFor(u); bits > LabelBits {
 			return fail("cores", "%d paths need %d label bits; there are %d", d.Cores, bits, LabelBits)
 		}
 	}
-	if p := d.HostsPerToR + max(d.AggsPerPod, d.Spines); p > MaxPorts {
-		return fail("hosts_per_tor", "a ToR would have %d ports; the most is %d", p, MaxPorts)
+	if p := d.HostsPerToR + max(d.AggsPerPod, d.Spines); p > most.ports {
+		return fail("hosts_per_tor", "a ToR would have %d ports; the most is %d", p, most.ports)
 	}
-	if p := d.ToRsPerPod; p > MaxPorts || d.Pods > MaxPorts {
-		return fail("tors_per_pod", "a switch would have more than %d ports", MaxPorts)
+	if p := d.ToRsPerPod; p > most.ports || d.Pods > most.ports {
+		return fail("tors_per_pod", "a switch would have more than %d ports", most.ports)
+	}
+	if e := d.checkPlanes(); e != nil {
+		return e
 	}
 	for _, l := range []struct {
 		key string

@@ -60,6 +60,11 @@ type Config struct {
 	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
 	Whole int64
 
+	// Uplinks is how many uplinks of its ToR, of each of its ToRs with planes, this host uses:
+	// the hosts of a rack take equal shares in turn, so that together they use all alike. It is
+	// for fabrics with more paths than a NIC has queue pairs for. 0: all.
+	Uplinks int
+
 	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
 	// tests: all hosts then start on the same path.
 	Unshuffled bool
@@ -80,6 +85,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: QuenchInterval: %v is below zero", ErrConfig, c.QuenchInterval)
 	case c.EpochWindow > 1<<31-1:
 		return fmt.Errorf("%w: EpochWindow: %d is above 2^31-1", ErrConfig, c.EpochWindow)
+	case c.Uplinks < 0:
+		return fmt.Errorf("%w: Uplinks: %d is below zero", ErrConfig, c.Uplinks)
 	case c.Whole < 0:
 		return fmt.Errorf("%w: Whole: %d bytes is below zero", ErrConfig, c.Whole)
 	case c.Calm < 0:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -100,7 +101,10 @@ type Core struct {
 	fabric  *fabric.Fabric
 	tor     fabric.NodeID // this host's
 	pod     int
-	uplinks int // of tor
+	share   int // uplinks of a ToR of this host's that it uses
+	from    int // the first of them; the others follow, modulo the ToR's uplinks
+	uplinks int // used, over all planes: of plane q, q*share to q*share+share-1
+	ways    int // uplinks, and with planes, behind them, one for each plane: a ToR with no uplink
 	aggUps  int // uplinks of an aggregation switch; 1 in two tiers
 	aggs    int // aggregation switches a pod; 0 in two tiers
 	rng     *rand.Rand
@@ -108,21 +112,23 @@ type Core struct {
 
 	nextQP       QP
 	pieces       pieces
-	destinations []*destination // by ToR index; nil until used
-	uplinkBytes  []int64        // outstanding, by ToR uplink, over all destinations
+	destinations []*destination // used so far, in order of ToR and host
+	recent       *destination   // of them
+	uplinkBytes  []int64        // outstanding, by way, over all destinations
 
 	links     map[fabric.LinkID]*linkState
-	deadLinks []fabric.LinkID // ascending
-	instance  string          // the controller's whose word counts
-	heard     bool            // instance is set
+	cutOff    map[fabric.NodeID]int // other hosts, with planes, and how many links of theirs are dead
+	deadLinks []fabric.LinkID       // ascending
+	instance  string                // the controller's whose word counts
+	heard     bool                  // instance is set
 	expiries  expiryQueue
 	quenchTAT fabric.Time // theoretical arrival time of the quench rate limit
 	stats     Stats
 
 	lossy    []*lossy
 	probing  map[QP]lossyProbe
-	carried  []record      // by uplink: all packets, over all destinations
-	marked   []fabric.Time // by uplink: when a packet of ours was last marked
+	carried  []record      // by way: all packets, over all destinations
+	marked   []fabric.Time // by way: when a packet of ours was last marked
 	markedIn fabric.Time   // when a packet to us was
 
 	open, openBefore []Piece
@@ -133,6 +139,7 @@ type Core struct {
 	touched []*destination
 	paths   []int
 	sizes   []int64
+	parts   []int64
 	cuts    []Cut
 }
 
@@ -145,17 +152,16 @@ func New(cfg Config) (*Core, error) {
 	f := cfg.Fabric
 	tor := f.ToROf(cfg.Host)
 	c := &Core{
-		cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod,
-		uplinks: f.Node(tor).Uplinks(), aggUps: 1,
-		rng:          rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Host))),
-		destinations: make([]*destination, f.ToRs()),
-		links:        make(map[fabric.LinkID]*linkState),
-		now:          math.MinInt64,
-		probing:      make(map[QP]lossyProbe),
-		carried:      make([]record, f.Node(tor).Uplinks()),
-		marked:       make([]fabric.Time, f.Node(tor).Uplinks()),
-		markedIn:     fabric.LongAgo,
+		cfg: cfg, fabric: f, tor: tor, pod: f.Node(tor).Pod, aggUps: 1,
+		rng:      rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Host))),
+		links:    make(map[fabric.LinkID]*linkState),
+		cutOff:   make(map[fabric.NodeID]int),
+		now:      math.MinInt64,
+		probing:  make(map[QP]lossyProbe),
+		markedIn: fabric.LongAgo,
 	}
+	c.takeShare()
+	c.carried, c.marked = make([]record, c.ways), make([]fabric.Time, c.ways)
 	for u := range c.marked {
 		c.marked[u] = fabric.LongAgo
 	}
@@ -163,7 +169,7 @@ func New(cfg Config) (*Core, error) {
 		c.aggs = f.Spec().AggsPerPod
 		c.aggUps = f.Node(f.AggID(0)).Uplinks()
 	}
-	c.uplinkBytes = make([]int64, c.uplinks)
+	c.uplinkBytes = make([]int64, c.ways)
 	return c, nil
 }
 
@@ -177,12 +183,11 @@ func (c *Core) Post(now fabric.Time, batch []Flow) error {
 	c.stats.Flows += uint64(len(batch))
 	c.touched = c.touched[:0]
 	for i, f := range batch {
-		tor := c.fabric.ToROf(f.Dst)
-		if tor == c.tor {
+		if !c.choice(f.Dst) {
 			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes}, nil)
 			continue
 		}
-		d := c.destination(tor)
+		d := c.towards(f.Dst)
 		if f.Bytes <= c.cfg.Whole {
 			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return)}, d)
 			continue
@@ -235,15 +240,49 @@ func (c *Core) deal(d *destination) {
 	}
 	parts := 1
 	if len(c.paths) < d.paths {
-		c.cuts = Split(c.cuts[:0], c.sizes, d.paths)
+		all := make([]int, d.paths)
+		for p := range all {
+			all[p] = p
+		}
+		c.cuts = c.split(d, all)
 		parts = len(c.cuts)
 	}
-	c.cuts = Split(c.cuts[:0], c.sizes, len(c.paths))
+	c.cuts = c.split(d, c.paths)
 	parts = max(1, parts/len(c.cuts)) // fewer would halve the rate of more at a mark
 	for _, cut := range c.cuts {
 		cut.Path = c.paths[cut.Path]
 		cut.each(parts, func(part Cut) { c.openPiece(d.batch[part.Flow], part, d) })
 	}
+}
+
+// split cuts c.sizes over some paths to d, which it puts in order of planes. Of each flow a plane gets what it has of the
+// paths: whoever sends to a host knows nothing of the others that do, so that its ports are loaded alike only if
+// each flow loads them alike. In the plane the parts are dealt as [Split] does.
+func (c *Core) split(d *destination, paths []int) []Cut {
+	if c.fabric.Planes() == 1 {
+		return Split(c.cuts[:0], c.sizes, len(paths))
+	}
+	plane := func(path int) int { return c.planeOf(d.way(path)) }
+	slices.SortStableFunc(paths, func(a, b int) int { return plane(a) - plane(b) })
+	cuts, n := c.cuts[:0], int64(len(paths))
+	offset := func(size int64, path int) int64 { return size/n*int64(path) + size%n*int64(path)/n }
+	for first, last := 0, 0; first < len(paths); first = last {
+		for last = first + 1; last < len(paths) && plane(paths[last]) == plane(paths[first]); {
+			last++
+		}
+		c.parts = c.parts[:0]
+		for _, size := range c.sizes {
+			c.parts = append(c.parts, offset(size, last)-offset(size, first))
+		}
+		dealt := len(cuts)
+		cuts = Split(cuts, c.parts, last-first)
+		for i := range cuts[dealt:] {
+			cut := &cuts[dealt+i]
+			cut.Path += first
+			cut.Offset += offset(c.sizes[cut.Flow], first)
+		}
+	}
+	return cuts
 }
 
 func shuffle[T any](rng *rand.Rand, s []T) {
@@ -279,7 +318,7 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 		if p.dst != nil {
 			c.load(p.dst, p.path, -n)
 			p.dst.records[p.path].fine++ // one packet or more
-			c.carried[p.path/p.dst.vs].fine++
+			c.carried[p.dst.way(p.path)].fine++
 		}
 	}
 }
@@ -320,10 +359,10 @@ func (c *Core) Live() int { return c.pieces.live }
 // GoodPaths returns the labels, ascending, over which the next batch towards a
 // host would go; none for a host under the own ToR.
 func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
-	if dst < 0 || int(dst) >= c.fabric.Hosts() || c.fabric.ToROf(dst) == c.tor {
+	if !c.choice(dst) {
 		return nil
 	}
-	d := c.destination(c.fabric.ToROf(dst))
+	d := c.towards(dst)
 	var ls []fabric.Label
 	for _, p := range d.good(nil) {
 		ls = append(ls, c.label(d, p))
@@ -340,10 +379,10 @@ func (c *Core) GoodPaths(dst fabric.NodeID) []fabric.Label {
 // always the same for the same label as long as the set of good paths is.
 func (c *Core) ResponderLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {
 	c.advance(now)
-	if peer < 0 || int(peer) >= c.fabric.Hosts() || c.fabric.ToROf(peer) == c.tor {
+	if !c.choice(peer) {
 		return mirrored
 	}
-	d := c.destination(c.fabric.ToROf(peer))
+	d := c.towards(peer)
 	path, ok := c.pathOf(d, mirrored)
 	if !ok {
 		return mirrored // not one of ours: switches will send it by ECMP

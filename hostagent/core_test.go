@@ -189,13 +189,14 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 // words among them, beside a twin that is rebased again and again and must decide the same.
 func TestInvariants(t *testing.T) {
 	var fabrics []*fabric.Fabric
-	for _, i := range []int{0, 1, 3} {
+	for _, i := range []int{0, 1, 3, 4, 5} {
 		fabrics = append(fabrics, mustFabric(t, specs[i]))
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		f := rapid.SampledFrom(fabrics).Draw(rt, "fabric")
 		host := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "host"))
 		cfg := Config{Fabric: f, Host: host, Seed: rapid.Uint64().Draw(rt, "seed"), FailedPathMemory: fabric.Millisecond}
+		cfg.Uplinks = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "uplinks")
 		c, twin := mustCore(t, cfg), mustCore(t, cfg)
 		path := make(map[QP]fabric.Label) // as the caller knows it
 		home := make(map[QP]fabric.Label)

@@ -34,6 +34,16 @@
 // where paths are dead every piece is cut once more, on its path, into as many parts as
 // fit into the number of queue pairs that all paths would have had.
 //
+// # Planes
+//
+// In a fabric of several planes Theorem 1 over all uplinks of a rack, whatever their plane, would load
+// these alike, and not the ports of who receives: the two halves of a flow may take one plane. Who receives
+// hears from many, none of whom knows of the others. So each flow is first cut into a part for each plane, in
+// proportion to the plane's good paths, and the parts are dealt within it: with p planes of s uplinks n
+// flows make p*[Pieces](n, s) pieces. That is this project's extension. Paths are then those of all
+// planes, under the own ToR one for each, and a host's port is a link like others. While one host
+// misses a plane it is dealt to by itself.
+//
 // # Failures
 //
 // Word of a dead path comes in four independent ways, and the first counts:

@@ -106,9 +106,6 @@ func (c *Core) Rebase(now fabric.Time) {
 		p.flipped = p.flipped.Rebase(now)
 	}
 	for _, d := range c.destinations {
-		if d == nil {
-			continue
-		}
 		d.marked = d.marked.Rebase(now)
 		for p, until := range d.until {
 			if until != 0 {

@@ -42,17 +42,52 @@ func (c *Core) mark(id fabric.LinkID) {
 	switch dead := c.links[id].dead(); {
 	case dead && !listed:
 		c.deadLinks = slices.Insert(c.deadLinks, at, id)
+		c.noteCutOff(id, 1)
 	case !dead && listed:
 		c.deadLinks = slices.Delete(c.deadLinks, at, at+1)
+		c.noteCutOff(id, -1)
 	}
 	for _, d := range c.destinations {
-		if d == nil {
-			continue
-		}
 		if _, ok := c.over(d, id); ok {
 			d.dirty = true
 		}
 	}
+}
+
+// noteCutOff counts another host's dead links: see [Core.towards].
+func (c *Core) noteCutOff(id fabric.LinkID, change int) {
+	host := c.fabric.Link(id).A.Node
+	if c.fabric.Node(host).Tier != fabric.Host || host == c.cfg.Host {
+		return
+	}
+	if c.cutOff[host] += change; c.cutOff[host] == 0 {
+		delete(c.cutOff, host)
+		return
+	}
+	rack := c.known(c.fabric.ToROf(host), wholeRack)
+	if rack == nil {
+		return
+	}
+	var theirs *destination
+	for p, next := rack.first, (*piece)(nil); p != nil; p = next {
+		if next = p.next; p.host != host {
+			continue
+		}
+		if theirs == nil {
+			theirs = c.destination(rack.tor, host)
+		}
+		rack.unlink(p)
+		rack.bytes[p.path] -= p.left
+		p.dst = theirs
+		theirs.link(p)
+		theirs.bytes[p.path] += p.left
+		theirs.used.set(p.path)
+	}
+}
+
+// hasChoice reports whether a link that is there has alternatives: a host's only one has none.
+func (c *Core) hasChoice(id uint32) bool {
+	return int64(id) < int64(c.fabric.Links()) && (c.fabric.Planes() > 1 || int(id) >= c.fabric.Hosts())
 }
 
 // Timeout says that a queue pair's retransmission timer expired.
@@ -97,7 +132,7 @@ func (c *Core) noticed(q Quench) Verdict {
 		return NotOurs
 	}
 	low := c.fabric.Link(id).A.Node
-	near := low == c.tor
+	near := c.fabric.Node(low).Tier == fabric.ToR && c.fabric.InPlane(low, 0) == c.tor
 	switch n := c.fabric.Node(low); n.Tier {
 	case fabric.Host:
 		return NotOurs
@@ -129,7 +164,7 @@ func (c *Core) quench(q Quench) Verdict {
 		}
 		return NotOurs
 	}
-	d := c.destinations[c.fabric.Node(c.fabric.ToROf(host)).Index]
+	d := c.known(c.fabric.ToROf(host), wholeRack)
 	if d == nil {
 		return NotOurs
 	}
@@ -215,8 +250,8 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	c.heard, c.instance = true, u.GetInstance()
 	for _, s := range u.GetLinks() {
 		id := fabric.LinkID(s.GetLink())
-		if int64(s.GetLink()) >= int64(c.fabric.Links()) || int(id) < c.fabric.Hosts() {
-			c.stats.LinksIgnored++ // a host's own link has no alternative
+		if !c.hasChoice(s.GetLink()) {
+			c.stats.LinksIgnored++
 			continue
 		}
 		if known := c.links[id]; s.GetEpoch() == 0 || known != nil && s.GetEpoch() <= known.epoch {
@@ -234,7 +269,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	}
 	for _, s := range u.GetSuspects() {
 		id := fabric.LinkID(s.GetLink())
-		if int64(s.GetLink()) >= int64(c.fabric.Links()) || int(id) < c.fabric.Hosts() {
+		if !c.hasChoice(s.GetLink()) {
 			c.stats.LinksIgnored++
 			continue
 		}
@@ -288,7 +323,7 @@ func (c *Core) revive(id fabric.LinkID, l *linkState) {
 		}
 	}
 	for _, d := range c.destinations {
-		if d == nil || d.until == nil {
+		if d.until == nil {
 			continue
 		}
 		if s, ok := c.over(d, id); ok {

@@ -37,7 +37,7 @@ const (
 
 // covers reports whether a path to d belongs to l.
 func (l *lossy) covers(d *destination, path int) bool {
-	return (l.to == nil || l.to == d) && path/d.vs == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
+	return (l.to == nil || l.to == d) && d.way(path) == l.u && (l.v < 0 || d.vs > 1 && path%d.vs == l.v)
 }
 
 // grow makes l the least set with another path by the same uplink.
@@ -80,7 +80,7 @@ func (c *Core) lost(qp QP, packets int) {
 		return
 	}
 	c.stats.Losses += uint64(packets)
-	d, u := p.dst, p.path/p.dst.vs
+	d, u := p.dst, p.dst.way(p.path)
 	switch {
 	case d.dead.get(p.path), c.now-p.flipped < c.cfg.TimeoutGrace:
 		c.stats.LossesIgnored += uint64(packets) // of the path before, or no news
@@ -109,13 +109,13 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 		c.markedIn = c.now // acknowledgements of all peers come by the same link
 		return
 	}
-	if peer < 0 || int(peer) >= c.fabric.Hosts() || c.fabric.ToROf(peer) == c.tor {
+	if !c.choice(peer) {
 		return
 	}
-	d := c.destination(c.fabric.ToROf(peer))
+	d := c.towards(peer)
 	d.marked = c.now
 	if path, ok := c.pathOf(d, l); ok {
-		c.marked[path/d.vs] = c.now
+		c.marked[d.way(path)] = c.now
 	}
 }
 
@@ -149,11 +149,11 @@ const carriedMost = 1 << 20
 
 // leave has a path left for what it loses.
 func (c *Core) leave(s sample) {
-	d, u := s.d, s.path/s.d.vs
+	d, u := s.d, s.d.way(s.path)
 	d.records[s.path] = record{}
 	i := slices.IndexFunc(c.lossy, func(l *lossy) bool { return l.u == u })
 	if i < 0 {
-		l := &lossy{span: span{u, -1}, to: d, samples: []sample{s}}
+		l := &lossy{span: span{u, 1, -1}, to: d, samples: []sample{s}}
 		if d.vs > 1 {
 			l.v = s.path % d.vs
 		}
@@ -175,7 +175,7 @@ func (c *Core) leave(s sample) {
 // lossyChanged has the destinations worked out anew that l can concern.
 func (c *Core) lossyChanged(l *lossy) {
 	for _, d := range c.destinations {
-		if d != nil && (l.to == nil || l.to == d) {
+		if l.to == nil || l.to == d {
 			d.dirty = true
 		}
 	}
@@ -184,11 +184,11 @@ func (c *Core) lossyChanged(l *lossy) {
 // setLossy marks the paths to d that are left for what they lose.
 func (c *Core) setLossy(d *destination) {
 	for _, l := range c.lossy {
-		for p := l.u * d.vs; p < (l.u+1)*d.vs; p++ {
+		d.each(span{l.u, 1, -1}, func(p int) {
 			if l.covers(d, p) {
 				d.dead.set(p)
 			}
-		}
+		})
 	}
 }
 
@@ -274,7 +274,8 @@ func (c *Core) forgetLosses(id fabric.LinkID) {
 	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
 		over := slices.ContainsFunc(l.samples, func(s sample) bool {
 			at, ok := c.over(s.d, id)
-			return ok && at.u == s.path/s.d.vs && (at.v < 0 || at.v == s.path%s.d.vs)
+			u := s.d.way(s.path)
+			return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
 		})
 		if over {
 			c.lossyChanged(l)

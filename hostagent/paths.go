@@ -2,16 +2,21 @@ package hostagent
 
 import (
 	"math/bits"
+	"slices"
+	"sort"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// destination is what the core knows of one destination ToR. Its paths are
-// numbered from 0: path u*vs+v takes ToR uplink u and, between pods,
-// aggregation uplink v.
+// destination is what the core knows of one destination ToR, or, with planes, of one host that
+// some plane does not reach. Its paths are numbered from 0: path u*vs+v takes ToR uplink u of
+// those used and, between pods, aggregation uplink v. Under the own ToR, with planes, path q
+// takes plane q.
 type destination struct {
 	tor   fabric.NodeID
+	host  fabric.NodeID // wholeRack: all of the ToR's
 	pod   int
+	way0  int // the way that path 0 takes
 	vs    int // 1 where the ToR's uplink is the only choice
 	paths int
 
@@ -30,22 +35,99 @@ type destination struct {
 	dirty       bool   // scratch of movePieces
 }
 
-// destination returns the state of a ToR other than the own, making it on
-// first use.
-func (c *Core) destination(tor fabric.NodeID) *destination {
-	n := c.fabric.Node(tor)
-	if d := c.destinations[n.Index]; d != nil {
+const wholeRack fabric.NodeID = -1
+
+// takeShare works out which uplinks this host uses: see [Config.Uplinks].
+func (c *Core) takeShare() {
+	all, planes := c.fabric.ToRUplinks(), c.fabric.Planes()
+	c.share = all
+	if n := c.cfg.Uplinks; n > 0 && n < all {
+		first, _ := c.fabric.HostsOf(c.tor)
+		c.share, c.from = n, int(c.cfg.Host-first)*n%all
+	}
+	c.uplinks = planes * c.share
+	c.ways = c.uplinks
+	if planes > 1 {
+		c.ways += planes
+	}
+}
+
+// uplink returns which of the fabric's uplinks one of those used is.
+func (c *Core) uplink(used int) int {
+	all := c.fabric.ToRUplinks()
+	return used/c.share*all + (c.from+used%c.share)%all
+}
+
+// planeOf returns the plane that a way leads into.
+func (c *Core) planeOf(way int) int {
+	if way >= c.uplinks {
+		return way - c.uplinks
+	}
+	return way / c.share
+}
+
+// usedAs is the inverse of uplink. ok is false for one that this host does not use.
+func (c *Core) usedAs(uplink int) (used int, ok bool) {
+	all := c.fabric.ToRUplinks()
+	i := (uplink%all - c.from + all) % all
+	return uplink/all*c.share + i, i < c.share
+}
+
+// choice reports whether there are paths to choose from to a host; one that is none has none.
+func (c *Core) choice(host fabric.NodeID) bool {
+	return host >= 0 && int(host) < c.fabric.Hosts() && (c.fabric.Planes() > 1 || c.fabric.ToROf(host) != c.tor)
+}
+
+// towards returns the state of a host's ToR, or that of its own, making it on first use. It has its own
+// while it is cut off from some plane, which is no reason against sending to the rack's others.
+func (c *Core) towards(host fabric.NodeID) *destination {
+	if c.cutOff[host] > 0 {
+		return c.destination(c.fabric.ToROf(host), host)
+	}
+	return c.destination(c.fabric.ToROf(host), wholeRack)
+}
+
+// known returns a destination used before, else nil.
+func (c *Core) known(tor, host fabric.NodeID) *destination {
+	if d := c.recent; d != nil && d.tor == tor && d.host == host {
 		return d
 	}
-	d := &destination{tor: tor, pod: n.Pod, vs: 1}
+	if i, ok := c.find(tor, host); ok {
+		c.recent = c.destinations[i]
+		return c.recent
+	}
+	return nil
+}
+
+// find returns where in destinations one is, or belongs.
+func (c *Core) find(tor, host fabric.NodeID) (i int, ok bool) {
+	i = sort.Search(len(c.destinations), func(i int) bool {
+		d := c.destinations[i]
+		return d.tor > tor || d.tor == tor && d.host >= host
+	})
+	return i, i < len(c.destinations) && c.destinations[i].tor == tor && c.destinations[i].host == host
+}
+
+// destination returns the state of a ToR, or of a host under it, making it on first use.
+func (c *Core) destination(tor, host fabric.NodeID) *destination {
+	if d := c.known(tor, host); d != nil {
+		return d
+	}
+	n := c.fabric.Node(tor)
+	d := &destination{tor: tor, host: host, pod: n.Pod, vs: 1}
 	if c.fabric.ThreeTier() && n.Pod != c.pod {
 		d.vs = c.aggUps
 	}
 	d.paths = c.uplinks * d.vs
+	if tor == c.tor {
+		d.way0, d.paths = c.uplinks, c.fabric.Planes()
+	}
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
 	d.records, d.marked = make([]record, d.paths), fabric.LongAgo
-	c.destinations[n.Index] = d
+	at, _ := c.find(tor, host)
+	c.destinations = slices.Insert(c.destinations, at, d)
+	c.recent = d
 	c.recompute(d)
 	return d
 }
@@ -96,14 +178,26 @@ func (d *destination) good(to []int) []int {
 }
 
 func (c *Core) label(d *destination, path int) fabric.Label {
-	return c.fabric.LabelFor(path/d.vs, path%d.vs)
+	if d.way0 > 0 {
+		return c.fabric.LabelFor(path*c.fabric.ToRUplinks(), 0)
+	}
+	return c.fabric.LabelFor(c.uplink(path/d.vs), path%d.vs)
 }
+
+// way returns which of the host's ways a path takes.
+func (d *destination) way(path int) int { return d.way0 + path/d.vs }
 
 // pathOf is the inverse of label. A label's lower tier does not matter where
 // there is no choice in it.
 func (c *Core) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
 	u, v, ok := c.fabric.SplitLabel(l)
-	if !ok || u >= c.uplinks {
+	if !ok {
+		return 0, false
+	}
+	if d.way0 > 0 {
+		return c.fabric.PlaneOf(l), true
+	}
+	if u, ok = c.usedAs(u); !ok {
 		return 0, false
 	}
 	if d.vs == 1 {
@@ -115,7 +209,7 @@ func (c *Core) pathOf(d *destination, l fabric.Label) (path int, ok bool) {
 // load adds to the bytes outstanding on a path.
 func (c *Core) load(d *destination, path int, bytes int64) {
 	d.bytes[path] += bytes
-	c.uplinkBytes[path/d.vs] += bytes
+	c.uplinkBytes[d.way(path)] += bytes
 }
 
 // order is a seeded total order of d's paths, at random but for ever the same.
@@ -128,18 +222,20 @@ func (c *Core) order(d *destination, path int) uint64 {
 	return x ^ x>>31
 }
 
-// span is a set of paths: those of ToR uplink u and aggregation uplink v, where
+// span is a set of paths: those of n ways from u on and aggregation uplink v, where
 // v -1 is all.
-type span struct{ u, v int }
+type span struct{ u, n, v int }
 
 // each calls f for the paths of s.
 func (d *destination) each(s span, f func(path int)) {
-	if s.v >= 0 {
-		f(s.u*d.vs + s.v)
-		return
-	}
-	for v := range d.vs {
-		f(s.u*d.vs + v)
+	for u := max(s.u-d.way0, 0); u < min(s.u+s.n-d.way0, d.paths/d.vs); u++ {
+		if s.v >= 0 {
+			f(u*d.vs + s.v)
+			continue
+		}
+		for v := range d.vs {
+			f(u*d.vs + v)
+		}
 	}
 }
 
@@ -149,23 +245,45 @@ func (c *Core) over(d *destination, link fabric.LinkID) (s span, ok bool) {
 	low := c.fabric.Link(link).A
 	n := c.fabric.Node(low.Node)
 	up := int(low.Port) - int(n.FirstUplink())
+	first := n.Plane * c.fabric.ToRUplinks()
 	switch n.Tier {
+	case fabric.Host:
+		return c.overHost(d, link, low.Node)
 	case fabric.ToR:
 		// Uplink u of either ToR belongs to the paths over the spine u, or
 		// over the aggregation switches u of both pods.
-		return span{up, -1}, low.Node == c.tor || low.Node == d.tor
+		rack := c.fabric.InPlane(low.Node, 0)
+		u, used := c.usedAs(first + up)
+		return span{u, 1, -1}, used && d.way0 == 0 && (rack == c.tor || rack == d.tor)
 	case fabric.Aggregation:
-		return span{n.Index % c.aggs, up}, d.vs > 1 && (n.Pod == c.pod || n.Pod == d.pod)
+		u, used := c.usedAs(first + n.Index%c.aggs)
+		return span{u, 1, up}, used && d.vs > 1 && (n.Pod == c.pod || n.Pod == d.pod)
 	}
 	return span{}, false
+}
+
+// overHost is over for a host's link: it has its plane's paths, of this host, or to that one.
+func (c *Core) overHost(d *destination, link fabric.LinkID, host fabric.NodeID) (s span, ok bool) {
+	if c.fabric.Planes() == 1 {
+		return span{}, false
+	}
+	q := int(link) / c.fabric.Hosts()
+	s = span{q * c.share, c.share, -1}
+	if d.way0 > 0 {
+		s = span{d.way0 + q, 1, -1}
+	}
+	return s, host == c.cfg.Host || host == d.host
 }
 
 // leaves reports whether packets of ours to d can leave switch from by the
 // link, given that a path crosses it: going up on our side, down on d's.
 func (c *Core) leaves(d *destination, link fabric.LinkID, from fabric.NodeID) bool {
 	l := c.fabric.Link(link)
-	near := l.A.Node == c.tor
-	if n := c.fabric.Node(l.A.Node); n.Tier == fabric.Aggregation {
+	near := l.A.Node == c.cfg.Host
+	switch n := c.fabric.Node(l.A.Node); n.Tier {
+	case fabric.ToR:
+		near = c.fabric.InPlane(n.ID, 0) == c.tor
+	case fabric.Aggregation:
 		near = n.Pod == c.pod
 	}
 	return near == (from == l.A.Node)
@@ -201,7 +319,7 @@ func (c *Core) recompute(d *destination) {
 // movePieces makes the pieces of every dirty destination fit its dead paths.
 func (c *Core) movePieces(why Reason) {
 	for _, d := range c.destinations {
-		if d == nil || !d.dirty {
+		if !d.dirty {
 			continue
 		}
 		d.dirty = false
@@ -250,7 +368,7 @@ func (c *Core) leastLoaded(p *piece, why Reason) int {
 		if d.bytes[a] != d.bytes[b] {
 			return d.bytes[a] < d.bytes[b]
 		}
-		if x, y := c.uplinkBytes[a/d.vs], c.uplinkBytes[b/d.vs]; x != y {
+		if x, y := c.uplinkBytes[d.way(a)], c.uplinkBytes[d.way(b)]; x != y {
 			return x < y
 		}
 		return c.order(d, a) < c.order(d, b)

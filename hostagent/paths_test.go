@@ -1,6 +1,7 @@
 package hostagent
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,6 +14,8 @@ var specs = []fabric.Spec{
 	{Kind: fabric.KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 6, HostsPerToR: 2},
 	{Kind: fabric.KindFatTree, Pods: 8, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16},
 	{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 5, HostsPerToR: 2},
+	{Kind: fabric.KindLeafSpine, ToRs: 3, Spines: 3, HostsPerToR: 3, Planes: 2},
+	{Kind: fabric.KindFatTree, Pods: 3, ToRsPerPod: 2, AggsPerPod: 3, Cores: 6, HostsPerToR: 2, Planes: 3},
 }
 
 func mustFabric(t testing.TB, s fabric.Spec) *fabric.Fabric {
@@ -43,15 +46,20 @@ func TestOver(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := rapid.SampledFrom(fabrics).Draw(rt, "fabric")
 		host := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "host"))
-		c := mustCore(t, Config{Fabric: f, Host: host})
-		tor := f.ToRID(rapid.IntRange(0, f.ToRs()-1).Draw(rt, "tor"))
-		if tor == c.tor {
+		c := mustCore(t, Config{Fabric: f, Host: host, Uplinks: rapid.IntRange(0, 3).Draw(rt, "uplinks")})
+		to := fabric.NodeID(rapid.IntRange(0, f.Hosts()-1).Draw(rt, "to"))
+		tor := f.ToROf(to)
+		if to == host || !c.choice(to) {
 			return
 		}
-		d := c.destination(tor)
+		d := c.destination(tor, to)
 		labels := f.PathLabels(c.tor, tor)
-		if len(labels) != d.paths {
+		if c.share == f.ToRUplinks() && len(labels) != d.paths {
 			rt.Fatalf("%d paths, want %d", d.paths, len(labels))
+		}
+		labels = labels[:0]
+		for p := range d.paths {
+			labels = append(labels, c.label(d, p))
 		}
 		for link := range fabric.LinkID(f.Links()) {
 			over := make(map[int]bool)
@@ -60,18 +68,17 @@ func TestOver(t *testing.T) {
 				d.each(s, func(p int) { over[p] = true })
 			}
 			for p, l := range labels {
-				if c.label(d, p) != l {
-					rt.Fatalf("path %d has label %d, want %d", p, c.label(d, p), l)
-				}
 				if q, ok := c.pathOf(d, l); !ok || q != p {
 					rt.Fatalf("label %d is path %d %v, want %d", l, q, ok, p)
 				}
-				if want := f.PathUses(c.tor, tor, l, link); over[p] != want {
+				hops, _ := f.Way(nil, host, to, l)
+				want := slices.ContainsFunc(hops, func(h fabric.Hop) bool { return h.Link == link }) &&
+					(f.Planes() > 1 || int(link) >= f.Hosts())
+				if over[p] != want {
 					rt.Fatalf("%s to %s: label %d over %s: %v, want %v", f.Name(host), f.Name(tor), l, f.LinkName(link), over[p], want)
 				}
-				hops, _ := f.Path(nil, c.tor, tor, l)
 				for _, h := range hops {
-					if h.Link != link {
+					if h.Link != link || !want {
 						continue
 					}
 					if far := f.Link(link).Peer(h.From).Node; !c.leaves(d, link, h.From) || c.leaves(d, link, far) {

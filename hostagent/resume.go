@@ -19,8 +19,8 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	}
 	cut, path := Cut{Bytes: f.Bytes}, 0
 	var d *destination
-	if tor := c.fabric.ToROf(f.Dst); tor != c.tor {
-		d = c.destination(tor)
+	if c.choice(f.Dst) {
+		d = c.towards(f.Dst)
 		var ok bool
 		if path, ok = c.pathOf(d, l); !ok {
 			return 0, fmt.Errorf("%w: label %d names no path to host %d", ErrFlow, l, f.Dst)

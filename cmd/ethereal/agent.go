@@ -70,7 +70,7 @@ func (a *agentFlags) read(stderr io.Writer) (*agentSetup, error) {
 		return nil, err
 	}
 	s := &agentSetup{agentFlags: a}
-	if s.fab, err = fabric.New(spec); err != nil {
+	if s.fab, err = fabric.NewSinglePlane(spec, "an agent"); err != nil {
 		return nil, err
 	}
 	if s.id, err = hostOf(s.fab, a.host); err != nil {

@@ -121,7 +121,7 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	if cfg.Core.Fabric, err = fabric.New(spec); err != nil {
+	if cfg.Core.Fabric, err = fabric.NewSinglePlane(spec, "the controller"); err != nil {
 		return cfg, nil, err
 	}
 	file, err := daemon.ReadFile(s.targets)

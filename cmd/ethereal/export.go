@@ -69,7 +69,7 @@ func (a *app) exportContainerlab(flags exportFlags) error {
 	if err != nil {
 		return err
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "ethereal export")
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (a *app) staticCommand(
 			if err != nil {
 				return err
 			}
-			f, err := fabric.New(spec)
+			f, err := fabric.NewSinglePlane(spec, "ethereal export")
 			if err != nil {
 				return err
 			}

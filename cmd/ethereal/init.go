@@ -122,7 +122,7 @@ func beginTexts(dir, fabricFile string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "what init writes")
 	if err != nil {
 		return nil, err
 	}

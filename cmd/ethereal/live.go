@@ -46,7 +46,7 @@ func (l *liveFlags) read() (*fabric.Fabric, error) {
 		if spec, err = fabric.LoadSpec(l.fabric); err != nil {
 			return nil, err
 		}
-		return fabric.New(spec)
+		return fabric.NewSinglePlane(spec, "the live world")
 	}
 	var rate fabric.Rate
 	if err := rate.UnmarshalText([]byte(l.rate)); err != nil {
@@ -54,7 +54,7 @@ func (l *liveFlags) read() (*fabric.Fabric, error) {
 	}
 	link := fabric.LinkSpec{Rate: rate, Delay: 10 * fabric.Microsecond}
 	spec.HostLink, spec.ToRUplink, spec.AggUplink = link, link, link
-	return fabric.New(spec)
+	return fabric.NewSinglePlane(spec, "the live world")
 }
 
 // liveCommand makes `ethereal live`.

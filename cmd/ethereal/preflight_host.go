@@ -52,7 +52,7 @@ func (p *preflightHostFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "ethereal preflight")
 	if err != nil {
 		return err
 	}

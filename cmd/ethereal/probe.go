@@ -53,7 +53,7 @@ and of its acknowledgements.`,
 			if err != nil {
 				return err
 			}
-			f, err := fabric.New(spec)
+			f, err := fabric.NewSinglePlane(spec, "ethereal probe")
 			if err != nil {
 				return err
 			}

@@ -63,6 +63,7 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 	f.IntVar(&flags.spec.ToRs, "tors", 0, "leaf-spine: ToRs")
 	f.IntVar(&flags.spec.Spines, "spines", 0, "leaf-spine: spines")
 	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "hosts of a ToR")
+	f.IntVar(&flags.spec.Planes, "planes", 0, "such fabrics side by side, each host with a port into each")
 	f.StringVar(&flags.rate, "rate", "", "rate of all links, as in 400Gb/s")
 	f.StringVar(&flags.delay, "delay", "", "propagation delay of all links, one way, as in 0.5us")
 	// The only error is of a flag that does not exist.
@@ -73,7 +74,7 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 
 // countFlags are the flags that say how many of what a fabric has. Their names
 // are those of a fabric's keys, with dashes.
-var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor"}
+var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor", "planes"}
 
 func (a *app) topo(flags topoFlags) error {
 	spec, err := flags.read()
@@ -130,7 +131,7 @@ func (flags topoFlags) shape() (fabric.Spec, error) {
 	spec := flags.spec
 	counts := map[string]int{
 		"k": spec.K, "pods": spec.Pods, "tors-per-pod": spec.ToRsPerPod, "aggs-per-pod": spec.AggsPerPod,
-		"cores": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR,
+		"cores": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR, "planes": spec.Planes,
 	}
 	counted := false
 	for _, name := range countFlags {

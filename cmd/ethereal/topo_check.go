@@ -73,7 +73,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "ethereal topo check")
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func open(c config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "an agent")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.fabric, err)
 	}

@@ -88,6 +88,16 @@ func ofPackets(cell func(r *Result) string) func(r *Result) string {
 	}
 }
 
+// ofUplinks is megabytes of uplinks, which results of earlier versions have of packets alone.
+func ofUplinks(bytes func(r *Result) float64) func(r *Result) string {
+	return func(r *Result) string {
+		if r.PacketHops == 0 && r.UplinkBytesMean == 0 {
+			return missing
+		}
+		return megabytes(bytes(r))
+	}
+}
+
 // Marks in place of a completion time.
 const (
 	unfinished  = "DNF" // did not finish
@@ -138,9 +148,9 @@ func columns(u timeUnit) []column {
 				return missing
 			}},
 		{"uplink max", "MB", "Bytes of data packets on the most loaded ToR uplink.", false,
-			ofPackets(func(r *Result) string { return megabytes(float64(r.UplinkBytesMax)) })},
+			ofUplinks(func(r *Result) float64 { return float64(r.UplinkBytesMax) })},
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false,
-			ofPackets(func(r *Result) string { return megabytes(r.UplinkBytesMean) })},
+			ofUplinks(func(r *Result) float64 { return r.UplinkBytesMean })},
 		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
 		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
 		{"retx", "pkt", "Data packets sent again.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},

@@ -121,7 +121,7 @@ func heatPanels(rs []*Result) []heatPanel {
 		for i, r := range shown {
 			f := fabrics[i]
 			var m heatMap
-			if f.Hosts() > drawnHosts || f.Links()-f.Hosts() > drawnLinks {
+			if f.Hosts() > drawnHosts || f.Links()-f.HostLinks() > drawnLinks {
 				p.Matrix = true
 				m = matrixMap(r, f, most)
 			} else {

@@ -27,7 +27,7 @@ type Result struct {
 
 	// UplinkBytesMax and Mean are over all ToR uplinks, upward direction: bytes
 	// of RoCEv2 data packets on the wire, headers included, as the P4 counters
-	// of the switches have them.
+	// of the switches have them, or as the world without packets counts them.
 	UplinkBytesMax  int64   `json:"uplink_bytes_max"`
 	UplinkBytesMean float64 `json:"uplink_bytes_mean"`
 	// QPsPerHostMax is the largest number of queue pairs that a host had open at

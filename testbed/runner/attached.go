@@ -88,7 +88,7 @@ func (d *Deployment) Read() (*fabric.Fabric, daemon.Config, error) {
 	if err != nil {
 		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "a deployment")
 	if err != nil {
 		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
 	}

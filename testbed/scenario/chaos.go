@@ -28,7 +28,7 @@ func (c Failure) Drawn(f *fabric.Fabric, seed uint64) []Event {
 // most two overlap, and those have no switch in common. What is cut off altogether has to wait, which proves nothing.
 func (e Event) failures(f *fabric.Fabric, rng *rand.Rand) []Event {
 	var links, switches []Event // what can fail; of host links there is no other
-	for l := f.Hosts(); l < f.Links(); l++ {
+	for l := f.HostLinks(); l < f.Links(); l++ {
 		links = append(links, Event{Link: f.LinkName(fabric.LinkID(l))})
 	}
 	for i := range f.Switches() {

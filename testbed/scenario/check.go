@@ -243,7 +243,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
 		// "bytes is 8": the field leads, when one field is at fault.
-		fields := []string{"bytes", "shift", "target", "senders", "skew"}
+		fields := []string{"bytes", "shift", "target", "senders", "skew", "group"}
 		if key, rest, _ := strings.Cut(problem, " "); slices.Contains(fields, key) {
 			path, problem = path+"."+key, rest
 		}

@@ -194,7 +194,7 @@ func (e Event) checkPlace(p string, f *fabric.Fabric, states map[fabric.LinkID]l
 	if err != nil {
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "fabric: "), "; ")
 		if remedy == "" {
-			remedy = fmt.Sprintf("write for example %s; `ethereal topo --scenario FILE -o json` lists them", f.LinkName(fabric.LinkID(f.Hosts())))
+			remedy = fmt.Sprintf("write for example %s; `ethereal topo --scenario FILE -o json` lists them", f.LinkName(fabric.LinkID(f.HostLinks())))
 		}
 		bad(p+"."+given[0], problem, remedy)
 		return

@@ -339,10 +339,10 @@ func (e Event) Links(f *fabric.Fabric, seed uint64) ([]fabric.LinkID, error) {
 }
 
 // randomLinks draws a share of the links between switches, at least one, in
-// order of their numbers. Host links, which are numbered first, are not drawn: a
-// host has no other.
+// order of their numbers. Host links, which are numbered first, are not drawn: without
+// planes a host has no other.
 func randomLinks(f *fabric.Fabric, share Share, seed uint64) []fabric.LinkID {
-	all := f.Links() - f.Hosts()
+	all := f.Links() - f.HostLinks()
 	if all == 0 {
 		return nil
 	}
@@ -350,7 +350,7 @@ func randomLinks(f *fabric.Fabric, share Share, seed uint64) []fabric.LinkID {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73)) // "links"
 	links := make([]fabric.LinkID, 0, count)
 	for _, i := range rng.Perm(all)[:count] {
-		links = append(links, fabric.LinkID(f.Hosts()+i))
+		links = append(links, fabric.LinkID(f.HostLinks()+i))
 	}
 	slices.Sort(links)
 	return links

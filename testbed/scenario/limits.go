@@ -79,10 +79,11 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		"Buffer": "switch.buffer", "Alpha": "switch.alpha", "Cell": "switch.cell", "Fabric": "fabric", "PFC": "switch.pfc", "Trim": "switch.trim",
 	}, "switch")
 
-	e := s.Switch.ECN
-	err = controller.Config{
-		Fabric: f, ECN: controller.ECN{Kmin: e.KMin, Kmax: e.KMax, Pmax: e.PMax, Unit: s.Switch.Cell},
-	}.Validate()
+	if e := s.Switch.ECN; f.Planes() == 1 { // of several no controller takes care
+		err = controller.Config{
+			Fabric: f, ECN: controller.ECN{Kmin: e.KMin, Kmax: e.KMax, Pmax: e.PMax, Unit: s.Switch.Cell},
+		}.Validate()
+	}
 	refuse(err, controller.ErrConfig, map[string]string{
 		"ECN.Kmax": "switch.ecn.kmax", "ECN.Pmax": "switch.ecn.pmax", "ECN.Unit": "switch.cell", "Fabric": "fabric",
 	}, "switch.ecn")
@@ -115,6 +116,9 @@ func (c Collective) largest(ranks int) int64 {
 // checkMessage holds the largest message to what one queue pair carries: a
 // balancer may leave a message whole.
 func (c Collective) checkMessage(path string, ranks int, payload fabric.Bytes, bad complain) {
+	if c.Group != 0 {
+		ranks = c.Group
+	}
 	message := c.largest(ranks)
 	switch {
 	case message > endpoint.MaxMessage:

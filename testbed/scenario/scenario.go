@@ -237,6 +237,8 @@ type Collective struct {
 	Shift     int          `yaml:"shift"`     // permutation: rank i sends to i+shift; 0 draws one by the run's seed
 	Target    int          `yaml:"target"`    // incast: the rank that receives
 	Senders   int          `yaml:"senders"`   // incast: how many send; 0: all others
+	Group     int          `yaml:"group"`     // each so many ranks by themselves; 0: all together
+	Stride    int          `yaml:"stride"`    // of a group: how far apart its ranks are; 0: 1
 	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for what each rank gets; 0: even
 	// File is what a workload is read from; see package workload.
 	File string `yaml:"file"`
@@ -264,13 +266,20 @@ func (c Collective) Name() string {
 	if c.Kind == Workload {
 		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
 	}
-	if c.Skew != 0 {
-		return c.Kind + "/skew-" + strconv.FormatFloat(c.Skew, 'g', -1, 64)
+	name := c.Kind
+	switch {
+	case c.Skew != 0:
+		name += "/skew-" + strconv.FormatFloat(c.Skew, 'g', -1, 64)
+	case c.Algorithm != "" && len(collective.Algorithms(c.Kind)) > 1:
+		name += "/" + c.Algorithm
 	}
-	if c.Algorithm == "" || len(collective.Algorithms(c.Kind)) == 1 {
-		return c.Kind
+	if c.Group != 0 {
+		name += "/of-" + strconv.Itoa(c.Group)
 	}
-	return c.Kind + "/" + c.Algorithm
+	if c.Stride > 1 {
+		name += "-by-" + strconv.Itoa(c.Stride)
+	}
+	return name
 }
 
 func (c Collective) String() string {
@@ -284,7 +293,7 @@ func (c Collective) String() string {
 func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 	return collective.Spec{
 		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
-		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew,
+		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew, Group: c.Group, Stride: c.Stride,
 	}
 }
 

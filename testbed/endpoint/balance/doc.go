@@ -11,7 +11,8 @@
 //
 //   - ethereal: the host agent's core, [hostagent.Core], as it ships. Parameter
 //     suspicion: on shares what agents time out on ([Spec.SharesSuspicion]); off,
-//     the paper's.
+//     the paper's. Parameter uplinks: how many of each ToR's a host uses, all unless
+//     given ([hostagent.Config.Uplinks]).
 //   - ecmp: one queue pair per flow, its source port drawn at random; the
 //     switches hash. Nothing moves, whatever fails.
 //   - mp-rdma: every flow cut into pieces of its own queue pair and random

@@ -14,20 +14,20 @@ const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
 	return Spec{
-		Name: Ethereal, Params: []string{"suspicion"}, Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
+		Name: Ethereal, Params: []string{"suspicion", "uplinks"}, Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
 		host: func(a *args) factory {
 			a.choice("suspicion", "off", "on")
-			return newEthereal
+			uplinks := a.integer("uplinks", 0, 1, 1<<fabric.LabelBits)
+			return func(c Config) (Host, error) {
+				c.Uplinks = uplinks
+				core, err := hostagent.New(c.Config)
+				if err != nil {
+					return nil, err
+				}
+				return ethereal{core}, nil
+			}
 		},
 	}
-}
-
-func newEthereal(c Config) (Host, error) {
-	core, err := hostagent.New(c.Config)
-	if err != nil {
-		return nil, err
-	}
-	return ethereal{core}, nil
 }
 
 func (e ethereal) AckLabel(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label {

@@ -184,18 +184,24 @@ func (b *builder) measure(phases [][]Transfer) {
 	if f.ThreeTier() {
 		pods = f.Spec().Pods
 	}
-	hosts, tors := f.Hosts(), f.ToRs()
+	hosts, tors := f.Hosts(), f.Racks()
 	b.cuts = make([]cut, 2*(hosts+tors+pods))
 	hostOut, hostIn := 0, hosts
 	torUp, torDown := 2*hosts, 2*hosts+tors
 	podUp, podDown := 2*(hosts+tors), 2*(hosts+tors)+pods
 	for h := range hosts {
-		links := []fabric.LinkID{f.Node(fabric.NodeID(h)).Link(1)}
+		links := make([]fabric.LinkID, f.Planes())
+		for q := range links {
+			links[q] = f.HostLink(fabric.NodeID(h), q)
+		}
 		b.cuts[hostOut+h] = cut{links: links, up: true}
 		b.cuts[hostIn+h].links = links
 	}
 	for t := range tors {
-		links := uplinksOf(f, f.ToRID(t))
+		var links []fabric.LinkID
+		for q := range f.Planes() {
+			links = append(links, uplinksOf(f, f.InPlane(f.ToRID(t), q))...)
+		}
 		b.cuts[torUp+t] = cut{links: links, up: true}
 		b.cuts[torDown+t].links = links
 	}
@@ -272,7 +278,8 @@ func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
 			return 0
 		}
 		c := h.phases[phase]
-		least = min(least, c.pre+b.f.Link(h.links[0]).Rate.TimeFor(c.bytes)+c.post)
+		rate := b.f.Link(h.links[0]).Rate * fabric.Rate(len(h.links))
+		least = min(least, c.pre+rate.TimeFor(c.bytes)+c.post)
 	}
 	return least
 }
@@ -281,16 +288,13 @@ func (b *builder) leastShare(hosts []cut, phase int) fabric.Time {
 // shortest ways have links of the same tiers.
 func (b *builder) path(src, dst fabric.NodeID) []fabric.LinkID {
 	f := b.f
-	var hops [4]fabric.Hop
-	links := []fabric.LinkID{f.Node(src).Link(1)}
-	from, to := f.ToROf(src), f.ToROf(dst)
-	if from != to {
-		between, _ := f.Path(hops[:0], from, to, 0)
-		for _, h := range between {
-			links = append(links, h.Link)
-		}
+	var buf [6]fabric.Hop
+	hops, _ := f.Way(buf[:0], src, dst, 0)
+	links := make([]fabric.LinkID, len(hops))
+	for i, h := range hops {
+		links[i] = h.Link
 	}
-	return append(links, f.Node(dst).Link(1))
+	return links
 }
 
 // drain returns when bytes have crossed the cut if they begin at start, or

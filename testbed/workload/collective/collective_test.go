@@ -177,6 +177,10 @@ func TestBadSpecs(t *testing.T) {
 		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Senders: 9}, "senders is 9"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: 4.5}, "skew is 4.5; use 0 (even) to 4"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: -1}, "skew is -1"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Group: 1}, "group is 1 with stride 0"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Stride: 3}, "group is 0 with stride 3"},
+		{Spec{Kind: AllToAll, Ranks: 12, Bytes: 9, Group: 4, Stride: 2}, "of 12 ranks a whole number of such groups"},
+		{Spec{Kind: AllReduce, Algorithm: HalvingDoubling, Ranks: 12, Bytes: 9, Group: 3}, "takes a power of two"},
 		{Spec{Kind: AllReduce, Algorithm: Ring, Ranks: MaxRanks, Bytes: 1 << 40}, ""},
 	} {
 		err := c.spec.Validate()

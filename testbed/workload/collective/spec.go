@@ -62,6 +62,10 @@ type Spec struct {
 	Bytes int64
 	Job   uint8 // goes into the IDs; different for jobs of one run
 
+	// Group has each group of so many ranks carry out the operation by itself; 0: all together. Its
+	// ranks are Stride apart, 0 meaning 1. What is drawn by the seed is the same in all groups.
+	Group, Stride int
+
 	// Shift makes a permutation send from i to i+Shift mod Ranks. 0 draws a
 	// random one in which nobody sends to itself.
 	Shift int
@@ -88,6 +92,12 @@ func (s Spec) Validate() error {
 	}
 	if s.Ranks < 2 || s.Ranks > MaxRanks {
 		return bad("ranks is %d; use 2 to %d", s.Ranks, MaxRanks)
+	}
+	if s.Group != 0 || s.Stride != 0 {
+		if s.Group < 2 || s.Stride < 0 || s.Group > s.Ranks || s.Ranks%(s.Group*max(s.Stride, 1)) != 0 {
+			return bad("group is %d with stride %d; use 2 or more, and of %d ranks a whole number of such groups", s.Group, s.Stride, s.Ranks)
+		}
+		return s.ofGroup().Validate()
 	}
 	if s.halving() && bits.OnesCount(uint(s.Ranks)) != 1 {
 		return bad("%s over %d ranks; halving-doubling takes a power of two", s.Kind, s.Ranks)
@@ -126,8 +136,17 @@ func (s Spec) leastBytes() int64 {
 	return int64(s.Ranks)
 }
 
+// ofGroup returns what each group does.
+func (s Spec) ofGroup() Spec {
+	s.Ranks, s.Group, s.Stride = s.Group, 0, 0
+	return s
+}
+
 // plan returns the schedule of a valid spec.
 func (s Spec) plan() plan {
+	if s.Group != 0 {
+		return grouped{s.ofGroup().plan(), s.Group, max(s.Stride, 1)}
+	}
 	n, share := s.Ranks, s.Bytes/int64(s.Ranks)
 	// The two halves of an all-reduce are collectives of their own.
 	scatter, gather := true, true

@@ -84,6 +84,9 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	if err := run.Ready(); err != nil {
 		return hostproto.Settings{}, err
 	}
+	if err := run.Fabric.SinglePlane("a world with hosts of its own"); err != nil {
+		return hostproto.Settings{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
 	s := run.Scenario
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != endpoint.GoBackN {
 		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",

@@ -18,6 +18,14 @@
 // taken for ideal: a queue pair's bytes spread evenly over all paths. hopper,
 // flowcut and flowlet move with queues, and are refused with [ErrScheme].
 //
+// # Planes
+//
+// This world alone takes fabrics of several planes. A queue pair goes by one port of its host, as
+// its label says; where switches would hash, the port is drawn with the path; what is spread is
+// spread over the ports too. A port that is cut is told as any link is, to all hosts.
+//
+// # Failures
+//
 // A queue pair whose path has a dead link stands still until its host acts: an
 // ethereal agent when it is told, by [hostagent.Core.Timeout] or
 // [hostagent.Core.Update]; the others when the controller has repaired the

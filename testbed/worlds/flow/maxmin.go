@@ -10,6 +10,7 @@ type flow struct {
 	links  [maxHops]int32 // link directions
 	hops   int8
 	active bool
+	posted float64 // what was left when it got its path
 	left   float64
 	rate   float64
 	piece  int32

@@ -10,18 +10,17 @@ import (
 // start gives a queue pair its flows.
 func (w *world) start(k int32) {
 	p := &w.pieces[k]
-	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
 	packets := (p.bytes + int64(w.run.Scenario.Host.Payload) - 1) / int64(w.run.Scenario.Host.Payload)
 	wire := float64(p.bytes + packets*w.header + rethBytes)
 	switch {
-	case src == dst:
+	case w.labels(p.src, p.dst) == nil:
 		w.begin(k, wire, 0)
 	case w.model == balance.Labelled:
 		w.begin(k, wire, p.label)
 	case w.model == balance.Hashed:
-		w.begin(k, wire, w.drawn(src, dst))
+		w.begin(k, wire, w.drawn(p.src, p.dst))
 	default:
-		labels := w.usable(src, dst)
+		labels := w.usable(p.src, p.dst)
 		for _, l := range labels {
 			w.begin(k, wire/float64(len(labels)), l)
 		}
@@ -37,7 +36,7 @@ func (w *world) begin(k int32, wire float64, label fabric.Label) {
 		w.flows = append(w.flows, flow{})
 	}
 	f := &w.flows[id]
-	*f = flow{left: wire, piece: k, active: true}
+	*f = flow{posted: wire, left: wire, piece: k, active: true}
 	p := &w.pieces[k]
 	p.flows++
 	w.route(f, p, label)
@@ -48,31 +47,29 @@ func (w *world) begin(k int32, wire float64, label fabric.Label) {
 
 // route puts a flow on a path.
 func (w *world) route(f *flow, p *piece, label fabric.Label) {
-	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
-	f.hops = 0
-	add := func(l fabric.LinkID, from fabric.NodeID) {
-		d := int32(2 * l)
-		if w.f.Link(l).A.Node != from {
-			d++
-		}
-		f.links[f.hops] = d
-		f.hops++
+	w.carry(f)
+	hops, ok := w.f.Way(w.hops[:0], p.src, p.dst, label)
+	if !ok { // a label of another pod's paths: any will do
+		hops, _ = w.f.Way(w.hops[:0], p.src, p.dst, w.labels(p.src, p.dst)[0])
 	}
-	add(w.f.Node(p.src).Link(1), p.src)
-	if src != dst {
-		hops, ok := w.f.Path(w.hops[:0], src, dst, label)
-		if !ok { // a label of another pod's paths: any will do
-			hops, _ = w.f.Path(w.hops[:0], src, dst, w.labels(src, dst)[0])
+	for i, h := range hops {
+		f.links[i] = int32(2 * h.Link)
+		if w.f.Link(h.Link).A.Node != h.From {
+			f.links[i]++
 		}
-		for _, h := range hops {
-			add(h.Link, h.From)
-		}
-		w.hops = hops
 	}
-	add(w.f.Node(p.dst).Link(1), dst)
+	f.hops, w.hops = int8(len(hops)), hops
 	if len(w.down) > 0 {
 		w.stall(f)
 	}
+}
+
+// carry counts what a flow has sent on its path, which it leaves.
+func (w *world) carry(f *flow) {
+	for _, d := range f.links[:f.hops] {
+		w.carried[d] += f.posted - f.left
+	}
+	f.posted = f.left
 }
 
 // stall starts the timer of a flow whose path is dead. The sender knows nothing
@@ -85,7 +82,7 @@ func (w *world) stall(f *flow) {
 	p := &w.pieces[f.piece]
 	rate := f.rate
 	if rate == 0 { // its share of the host's link
-		rate = w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.hosts[p.src].core.Open(), 1))
+		rate = float64(w.f.Planes()) * w.full(fabric.LinkID(f.links[0]/2)) / float64(max(w.hosts[p.src].core.Open(), 1))
 	}
 	f.sent = w.clock + fabric.Time(f.left/rate)
 	if w.model == balance.Labelled {
@@ -102,19 +99,21 @@ func (w *world) dead(f *flow) bool {
 	return false
 }
 
-// labels returns the labels of all paths between two ToRs.
-func (w *world) labels(src, dst fabric.NodeID) []fabric.Label {
-	// Fabrics are symmetric: what matters is whether the ToRs share a pod.
-	key := [2]fabric.NodeID{0, 0}
-	if w.f.Node(src).Pod != w.f.Node(dst).Pod {
-		key[1] = 1
+// labels returns the labels of all paths between two hosts; nil if there is but one.
+func (w *world) labels(from, to fabric.NodeID) []fabric.Label {
+	src, dst := w.f.ToROf(from), w.f.ToROf(to)
+	// Fabrics are symmetric: what matters is whether the hosts share a ToR, or a pod.
+	apart := 0
+	switch {
+	case w.f.Node(src).Pod != w.f.Node(dst).Pod:
+		apart = 2
+	case src != dst:
+		apart = 1
 	}
-	ls, ok := w.paths[key]
-	if !ok {
-		ls = w.f.PathLabels(src, dst)
-		w.paths[key] = ls
+	if w.paths[apart] == nil {
+		w.paths[apart] = w.f.PathLabels(src, dst)
 	}
-	return ls
+	return w.paths[apart]
 }
 
 // usable leaves out the paths that the tables, or the data plane, avoid.
@@ -126,7 +125,7 @@ func (w *world) usable(src, dst fabric.NodeID) []fabric.Label {
 	var out []fabric.Label
 	for _, l := range all {
 		good := true
-		hops, _ := w.f.Path(w.hops[:0], src, dst, l)
+		hops, _ := w.f.Way(w.hops[:0], src, dst, l)
 		for _, h := range hops {
 			tables, known := w.known[h.Link]
 			good = good && (!known || !tables && w.f.Link(h.Link).A.Node != h.From)
@@ -174,11 +173,10 @@ func (w *world) resume(id int32, qp hostagent.QP) {
 	if !f.active || f.sent == 0 || p.qp != qp {
 		return
 	}
-	src, dst := w.f.ToROf(p.src), w.f.ToROf(p.dst)
-	if src == dst {
+	if w.labels(p.src, p.dst) == nil {
 		w.stall(f)
 	} else {
-		w.route(f, p, w.drawn(src, dst))
+		w.route(f, p, w.drawn(p.src, p.dst))
 	}
 	w.stale = true
 }

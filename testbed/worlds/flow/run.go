@@ -56,6 +56,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		us := (w.lastFlip - w.firstCut).Micros()
 		r.LastFlip = &us
 	}
+	w.uplinks(r)
 	for _, h := range w.hosts {
 		if h != nil {
 			r.QPsPerHostMax = max(r.QPsPerHostMax, h.core.Peak())
@@ -69,6 +70,21 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 	r.EventsSHA256 = hex.EncodeToString(sum.Sum(nil))
 	r.WallMS = float64(time.Since(began).Microseconds()) / 1000
 	return r, err
+}
+
+// uplinks fills in what ToR uplinks carried. What is under way when a run is cut short is not counted.
+func (w *world) uplinks(r *report.Result) {
+	n, sum := 0, 0.0
+	for t := range w.f.ToRs() {
+		tor := w.f.Node(w.f.ToRID(t))
+		for p := tor.FirstUplink(); int(p) <= tor.Ports(); p++ {
+			bytes := w.carried[2*tor.Link(p)]
+			r.UplinkBytesMax = max(r.UplinkBytesMax, int64(math.Round(bytes)))
+			sum += bytes
+			n++
+		}
+	}
+	r.UplinkBytesMean = sum / float64(max(n, 1))
 }
 
 // full is a link's capacity when it is not cut, without what acknowledgements

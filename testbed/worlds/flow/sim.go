@@ -65,9 +65,10 @@ type world struct {
 	free    []int32
 	active  []int32
 	started []started
-	clock   fabric.Time // of the event in hand; now is the end of its window
-	stale   bool        // rates are to be computed
-	paths   map[[2]fabric.NodeID][]fabric.Label
+	clock   fabric.Time            // of the event in hand; now is the end of its window
+	carried []float64              // bytes on the wire, by link direction
+	stale   bool                   // rates are to be computed
+	paths   [3][]fabric.Label      // under one ToR, in one pod, between pods
 	down    map[fabric.LinkID]bool // links that are cut
 	known   map[fabric.LinkID]bool // as the tables have them
 	epochs  map[fabric.LinkID]uint64
@@ -97,9 +98,8 @@ func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
 		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		rng:   rand.New(rand.NewPCG(run.Seed, 0xF10)),
-		paths: map[[2]fabric.NodeID][]fabric.Label{},
-		down:  map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
+		rng:  rand.New(rand.NewPCG(run.Seed, 0xF10)),
+		down: map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
 		arriving: map[collective.ID]int64{},
 	}
 	if s.Servers.On() {
@@ -123,7 +123,7 @@ func newWorld(run scenario.Run) (*world, error) {
 	if w.job, err = collective.New(run.CollectiveSpec()); err != nil {
 		return nil, err
 	}
-	w.solver.capacity = make([]float64, 2*w.f.Links())
+	w.solver.capacity, w.carried = make([]float64, 2*w.f.Links()), make([]float64, 2*w.f.Links())
 	for i := range w.f.Links() {
 		c := w.full(fabric.LinkID(i))
 		w.solver.capacity[2*i], w.solver.capacity[2*i+1] = c, c
@@ -226,6 +226,8 @@ func (w *world) ended(id int32, at fabric.Time) {
 	f := &w.flows[id]
 	p := &w.pieces[f.piece]
 	there, back := w.latency(f, p.bytes)
+	f.left = 0
+	w.carry(f)
 	f.active = false
 	w.spare = append(w.spare, id)
 	p.last = max(p.last, at+there)

@@ -27,7 +27,7 @@ func (m *MPI) Run(program []string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("live: %w", err)
 	}
-	f, err := fabric.New(spec)
+	f, err := fabric.NewSinglePlane(spec, "the live world")
 	if err != nil {
 		return 0, fmt.Errorf("live: %w", err)
 	}

@@ -111,7 +111,7 @@ func readPlan(r io.Reader) ([]byte, *plan, error) {
 
 // place returns where the plan's fabric is.
 func (p *plan) place() (*machines.Placement, error) {
-	f, err := fabric.New(p.Spec)
+	f, err := fabric.NewSinglePlane(p.Spec, "the live world")
 	if err != nil {
 		return nil, err
 	}

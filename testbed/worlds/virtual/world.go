@@ -68,6 +68,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if err := run.Ready(); err != nil {
 		return nil, err
 	}
+	if err := run.Fabric.SinglePlane("the virtual world"); err != nil {
+		return nil, err
+	}
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,

@@ -1,0 +1,70 @@
+package fabric
+
+import "fmt"
+
+// Planes returns how many Clos there are side by side: 1 unless the spec says more.
+func (f *Fabric) Planes() int { return f.planes }
+
+// Racks returns the number of racks: the ToRs of a plane.
+func (f *Fabric) Racks() int { return f.racks }
+
+// ToRUplinks returns the number of uplinks of a ToR.
+func (f *Fabric) ToRUplinks() int { return f.torUplinks }
+
+// Uplinks returns how many ToR uplinks a host can reach, over all planes: with u of a ToR,
+// those of plane q are q*u to q*u+u-1.
+func (f *Fabric) Uplinks() int { return f.planes * f.torUplinks }
+
+// InPlane returns the ToR in plane q of the rack that a ToR of any plane belongs to.
+func (f *Fabric) InPlane(tor NodeID, q int) NodeID {
+	return f.ToRID(q*f.racks + f.nodes[tor].Index%f.racks)
+}
+
+// HostLink returns the link of a host into plane q.
+func (f *Fabric) HostLink(host NodeID, q int) LinkID { return LinkID(q*f.hosts + int(host)) }
+
+// HostLinks returns the number of links of hosts, which are links 0 to HostLinks-1.
+func (f *Fabric) HostLinks() int { return f.planes * f.hosts }
+
+// PlaneOf returns the plane that a label names; 0 for a label that names none.
+func (f *Fabric) PlaneOf(l Label) int {
+	if q := int(l >> (f.coreBits + f.aggBits)); q < f.planes {
+		return q
+	}
+	return 0
+}
+
+// Way appends to hops the way of a packet from host src to host dst along label l, the
+// hosts' links included, and returns the result. Under one ToR the label names the plane alone.
+// ok is false, and hops unchanged, for a label that names no path between them.
+func (f *Fabric) Way(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
+	q := f.PlaneOf(l)
+	from, to := f.InPlane(f.ToROf(src), q), f.InPlane(f.ToROf(dst), q)
+	n := len(hops)
+	hops = append(hops, Hop{f.HostLink(src, q), src, PortNo(q + 1)})
+	if hops, ok = f.Path(hops, from, to, l); !ok {
+		return hops[:n], false
+	}
+	last := f.HostLink(dst, q)
+	return append(hops, Hop{last, to, f.links[last].B.Port}), true
+}
+
+// NewSinglePlane is [New] for whoever takes but one plane: see [Fabric.SinglePlane].
+func NewSinglePlane(s Spec, who string) (*Fabric, error) {
+	f, err := New(s)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.SinglePlane(who)
+}
+
+// SinglePlane returns a [*SpecError] if f has several planes, for whoever takes but one.
+func (f *Fabric) SinglePlane(who string) error {
+	if f.planes == 1 {
+		return nil
+	}
+	return &SpecError{
+		Key: "planes", Problem: fmt.Sprintf("%d; %s takes one plane", f.planes, who),
+		Remedy: "leave the key out, or run the scenario with --world flow",
+	}
+}
