@@ -13,6 +13,12 @@ type Balancer interface {
 	Echo(now fabric.Time, qp QP, e Echo)
 }
 
+// PathLosses is a [Balancer]'s ear for packets that never came, as later ones that did or
+// the timer show. One that a switch has cut is none of them. It must not call the endpoint.
+type PathLosses interface {
+	LostBy(now fabric.Time, qp QP, l fabric.Label)
+}
+
 // Echo is what an ACK says about the data packet that caused it.
 type Echo struct {
 	// Label is the ACK's, which is the packet's if the responder keeps labels.

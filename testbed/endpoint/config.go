@@ -102,6 +102,9 @@ type Config struct {
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Balancer labels the packets of balanced QPs; nil: there are none.
 	Balancer Balancer
+	// Losses hears by which paths the packets were sent that balanced QPs lose; nil:
+	// nobody. With GoBackN it hears of those alone that the timer ran for.
+	Losses PathLosses
 	// Watcher hears what QPs lose that keep their packets in order; nil: nobody.
 	Watcher PathWatcher
 	// Place takes the payload of the data packets that the responder accepts, and

@@ -84,6 +84,8 @@ type Endpoint struct {
 	meter     meter // rates, if it is one
 	echo      echo  // rates, if it is one
 	losses    losses
+	// keepsSends: the rate control, or somebody else, asks when and how packets were sent.
+	keepsSends bool
 
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
@@ -112,6 +114,8 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	if e.losses, _ = e.rates.(losses); e.losses == nil {
 		e.losses = lineRate{}
 	}
+	_, delays := e.rates.(interface{ measured() })
+	e.keepsSends = delays || e.cfg.Losses != nil
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
 	if e.cfg.Receiver == SelectiveRepeat {

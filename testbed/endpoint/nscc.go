@@ -61,7 +61,6 @@ func (c nscc) open(q *qp) {
 	}
 	n := s.nscc
 	*n = nsccState{base: c.trip}
-	s.sentAt.reset()
 	n.most = c.product(c.trip) * 3 / 2
 	n.window = n.most
 	c.bound(q, n)
@@ -173,7 +172,7 @@ func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, dela
 // cut implements [losses]: a packet was cut by a queue as long as a round trip.
 func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
 	n := q.state.nscc
-	q.state.sentAt.take(packet)
+	q.state.sends.take(packet)
 	n.ignored += int64(c.full)
 	n.delay += (c.trip - n.delay) / nsccDelayGain
 	n.cut = true

@@ -140,22 +140,26 @@ func TestNSCCQuickAdapt(t *testing.T) {
 
 // Times are found once, by packets sent once, and the ring has room for those on the way.
 func TestSendTimes(t *testing.T) {
-	var s sendTimes
+	var s sends
 	for i := range int32(100) {
-		s.put(i, fabric.Time(i), 0)
+		s.put(i, fabric.Time(i), 0, 0)
 	}
-	s.put(7, 1000, 0)
+	s.put(7, 1000, 3, 0)
 	for i := range int32(100) {
-		at, ok := s.take(i)
-		if want := i != 7; ok != want || ok && at != fabric.Time(i) {
-			t.Errorf("packet %d: %v, %v", i, at, ok)
+		sent, ok := s.take(i)
+		want := send{i + 1, 0, fabric.Time(i)}
+		if i == 7 { // sent twice
+			want = send{i + 1, 3, never}
+		}
+		if !ok || sent != want {
+			t.Errorf("packet %d: %v, %v", i, sent, ok)
 		}
 		if _, ok := s.take(i); ok {
 			t.Errorf("packet %d is there twice", i)
 		}
 	}
 	for i := range int32(1 << 20) { // answers that never came make no ring without end
-		s.put(i, fabric.Time(i), max(0, i-10))
+		s.put(i, fabric.Time(i), 0, max(0, i-10))
 	}
 	if len(s) > 128 {
 		t.Errorf("a ring of %d", len(s))

@@ -166,6 +166,9 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	}
 	e.transport.open(q)
 	e.rates.open(q)
+	if e.keepsSends {
+		q.keep().sends.reset()
+	}
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)

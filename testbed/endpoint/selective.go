@@ -112,6 +112,7 @@ func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, max(s.lost, s.old)
 	t.losses.lost(now, q, s.onTheWay)
+	t.tell(now, q, s.old)
 	t.repeats(q)
 	t.timedOut(now, q)
 }
@@ -181,7 +182,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	}
 	t.tailAnswered(now, q, q.unacked)
 	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
-	if lost := s.lose(own-s.threshold+1, q.unacked); lost > 0 {
+	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
 		t.losses.lost(now, q, int32(lost))
@@ -221,12 +222,24 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 
 // lose takes the packets below to for lost, unless they are acknowledged, and
 // returns how many that are which were not before.
-func (s *selective) lose(to, unacked int32) (n int) {
-	for i := s.acked.next(max(s.lost, unacked)); i < to; i = s.acked.next(i + 1) {
+func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
+	s := &q.state.selective
+	for i := s.acked.next(max(s.lost, q.unacked)); i < to; i = s.acked.next(i + 1) {
 		if !s.told.has(i) {
 			n++
+			t.tellLost(now, q, i)
 		}
 	}
 	s.lost = max(s.lost, to)
 	return n
+}
+
+// tell says of all packets below to that are not acknowledged that they are lost.
+func (t selectiveRepeat) tell(now fabric.Time, q *qp, to int32) {
+	if t.cfg.Losses == nil {
+		return
+	}
+	for i := q.state.selective.acked.next(q.unacked); i < to; i = q.state.selective.acked.next(i + 1) {
+		t.tellLost(now, q, i)
+	}
 }

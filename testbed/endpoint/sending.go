@@ -63,6 +63,9 @@ func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
 		if q.balanced {
 			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
 		}
+		if e.keepsSends {
+			q.state.sends.put(i, now, e.stack.label(dst), q.unacked)
+		}
 		if i == q.sent {
 			if q.balanced {
 				q.state.timing.sent(now, i)

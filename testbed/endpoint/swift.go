@@ -42,7 +42,6 @@ func newSwift(e *Endpoint) swift { return swift{newDelays(e)} }
 
 func (c swift) open(q *qp) {
 	s := q.keep()
-	s.sentAt.reset()
 	s.swift = swiftState{window: c.product(c.trip), base: c.trip, trip: c.trip, cutAt: -fabric.Second}
 	c.bound(q)
 }
@@ -98,7 +97,7 @@ func (c swift) cutBy(now fabric.Time, s *swiftState, bytes int64) {
 
 // cut implements [losses].
 func (c swift) cut(now fabric.Time, q *qp, packet int32) {
-	q.state.sentAt.take(packet)
+	q.state.sends.take(packet)
 	c.cutBy(now, &q.state.swift, math.MaxInt64)
 	c.bound(q)
 }

@@ -33,7 +33,7 @@ func TestSwift(t *testing.T) {
 	now := fabric.Millisecond
 	answer := func(packet int32, trip fabric.Time) {
 		s, old := q.state, q.sent
-		s.sentAt.put(packet, now-trip, 0)
+		s.sends.put(packet, now-trip, 0, 0)
 		c.acked(now, q, ackOf(q, packet), 1, packet+1, false)
 		q.sent = old
 	}

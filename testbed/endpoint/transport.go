@@ -80,8 +80,8 @@ func ReceiverNames() []string { return receiverNames[:] }
 type state struct {
 	timing    timing // of balanced QPs
 	selective selective
-	reaction  reaction  // of DCQCN
-	sentAt    sendTimes // of controls that go by delay
+	reaction  reaction // of DCQCN
+	sends     sends    // if [Endpoint].keepsSends
 	nscc      *nsccState
 	swift     swiftState
 }
@@ -127,5 +127,15 @@ func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
 	}
 	if done {
 		e.handler.Done(now, id)
+	}
+}
+
+// tellLost tells by which path a packet was sent that is lost.
+func (e *Endpoint) tellLost(now fabric.Time, q *qp, packet int32) {
+	if e.cfg.Losses == nil || !q.balanced {
+		return
+	}
+	if sent := q.state.sends.find(packet); sent != nil {
+		e.cfg.Losses.LostBy(now, q.id, sent.label)
 	}
 }

@@ -196,7 +196,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the scenario itself changed: %+v", s)
 	}
 	_, err = s.Override(Override{Schemes: []string{"etheral"}})
-	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, lpt, switch-spray, switch-spray-random, jsq, flowlet, ofan)`; err == nil || err.Error() != want {
+	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, lpt, mrc, switch-spray, switch-spray-random, jsq, flowlet, ofan)`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

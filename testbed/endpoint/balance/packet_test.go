@@ -407,9 +407,68 @@ func TestFlowcut(t *testing.T) {
 	})
 }
 
+// A queue pair's values take turns; a mark has one skipped once, and a loss takes one out,
+// until its probes were answered in a row.
+func TestMRC(t *testing.T) {
+	h, qps := begin(t, MRC, map[string]string{"probes": "3"}, otherPod)
+	qp := qps[0]
+	if turns := draw(h, qp, 8); len(count(turns[:4])) != 4 || !slices.Equal(turns[:4], turns[4:]) {
+		t.Errorf("in turn: %v", turns)
+	}
+	h.Echo(0, qp, endpoint.Echo{Label: 2, Marked: true})
+	if turns := count(draw(h, qp, 7)); turns[2] != 1 || len(turns) != 4 {
+		t.Errorf("after a mark: %v", turns)
+	}
+	lost := func(l fabric.Label) { h.(endpoint.PathLosses).LostBy(0, qp, l) }
+	probe := func() hostagent.QP {
+		t.Helper()
+		open := h.Ready().Open
+		if len(open) != 1 || open[0].Bytes != 0 || open[0].Label != 1 || h.Label(0, open[0].QP) != 1 {
+			t.Fatalf("probes: %+v", open)
+		}
+		return open[0].QP
+	}
+	lost(1)
+	lost(1)
+	p := probe()
+	for i, rtt := range []fabric.Time{1, 1, 0, 1, 1, 1} { // the third was lost once
+		if turns := count(draw(h, qp, 9)); turns[1] != 0 || len(turns) != 3 {
+			t.Errorf("after a loss and %d probes: %v", i, turns)
+		}
+		h.Echo(0, p, endpoint.Echo{Label: 1, RTT: rtt})
+		h.Done(0, p)
+		if i < 5 {
+			p = probe()
+		}
+	}
+	if turns := count(draw(h, qp, 8)); len(turns) != 4 || len(h.Ready().Open) != 0 {
+		t.Errorf("after its probes: %v", turns)
+	}
+	for l := range fabric.Label(4) {
+		lost(l)
+	}
+	if turns := count(draw(h, qp, 8)); len(turns) == 0 {
+		t.Error("nothing goes when all values are retired")
+	}
+	probes := h.Ready().Open
+	h.Done(0, qp)
+	if ends := h.(Ender).Ends(); len(ends) != len(probes) || len(probes) != 4 {
+		t.Errorf("%d probes were sent, %d end with their queue pair", len(probes), len(ends))
+	}
+
+	// Of ports there are more: a lost one is replaced.
+	h, qps = begin(t, MRC, map[string]string{"entropy": "port", "values": "8"}, otherPod)
+	before := count(draw(h, qps[0], 8))
+	gone := h.Label(0, qps[0])
+	h.(endpoint.PathLosses).LostBy(0, qps[0], gone)
+	if after := count(draw(h, qps[0], 8)); len(before) != 8 || len(after) != 8 || after[gone] != 0 {
+		t.Errorf("%v, and without %d: %v", before, gone, after)
+	}
+}
+
 // What the schemes that label packets have in common.
 func TestPacketHosts(t *testing.T) {
-	for _, name := range []string{Spray, DRB, REPS, Hopper, MPRDMAClocked} {
+	for _, name := range []string{Spray, DRB, REPS, Hopper, MRC, MPRDMAClocked} {
 		if spec, err := Find(name); err != nil || spec.Receiver == endpoint.GoBackN {
 			t.Errorf("%s with go-back-N, %v", name, err)
 		}

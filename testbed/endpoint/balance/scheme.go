@@ -58,6 +58,13 @@ type Holder interface {
 	Holds() []Hold
 }
 
+// Ender is a [PacketHost] that can lose interest in a probe before it is answered.
+type Ender interface {
+	// Ends returns, once, the probes of which nobody wants to hear any more. The slice is
+	// valid until the next call.
+	Ends() []hostagent.QP
+}
+
 // Hold has a queue pair send nothing before a time.
 type Hold struct {
 	QP    hostagent.QP

@@ -71,9 +71,11 @@ type Config struct {
 type Core struct {
 	cfg      Config
 	scheme   balance.Host
-	packets  balance.PacketHost // the scheme if it labels every packet, else nil
-	holder   balance.Holder     // the scheme if it holds queue pairs, else nil
-	losses   balance.LossHost   // the scheme if it hears of losses, else nil
+	packets  balance.PacketHost  // the scheme if it labels every packet, else nil
+	holder   balance.Holder      // the scheme if it holds queue pairs, else nil
+	ender    balance.Ender       // the scheme if it ends probes, else nil
+	losses   balance.LossHost    // the scheme if it hears of losses, else nil
+	lostBy   endpoint.PathLosses // the scheme if it hears of lost packets' labels, else nil
 	endpoint Endpoint
 	shell    Shell
 	log      *Log
@@ -113,6 +115,8 @@ func New(c Config) (*Core, error) {
 	}
 	h.packets, _ = h.scheme.(balance.PacketHost)
 	h.losses, _ = h.scheme.(balance.LossHost)
+	h.lostBy, _ = h.scheme.(endpoint.PathLosses)
+	h.ender, _ = h.scheme.(balance.Ender)
 	if spec.Holds {
 		h.holder = h.scheme.(balance.Holder)
 	}
@@ -175,6 +179,13 @@ func (c *Core) act(now fabric.Time) {
 		for _, h := range c.holder.Holds() {
 			if _, open := c.qps[h.QP]; open {
 				c.check(now, c.endpoint.Hold(h.QP, h.Until))
+			}
+		}
+	}
+	if c.ender != nil {
+		for _, qp := range c.ender.Ends() {
+			if _, open := c.end(now, qp); open {
+				c.check(now, c.endpoint.Close(qp))
 			}
 		}
 	}
@@ -288,6 +299,14 @@ func (c *Core) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
 		c.log.echo(now, qp, e)
 	}
 	c.packets.Echo(now, qp, e)
+}
+
+// LostBy implements [endpoint.PathLosses].
+func (c *Core) LostBy(now fabric.Time, qp endpoint.QP, l fabric.Label) {
+	if c.log != nil {
+		c.log.line(now, "lost-by qp=%d label=%d", qp, l)
+	}
+	c.lostBy.LostBy(now, qp, l)
 }
 
 // Acked takes an endpoint's word that payload bytes are newly acknowledged.

@@ -232,6 +232,13 @@ func (w *words) call(at fabric.Time, name string) func(*Core) {
 				c.Echo(at, qp, e)
 			}
 		}
+	case "lost-by":
+		qp, l := w.qp(), w.label()
+		return func(c *Core) {
+			if c.lostBy != nil {
+				c.LostBy(at, qp, l)
+			}
+		}
 	case "acked":
 		qp, n := w.qp(), int64(w.number("bytes", 63))
 		return func(c *Core) { c.Acked(at, qp, n) }

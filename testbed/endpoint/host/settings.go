@@ -103,6 +103,9 @@ func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
 	if c.packets != nil {
 		e.Balancer = c
 	}
+	if c.lostBy != nil {
+		e.Losses = c
+	}
 	if c.losses != nil && !s.Losses.Off {
 		e.Watcher = c
 	}

@@ -1,0 +1,230 @@
+package balance
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+const (
+	defaultValues = 128
+	maxValues     = 256
+	maxSkips      = 15 // marks that are remembered of a value
+	defaultProbes = 16
+	maxProbes     = 1000
+)
+
+// mrc is the path choice of multipath RC (MRC, arXiv 2605.04333): a queue pair has a set of
+// entropy values, which its packets take in turn. A mark has a value skipped once. A packet
+// that is lost, rather than cut by a switch, retires its value at once; another takes its
+// place, and probes bring the retired one back, one after the other, when so many in a row
+// were answered that none was lost of. A probe that is lost is sent again by the timer.
+//
+// How often a marked value is skipped and how many probes it takes is not in the paper: a
+// mark counts as with htsim's bitmap of UEC (uec_mp.cpp), and the probes are our choice,
+// since a path that loses a fifth lets one of them through more often than not. A queue pair begins with as many values as there are
+// paths, or ports, up to the parameter. With paths there may be none left to replace a
+// value: the set is then one smaller until it is back.
+type mrc struct {
+	pieces
+	values int
+	ports  bool
+	probes int
+	qps    book[valued]
+	ends   []hostagent.QP
+}
+
+// valued is a queue pair's values, or a probe for one of them.
+type valued struct {
+	dst    fabric.NodeID
+	values []value
+	at     int
+	spare  []fabric.Label // paths that are no values
+	paths  []fabric.Label // nil: ports
+	probes []hostagent.QP // that are not answered yet
+
+	of    hostagent.QP // the queue pair that a probe is for; 0: this is none
+	probe fabric.Label
+	good  int // probes in a row that were answered at once
+}
+
+type value struct {
+	label   fabric.Label
+	skips   int8
+	retired bool
+}
+
+// MRC is the name of multipath RC's path choice.
+const MRC = "mrc"
+
+func mrcSpec() Spec {
+	return Spec{
+		Name: MRC, Params: []string{"values", "probes", "entropy"}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readMRC,
+	}
+}
+
+func readMRC(a *args) factory {
+	n, entropy := a.integer("values", defaultValues, 1, maxValues), a.choice("entropy", byPath, byPort)
+	probes := a.integer("probes", defaultProbes, 1, maxProbes)
+	return func(c Config) (Host, error) {
+		p, err := newPieces(c)
+		if err != nil {
+			return nil, err
+		}
+		return &mrc{pieces: p, values: n, ports: entropy == byPort, probes: probes, qps: newBook[valued]()}, nil
+	}
+}
+
+// Post opens a queue pair per flow.
+func (s *mrc) Post(now fabric.Time, batch []hostagent.Flow) error {
+	return s.post(now, batch, 1, func(p *hostagent.Piece) {
+		q := s.qps.begin(p.QP)
+		*q = valued{dst: p.Dst, values: q.values[:0], spare: q.spare[:0], probes: q.probes[:0]}
+		if !s.ports {
+			q.paths = s.paths(p.Dst)
+		}
+		if q.paths == nil {
+			for range s.values {
+				q.values = append(q.values, value{label: s.port()})
+			}
+		} else {
+			q.spare = append(q.spare, q.paths...)
+			s.rng.Shuffle(len(q.spare), func(i, j int) { q.spare[i], q.spare[j] = q.spare[j], q.spare[i] })
+			for len(q.values) < s.values && len(q.spare) > 0 {
+				q.values = append(q.values, value{label: q.take()})
+			}
+		}
+		p.Label = q.values[0].label
+		p.Labelled = p.Label < s.span
+	})
+}
+
+// take takes a label that is no value.
+func (q *valued) take() fabric.Label {
+	l := q.spare[len(q.spare)-1]
+	q.spare = q.spare[:len(q.spare)-1]
+	return l
+}
+
+// Label implements [PacketHost].
+func (s *mrc) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
+	q := s.qps.open[qp]
+	if q.of != 0 {
+		return q.probe
+	}
+	best := -1
+	for range q.values {
+		v := &q.values[q.at]
+		i := q.at
+		if q.at++; q.at == len(q.values) {
+			q.at = 0
+		}
+		switch {
+		case v.retired:
+		case v.skips > 0:
+			v.skips--
+			best = i
+		default:
+			return v.label
+		}
+	}
+	if best < 0 { // all are retired: one may be alive
+		best = q.at
+	}
+	return q.values[best].label
+}
+
+// Echo implements [PacketHost].
+func (s *mrc) Echo(now fabric.Time, qp hostagent.QP, e endpoint.Echo) {
+	q := s.qps.open[qp]
+	switch {
+	case q == nil:
+	case q.of != 0:
+		s.answered(now, qp, q, e.RTT)
+	case e.Marked:
+		if v := q.find(e.Label); v != nil {
+			v.skips = min(v.skips+1, maxSkips)
+		}
+	}
+}
+
+func (q *valued) find(l fabric.Label) *value {
+	for i := range q.values {
+		if q.values[i].label == l {
+			return &q.values[i]
+		}
+	}
+	return nil
+}
+
+// LostBy implements [endpoint.PathLosses].
+func (s *mrc) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
+	q := s.qps.open[qp]
+	if q == nil || q.of != 0 {
+		return
+	}
+	v := q.find(l)
+	if v == nil || v.retired {
+		return
+	}
+	switch {
+	case q.paths == nil:
+		*v = value{label: s.port()}
+	case len(q.spare) > 0:
+		*v = value{label: q.take()}
+	default:
+		v.retired = true
+	}
+	s.send(now, q, valued{dst: q.dst, of: qp, probe: l})
+}
+
+// send sends a probe for a queue pair.
+func (s *mrc) send(now fabric.Time, q *valued, p valued) {
+	s.last++
+	*s.qps.begin(s.last) = p
+	q.probes = append(q.probes, s.last)
+	s.open = append(s.open, hostagent.Piece{QP: s.last, Dst: p.dst, Label: p.probe, Labelled: p.probe < s.span, Start: now})
+}
+
+// answered takes a probe's round trip; 0: it was lost on the way and sent again.
+func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.Time) {
+	of := s.qps.open[p.of]
+	if of == nil {
+		return
+	}
+	of.probes = slices.DeleteFunc(of.probes, func(x hostagent.QP) bool { return x == qp })
+	if p.good++; rtt == 0 {
+		p.good = 0
+	}
+	if p.good < s.probes {
+		s.send(now, of, valued{dst: p.dst, of: p.of, probe: p.probe, good: p.good})
+		return
+	}
+	of.back(p.probe)
+}
+
+// back brings a retired label back.
+func (q *valued) back(l fabric.Label) {
+	if v := q.find(l); v != nil {
+		v.retired = false
+	} else if q.paths != nil {
+		q.spare = append(q.spare, l)
+	}
+}
+
+// Done forgets a queue pair, and has its probes end.
+func (s *mrc) Done(_ fabric.Time, qp hostagent.QP) {
+	if q := s.qps.open[qp]; q != nil {
+		s.ends = append(s.ends, q.probes...)
+		s.qps.end(qp)
+	}
+}
+
+// Ends implements [Ender].
+func (s *mrc) Ends() []hostagent.QP {
+	out := s.ends
+	s.ends = s.ends[:0]
+	return out
+}

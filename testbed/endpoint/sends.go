@@ -1,0 +1,65 @@
+package endpoint
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// sends is when and by what path packets were sent that are on the way: a ring that grows.
+type sends []send
+
+type send struct {
+	packet int32        // + 1; 0: none
+	label  fabric.Label // when it was last sent
+	at     fabric.Time  // never: it was sent twice, and either can be the one that is answered
+}
+
+// maxSends bounds the ring: of packets beyond nothing is known.
+const maxSends = 1 << 14
+
+func (s *sends) reset() { clear(*s) }
+
+func (s sends) slot(packet int32) *send { return &s[int(packet)&(len(s)-1)] }
+
+// put notes that a packet was sent. Packets below unacked are of no interest any more.
+func (s *sends) put(packet int32, now fabric.Time, label fabric.Label, unacked int32) {
+	for {
+		if len(*s) > 0 {
+			t := s.slot(packet)
+			switch {
+			case t.packet == packet+1:
+				t.at, t.label = never, label
+				return
+			case t.packet <= unacked || len(*s) == maxSends:
+				*t = send{packet + 1, label, now}
+				return
+			}
+		}
+		old := *s
+		*s = make(sends, max(8, 2*len(old)))
+		for _, t := range old {
+			if t.packet > unacked {
+				*s.slot(t.packet - 1) = t
+			}
+		}
+	}
+}
+
+// find returns what is known of a packet, nil if nothing is.
+func (s sends) find(packet int32) *send {
+	if len(s) == 0 {
+		return nil
+	}
+	if t := s.slot(packet); t.packet == packet+1 {
+		return t
+	}
+	return nil
+}
+
+// take returns what is known of a packet, and forgets it.
+func (s sends) take(packet int32) (send, bool) {
+	t := s.find(packet)
+	if t == nil {
+		return send{}, false
+	}
+	was := *t
+	t.packet = 0
+	return was, true
+}
