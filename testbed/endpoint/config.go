@@ -185,11 +185,13 @@ func (c Config) Validate() error {
 		return bad("gain is 1/2^%d; use a shift of 1 to 16", c.GainShift)
 	case c.Receiver > Ideal:
 		return bad("receiver %d is unknown", c.Receiver)
+	case c.Control == RCCC && c.Receiver == GoBackN:
+		return bad("rccc needs receivers that keep packets; use the receiver %v or %v", SelectiveRepeat, Ideal)
 	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
 	case c.Place != nil && c.Receiver != GoBackN:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
-	case c.Control > Swift:
+	case c.Control > RCCC:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil

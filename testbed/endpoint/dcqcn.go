@@ -54,7 +54,7 @@ func (c dcqcn) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 
 func (c dcqcn) wentBack(*qp) {}
 
-func (c dcqcn) notified(now fabric.Time, q *qp) {
+func (c dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
 	c.elapse(now, q)
 	d := &q.state.reaction
 	target, alpha := q.rate.now, d.alpha

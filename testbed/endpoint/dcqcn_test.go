@@ -27,7 +27,7 @@ func TestDCQCN(t *testing.T) {
 		}
 	}
 	at(100, 400_000)
-	e.rates.notified(100*fabric.Microsecond, q) // alpha is 1
+	e.rates.notified(100*fabric.Microsecond, q, nil) // alpha is 1
 	at(101, 200_000)
 	at(154, 200_000)
 	at(155, 300_000) // half of the way back, each 55 us
@@ -35,11 +35,11 @@ func TestDCQCN(t *testing.T) {
 	at(265, 375_000)
 	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
 	// half of that, and goes back to 375.
-	e.rates.notified(266*fabric.Microsecond, q)
+	e.rates.notified(266*fabric.Microsecond, q, nil)
 	at(266, 189_688)
 	at(321, 282_344)
 	// A second CNP before the rate is back lowers the target.
-	e.rates.notified(322*fabric.Microsecond, q)
+	e.rates.notified(322*fabric.Microsecond, q, nil)
 	cut := int64(q.rate.now / fabric.Mbps)
 	at(377, (cut+282_344)/2)
 	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.
@@ -113,7 +113,7 @@ func TestCNP(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String(), NSCC.String(), Swift.String()}, ControlNames()); diff != "" {
+	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String(), NSCC.String(), Swift.String(), RCCC.String()}, ControlNames()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{GoBackN.String(), SelectiveRepeat.String(), Ideal.String()}, ReceiverNames()); diff != "" {

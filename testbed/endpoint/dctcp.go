@@ -62,4 +62,4 @@ func (c dctcp) wentBack(q *qp) {
 	q.rounds.cutEnd = min(q.rounds.cutEnd, q.nextOut)
 }
 
-func (c dctcp) notified(fabric.Time, *qp) {}
+func (c dctcp) notified(fabric.Time, *qp, *packet) {}

@@ -17,20 +17,11 @@ type delays struct {
 func (delays) measured() {}
 
 func newDelays(e *Endpoint) delays {
-	d := delays{e, e.cfg.Trip, e.cfg.TargetDelay}
-	if d.trip == 0 {
-		d.trip = IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
-	}
+	d := delays{e, e.idleTrip(), e.cfg.TargetDelay}
 	if d.target == 0 {
 		d.target = d.trip * 3 / 4
 	}
 	return d
-}
-
-// product returns the bytes that the line sends in a round trip.
-func (c delays) product(trip fabric.Time) int64 {
-	const some = 1e6
-	return int64(trip) * some / int64(c.cfg.LineRate.TimeFor(some))
 }
 
 // measure returns the round trip of the packet that an answer is for. ok is false if it
@@ -50,4 +41,19 @@ func (c delays) outstanding(q *qp) int32 {
 		return q.nextOut - q.unacked
 	}
 	return q.state.selective.onTheWay
+}
+
+// idleTrip returns the round trip of a full packet over the longest path, when nothing else
+// is on the way.
+func (e *Endpoint) idleTrip() fabric.Time {
+	if e.cfg.Trip > 0 {
+		return e.cfg.Trip
+	}
+	return IdleTrip(e.cfg.Fabric, e.cfg.MTU+e.cfg.Outer)
+}
+
+// product returns the bytes that the line sends in a round trip.
+func (e *Endpoint) product(trip fabric.Time) int64 {
+	const some = 1e6
+	return int64(trip) * some / int64(e.cfg.LineRate.TimeFor(some))
 }

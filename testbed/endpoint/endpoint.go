@@ -84,6 +84,7 @@ type Endpoint struct {
 	meter     meter // rates, if it is one
 	echo      echo  // rates, if it is one
 	losses    losses
+	granter   granter // rates, if it is one
 	// keepsSends: the rate control, or somebody else, asks when and how packets were sent.
 	keepsSends bool
 
@@ -111,6 +112,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	e.transport, e.rates = e.cfg.Receiver.transport(e), e.cfg.Control.rateControl(e)
 	e.meter, _ = e.rates.(meter)
 	e.echo, _ = e.rates.(echo)
+	e.granter, _ = e.rates.(granter)
 	if e.losses, _ = e.rates.(losses); e.losses == nil {
 		e.losses = lineRate{}
 	}
@@ -148,6 +150,9 @@ func (e *Endpoint) Stats() Stats {
 // first, so Next can call the handler.
 func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) {
 	e.expire(now)
+	if e.granter != nil {
+		e.granter.grant(now)
+	}
 	if e.queue.len > 0 {
 		e.stats.ControlSent++
 		return e.buildAck(dst), true
@@ -168,6 +173,11 @@ func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
 	at, ok = e.nextTimeout()
 	if t, waits := e.nextTail(); waits && (!ok || t < at) {
 		at, ok = t, true
+	}
+	if e.granter != nil {
+		if t := e.granter.due(); t < never && (!ok || t < at) {
+			at, ok = t, true
+		}
 	}
 	if e.paused {
 		return at, ok

@@ -5,13 +5,17 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
 // A packet that a switch has cut is sent again: alone where receivers keep packets, with
 // all behind it where they do not, and long before the timer.
 func TestCutPackets(t *testing.T) {
 	for _, r := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
-		for _, control := range []Control{DCTCP, NoControl, NSCC} {
+		for _, control := range []Control{DCTCP, NoControl, NSCC, Swift, RCCC} {
+			if control == RCCC && r == GoBackN {
+				continue // it is refused
+			}
 			w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control, c.MTU = r, control, 1000 })
 			sent, cut := 0, 0
 			w.fate = func(_ fabric.Time, _ []byte, answer bool) fate {
@@ -40,19 +44,20 @@ func TestCutPackets(t *testing.T) {
 	}
 }
 
-// Whatever is lost, cut, marked, repeated and late, all arrives once, and what is on the
-// way stays within the window.
-func TestNSCCDelivers(t *testing.T) {
-	for seed := range uint64(20) {
+// Whatever is lost, cut, marked, repeated and late, grants too, all arrives once, and what is
+// on the way stays within the window.
+func TestWindowsDeliver(t *testing.T) {
+	for seed := range uint64(60) {
+		control := []Control{NSCC, Swift, RCCC}[seed%3]
 		rng := rand.New(rand.NewPCG(seed, 7))
-		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control, c.MTU = Ideal, NSCC, 1000 })
+		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control, c.MTU = Ideal, control, 1000 })
 		e := w.hosts[0].e
 		random := lossy(rng, 0.02, 0.01, 0.3, 20*fabric.Microsecond)
 		w.fate = func(now fabric.Time, hdr []byte, answer bool) fate {
 			f := random(now, hdr, answer)
 			f.cut = rng.Float64() < 0.1
 			for _, q := range e.qps {
-				if n := q.state.nscc; q.live && (n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full)) {
+				if n := q.state.nscc; control == NSCC && q.live && (n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full)) {
 					t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.window, n.most)
 				}
 			}
@@ -163,5 +168,41 @@ func TestSendTimes(t *testing.T) {
 	}
 	if len(s) > 128 {
 		t.Errorf("a ring of %d", len(s))
+	}
+}
+
+// A receiver grants what is missing and no more, no faster than its link takes it in, and
+// the same to each of its senders.
+func TestRCCCGrants(t *testing.T) {
+	const senders, bytes = 4, 3_000_000
+	w := newWorld(t, senders+1, func(c *Config) { c.Receiver, c.Control, c.MTU = Ideal, RCCC, 1000 })
+	var begun, last fabric.Time
+	granted := map[int]int{}
+	w.tap = func(now fabric.Time, src int, hdr []byte, f Frame) {
+		if b := rocev2.BTH(hdr[w.hosts[0].e.stack.bth:]); src == 0 && b.Opcode() == rocev2.CNP {
+			if last = now; begun == 0 {
+				begun = now
+			}
+			granted[w.destination(hdr)]++
+		}
+	}
+	for i := 1; i <= senders; i++ {
+		w.open(i, Message{QP: 1, ID: uint64(i), Dst: 0, Bytes: bytes})
+	}
+	w.run(never)
+	e := w.hosts[0].e
+	first := int(e.rates.(*rccc).first())
+	total := 0
+	for host, n := range granted {
+		if packets := n * rcccGrant; packets < bytes/1000-first || packets > bytes/1000-first+2*rcccGrant {
+			t.Errorf("host %d: %d packets were granted; %d need it", host, packets, bytes/1000-first)
+		}
+		total += n * rcccGrant
+	}
+	if len(granted) != senders {
+		t.Fatalf("grants for %d hosts", len(granted))
+	}
+	if took, least := last-begun, fabric.Time(total-rcccGrant)*e.fullGap; took < least || took > least*11/10 {
+		t.Errorf("%d packets were granted within %v, which the link takes in in %v", total, took, least)
 	}
 }

@@ -22,7 +22,7 @@ type rateControl interface {
 	// wentBack says that the packets from q.nextOut on are to be sent again.
 	wentBack(q *qp)
 	// notified takes a congestion notification packet.
-	notified(now fabric.Time, q *qp)
+	notified(now fabric.Time, q *qp, p *packet)
 }
 
 // A meter is a rateControl that wants to hear of each packet sent.
@@ -36,6 +36,17 @@ type echo interface {
 	// received takes the word that a data packet has come, p.ce if it was marked. It
 	// may push an answer of its own, as DCQCN does a CNP; a credit would be one.
 	received(now fabric.Time, c *context, p *packet)
+}
+
+// A granter is a rateControl with a clock at the receiver, which tells senders how much they
+// may send.
+type granter interface {
+	// arrived takes the word that a data packet has come, cut ones too, and what it said
+	// has been noted.
+	arrived(now fabric.Time, c *context, p *packet)
+	// grant queues the control packets that are due; due says when the next will be.
+	grant(now fabric.Time)
+	due() fabric.Time
 }
 
 // losses is a rateControl that wants to hear of what is to be sent again one by one. (Of
@@ -57,9 +68,10 @@ const (
 	DCQCN                    // CNPs; see dcqcn.go for its constants
 	NSCC                     // Ultra Ethernet's, of the sender; see nscc.go
 	Swift                    // by delay; see swift.go
+	RCCC                     // Ultra Ethernet's, of the receiver; see rccc.go
 )
 
-var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift"}
+var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift", "rccc"}
 
 // rateControl returns a new endpoint's.
 func (c Control) rateControl(e *Endpoint) rateControl {
@@ -72,6 +84,8 @@ func (c Control) rateControl(e *Endpoint) rateControl {
 		return newNSCC(e)
 	case Swift:
 		return newSwift(e)
+	case RCCC:
+		return newRCCC(e)
 	}
 	return lineRate{}
 }
@@ -93,7 +107,7 @@ type lineRate struct{}
 func (lineRate) open(*qp)                                            {}
 func (lineRate) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 func (lineRate) wentBack(*qp)                                        {}
-func (lineRate) notified(fabric.Time, *qp)                           {}
+func (lineRate) notified(fabric.Time, *qp, *packet)                  {}
 func (lineRate) cut(fabric.Time, *qp, int32)                         {}
 func (lineRate) lost(fabric.Time, *qp, int32)                        {}
 

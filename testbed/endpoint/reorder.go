@@ -14,6 +14,7 @@ type reorder struct {
 	begun   bool  // the message's first packet has come
 	invalid bool  // some packet contradicts another
 	bytes   int64 // payload that has come
+	granting
 }
 
 func (t selectiveRepeat) begin(c *context) {
@@ -22,7 +23,7 @@ func (t selectiveRepeat) begin(c *context) {
 	}
 	r := c.reorder
 	r.got.reset()
-	r.next, r.last, r.begun, r.invalid, r.bytes = 0, -1, false, false, 0
+	r.next, r.last, r.begun, r.invalid, r.bytes, r.granting = 0, -1, false, false, 0, granting{}
 }
 
 // receive takes packets in any order.

@@ -72,6 +72,9 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 		e.echo.received(now, c, p)
 	}
 	e.transport.receive(now, c, p)
+	if e.granter != nil {
+		e.granter.arrived(now, c, p)
+	}
 }
 
 // contextOf returns the state of the packet's QP, fresh if the QP is new, or nil

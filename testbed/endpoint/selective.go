@@ -194,7 +194,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	}
 	t.activate(q)
 	switch {
-	case q.unacked == q.sent:
+	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
 		q.expireAt = never
 	case q.unacked > before:
 		t.restart(now, q)

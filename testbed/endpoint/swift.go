@@ -119,4 +119,4 @@ func (c swift) wentBack(q *qp) {
 	c.bound(q)
 }
 
-func (swift) notified(fabric.Time, *qp) {}
+func (swift) notified(fabric.Time, *qp, *packet) {}

@@ -84,6 +84,7 @@ type state struct {
 	sends     sends    // if [Endpoint].keepsSends
 	nscc      *nsccState
 	swift     swiftState
+	granted   int32 // packets, of RCCC
 }
 
 // keep returns the QP's further state, which stays with it for QPs to come.

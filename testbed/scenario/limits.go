@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -88,14 +89,19 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		"ECN.Kmax": "switch.ecn.kmax", "ECN.Pmax": "switch.ecn.pmax", "ECN.Unit": "switch.cell", "Fabric": "fabric",
 	}, "switch.ecn")
 
-	err = endpoint.Config{
+	nic := endpoint.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
 		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl.Control(), ReorderWindow: s.Host.ReorderWindow,
 		TargetDelay: s.Host.TargetDelay,
-	}.Validate()
+	}
+	err = nil
+	for _, scheme := range s.Schemes { // which may choose the receiver
+		nic.Receiver = s.Host.Receiver.For(scheme.Name)
+		err = cmp.Or(err, nic.Validate())
+	}
 	refuse(err, endpoint.ErrConfig, map[string]string{
 		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
-		"reorder window": "host.reorder_window", "labels": "host.carrier", "target delay": "host.target_delay",
+		"reorder window": "host.reorder_window", "labels": "host.carrier", "target delay": "host.target_delay", "rccc": "host.receiver",
 	}, "host")
 }
 

@@ -135,6 +135,7 @@ const (
 	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
 	NSCC  CongestionControl = "nscc"  // Ultra Ethernet's, of the sender
 	Swift CongestionControl = "swift" // by delay
+	RCCC  CongestionControl = "rccc"  // Ultra Ethernet's, of the receiver
 )
 
 // Control returns the control as package endpoint names it.

@@ -276,7 +276,7 @@ func TestAliasBomb(t *testing.T) {
 // The names here are those of packages nic and scheme, so that none is silently
 // taken for a default.
 func TestHostNames(t *testing.T) {
-	for c, want := range map[CongestionControl]endpoint.Control{DCTCP: endpoint.DCTCP, NoCC: endpoint.NoControl, DCQCN: endpoint.DCQCN, NSCC: endpoint.NSCC, Swift: endpoint.Swift} {
+	for c, want := range map[CongestionControl]endpoint.Control{DCTCP: endpoint.DCTCP, NoCC: endpoint.NoControl, DCQCN: endpoint.DCQCN, NSCC: endpoint.NSCC, Swift: endpoint.Swift, RCCC: endpoint.RCCC} {
 		if got := c.Control(); got != want {
 			t.Errorf("%s is %v, want %v", c, got, want)
 		}

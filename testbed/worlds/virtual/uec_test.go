@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +18,7 @@ func TestUltraEthernet(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
 	const limit = 220480 // a round trip's bytes
-	s, err := scenario.Parse("uec.yaml", []byte(`
+	const text = `
 name: uec
 fabric: {kind: leaf-spine, tors: 4, spines: 4, hosts_per_tor: 4}
 switch: {trim: 220480B, ecn: {kmin: 45760B, kmax: 178880B, pmax: 1}}
@@ -26,13 +27,18 @@ collectives:
   - {kind: all-to-all, bytes: 4MB}
   - {kind: incast, bytes: 500KB}
 schemes: [ethereal, spray, reps]
-`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := s.Expand()
-	if err != nil {
-		t.Fatal(err)
+`
+	var runs []scenario.Run
+	for _, control := range []string{"nscc", "rccc"} {
+		s, err := scenario.Parse("uec.yaml", []byte(strings.ReplaceAll(text, "nscc", control)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := s.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, more...)
 	}
 	cut := int64(0)
 	for _, run := range runs {
