@@ -83,6 +83,8 @@ type Fabric struct {
 	links                    []Link
 	hosts, tors, aggs, cores int // of all planes
 	planes                   int
+	first                    int // of a view: the plane that its labels name
+	planeBits                int // label bits above the path's
 	racks                    int // ToRs of a plane
 	torUplinks               int // uplinks of a ToR
 
@@ -110,7 +112,7 @@ func New(s Spec) (*Fabric, error) {
 		f.coreBits = bitsFor(f.aggUplinks)
 		f.torUplinks = s.AggsPerPod
 	}
-	f.aggBits = bitsFor(f.torUplinks)
+	f.aggBits, f.planeBits = bitsFor(f.torUplinks), bitsFor(f.planes)
 	f.addNodes()
 	f.connect()
 	return f, nil

@@ -25,14 +25,14 @@ func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 // LabelFor returns the label of the up-path over ToR uplink u, of the [Fabric.Uplinks],
 // and, in three tiers, uplink v of the aggregation switch it leads to.
 func (f *Fabric) LabelFor(u, v int) Label {
-	return Label((u/f.torUplinks<<f.aggBits|u%f.torUplinks)<<f.coreBits | v)
+	return Label(((f.first+u/f.torUplinks)<<f.aggBits|u%f.torUplinks)<<f.coreBits | v)
 }
 
 // SplitLabel returns what [Fabric.LabelFor] put together. ok is false for a
 // label that names no path of this fabric.
 func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
-	plane, u, v := int(l>>(f.coreBits+f.aggBits)), int(l>>f.coreBits)&(1<<f.aggBits-1), int(l)&(1<<f.coreBits-1)
-	ok = plane < f.planes && u < f.torUplinks && (!f.ThreeTier() || v < f.aggUplinks)
+	plane, u, v := int(l>>(f.coreBits+f.aggBits))-f.first, int(l>>f.coreBits)&(1<<f.aggBits-1), int(l)&(1<<f.coreBits-1)
+	ok = plane >= 0 && plane < f.planes && u < f.torUplinks && (!f.ThreeTier() || v < f.aggUplinks)
 	return plane*f.torUplinks + u, v, ok
 }
 
@@ -41,7 +41,7 @@ func (f *Fabric) SplitLabel(l Label) (u, v int, ok bool) {
 // above. It is all labels that fit the layout's bits, whether or not they name
 // a path, since an aggregation switch does not look at the ToR's bits.
 func (f *Fabric) LabelSpan() Label {
-	return 1 << (f.coreBits + f.aggBits + bitsFor(f.planes))
+	return 1 << (f.coreBits + f.aggBits + f.planeBits)
 }
 
 // UplinkMatches returns, for each uplink of a switch in port order, the
@@ -51,7 +51,7 @@ func (f *Fabric) LabelSpan() Label {
 func (f *Fabric) UplinkMatches(id NodeID) []Match {
 	const all = 1<<LabelBits - 1
 	n := &f.nodes[id]
-	plane := Label(n.Plane) << (f.coreBits + f.aggBits)
+	plane := Label(f.first+n.Plane) << (f.coreBits + f.aggBits)
 	ms := make([]Match, 0, n.Uplinks())
 	for i := range n.Uplinks() {
 		low := Label(1<<f.coreBits - 1)

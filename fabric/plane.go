@@ -28,10 +28,81 @@ func (f *Fabric) HostLinks() int { return f.planes * f.hosts }
 
 // PlaneOf returns the plane that a label names; 0 for a label that names none.
 func (f *Fabric) PlaneOf(l Label) int {
-	if q := int(l >> (f.coreBits + f.aggBits)); q < f.planes {
+	if q := int(l>>(f.coreBits+f.aggBits)) - f.first; q >= 0 && q < f.planes {
 		return q
 	}
 	return 0
+}
+
+// Plane returns plane q as a fabric by itself, which is what its controller knows: its nodes and links are numbered as
+// of a fabric without planes, and its labels are those that name it in f. A fabric of one plane is its own.
+func (f *Fabric) Plane(q int) (*Fabric, error) {
+	if f.planes == 1 {
+		return f, nil
+	}
+	s := f.spec
+	s.Planes = 0
+	p, err := New(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w; a fabric of planes with switches has the same limits as one without", err)
+	}
+	p.first, p.planeBits = q, f.planeBits
+	return p, nil
+}
+
+// PlaneNode returns which node of f a node of [Fabric.Plane] q is.
+func (f *Fabric) PlaneNode(q int, id NodeID) NodeID {
+	i := int(id) - f.hosts
+	aggs, cores := f.aggs/f.planes, f.cores/f.planes
+	switch {
+	case i < 0:
+		return id
+	case i < f.racks:
+		return f.ToRID(q*f.racks + i)
+	case i < f.racks+aggs:
+		return f.AggID(q*aggs + i - f.racks)
+	}
+	return f.CoreID(q*cores + i - f.racks - aggs)
+}
+
+// InOwnPlane is the inverse of [Fabric.PlaneNode] for the plane of a switch.
+func (f *Fabric) InOwnPlane(id NodeID) NodeID {
+	n := &f.nodes[id]
+	aggs, cores := f.aggs/f.planes, f.cores/f.planes
+	switch n.Tier {
+	case ToR:
+		return NodeID(f.hosts + n.Index%f.racks)
+	case Aggregation:
+		return NodeID(f.hosts + f.racks + n.Index%aggs)
+	case Core:
+		return NodeID(f.hosts + f.racks + aggs + n.Index%cores)
+	}
+	return id
+}
+
+// PlaneLink returns which link of f a link of [Fabric.Plane] q is.
+func (f *Fabric) PlaneLink(q int, id LinkID) LinkID {
+	i, up := int(id)-f.hosts, f.racks*f.torUplinks
+	switch {
+	case i < 0:
+		return f.HostLink(NodeID(id), q)
+	case i < up:
+		return LinkID(f.HostLinks() + q*up + i)
+	}
+	return LinkID(f.HostLinks() + f.planes*up + q*f.aggs/f.planes*f.aggUplinks + i - up)
+}
+
+// LinkInPlane is the inverse of [Fabric.PlaneLink]: it returns the plane too.
+func (f *Fabric) LinkInPlane(id LinkID) (q int, _ LinkID) {
+	i, up, above := int(id)-f.HostLinks(), f.racks*f.torUplinks, f.aggs/f.planes*f.aggUplinks
+	switch {
+	case i < 0:
+		return int(id) / f.hosts, id % LinkID(f.hosts)
+	case i < f.planes*up:
+		return i / up, LinkID(f.hosts + i%up)
+	}
+	i -= f.planes * up
+	return i / above, LinkID(f.hosts + up + i%above)
 }
 
 // Way appends to hops the way of a packet from host src to host dst along label l, the
@@ -65,6 +136,6 @@ func (f *Fabric) SinglePlane(who string) error {
 	}
 	return &SpecError{
 		Key: "planes", Problem: fmt.Sprintf("%d; %s takes one plane", f.planes, who),
-		Remedy: "leave the key out, or run the scenario with --world flow",
+		Remedy: "leave the key out, or run a scenario with --world virtual or flow",
 	}
 }

@@ -116,3 +116,47 @@ func TestPlanesRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPlaneByItself: a plane by itself is that part of the whole, by other numbers and with the same labels.
+func TestPlaneByItself(t *testing.T) {
+	for _, s := range planes {
+		f := mustNew(t, s)
+		for q := range f.Planes() {
+			p, err := f.Plane(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id := range NodeID(p.Nodes()) {
+				whole := f.PlaneNode(q, id)
+				if n := f.Node(whole); n.Tier != p.Node(id).Tier || n.Tier != Host && (n.Plane != q || f.InOwnPlane(whole) != id) {
+					t.Fatalf("%s of plane %d is %s", p.Name(id), q, f.Name(whole))
+				}
+				for i, m := range p.UplinkMatches(id) {
+					if f.UplinkMatches(whole)[i] != m {
+						t.Fatalf("%s takes %v by uplink %d, in the whole %v", f.Name(whole), m, i, f.UplinkMatches(whole)[i])
+					}
+				}
+			}
+			for id := range LinkID(p.Links()) {
+				whole := f.PlaneLink(q, id)
+				if in, back := f.LinkInPlane(whole); in != q || back != id {
+					t.Fatalf("link %d of plane %d is %d, which is link %d of plane %d", id, q, whole, back, in)
+				}
+				a, b := p.Link(id), f.Link(whole)
+				if f.PlaneNode(q, a.A.Node) != b.A.Node || f.PlaneNode(q, a.B.Node) != b.B.Node || a.B.Port != b.B.Port {
+					t.Fatalf("%s of plane %d is %s", p.LinkName(id), q, f.LinkName(whole))
+				}
+			}
+			for l := range f.LabelSpan() {
+				if _, _, ok := p.SplitLabel(l); ok != (f.PlaneOf(l) == q && valid(f, l)) {
+					t.Fatalf("label %d of plane %d: %v by itself", l, f.PlaneOf(l), ok)
+				}
+			}
+		}
+	}
+}
+
+func valid(f *Fabric, l Label) bool {
+	_, _, ok := f.SplitLabel(l)
+	return ok
+}

@@ -38,8 +38,8 @@ type Spec struct {
 	HostsPerToR int `yaml:"hosts_per_tor,omitempty" json:"hosts_per_tor,omitempty"`
 
 	// Planes is how many such fabrics there are side by side, of the same hosts, which have a
-	// port into each. 0: one. Of several only the flow-level world knows, which has no addresses
-	// and no switches: there the limits are those of a label alone.
+	// port into each. 0: one. Where there are no addresses and no switches, at flow level, the limits of
+	// several are those of a label alone; where there are, those of one hold for each: see [Fabric.Plane].
 	Planes int `yaml:"planes,omitempty" json:"planes,omitempty"`
 
 	HostLink  LinkSpec `yaml:"host_link,omitempty" json:"host_link"`   // host to ToR, of each plane

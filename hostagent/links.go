@@ -135,7 +135,9 @@ func (c *Core) noticed(q Quench) Verdict {
 	near := c.fabric.Node(low).Tier == fabric.ToR && c.fabric.InPlane(low, 0) == c.tor
 	switch n := c.fabric.Node(low); n.Tier {
 	case fabric.Host:
-		return NotOurs
+		if c.fabric.Planes() == 1 || low == c.cfg.Host {
+			return NotOurs
+		}
 	case fabric.Aggregation:
 		near = n.Pod == c.pod
 	}
@@ -158,13 +160,21 @@ func (c *Core) quench(q Quench) Verdict {
 		return NotOurs
 	}
 	link := c.fabric.Link(id)
+	tor := c.fabric.ToROf(host)
+	d := c.known(tor, wholeRack)
 	if c.fabric.Node(link.A.Node).Tier == fabric.Host {
-		if link.A.Node == host {
+		switch {
+		case link.A.Node != host:
+			return NotOurs
+		case c.fabric.Planes() == 1:
 			return NoChoice
+		case d != nil: // the port is no matter of the others of the rack
+			d = &destination{tor: tor, host: host, way0: d.way0, vs: d.vs, paths: d.paths, used: d.used}
 		}
-		return NotOurs
 	}
-	d := c.known(c.fabric.ToROf(host), wholeRack)
+	if d == nil {
+		d = c.known(tor, host)
+	}
 	if d == nil {
 		return NotOurs
 	}

@@ -74,7 +74,7 @@ func (c dcqcn) received(now fabric.Time, x *context, p *packet) {
 	}
 	x.cnpAt = now + c.cfg.CNPInterval
 	c.stats.CNPsSent++
-	c.queue.push(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
+	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
 }
 
 // elapse does what the timers ask for until now.

@@ -97,6 +97,7 @@ type Endpoint struct {
 	paused  bool // no data may be sent
 	tails   tails
 
+	ports    []port // one a plane
 	incoming packet // scratch of Receive
 	requester
 	responder
@@ -118,6 +119,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	_, delays := e.rates.(interface{ measured() })
 	e.keepsSends = delays || e.cfg.Losses != nil
+	e.ports = make([]port, e.cfg.Fabric.Planes())
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
 	if e.cfg.Receiver == SelectiveRepeat {
@@ -148,26 +150,33 @@ func (e *Endpoint) Stats() Stats {
 // least [MaxHeader] bytes, and describes it. ok is false when there is nothing
 // to send now; ask again at [Endpoint.NextWake]. Expired timers are handled
 // first, so Next can call the handler.
-func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) {
+func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) { return e.NextBy(0, now, dst) }
+
+// NextBy is Next for a port of several.
+func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok bool) {
 	e.expire(now)
 	if e.granter != nil {
 		e.granter.grant(now)
 	}
-	if e.queue.len > 0 {
+	p := &e.ports[number]
+	if p.queue.len > 0 {
 		e.stats.ControlSent++
-		return e.buildAck(dst), true
+		return e.buildAck(p.queue.pop(), dst), true
 	}
 	if e.paused {
 		return Frame{}, false
 	}
-	return e.nextData(now, dst)
+	return e.nextData(now, p, dst)
 }
 
 // NextWake returns when Next can next have something to do that no other call
 // brings about. It is in the past when Next has something to do now. ok is
 // false when only other calls can bring something about.
-func (e *Endpoint) NextWake() (at fabric.Time, ok bool) {
-	if e.queue.len > 0 || e.head != nil && !e.paused {
+func (e *Endpoint) NextWake() (at fabric.Time, ok bool) { return e.NextWakeBy(0) }
+
+// NextWakeBy is NextWake for a port of several.
+func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
+	if p := &e.ports[number]; p.queue.len > 0 || p.head != nil && !e.paused {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()

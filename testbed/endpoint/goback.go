@@ -248,7 +248,7 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.S
 	if syndrome == rocev2.ACK {
 		psn, c.ce = psn-1, false
 	}
-	t.queue.push(control{
+	t.answer(control{
 		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: t.ackLabel(now, p), syndrome: syndrome, becn: becn,
 	})
 }

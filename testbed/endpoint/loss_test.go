@@ -211,9 +211,9 @@ func TestTwoGaps(t *testing.T) {
 // acknowledge hands host 0 an ACK of host 1 for a packet counted from 0.
 func (w *world) acknowledge(q *qp, packet int32, syndrome rocev2.Syndrome) {
 	r := w.hosts[1].e
-	r.queue.push(control{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome})
+	k := control{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome}
 	var buf [MaxHeader]byte
-	f := r.buildAck(buf[:])
+	f := r.buildAck(k, buf[:])
 	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
 }
 

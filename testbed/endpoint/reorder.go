@@ -116,7 +116,7 @@ func (r *reorder) take(c *context, p *packet, i int32, payload int64) bool {
 func (t selectiveRepeat) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.Syndrome) {
 	becn := c.ce
 	c.ce = false
-	t.queue.push(control{
+	t.answer(control{
 		dst: p.src, qpn: p.qpn, psn: c.next - 1, msn: p.psn, label: t.ackLabel(now, p),
 		syndrome: syndrome, becn: becn,
 	})

@@ -191,11 +191,11 @@ func TestReorderWindow(t *testing.T) {
 // selective hands host 0 an ACK of one packet and all up to another.
 func (w *world) selective(q *qp, own, upTo int32) {
 	r := w.hosts[1].e
-	r.queue.push(control{
+	k := control{
 		dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(upTo), msn: (q.firstPSN + uint32(own)) & psnMask, syndrome: rocev2.ACK,
-	})
+	}
 	var buf [MaxHeader]byte
-	f := r.buildAck(buf[:])
+	f := r.buildAck(k, buf[:])
 	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
 }
 

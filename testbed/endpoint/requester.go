@@ -45,9 +45,8 @@ type requester struct {
 
 	messages *message // to be used again
 
-	head, tail *qp    // QPs that may have something to send now, in turn
-	paced      timers // QPs that have something to send later
-	expiring   timers // retransmission timers, each no later than its QP's deadline
+	paced    timers // QPs that have something to send later
+	expiring timers // retransmission timers, each no later than its QP's deadline
 }
 
 // freshMost is how many QPs are allocated at once at most.
@@ -58,7 +57,7 @@ type place uint8
 
 const (
 	nowhere place = iota
-	inTurn        // on the list from requester.head
+	inTurn        // on the list of its port
 	inPaced       // in requester.paced
 	held          // in its message: an older one to the same peer goes first
 )
@@ -76,6 +75,7 @@ type qp struct {
 	balanced bool // Config.Balancer labels its packets
 	failed   bool // the responder refused it: nothing more is sent
 	untimed  bool // no timer runs
+	port     uint8
 	pos      int32
 	peer     int32
 	qpn      uint32
@@ -172,6 +172,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
+	q.port = uint8(e.portOf(m.Label))
 	putUint24(q.hdr[e.stack.bth+bthDestQP:], q.qpn)
 	q.ipSum = e.stack.ipSum(q.hdr[:])
 	e.byID.put(uint64(m.QP), q.pos)
@@ -199,6 +200,7 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	}
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
+	e.changePort(q, l)
 	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
 		q.nudges++
 		e.stats.Nudges++

@@ -12,7 +12,6 @@ type responder struct {
 	contexts  contexts
 	known     index     // source and slot -> position in contexts, of high slots
 	placement Placement // scratch
-	queue     controlQueue
 	ack       ackTemplate
 }
 
@@ -161,9 +160,11 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 	return nil
 }
 
-// buildAck writes the next control packet.
-func (e *Endpoint) buildAck(dst []byte) Frame {
-	k := e.queue.pop()
+// answer has a control packet sent by the port that its label names.
+func (e *Endpoint) answer(k control) { e.ports[e.portOf(k.label)].queue.push(k) }
+
+// buildAck writes a control packet.
+func (e *Endpoint) buildAck(k control, dst []byte) Frame {
 	st := &e.stack
 	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
 	if k.cnp {

@@ -232,7 +232,7 @@ func (x *exchange) arrive(t *testing.T, d *datadriven.TestData, at fabric.Time) 
 				setCE(hdr)
 			}
 			x.hosts[p.to].Receive(at, hdr, p.tail)
-			x.send(p.to, at, x.hosts[p.to].queue.len)
+			x.send(p.to, at, x.hosts[p.to].ports[0].queue.len)
 		}
 	}
 }

@@ -25,26 +25,27 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
 	q.next = nil
+	p := &e.ports[q.port]
 	if again := q.once - q.unacked; 0 < again && e.holds(again) || q.nextOut >= q.data {
-		if q.next = e.head; e.head == nil {
-			e.tail = q
+		if q.next = p.head; p.head == nil {
+			p.tail = q
 		}
-		e.head = q
+		p.head = q
 		return
 	}
-	if e.head == nil {
-		e.head = q
+	if p.head == nil {
+		p.head = q
 	} else {
-		e.tail.next = q
+		p.tail.next = q
 	}
-	e.tail = q
+	p.tail = q
 }
 
 // nextData lets the QPs whose turn it is send, until one does.
-func (e *Endpoint) nextData(now fabric.Time, dst []byte) (Frame, bool) {
-	for e.head != nil {
-		q := e.head
-		e.head = q.next
+func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
+	for p.head != nil {
+		q := p.head
+		p.head = q.next
 		q.where = nowhere
 		if !q.live {
 			e.free = append(e.free, q.pos)

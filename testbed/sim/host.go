@@ -34,9 +34,17 @@ type Endpoint interface {
 	Receive(now fabric.Time, header []byte, tail int)
 }
 
-// host is the port side of an endpoint.
+// Ported is an endpoint of several ports: a host has one into each plane of its fabric. Whatever happens to one of them, the
+// others are asked for packets too.
+type Ported interface {
+	// Port returns what a port is asked for packets, and gives those that come by it.
+	Port(number int) Endpoint
+}
+
+// host is a port of an endpoint.
 type host struct {
 	endpoint Endpoint
+	node     fabric.NodeID
 	out      LinkDir
 	// wakes are the pending poll events, soonest last. A poll is only
 	// scheduled when it is sooner than all pending ones, so they are a stack.
@@ -51,31 +59,34 @@ func (n *Network) Wake(id fabric.NodeID) {
 	if id == r.receiving {
 		return // will be asked when Receive returns
 	}
-	r.wakeAt(id, r.now)
+	for port := int(id); port < len(r.ports); port += len(r.hosts) {
+		r.wakeAt(port, r.now)
+	}
 }
 
-func (r *region) wakeAt(id fabric.NodeID, at fabric.Time) {
-	h := &r.hosts[id]
+// wakeAt has a port asked for a packet at a time.
+func (r *region) wakeAt(port int, at fabric.Time) {
+	h := &r.ports[port]
 	at = max(at, r.dirs[h.out].busyUntil)
 	if k := len(h.wakes); k > 0 && h.wakes[k-1] <= at {
 		return
 	}
 	h.wakes = append(h.wakes, at)
-	r.queue.push(eventOf(at, eventPoll, uint32(id), 0))
+	r.queue.push(eventOf(at, eventPoll, uint32(port), 0))
 }
 
 // poll handles a poll event.
-func (r *region) poll(id fabric.NodeID) {
-	h := &r.hosts[id]
+func (r *region) poll(port int) {
+	h := &r.ports[port]
 	h.wakes = h.wakes[:len(h.wakes)-1]
-	r.ask(id, h)
+	r.ask(port, h)
 }
 
 // ask lets the endpoint send if its port is idle, and schedules the next time.
-func (r *region) ask(id fabric.NodeID, h *host) {
+func (r *region) ask(port int, h *host) {
 	d := &r.dirs[h.out]
 	if r.now < d.busyUntil {
-		r.wakeAt(id, d.busyUntil)
+		r.wakeAt(port, d.busyUntil)
 		return
 	}
 	pid, p := r.pool.get()
@@ -84,9 +95,9 @@ func (r *region) ask(id fabric.NodeID, h *host) {
 		r.pool.put(pid)
 		if wake <= r.now {
 			r.fail(fmt.Errorf("%w: %s: asked at %v, wants to be asked again at %v, which is not later",
-				ErrEndpoint, r.fab.Name(id), r.now, wake))
+				ErrEndpoint, r.fab.Name(h.node), r.now, wake))
 		} else if wake != Never {
-			r.wakeAt(id, wake)
+			r.wakeAt(port, wake)
 		}
 		return
 	}
@@ -94,7 +105,7 @@ func (r *region) ask(id fabric.NodeID, h *host) {
 		f.Header+f.Payload+f.Trailer > MaxPacket {
 		r.pool.put(pid)
 		r.fail(fmt.Errorf("%w: %s: frame %+v; a header has 1 to %d bytes, a packet at most %d",
-			ErrEndpoint, r.fab.Name(id), f, MaxHeader, MaxPacket))
+			ErrEndpoint, r.fab.Name(h.node), f, MaxHeader, MaxPacket))
 		return
 	}
 	p.header = uint8(f.Header)
@@ -106,17 +117,23 @@ func (r *region) ask(id fabric.NodeID, h *host) {
 	}
 	r.totals.Created++
 	r.transmit(h.out, pid, p)
-	r.wakeAt(id, d.busyUntil)
+	r.wakeAt(port, d.busyUntil)
 }
 
 // deliver hands a packet to a host.
-func (r *region) deliver(id fabric.NodeID, pid packetID, p *packet) {
-	h := &r.hosts[id]
+func (r *region) deliver(to fabric.End, pid packetID, p *packet) {
+	port := int(to.Node) + int(to.Port-1)*len(r.hosts)
+	h := &r.ports[port]
 	r.totals.Delivered++
 	r.totals.DeliveredPayload += int64(p.payload)
-	r.receiving = id
+	r.receiving = to.Node
 	h.endpoint.Receive(r.now, p.data[:p.header], int(p.length)-int(p.header))
 	r.receiving = -1
 	r.pool.put(pid)
-	r.ask(id, h)
+	r.ask(port, h)
+	for other := int(to.Node); other < len(r.ports); other += len(r.hosts) {
+		if other != port {
+			r.wakeAt(other, r.now)
+		}
+	}
 }

@@ -135,7 +135,7 @@ func (r *region) arrive(dir LinkDir) {
 	}
 	p.from = dir
 	if a.toHost {
-		r.deliver(a.to.Node, id, p)
+		r.deliver(a.to, id, p)
 		return
 	}
 	r.ingress(a.to.Node, uint32(a.to.Port), id, p)

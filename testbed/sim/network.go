@@ -18,7 +18,8 @@ type Network struct {
 
 	dirs      []direction
 	arrivals  []arrival // by direction
-	hosts     []host
+	ports     []host    // of all hosts, those into a plane together
+	hosts     []host    // of them, those into the first
 	switches  []switchNode
 	flow      *flowControl // nil: no PFC
 	admission admission
@@ -62,9 +63,10 @@ func New(c Config) (*Network, error) {
 		fab:      f,
 		dirs:     make([]direction, 2*f.Links()),
 		arrivals: make([]arrival, 2*f.Links()),
-		hosts:    make([]host, f.Hosts()),
+		ports:    make([]host, f.HostLinks()),
 		switches: make([]switchNode, f.Switches()),
 	}
+	n.hosts = n.ports[:f.Hosts()]
 	if !c.SkipEventHash {
 		n.logs = newEventLogs(f.Nodes() + 1)
 	}
@@ -113,8 +115,9 @@ func New(c Config) (*Network, error) {
 			n.arrivals[e.d].toHost = f.Node(e.to.Node).Tier == fabric.Host
 		}
 	}
-	for i := range n.hosts {
-		n.hosts[i].out = n.Dir(fabric.NodeID(i), 1)
+	for i := range n.ports {
+		n.ports[i].node = fabric.NodeID(i % f.Hosts())
+		n.ports[i].out = n.Dir(n.ports[i].node, fabric.PortNo(i/f.Hosts()+1))
 	}
 	for i := range n.switches {
 		node := f.Node(fabric.NodeID(f.Hosts() + i))
@@ -133,7 +136,7 @@ func (n *Network) newRegion(index, count int) *region {
 		admission: n.admission,
 		topClass:  uint8(n.cfg.Classes - 1),
 		cellShift: -1,
-		dirs:      n.dirs, arrivals: n.arrivals, hosts: n.hosts, switches: n.switches, logs: n.logs,
+		dirs:      n.dirs, arrivals: n.arrivals, ports: n.ports, hosts: n.hosts, switches: n.switches, logs: n.logs,
 		receiving: -1,
 	}
 	if r.pool == nil {
@@ -161,7 +164,13 @@ func (n *Network) SetSwitch(node fabric.NodeID, p Pipeline) {
 // SetHost gives a host its endpoint, which is asked for its first packet now, at
 // time 0 if the run has not begun.
 func (n *Network) SetHost(node fabric.NodeID, e Endpoint) {
-	n.hosts[node].endpoint = e
+	ported, several := e.(Ported)
+	for q := range n.fab.Planes() {
+		h := &n.ports[int(node)+q*len(n.hosts)]
+		if h.endpoint = e; several {
+			h.endpoint = ported.Port(q)
+		}
+	}
 	n.Wake(node)
 }
 

@@ -230,7 +230,7 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 		if e, ok := r.hosts[d.from].endpoint.(Pausable); ok {
 			e.Pause(now, paused)
 			if d.from != r.receiving {
-				r.wakeAt(d.from, now)
+				r.wakeAt(int(d.from), now)
 			}
 		}
 		return

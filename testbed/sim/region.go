@@ -28,6 +28,7 @@ type region struct {
 	// Of the whole network; a region touches its own elements only.
 	dirs     []direction
 	arrivals []arrival
+	ports    []host
 	hosts    []host
 	switches []switchNode
 	logs     []eventLog
@@ -83,7 +84,7 @@ func (r *region) packet(e event) {
 	case eventReady:
 		r.ready(LinkDir(e.entity()))
 	default:
-		r.poll(fabric.NodeID(e.entity()))
+		r.poll(int(e.entity()))
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *region) warm() {
 			d := &r.dirs[e.entity()]
 			sum += uint64(d.nonEmpty) + uint64(d.queues.classes[0].head) + uint64(d.counters.DataPackets)
 		default:
-			sum += uint64(r.hosts[e.entity()].out)
+			sum += uint64(r.ports[e.entity()].out)
 		}
 	}
 	for _, e := range next {
@@ -43,7 +43,7 @@ func (r *region) warm() {
 				id = d.queues.classes[0].head
 			}
 		default:
-			sum += uint64(r.dirs[r.hosts[e.entity()].out].busyUntil)
+			sum += uint64(r.dirs[r.ports[e.entity()].out].busyUntil)
 		}
 		if id != 0 {
 			p := r.pool.at(id)

@@ -20,9 +20,9 @@
 //
 // # Planes
 //
-// This world alone takes fabrics of several planes. A queue pair goes by one port of its host, as
-// its label says; where switches would hash, the port is drawn with the path; what is spread is
-// spread over the ports too. A port that is cut is told as any link is, to all hosts.
+// Of several planes a queue pair takes one, by a port of its host, as its label says; where switches
+// hash, the port is drawn with the path, and kept; what is spread is spread over the ports too. A port
+// that is cut is told as any link is, to all hosts.
 //
 // # Failures
 //

@@ -147,6 +147,24 @@ func (w *world) drawn(src, dst fabric.NodeID) fabric.Label {
 	return ls[w.rng.IntN(len(ls))]
 }
 
+// drawnAgain picks a path for a flow whose own is dead. Switches hash it: it stays in its plane, which its host chose.
+func (w *world) drawnAgain(f *flow, p *piece) fabric.Label {
+	if w.f.Planes() == 1 || w.model != balance.Hashed {
+		return w.drawn(p.src, p.dst)
+	}
+	plane := int(f.links[0]/2) / w.f.Hosts()
+	var own []fabric.Label
+	for _, l := range w.usable(p.src, p.dst) {
+		if w.f.PlaneOf(l) == plane {
+			own = append(own, l)
+		}
+	}
+	if len(own) == 0 {
+		return w.f.LabelFor(plane*w.f.ToRUplinks(), 0)
+	}
+	return own[w.rng.IntN(len(own))]
+}
+
 // repaired lets the flows that stand still go on where the tables now lead them.
 // A receiver sees a gap as soon as something arrives again, so a sender that is
 // still sending goes on at once; one that has sent everything waits for its
@@ -176,7 +194,7 @@ func (w *world) resume(id int32, qp hostagent.QP) {
 	if w.labels(p.src, p.dst) == nil {
 		w.stall(f)
 	} else {
-		w.route(f, p, w.drawn(p.src, p.dst))
+		w.route(f, p, w.drawnAgain(f, p))
 	}
 	w.stale = true
 }

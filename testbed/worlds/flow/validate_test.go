@@ -40,6 +40,7 @@ func TestAgreesWithPackets(t *testing.T) {
 	}
 	fatTree := fabric.Spec{Kind: fabric.KindFatTree, K: 4}
 	leafSpine := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4}
+	planes := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4, Planes: 2}
 	for _, c := range []struct {
 		name      string
 		spec      fabric.Spec
@@ -53,6 +54,9 @@ func TestAgreesWithPackets(t *testing.T) {
 		{"ethereal fat-tree halving-doubling", fatTree, "all-reduce", "halving-doubling", "ethereal", scenario.Seeds{1}, 0.05},
 		{"ethereal leaf-spine direct", leafSpine, "all-reduce", "direct", "ethereal", scenario.Seeds{1}, 0.05},
 		{"ethereal leaf-spine ring", leafSpine, "all-reduce", "ring", "ethereal", scenario.Seeds{1}, 0.06},
+		{"ethereal planes all-to-all", planes, "all-to-all", "", "ethereal", scenario.Seeds{1}, 0.05},
+		{"ethereal planes ring", planes, "all-reduce", "ring", "ethereal", scenario.Seeds{1}, 0.06},
+		{"ethereal planes halving-doubling", planes, "all-reduce", "halving-doubling", "ethereal", scenario.Seeds{1}, 0.05},
 		{"spray leaf-spine all-to-all", leafSpine, "all-to-all", "", "drb", scenario.Seeds{1}, 0.06},
 		{"ecmp fat-tree all-to-all", fatTree, "all-to-all", "", "ecmp", scenario.Seeds{1, 2, 3, 4, 5}, 0.20},
 		{"ecmp leaf-spine halving-doubling", leafSpine, "all-reduce", "halving-doubling", "ecmp", scenario.Seeds{1, 2, 3, 4, 5}, 0.25},

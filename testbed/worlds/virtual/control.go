@@ -28,6 +28,8 @@ import (
 // is modelled.
 type controllerProcess struct {
 	w        *world
+	plane    int            // of the fabric
+	f        *fabric.Fabric // the plane: what the core knows, by its own numbers
 	core     *rollout.Core
 	shares   bool        // suspicion
 	agents   *notify.Hub // what agents were told; nil before the core's start is over
@@ -62,14 +64,18 @@ const probeShare = 10
 // maxHistory is how many updates are kept for agents: none of them resumes.
 const maxHistory = 1
 
-func newController(w *world) (*controllerProcess, error) {
-	c := &controllerProcess{w: w, shares: w.spec.SharesSuspicion(w.run.Scheme.Params)}
+func newController(w *world, plane int) (*controllerProcess, error) {
+	f, err := w.f.Plane(plane)
+	if err != nil {
+		return nil, err
+	}
+	c := &controllerProcess{w: w, plane: plane, f: f, shares: w.spec.SharesSuspicion(w.run.Scheme.Params)}
 	return c, c.begin(0)
 }
 
 // begin begins a life of the controller, with a core that knows nothing.
 func (c *controllerProcess) begin(now fabric.Time) error {
-	tables, err := c.w.controllerConfig()
+	tables, err := c.w.controllerConfig(c.f)
 	if err != nil {
 		return err
 	}
@@ -84,7 +90,7 @@ func (c *controllerProcess) begin(now fabric.Time) error {
 		cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, c.w.run.Scenario.Host.RTO/probeShare)}
 	}
 	c.tick, c.hearing, c.agents = 0, false, nil
-	c.sessions = make([]session, c.w.f.Switches())
+	c.sessions = make([]session, c.f.Switches())
 	c.core, err = rollout.New(now, cfg)
 	return err
 }
@@ -96,11 +102,11 @@ func (c *controllerProcess) takeOver() error {
 	if err := c.connectAll(); err != nil {
 		return err
 	}
-	for _, n := range c.w.switches {
+	for _, n := range c.switches() {
 		if err := c.push(n); err != nil {
-			return fmt.Errorf("%s: pipeline: %w", c.w.f.Name(n.id), err)
+			return fmt.Errorf("%s: pipeline: %w", n.name(), err)
 		}
-		c.core.TablesRead(0, n.id, nil, 0)
+		c.core.TablesRead(0, c.known(n), nil, 0)
 	}
 	ready := c.core.Ready(0)
 	if err := c.startAgents(ready.Start); err != nil {
@@ -112,8 +118,8 @@ func (c *controllerProcess) takeOver() error {
 			return err
 		}
 		for _, b := range batches {
-			if err := c.w.node(w.Node).core.Write(b.Request); err != nil {
-				return fmt.Errorf("%s: write: %w", c.w.f.Name(w.Node), err)
+			if err := c.node(w.Node).core.Write(b.Request); err != nil {
+				return fmt.Errorf("%s: write: %w", c.node(w.Node).name(), err)
 			}
 		}
 		c.core.Written(0, w.ID, rollout.Acknowledged)
@@ -122,16 +128,33 @@ func (c *controllerProcess) takeOver() error {
 }
 
 func (c *controllerProcess) connectAll() error {
-	for _, n := range c.w.switches {
-		if err := c.connect(c.session(n.id), n); err != nil {
-			return fmt.Errorf("%s: %w", c.w.f.Name(n.id), err)
+	for _, n := range c.switches() {
+		if err := c.connect(c.session(c.known(n)), n); err != nil {
+			return fmt.Errorf("%s: %w", n.name(), err)
 		}
 	}
 	return nil
 }
 
 func (c *controllerProcess) session(id fabric.NodeID) *session {
-	return &c.sessions[int(id)-c.w.f.Hosts()]
+	return &c.sessions[int(id)-c.f.Hosts()]
+}
+
+// switches returns those of the plane.
+func (c *controllerProcess) switches() (nodes []*node) {
+	for i := range c.f.Switches() {
+		nodes = append(nodes, c.node(fabric.NodeID(c.f.Hosts()+i)))
+	}
+	return nodes
+}
+
+// node returns a switch as the core numbers them, known its number there.
+func (c *controllerProcess) node(id fabric.NodeID) *node {
+	return c.w.node(c.w.f.PlaneNode(c.plane, id))
+}
+func (c *controllerProcess) known(n *node) fabric.NodeID { return c.w.f.InOwnPlane(n.id) }
+func (c *controllerProcess) linkName(id fabric.LinkID) string {
+	return c.w.f.LinkName(c.w.f.PlaneLink(c.plane, id))
 }
 
 func (c *controllerProcess) connect(s *session, n *node) error {
@@ -150,7 +173,7 @@ func (c *controllerProcess) connect(s *session, n *node) error {
 	if !s.primary {
 		return fmt.Errorf("arbitration: the switch did not make the controller primary")
 	}
-	c.core.Session(c.w.net.Now(), n.id, rollout.Open)
+	c.core.Session(c.w.net.Now(), c.known(n), rollout.Open)
 	if !c.w.run.Notifier.GNMI() {
 		return nil
 	}
@@ -185,7 +208,7 @@ func (c *controllerProcess) subscribe(s *session, n *node) (err error) {
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
 		c.hearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) error {
-			return c.hear(now, n.id, m)
+			return c.hear(now, c.known(n), m)
 		})
 		return true
 	})
@@ -238,7 +261,7 @@ func (c *controllerProcess) hear(now fabric.Time, id fabric.NodeID, m *gnmi.Subs
 	}
 	changes, err := monitor.Receive(now, m)
 	if err != nil {
-		return fmt.Errorf("gNMI from %s: %w", c.w.f.Name(id), err)
+		return fmt.Errorf("gNMI from %s: %w", c.node(id).name(), err)
 	}
 	for _, ch := range changes {
 		c.core.PortState(now, id, ch.Port, ch.Up)
@@ -246,7 +269,7 @@ func (c *controllerProcess) hear(now fabric.Time, id fabric.NodeID, m *gnmi.Subs
 	if !fresh && monitor.Health() == linkstate.Fresh {
 		c.core.PortsKnown(now, id, true)
 	}
-	c.w.told(now, kind, c.w.f.Name(id), changeText(changes))
+	c.w.told(now, kind, c.node(id).name(), changeText(changes))
 	return nil
 }
 
@@ -261,7 +284,7 @@ func changeText(changes []linkstate.Change) string {
 
 // carryOut does what the core wants done, after the time it took to find out.
 func (c *controllerProcess) carryOut(now, compute fabric.Time, r rollout.Ready) error {
-	c.w.obs.ControllerLog.Ready(c.w.f, wall(now), r)
+	c.w.obs.ControllerLog.Ready(c.f, wall(now), r)
 	for _, e := range r.Events {
 		c.happened(now, e)
 	}
@@ -324,7 +347,7 @@ func (c *controllerProcess) happened(now fabric.Time, e rollout.Event) {
 	switch e.Kind {
 	case rollout.LinkChanged:
 		if e.Node != rollout.NoNode {
-			c.w.note(now, report.KindGNMI, c.w.f.Name(e.Node), "the controller hears of a port")
+			c.w.note(now, report.KindGNMI, c.node(e.Node).name(), "the controller hears of a port")
 		}
 	case rollout.Changed:
 		c.w.note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
@@ -336,7 +359,7 @@ func (c *controllerProcess) happened(now fabric.Time, e rollout.Event) {
 		case e.Confirmed:
 			text = "a suspicion is confirmed by lost probes"
 		}
-		c.w.note(now, report.KindSuspect, c.w.f.LinkName(e.Link), text)
+		c.w.note(now, report.KindSuspect, c.linkName(e.Link), text)
 	}
 }
 
@@ -351,6 +374,7 @@ func (c *controllerProcess) startAgents(snapshot *statepb.Update) (err error) {
 // tellAgents hands an update to every agent.
 func (c *controllerProcess) tellAgents(now fabric.Time, u *statepb.Update) error {
 	c.w.note(now, report.KindPush, "agents", "link states pushed")
+	u = c.inFabric(u)
 	for _, h := range c.w.hosts {
 		c.w.obs.Recorder.Told(now, h.id)
 		h.core.Update(now, u)
@@ -359,9 +383,21 @@ func (c *controllerProcess) tellAgents(now fabric.Time, u *statepb.Update) error
 	return nil
 }
 
+// inFabric returns an update by the numbers that links have in the whole fabric, which agents know.
+func (c *controllerProcess) inFabric(u *statepb.Update) *statepb.Update {
+	if c.w.f.Planes() == 1 {
+		return u
+	}
+	u = proto.CloneOf(u)
+	for _, l := range u.GetLinks() {
+		l.Link = uint32(c.w.f.PlaneLink(c.plane, fabric.LinkID(l.GetLink())))
+	}
+	return u
+}
+
 // requests returns the P4Runtime requests of a write.
 func (c *controllerProcess) requests(w rollout.Write) ([]p4rt.Batch, error) {
-	writer := p4rt.Writer{DeviceID: deviceID(w.Node), ElectionID: c.electionID()}
+	writer := p4rt.Writer{DeviceID: deviceID(c.node(w.Node).id), ElectionID: c.electionID()}
 	s := c.session(w.Node)
 	var batches []p4rt.Batch
 	if w.Repair && len(s.stray) > 0 {
@@ -387,9 +423,9 @@ func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batche
 	}
 	delay := c.w.run.Scenario.Control.WriteDelay
 	c.at(now+delay, func(now fabric.Time) error {
-		c.w.told(now, "write", c.w.f.Name(w.Node), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
-		if err := c.w.node(w.Node).core.Write(batches[0].Request); err != nil {
-			return fmt.Errorf("%s: write: %w", c.w.f.Name(w.Node), err)
+		c.w.told(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
+		if err := c.node(w.Node).core.Write(batches[0].Request); err != nil {
+			return fmt.Errorf("%s: write: %w", c.node(w.Node).name(), err)
 		}
 		c.at(now+delay, func(now fabric.Time) error { return c.sendBatches(now, w, batches[1:]) })
 		return nil
@@ -400,7 +436,7 @@ func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batche
 // readTables reads a switch's tables, a write's delay each way.
 func (c *controllerProcess) readTables(now fabric.Time, id fabric.NodeID) {
 	c.hearAt(now+2*c.w.run.Scenario.Control.WriteDelay, func(now fabric.Time) error {
-		entities, err := c.read(c.w.node(id), c.w.lab.schema.ReadAll(deviceID(id), "").GetEntities()...)
+		entities, err := c.read(c.node(id), c.w.lab.schema.ReadAll(deviceID(c.node(id).id), "").GetEntities()...)
 		if err != nil {
 			return err
 		}
@@ -419,7 +455,7 @@ func (c *controllerProcess) read(n *node, entities ...*p4.Entity) ([]*p4.Entity,
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: read: %w", c.w.f.Name(n.id), err)
+		return nil, fmt.Errorf("%s: read: %w", n.name(), err)
 	}
 	return got, nil
 }

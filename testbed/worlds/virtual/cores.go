@@ -10,6 +10,7 @@ import (
 // needs all that happens in its order. The result is the same.
 func (w *world) regions() int {
 	switch {
+	case w.f.Planes() > 1: // a host is in several
 	case w.servers.On(): // their links are nobody's region's
 	case w.run.Scenario.Host.Completion == scenario.OnAck: // what a host hears has another go on at once
 	case w.run.Program != nil: // its computations have one clock

@@ -3,6 +3,7 @@ package virtual
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -42,6 +43,10 @@ const (
 
 	flowSecondsPerLabel   = 12e-6
 	flowSecondsPerMessage = 60e-6
+
+	planesBytesPerWay     = 600 // an uplink of a host, or the plane itself
+	planesBytesPerPiece   = 850 // a queue pair
+	planesSecondsPerPiece = 11e-6
 )
 
 // severalCores is how much more a run takes on several cores, whose regions remember by
@@ -75,6 +80,9 @@ func Estimates(runs []scenario.Run) []Estimate { return estimates(runs, estimate
 func FlowEstimates(runs []scenario.Run) []Estimate { return estimates(runs, flowEstimate) }
 
 func flowEstimate(r scenario.Run) Estimate {
+	if r.Fabric.Planes() > 1 {
+		return planesEstimate(r)
+	}
 	hosts, switches := float64(r.Fabric.Hosts()), float64(r.Fabric.Switches())
 	paths := 0.0
 	for l := range r.Fabric.LabelSpan() {
@@ -87,6 +95,35 @@ func flowEstimate(r scenario.Run) Estimate {
 	return Estimate{
 		Bytes: int64(flowBytesPerLabel*labels + flowBytesPerRoute*routes + flowBytesPerMessage*messages),
 		set:   flowSecondsPerLabel*labels + flowSecondsPerMessage*messages,
+	}
+}
+
+// planesEstimate is the fit to 131,072 hosts in 8 planes, where agents use a share of the uplinks: what
+// counts is the queue pairs, those of two steps at once.
+func planesEstimate(r scenario.Run) Estimate {
+	f := r.Fabric
+	share := f.ToRUplinks()
+	if n, err := strconv.Atoi(r.Scheme.Params["uplinks"]); err == nil && n > 0 {
+		share = min(share, n)
+	}
+	pieces := func(s collective.Send) float64 {
+		from, to := f.ToROf(fabric.NodeID(s.Src)), f.ToROf(fabric.NodeID(s.Dst))
+		switch {
+		case from == to:
+			return float64(f.Planes())
+		case f.Node(from).Pod == f.Node(to).Pod:
+			return float64(f.Planes() * share)
+		}
+		return float64(f.Planes() * share * f.Node(f.AggID(0)).Uplinks())
+	}
+	_, all := weigh(r, pieces)
+	atOnce := all
+	if job, err := collective.New(r.CollectiveSpec()); r.Program == nil && err == nil {
+		atOnce = all * min(1, 2/float64(job.Phases()))
+	}
+	return Estimate{
+		Bytes: int64(planesBytesPerWay*float64(f.Hosts()*f.Planes()*(share+1)) + planesBytesPerPiece*atOnce),
+		set:   planesSecondsPerPiece * all,
 	}
 }
 
@@ -135,11 +172,18 @@ const sampled = 50_000
 // in all. Of a large collective it looks at a sample of the ranks.
 func traffic(r scenario.Run) (messages, links float64) {
 	payload := int64(max(1, r.Scenario.Host.Payload))
+	return weigh(r, func(s collective.Send) float64 {
+		packets := max(1, (s.Bytes+payload-1)/payload)
+		return float64(packets) * float64(distance(r.Fabric, fabric.NodeID(s.Src), fabric.NodeID(s.Dst)))
+	})
+}
+
+// weigh returns how many messages a run has, and the sum of their weights.
+func weigh(r scenario.Run, weight func(collective.Send) float64) (messages, sum float64) {
 	seen := 0.0
 	see := func(s collective.Send) {
 		seen++
-		packets := max(1, (s.Bytes+payload-1)/payload)
-		links += float64(packets) * float64(distance(r.Fabric, fabric.NodeID(s.Src), fabric.NodeID(s.Dst)))
+		sum += weight(s)
 	}
 	if r.Program != nil {
 		// A bad program was refused when it was loaded.
@@ -147,7 +191,7 @@ func traffic(r scenario.Run) (messages, links float64) {
 		for _, s := range all {
 			see(s)
 		}
-		return seen, links
+		return seen, sum
 	}
 	job, err := collective.New(r.CollectiveSpec())
 	if err != nil {
@@ -162,7 +206,7 @@ func traffic(r scenario.Run) (messages, links float64) {
 			break
 		}
 	}
-	return messages, links * messages / max(1, seen)
+	return messages, sum * messages / max(1, seen)
 }
 
 // distance returns how many links a path between hosts has.

@@ -24,6 +24,7 @@ type hostShell struct {
 	w    *world
 	id   fabric.NodeID
 	rank int
+	port int // that the packet in hand came by
 	nic  *endpoint.Endpoint
 	wrap *usid.Encapsulator // nil: labels need no outer header
 	core *host.Core
@@ -69,6 +70,9 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 	if err != nil {
 		return nil, err
 	}
+	if c.Balancer != nil && w.f.Planes() > 1 {
+		return nil, refusePlanes(w.run, "labels chosen for every packet", "use a scheme that labels queue pairs, or --world flow")
+	}
 	if h.nic, err = endpoint.New(c, h); err != nil {
 		return nil, err
 	}
@@ -103,7 +107,7 @@ func (h *hostShell) Flipped(now fabric.Time, f hostagent.Flip) {
 
 // PathsFailed implements [host.Shell].
 func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
-	if c := h.w.controller; c.shares {
+	if c := h.w.controllers[0]; c.shares { // of planes nobody shares: see checkPlanes
 		for _, f := range failed {
 			h.w.net.Serially(h.id, func(now fabric.Time) { c.reportLater(now, h.id, f) })
 		}
@@ -113,13 +117,13 @@ func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
 // probe carries out what the controller asks for.
 func (h *hostShell) probe(now fabric.Time, p suspicion.Probe) {
 	h.core.Probe(now, host.ProbeRequest{
-		ID: uint64(h.w.controller.life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
+		ID: uint64(h.w.controllers[0].life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
 	})
 }
 
 // Probed implements [host.Shell].
 func (h *hostShell) Probed(_ fabric.Time, r host.ProbeResult) {
-	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controller.probed(now, h.id, r) })
+	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controllers[0].probed(now, h.id, r) })
 }
 
 // Fault implements [host.Shell].
@@ -130,15 +134,27 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 // back lets an agent go on: it hears of all links, as one that connects does.
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
-	if c := h.w.controller; !c.down && c.agents != nil && h.w.run.Notifier.GNMI() {
-		snapshot = c.agents.Snapshot()
+	for _, c := range h.w.controllers {
+		if c.down || c.agents == nil || !h.w.run.Notifier.GNMI() {
+			continue
+		}
+		one := c.inFabric(c.agents.Snapshot())
+		if snapshot == nil {
+			snapshot = one
+		} else {
+			snapshot.Links = append(snapshot.Links, one.GetLinks()...)
+		}
 	}
 	h.core.Return(now, snapshot)
 }
 
 // Next implements [sim.Endpoint].
 func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
-	f, ok := h.nic.Next(now, buf)
+	return h.next(0, now, buf)
+}
+
+func (h *hostShell) next(port int, now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
+	f, ok := h.nic.NextBy(port, now, buf)
 	if ok {
 		h.noteResending()
 		header := f.Len
@@ -149,7 +165,7 @@ func (h *hostShell) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, b
 			Header: header, Payload: f.Tail - rocev2.ICRCSize, Trailer: rocev2.ICRCSize, Control: f.Control,
 		}, 0, true
 	}
-	wake, ok := h.nic.NextWake()
+	wake, ok := h.nic.NextWakeBy(port)
 	if !ok {
 		wake = sim.Never
 	}
@@ -250,6 +266,7 @@ func (h *hostShell) Quench(now fabric.Time, payload []byte, src netip.Addr) {
 		h.note(report.KindQuench, "first source quench of this host")
 	}
 	h.w.obs.Recorder.Quenched(now, h.id, q)
+	q.Switch = h.w.f.PlaneNode(h.port, q.Switch)
 	h.core.Quench(now, q)
 	h.w.obs.Recorder.Answered(h.id)
 }

@@ -23,11 +23,15 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	switch i.Do {
 	case scenario.ControllerDown:
 		w.told(now, string(i.Do), "controller", "the controller ends")
-		w.controller.die(now)
+		for _, c := range w.controllers {
+			c.die(now)
+		}
 	case scenario.ControllerUp:
 		w.told(now, string(i.Do), "controller", "a controller starts that knows nothing")
-		if err := w.controller.restart(now); err != nil {
-			w.fail(fmt.Errorf("controller: %w", err))
+		for _, c := range w.controllers {
+			if err := c.restart(now); err != nil {
+				w.fail(fmt.Errorf("controller: %w", err))
+			}
 		}
 	case scenario.AgentDown:
 		w.told(now, string(i.Do), w.f.Name(i.Node), "the agent ends")
@@ -37,7 +41,8 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 		w.hosts[i.Node].back(now)
 	case scenario.Drain, scenario.Undrain:
 		w.told(now, string(i.Do), w.f.LinkName(i.Link), "asked of the controller")
-		if err := w.controller.drain(now, i.Link, i.Do == scenario.Drain); err != nil {
+		q, link := w.f.LinkInPlane(i.Link)
+		if err := w.controllers[q].drain(now, link, i.Do == scenario.Drain); err != nil {
 			w.fail(err)
 		}
 	default:
@@ -75,8 +80,8 @@ func (c *controllerProcess) restart(now fabric.Time) error {
 	if err := c.connectAll(); err != nil {
 		return err
 	}
-	for _, n := range c.w.switches {
-		c.readTables(now, n.id)
+	for _, n := range c.switches() {
+		c.readTables(now, c.known(n))
 	}
 	c.heard(now)
 	return nil
@@ -85,12 +90,12 @@ func (c *controllerProcess) restart(now fabric.Time) error {
 // drain takes a link out of use, or puts it back.
 func (c *controllerProcess) drain(now fabric.Time, id fabric.LinkID, drained bool) error {
 	if c.down {
-		c.w.told(now, "refused", c.w.f.LinkName(id), "there is no controller to drain it")
+		c.w.told(now, "refused", c.linkName(id), "there is no controller to drain it")
 		return nil
 	}
 	_, err := c.core.Drain(now, []fabric.LinkID{id}, drained, false)
 	if errors.Is(err, rollout.ErrSevers) {
-		c.w.told(now, "refused", c.w.f.LinkName(id), err.Error())
+		c.w.told(now, "refused", c.linkName(id), err.Error())
 		return nil
 	}
 	c.heard(now)

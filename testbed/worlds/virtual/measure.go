@@ -137,8 +137,8 @@ func (w *world) measureLinks(r *report.Result) error {
 		r.Links[d] = load
 		r.Pauses += w.net.Counters(d).Pauses
 	}
-	for h := range w.f.Hosts() {
-		d := w.net.Dir(fabric.NodeID(h), 1)
+	for i := range w.f.HostLinks() {
+		d := sim.Upward(fabric.LinkID(i))
 		c := w.net.Counters(d)
 		control := c.ControlPackets * (headerBytes + ipBytes(w.run) + aethBytes)
 		fill(d, c.Bytes-control, control)
@@ -197,7 +197,7 @@ func counterIDs() map[string]uint32 {
 
 // readCounter returns a counter's cells by index.
 func (w *world) readCounter(n *node, id uint32) (map[int64]*p4.CounterData, error) {
-	entities, err := w.controller.read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
+	entities, err := w.controllers[w.f.Node(n.id).Plane].read(n, &p4.Entity{Entity: &p4.Entity_CounterEntry{
 		CounterEntry: &p4.CounterEntry{CounterId: id},
 	}})
 	if err != nil {

@@ -24,6 +24,9 @@ type node struct {
 	epochs   []uint32 // by port number - 1: port events so far
 }
 
+// name returns what the fabric calls the switch.
+func (n *node) name() string { return n.w.f.Name(n.id) }
+
 // deviceID is the P4Runtime device id of a switch; the specification forbids 0.
 func deviceID(id fabric.NodeID) uint64 { return uint64(id) + 1 }
 

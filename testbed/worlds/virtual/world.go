@@ -41,13 +41,14 @@ type world struct {
 	spec balance.Spec
 	net  *sim.Network
 
-	traces     []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
-	switches   []*node          // by NodeID - Hosts
-	hosts      []*hostShell     // by NodeID
-	controller *controllerProcess
-	servers    servers
-	job        job
-	log        *sim.JSONL
+	traces   []*interp.Traces // by region, one for all regions of one core; nil: the interpreter does all
+	switches []*node          // by NodeID - Hosts
+	hosts    []*hostShell     // by NodeID
+	// controllers are one a plane: each knows its own.
+	controllers []*controllerProcess
+	servers     servers
+	job         job
+	log         *sim.JSONL
 
 	incoming []int64       // by rank: bytes it receives in all; of several cores only
 	witness  fabric.NodeID // a rank that will not finish soon
@@ -68,7 +69,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if err := run.Ready(); err != nil {
 		return nil, err
 	}
-	if err := run.Fabric.SinglePlane("the virtual world"); err != nil {
+	if err := checkPlanes(run); err != nil {
 		return nil, err
 	}
 	s := run.Scenario
@@ -110,8 +111,12 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if w.job, err = w.newJob(); err != nil {
 		return nil, err
 	}
-	if w.controller, err = newController(w); err != nil {
-		return nil, err
+	for q := range w.f.Planes() {
+		c, err := newController(w, q)
+		if err != nil {
+			return nil, err
+		}
+		w.controllers = append(w.controllers, c)
 	}
 	if !lab.untraced {
 		w.traces = make([]*interp.Traces, w.net.Regions())
@@ -128,8 +133,10 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		}
 		w.switches = append(w.switches, n)
 	}
-	if err := w.controller.takeOver(); err != nil {
-		return nil, err
+	for _, c := range w.controllers {
+		if err := c.takeOver(); err != nil {
+			return nil, err
+		}
 	}
 	for h := range w.f.Hosts() {
 		host, err := w.newHost(fabric.NodeID(h))
@@ -184,14 +191,14 @@ func upDown(up bool) string {
 	return "down"
 }
 
-// controllerConfig is what the scenario asks the tables to be.
-func (w *world) controllerConfig() (controller.Config, error) {
+// controllerConfig is what the scenario asks the tables of a plane to be.
+func (w *world) controllerConfig(plane *fabric.Fabric) (controller.Config, error) {
 	s := w.run.Scenario
 	balancer, err := w.spec.Switches(w.run.Scheme.Params, balance.SwitchConfig{
 		Buffer: s.Switch.Buffer, Ports: w.f.Node(w.f.ToRID(0)).Ports(), Unit: s.Switch.Cell,
 	})
 	c := controller.Config{
-		Fabric: w.f, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
+		Fabric: plane, Instance: "virtual-" + strconv.FormatUint(w.run.Seed, 10),
 		ECN: controller.ECN{
 			Kmin: s.Switch.ECN.KMin, Kmax: s.Switch.ECN.KMax, Pmax: s.Switch.ECN.PMax, Unit: s.Switch.Cell,
 		},

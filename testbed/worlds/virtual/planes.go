@@ -1,0 +1,71 @@
+package virtual
+
+import (
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
+)
+
+// In a fabric of planes a host has a port into each, and a label names one; every plane has a controller of its own.
+
+// checkPlanes refuses what a run on several planes cannot have.
+func checkPlanes(run scenario.Run) error {
+	if run.Fabric.Planes() == 1 {
+		return nil
+	}
+	refuse := func(what, remedy string) error { return refusePlanes(run, what, remedy) }
+	spec, err := run.Scheme.Spec()
+	s := run.Scenario
+	switch {
+	case err != nil:
+		return err
+	case spec.SharesSuspicion(run.Scheme.Params):
+		return refuse("suspicion", "leave out the scheme's parameter, or the planes")
+	case s.FlowControl().On():
+		return refuse("lossless switches", "leave out switch.pfc, or the planes")
+	case s.Host.Carrier == scenario.SRv6USID:
+		return refuse("host.carrier: srv6-usid", "use another carrier, or leave out the planes")
+	case s.Host.CongestionControl.Control() == endpoint.RCCC:
+		return refuse("receivers that grant what their one link takes", "use another host.congestion_control, or leave out the planes")
+	case s.Servers.On():
+		return refuse("servers", "leave out one of both")
+	}
+	return nil
+}
+
+func refusePlanes(run scenario.Run, what, remedy string) error {
+	return fmt.Errorf("fabric.planes: %d; the virtual world has no %s with planes; %s", run.Fabric.Planes(), what, remedy)
+}
+
+// hostPort is a host's port into a plane.
+type hostPort struct {
+	h      *hostShell
+	number int
+}
+
+var (
+	_ sim.Ported   = (*hostShell)(nil)
+	_ sim.Endpoint = hostPort{}
+)
+
+// Port implements [sim.Ported].
+func (h *hostShell) Port(number int) sim.Endpoint {
+	if h.w.f.Planes() == 1 {
+		return h
+	}
+	return hostPort{h, number}
+}
+
+// Next implements [sim.Endpoint].
+func (p hostPort) Next(now fabric.Time, buf []byte) (sim.Frame, fabric.Time, bool) {
+	return p.h.next(p.number, now, buf)
+}
+
+// Receive implements [sim.Endpoint].
+func (p hostPort) Receive(now fabric.Time, header []byte, tail int) {
+	p.h.port = p.number
+	p.h.Receive(now, header, tail)
+}
