@@ -11,7 +11,7 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 //
 // The wire has a congestion notification packet for a grant, whose PSN is how many packets
 // were granted to the queue pair in all. What a receiver misses it knows by the length in the
-// message's first packet; before that came, it grants. htsim (uec.cpp) has senders say what
+// message's first packet; before that came, it grants as much as it began with. htsim (uec.cpp) has senders say what
 // they have to send; when a time-out finds one without credit it sends a packet all the same,
 // there as a request.
 type rccc struct {
@@ -84,7 +84,12 @@ func (c *rccc) arrived(now fabric.Time, x *context, p *packet) {
 // ask has a queue pair wait for its turn, if it misses more than is granted and on its way.
 func (c *rccc) ask(x *context) {
 	r := x.reorder
-	if g := &r.granting; !g.asking && (!r.begun || int64(g.granted-g.arrived)*int64(c.cfg.MTU) < x.length-r.bytes) {
+	g := &r.granting
+	missing := int64(c.first()) * int64(c.cfg.MTU) // as far as is known
+	if r.begun {
+		missing = x.length - r.bytes
+	}
+	if !g.asking && int64(g.granted-g.arrived)*int64(c.cfg.MTU) < missing {
 		g.asking = true
 		c.asking = append(c.asking, x)
 	}
