@@ -192,6 +192,29 @@ func TestREPS(t *testing.T) {
 // Without a parameter a queue pair explores for as many packets as fill its
 // path: six links there and back at 0.5 us and store-and-forward of a packet of
 // 0.18 us at each, 7.1 us, make 39; two links 13.
+// With recycle: until-marked packets go on with the least entropy that came back unmarked.
+func TestREPSUntilMarked(t *testing.T) {
+	h, qps := begin(t, REPS, map[string]string{"recycle": "until-marked", "explore": "1"}, otherPod)
+	qp := qps[0]
+	h.Label(0, qp) // explores
+	for _, step := range []struct {
+		echo endpoint.Echo
+		want fabric.Label
+	}{
+		{endpoint.Echo{Label: 3}, 3}, {endpoint.Echo{Label: 1}, 1}, {endpoint.Echo{Label: 2}, 1}, {endpoint.Echo{Label: 1}, 1},
+		{endpoint.Echo{Label: 2, Marked: true}, 1}, {endpoint.Echo{Label: 1, Marked: true}, 3}, {endpoint.Echo{Label: 0, Marked: true}, 3},
+	} {
+		h.Echo(0, qp, step.echo)
+		if labels := count(draw(h, qp, 5)); len(labels) != 1 || labels[step.want] != 5 {
+			t.Errorf("after %+v: %v, want %d alone", step.echo, labels, step.want)
+		}
+	}
+	h.Echo(0, qp, endpoint.Echo{Label: 3, Marked: true})
+	if labels := count(draw(h, qp, 100)); len(labels) != 4 {
+		t.Errorf("with an empty set: %v", labels)
+	}
+}
+
 func TestREPSExplores(t *testing.T) {
 	h, qp := begin(t, REPS, nil, otherPod, sameToR)
 	for i, want := range []int{39, 13} {

@@ -1,6 +1,8 @@
 package balance
 
 import (
+	"slices"
+
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
@@ -11,6 +13,12 @@ const (
 	maxEntropies     = 256
 	maxExplore       = 1 << 20
 	defaultFreeze    = fabric.Millisecond
+)
+
+// Values of the parameter recycle.
+const (
+	recycleOnce        = "once"
+	recycleUntilMarked = "until-marked"
 )
 
 // reps recycles entropies (arXiv 2407.21625): what an unmarked ACK came by is
@@ -25,12 +33,17 @@ const (
 // lately, as losses by congestion would make it; here any time-out counts. It
 // leaves the ring frozen until an ACK comes after the fixed time. And it can keep
 // the ring from message to message; here each queue pair begins with its own.
+//
+// The parameter recycle set to until-marked is the opponent in the Ethereal paper's
+// simulator, by its description: entropies that came back unmarked are an ordered set, and
+// packets go on with its head until that comes back marked, which takes it out.
 type reps struct {
 	pieces
 	entropies int
 	explore   int // packets; 0: the bandwidth-delay product
 	freeze    fabric.Time
 	ports     bool
+	ordered   bool // recycle: until-marked
 	wire      wire
 	qps       book[recycler]
 }
@@ -46,7 +59,8 @@ type recycler struct {
 	window   int // packets that explore at first
 	thawAt   fabric.Time
 	freezing bool
-	frozen   int // next entry to use while frozen
+	frozen   int            // next entry to use while frozen
+	set      []fabric.Label // of until-marked, in order
 }
 
 type repsEntry struct {
@@ -59,7 +73,7 @@ const REPS = "reps"
 
 func repsSpec() Spec {
 	return Spec{
-		Name: REPS, Params: []string{"entropies", "explore", "freeze", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
+		Name: REPS, Params: []string{"entropies", "explore", "freeze", "recycle", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
 	}
 }
 
@@ -67,7 +81,7 @@ func readREPS(a *args) factory {
 	n := a.integer("entropies", defaultEntropies, 1, maxEntropies)
 	explore := a.integer("explore", 0, 0, maxExplore)
 	freeze := a.time("freeze", defaultFreeze)
-	entropy := a.choice("entropy", byPath, byPort)
+	recycle, entropy := a.choice("recycle", recycleOnce, recycleUntilMarked), a.choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
@@ -75,7 +89,7 @@ func readREPS(a *args) factory {
 		}
 		return &reps{
 			pieces: p, entropies: n, explore: explore, freeze: freeze,
-			ports: entropy == byPort, wire: wireOf(c), qps: newBook[recycler](),
+			ports: entropy == byPort, ordered: recycle == recycleUntilMarked, wire: wireOf(c), qps: newBook[recycler](),
 		}, nil
 	}
 }
@@ -89,7 +103,7 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 			ring = make([]repsEntry, s.entropies)
 		}
 		clear(ring)
-		*r = recycler{ring: ring, window: s.explore}
+		*r = recycler{ring: ring, window: s.explore, set: r.set[:0]}
 		if r.window == 0 {
 			rate := s.f.Link(s.f.Node(s.host).Link(1)).Rate
 			r.window = max(1, int(s.baseRTT(p.Dst, s.wire)/rate.TimeFor(s.wire.data)))
@@ -120,6 +134,9 @@ func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 		r.frozen = (r.frozen + 1) % r.filled
 		return l
 	}
+	if len(r.set) > 0 {
+		return r.set[0]
+	}
 	if r.valid > 0 {
 		e := &r.ring[(r.head-r.valid+len(r.ring))%len(r.ring)]
 		r.valid--
@@ -132,7 +149,14 @@ func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 // Echo implements [PacketHost].
 func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	r := s.qps.open[qp]
-	if r == nil || e.Marked {
+	if r == nil {
+		return
+	}
+	if s.ordered {
+		r.keep(e)
+		return
+	}
+	if e.Marked {
 		return
 	}
 	if !r.ring[r.head].valid {
@@ -141,6 +165,17 @@ func (s *reps) Echo(_ fabric.Time, qp hostagent.QP, e endpoint.Echo) {
 	r.ring[r.head] = repsEntry{e.Label, true}
 	r.filled = max(r.filled, r.head+1)
 	r.head = (r.head + 1) % len(r.ring)
+}
+
+// keep puts an entropy into the ordered set, or takes it out.
+func (r *recycler) keep(e endpoint.Echo) {
+	i, found := slices.BinarySearch(r.set, e.Label)
+	switch {
+	case found && e.Marked:
+		r.set = slices.Delete(r.set, i, i+1)
+	case !found && !e.Marked:
+		r.set = slices.Insert(r.set, i, e.Label)
+	}
 }
 
 // Timeout freezes the ring.
