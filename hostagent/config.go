@@ -60,6 +60,13 @@ type Config struct {
 	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
 	Whole int64
 
+	// Fewest has flows of equal sizes cut as those of unequal ones are, into the fewest pieces and
+	// not into equal ones: see [SplitFewest].
+	Fewest bool
+	// Slack is how many bytes of a batch to a ToR a path may carry above its share, so that fewer
+	// flows are cut. Flows of equal sizes that Theorem 1 cuts know none. 0: the paths are even.
+	Slack int64
+
 	// Uplinks is how many uplinks of its ToR, of each of its ToRs with planes, this host uses:
 	// the hosts of a rack take equal shares in turn, so that together they use all alike. It is
 	// for fabrics with more paths than a NIC has queue pairs for. 0: all.
@@ -89,6 +96,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Uplinks: %d is below zero", ErrConfig, c.Uplinks)
 	case c.Whole < 0:
 		return fmt.Errorf("%w: Whole: %d bytes is below zero", ErrConfig, c.Whole)
+	case c.Slack < 0 || c.Slack > 1<<40:
+		return fmt.Errorf("%w: Slack: %d bytes is not within 0 and 2^40", ErrConfig, c.Slack)
 	case c.Calm < 0:
 		return fmt.Errorf("%w: Calm: %v is below zero", ErrConfig, c.Calm)
 	case c.ProbeEvery < 0 || c.ProbeEvery > 1000*fabric.Second:

@@ -257,10 +257,10 @@ func (c *Core) deal(d *destination) {
 
 // split cuts c.sizes over some paths to d, which it puts in order of planes. Of each flow a plane gets what it has of the
 // paths: whoever sends to a host knows nothing of the others that do, so that its ports are loaded alike only if
-// each flow loads them alike. In the plane the parts are dealt as [Split] does.
+// each flow loads them alike. In the plane the parts are dealt as cut does.
 func (c *Core) split(d *destination, paths []int) []Cut {
 	if c.fabric.Planes() == 1 {
-		return Split(c.cuts[:0], c.sizes, len(paths))
+		return c.cut(c.cuts[:0], c.sizes, len(paths))
 	}
 	plane := func(path int) int { return c.planeOf(d.way(path)) }
 	slices.SortStableFunc(paths, func(a, b int) int { return plane(a) - plane(b) })
@@ -275,7 +275,7 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 			c.parts = append(c.parts, offset(size, last)-offset(size, first))
 		}
 		dealt := len(cuts)
-		cuts = Split(cuts, c.parts, last-first)
+		cuts = c.cut(cuts, c.parts, last-first)
 		for i := range cuts[dealt:] {
 			cut := &cuts[dealt+i]
 			cut.Path += first
@@ -283,6 +283,14 @@ func (c *Core) split(d *destination, paths []int) []Cut {
 		}
 	}
 	return cuts
+}
+
+// cut is [Split], but for what the configuration says of it.
+func (c *Core) cut(dst []Cut, sizes []int64, paths int) []Cut {
+	if !c.cfg.Fewest && alike(sizes) {
+		return dealEqual(dst, sizes, paths)
+	}
+	return SplitFewest(dst, sizes, paths, c.cfg.Slack)
 }
 
 func shuffle[T any](rng *rand.Rand, s []T) {

@@ -1,5 +1,11 @@
 package hostagent
 
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
 // Cut is one piece of a flow, as [Split] makes it.
 type Cut struct {
 	Flow   int   // index into the sizes given to Split
@@ -43,17 +49,21 @@ func (c Cut) each(parts int, f func(Cut)) {
 // # Unequal sizes
 //
 // The theorem says nothing about these, and what Split does is this project's
-// own extension (the wrap-around rule of machine scheduling, McNaughton 1959).
-// The flows are laid end to end, T bytes in all, and cut where a path is full:
-// path k gets bytes floor(k*T/s) to floor((k+1)*T/s). No two paths differ by
-// more than one byte, for at most n+s-1 pieces.
+// own extension: [SplitFewest], without slack.
 func Split(dst []Cut, sizes []int64, paths int) []Cut {
-	for _, size := range sizes {
-		if size != sizes[0] {
-			return wrapAround(dst, sizes, paths)
-		}
+	if !alike(sizes) {
+		return SplitFewest(dst, sizes, paths, 0)
 	}
 	return dealEqual(dst, sizes, paths)
+}
+
+func alike(sizes []int64) bool {
+	for _, size := range sizes {
+		if size != sizes[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // Pieces returns how many pieces [Split] makes of n flows of equal size over s
@@ -71,7 +81,9 @@ func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
 	n := len(sizes)
 	r := n % paths
 	for i := range n - r {
-		dst = append(dst, Cut{Flow: i, Bytes: sizes[i], Path: i % paths})
+		if sizes[i] > 0 { // a small flow's part of a plane can be of none
+			dst = append(dst, Cut{Flow: i, Bytes: sizes[i], Path: i % paths})
+		}
 	}
 	if r == 0 {
 		return dst
@@ -96,28 +108,113 @@ func dealEqual(dst []Cut, sizes []int64, paths int) []Cut {
 	return dst
 }
 
-func wrapAround(dst []Cut, sizes []int64, paths int) []Cut {
+// SplitFewest cuts flows of any sizes such that paths carry alike, with few pieces,
+// which need not be equal. Of T bytes in all a path's share is floor(T/s) or a byte more;
+// it carries at most slack bytes more than its share. Without slack no two paths differ by
+// more than a byte; with it some carry less, all together no more than others carry more.
+//
+// # How few
+//
+// Take flows and paths as the nodes of a graph and pieces as its edges: n+s-K pieces, of a
+// graph of K parts, each of which has flows of as many bytes as its paths' shares. So the
+// fewest pieces are those of the most parts, into which the flows can be dealt such that
+// each has a multiple of T/s bytes. For two paths that asks whether some flows are half of
+// all bytes (PARTITION), for any number it has 3-PARTITION in it: NP-hard, in the strong
+// sense. One part always is there: the flows laid end to end and cut where a path is full
+// (McNaughton 1959) make n+s-1 pieces, and that is the most that this function makes. When
+// sizes have nothing in common it is the least as well. Equal sizes have gcd(n, s) parts,
+// which it finds: [Pieces] is more, (n-r) + r*s/g, the fewest of pieces that are equal.
+//
+// What it does: a flow of a share or more fills whole paths, and what is left of it is
+// dealt with the others, which changes no part. These go whole, the longest first, to the
+// path with the least room that has enough (best fit decreasing). What fits nowhere is laid
+// end to end over the rooms that are left. The optimum is as good as always met:
+// TestFewestAgainstOptimum.
+func SplitFewest(dst []Cut, sizes []int64, paths int, slack int64) []Cut {
 	var total int64
 	for _, size := range sizes {
 		total += size
 	}
 	s := int64(paths)
-	// floor(k*total/s) without overflow.
-	boundary := func(k int64) int64 { return total/s*k + total%s*k/s }
-	path, at, full := int64(0), int64(0), boundary(1)
+	rooms := make([]room, 0, paths) // of paths with any: ascending
+	spare := -total                 // what is left of rooms beyond what is needed
+	for k := range s {
+		if slack > 0 {
+			k = s - 1 // all shares are the larger one
+		}
+		if left := total/s + (total%s+k)/s; left > 0 {
+			rooms = append(rooms, room{left, len(rooms)})
+			spare += left
+		}
+	}
+	// full says whether a path has enough, if it has so much room.
+	full := func(left int64) bool {
+		if left > min(slack, spare) {
+			return false
+		}
+		spare -= left
+		return true
+	}
+	rests := make([]Cut, 0, len(sizes))
 	for i, size := range sizes {
-		for offset := int64(0); offset < size; {
-			for at == full {
-				path++
-				full = boundary(path + 1)
+		c := Cut{Flow: i, Bytes: size}
+		for c.Bytes > 0 && c.Bytes > rooms[0].left+slack {
+			dst = append(dst, c.take(rooms[0].left, rooms[0].path))
+			rooms = rooms[1:]
+		}
+		if c.Bytes > 0 {
+			rests = append(rests, c)
+		}
+	}
+	slices.SortStableFunc(rests, func(a, b Cut) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	over := rests[:0]
+	for _, c := range rests {
+		i := fits(rooms, c.Bytes-slack)
+		if i == len(rooms) {
+			over = append(over, c)
+			continue
+		}
+		r := rooms[i]
+		rooms = slices.Delete(rooms, i, i+1)
+		r.left -= c.Bytes
+		dst = append(dst, c.take(c.Bytes, r.path))
+		if !full(r.left) {
+			rooms = slices.Insert(rooms, fits(rooms, r.left), r)
+		}
+	}
+	for _, c := range over {
+		for c.Bytes > 0 {
+			last := &rooms[len(rooms)-1]
+			n := c.Bytes
+			if n > last.left+slack {
+				n = last.left
 			}
-			n := min(size-offset, full-at)
-			dst = append(dst, Cut{Flow: i, Offset: offset, Bytes: n, Path: int(path)})
-			offset += n
-			at += n
+			dst = append(dst, c.take(n, last.path))
+			if last.left -= n; full(last.left) {
+				rooms = rooms[:len(rooms)-1]
+			}
 		}
 	}
 	return dst
+}
+
+// take cuts so many bytes off the front of c, for a path.
+func (c *Cut) take(bytes int64, path int) Cut {
+	piece := Cut{c.Flow, c.Offset, bytes, path}
+	c.Offset += bytes
+	c.Bytes -= bytes
+	return piece
+}
+
+// room is what a path has left of its share.
+type room struct {
+	left int64
+	path int
+}
+
+// fits returns which of some rooms, ascending, is the first of so many bytes.
+func fits(rooms []room, bytes int64) int {
+	return sort.Search(len(rooms), func(i int) bool { return rooms[i].left >= bytes })
 }
 
 func gcd(a, b int) int {

@@ -230,6 +230,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 	}{
 		{"shift", collective.Permutation, c.Shift != 0}, {"target", collective.Incast, c.Target != 0},
 		{"senders", collective.Incast, c.Senders != 0}, {"skew", collective.AllToAll, c.Skew != 0},
+		{"spread", collective.AllToAll, c.Spread != 0},
 	} {
 		if k.set && c.Kind != k.kind {
 			bad(path+"."+k.key, "belongs to kind "+k.kind, "remove it")
@@ -243,7 +244,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		text := strings.TrimPrefix(err.Error(), collective.ErrSpec.Error()+": ")
 		problem, remedy, _ := strings.Cut(text, "; ")
 		// "bytes is 8": the field leads, when one field is at fault.
-		fields := []string{"bytes", "shift", "target", "senders", "skew", "group"}
+		fields := []string{"bytes", "shift", "target", "senders", "skew", "spread", "group"}
 		if key, rest, _ := strings.Cut(problem, " "); slices.Contains(fields, key) {
 			path, problem = path+"."+key, rest
 		}

@@ -114,8 +114,10 @@ func (c Collective) largest(ranks int) int64 {
 		return bytes / 2
 	case c.Algorithm == collective.DoubleBinaryTree:
 		return bytes - bytes/2
+	case c.Skew != 0:
+		return int64(float64(bytes) * collective.MaxFactor(c.Spread)) // the most popular rank gets less
 	default:
-		return bytes / int64(ranks)
+		return int64(float64(bytes/int64(ranks)) * collective.MaxFactor(c.Spread))
 	}
 }
 

@@ -241,6 +241,7 @@ type Collective struct {
 	Group     int          `yaml:"group"`     // each so many ranks by themselves; 0: all together
 	Stride    int          `yaml:"stride"`    // of a group: how far apart its ranks are; 0: 1
 	Skew      float64      `yaml:"skew"`      // all-to-all: exponent of Zipf's law for what each rank gets; 0: even
+	Spread    float64      `yaml:"spread"`    // all-to-all: standard deviation of the logarithm of the sizes; 0: alike
 	// File is what a workload is read from; see package workload.
 	File string `yaml:"file"`
 }
@@ -267,10 +268,16 @@ func (c Collective) Name() string {
 	if c.Kind == Workload {
 		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
 	}
+	part := func(key string, much float64) string {
+		if much == 0 {
+			return ""
+		}
+		return "/" + key + "-" + strconv.FormatFloat(much, 'g', -1, 64)
+	}
 	name := c.Kind
 	switch {
-	case c.Skew != 0:
-		name += "/skew-" + strconv.FormatFloat(c.Skew, 'g', -1, 64)
+	case c.Skew != 0 || c.Spread != 0:
+		name += part("skew", c.Skew) + part("spread", c.Spread)
 	case c.Algorithm != "" && len(collective.Algorithms(c.Kind)) > 1:
 		name += "/" + c.Algorithm
 	}
@@ -294,7 +301,8 @@ func (c Collective) String() string {
 func (c Collective) Spec(ranks int, seed uint64) collective.Spec {
 	return collective.Spec{
 		Kind: c.Kind, Algorithm: c.Algorithm, Ranks: ranks, Bytes: int64(c.Bytes),
-		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew, Group: c.Group, Stride: c.Stride,
+		Shift: c.Shift, Seed: seed, Target: c.Target, Senders: c.Senders, Skew: c.Skew, Spread: c.Spread,
+		Group: c.Group, Stride: c.Stride,
 	}
 }
 

@@ -16,7 +16,7 @@ func collectiveKinds() []string { return append(collective.Kinds(), Workload) }
 
 // checkWorkload checks a collective of kind workload, its file included.
 func (c Collective) checkWorkload(path string, f *fabric.Fabric, bad complain) {
-	if c.Algorithm != "" || c.Bytes != 0 || c.Shift != 0 || c.Target != 0 || c.Senders != 0 || c.Skew != 0 || c.Group != 0 || c.Stride != 0 {
+	if alone := (Collective{Kind: c.Kind, File: c.File}); c != alone {
 		bad(path, "a workload has a file and nothing else", "say the rest in the file")
 		return
 	}

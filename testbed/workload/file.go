@@ -94,7 +94,7 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		p, err = ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
 	case f.Matrix != nil:
 		key = "matrix.file"
-		if f.Matrix.Unit < 0 || f.Matrix.Unit > 1<<30 {
+		if d.Given("matrix.unit") && f.Matrix.Unit < 1 || f.Matrix.Unit > 1<<30 {
 			d.Complain("matrix.unit", fmt.Sprintf("%v is outside 1B to 1GiB", f.Matrix.Unit), "write for example 14336B")
 			break
 		}

@@ -253,8 +253,10 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", csv, err, want)
 		}
 	}
-	if _, err := load("0,1\n1,0\n", ", unit: 2GB"); err == nil || !strings.Contains(err.Error(), "matrix.unit") {
-		t.Errorf("unit of 2 GB: %v", err)
+	for _, unit := range []string{"2GB", "0B", "-1B"} {
+		if _, err := load("0,1\n1,0\n", ", unit: "+unit); err == nil || !strings.Contains(err.Error(), "matrix.unit") {
+			t.Errorf("unit of %s: %v", unit, err)
+		}
 	}
 }
 

@@ -14,12 +14,15 @@ const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
 	return Spec{
-		Name: Ethereal, Params: []string{"suspicion", "uplinks"}, Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
+		Name: Ethereal, Params: []string{"suspicion", "uplinks", "pieces", "slack"},
+		Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
 		host: func(a *args) factory {
 			a.choice("suspicion", "off", "on")
 			uplinks := a.integer("uplinks", 0, 1, 1<<fabric.LabelBits)
+			fewest := a.choice("pieces", "equal", "fewest") == "fewest"
+			slack := a.integer("slack", 0, 0, 1<<30)
 			return func(c Config) (Host, error) {
-				c.Uplinks = uplinks
+				c.Uplinks, c.Fewest, c.Slack = uplinks, fewest, int64(slack)
 				core, err := hostagent.New(c.Config)
 				if err != nil {
 					return nil, err

@@ -2,6 +2,8 @@ package collective
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +179,7 @@ func TestBadSpecs(t *testing.T) {
 		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Senders: 9}, "senders is 9"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: 4.5}, "skew is 4.5; use 0 (even) to 4"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Skew: -1}, "skew is -1"},
+		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Spread: 3.5}, "spread is 3.5; use 0 (alike) to 3"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Group: 1}, "group is 1 with stride 0"},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 9, Stride: 3}, "group is 0 with stride 3"},
 		{Spec{Kind: AllToAll, Ranks: 12, Bytes: 9, Group: 4, Stride: 2}, "of 12 ranks a whole number of such groups"},
@@ -251,4 +254,36 @@ func BenchmarkAllReduceDirect(b *testing.B) {
 		messages += len(queue)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(messages), "ns/message")
+}
+
+// TestSpread: messages keep their mean, differ as much as they are asked to, and are those of the seed.
+func TestSpread(t *testing.T) {
+	const ranks, spread = 128, 1.0
+	sizes := func(seed uint64) (logs []float64, mean float64) {
+		j, err := New(Spec{Kind: AllToAll, Ranks: ranks, Bytes: ranks * 1e6, Spread: spread, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range j.Traffic(0) {
+			logs = append(logs, math.Log(float64(s.Bytes)))
+			mean += float64(s.Bytes) / (ranks * (ranks - 1))
+		}
+		return logs, mean
+	}
+	logs, mean := sizes(1)
+	var sum, squares float64
+	for _, l := range logs {
+		sum += l
+		squares += l * l
+	}
+	n := float64(len(logs))
+	if deviation := math.Sqrt(squares/n - sum*sum/n/n); math.Abs(deviation-spread) > 0.05 || math.Abs(mean-1e6) > 0.05e6 {
+		t.Errorf("a deviation of %.3f and a mean of %.0f B, want 1 and 1 MB", deviation, mean)
+	}
+	if again, _ := sizes(1); !slices.Equal(logs, again) {
+		t.Error("the same seed draws other sizes")
+	}
+	if other, _ := sizes(2); slices.Equal(logs, other) {
+		t.Error("another seed draws the same sizes")
+	}
 }

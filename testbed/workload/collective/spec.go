@@ -76,6 +76,9 @@ type Spec struct {
 	Senders int
 	// Skew makes an all-to-all one of experts: see [skewed]. 0 is an even one. Other kinds have none.
 	Skew float64
+	// Spread makes an all-to-all's messages lognormal: the standard deviation of the logarithm of
+	// their sizes, whose mean stays. 0: alike. Other kinds have none.
+	Spread float64
 }
 
 // Validate reports the first thing wrong with s, with the field and the remedy.
@@ -110,6 +113,9 @@ func (s Spec) Validate() error {
 	}
 	if s.Skew < 0 || s.Skew > MaxSkew || math.IsNaN(s.Skew) {
 		return bad("skew is %v; use 0 (even) to %d", s.Skew, MaxSkew)
+	}
+	if s.Spread < 0 || s.Spread > MaxSpread || math.IsNaN(s.Spread) {
+		return bad("spread is %v; use 0 (alike) to %d", s.Spread, MaxSpread)
 	}
 	if s.Kind == Incast {
 		if s.Target < 0 || s.Target >= s.Ranks {
@@ -156,7 +162,7 @@ func (s Spec) plan() plan {
 	case ReduceScatter:
 		gather = false
 	case AllToAll:
-		if s.Skew != 0 {
+		if s.Skew != 0 || s.Spread != 0 {
 			return steps{s.skewed()}
 		}
 		return steps{direct{ranks: n, bytes: share, phases: 1}}
