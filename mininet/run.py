@@ -3,6 +3,7 @@
 
     sudo mininet/run.py                     # the Go switch
     sudo mininet/run.py --switch kernel     # the same, forwarding in the kernel
+    sudo mininet/run.py --switch linux --carrier srv6-usid  # Linux routers
     sudo mininet/run.py --switch bmv2       # the same with simple_switch_grpc
     sudo mininet/run.py --cli               # and then Mininet's command line
     sudo mininet/run.py --view --cli        # with the live page of the fabric
@@ -59,6 +60,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="the fabric, as `ethereal topo` prints it (default: k=4 fat-tree)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
                    help="go: ethereal switch; kernel: the same, forwarding in the kernel what it can; "
+                   "linux: Linux routers, with --carrier srv6-usid; "
                    "bmv2: simple_switch_grpc with ethereal gnmi beside it (default: go)")
     p.add_argument("experiments", nargs="*", metavar="EXPERIMENT",
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
@@ -91,6 +93,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--clean", action="store_true", help="remove what a run that crashed left behind, and end")
     p.add_argument("--verbose", action="store_true", help="Mininet's own output")
     args = p.parse_args(argv)
+    if args.switch == "linux" and args.carrier != "srv6-usid":
+        p.error("--switch linux: Linux routers read labels in outer headers alone; write --carrier srv6-usid")
     for path in [args.fabric, *args.experiments]:
         if not os.path.exists(path):
             p.error(f"there is no {path}")

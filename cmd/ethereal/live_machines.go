@@ -117,6 +117,9 @@ func addressOf(ctx context.Context, name string) (netip.Addr, error) {
 
 // upOn carries out live up --on.
 func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flags liveFlags, view string) error {
+	if flags.datapath == live.Routes {
+		return errors.New("--datapath routes: not with --on; Linux routers are all on one machine")
+	}
 	cfg, err := m.read(ctx)
 	if err != nil {
 		return err

@@ -215,8 +215,9 @@ func (b *besides) close(log *slog.Logger) error {
 func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Device, beside besides, err error) {
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
-		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath != live.Interpreter, KernelOptional: o.datapath == auto,
-		Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
+		Routes: o.datapath == live.Routes,
+		Log:    log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1
@@ -243,13 +244,13 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		}
 		cfg.Links = links
 	}
-	if cfg.Kernel && (o.pcap != "" || o.dumpBytes > 0) {
+	if (cfg.Kernel || cfg.Routes) && (o.pcap != "" || o.dumpBytes > 0) {
 		if beside.tap, err = port.OpenTap(); err != nil {
 			return nil, beside, err
 		}
 	}
 	for _, i := range o.interfaces {
-		pc := process.PortConfig{Number: i.port, Name: i.name}
+		pc := process.PortConfig{Number: i.port, Name: i.name, Neighbour: o.neighbours[i.port]}
 		if o.ethernetName {
 			pc.Name = fmt.Sprintf("Ethernet%d", i.port)
 		}

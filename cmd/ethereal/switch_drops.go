@@ -64,6 +64,9 @@ func switchHandler(d *process.Device) http.Handler {
 			drops = append(drops, droppedFor{x, dropRemedies[x.Reason]})
 		}
 		status := map[string]any{"packets_in": s.Ingress, "packets_out": s.Sent, "to_controllers": s.PacketIn, "dropped": drops}
+		if s.Routes != nil {
+			status["routes"] = s.Routes
+		}
 		if s.Kernel != nil {
 			status["kernel"] = s.Kernel
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ type switchInterface struct {
 // switchOptions is a command line of `ethereal switch`.
 type switchOptions struct {
 	interfaces []switchInterface
+	neighbours map[uint32][6]byte // MAC addresses by port
 	json       string
 	noP4       bool
 
@@ -76,6 +78,7 @@ const (
 type switchOption struct {
 	name, short string
 	kind        optionKind
+	many        bool   // may be given again
 	value       string // placeholder
 	help        string
 	ignored     string // why it has no effect; "": it has
@@ -98,7 +101,7 @@ func theirSwitchOptions() []switchOption {
 			set: func(o *switchOptions, _ string) error { o.version = true; return nil }},
 		{name: "json-version", help: "show the newest BMv2 JSON version read",
 			set: func(o *switchOptions, _ string) error { o.jsonVersion = true; return nil }},
-		{name: "interface", short: "i", kind: oneValue, value: "PORT@IFACE",
+		{name: "interface", short: "i", kind: oneValue, value: "PORT@IFACE", many: true,
 			help: "attach network interface IFACE as port PORT; may be given again",
 			set:  setInterface},
 		{name: "no-p4", help: "start without a program; a controller will push one",
@@ -192,8 +195,12 @@ func ourSwitchOptions() []switchOption {
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
 		{name: "datapath", kind: oneValue, value: "WHERE",
 			help: "interpreter, kernel: run the program as eBPF on the interfaces' way in, and here what\n" +
-				"it does not finish there, or auto: in the kernel if that can be (default interpreter)",
+				"it does not finish there, auto: in the kernel if that can be, or routes: have the kernel's\n" +
+				"routes follow the tables, as a Linux router (default interpreter)",
 			set: setDatapath},
+		{name: "neighbour", kind: oneValue, value: "PORT@MAC", many: true,
+			help: "with --datapath routes: MAC address of the switch at a port's other end; may be given again",
+			set:  setNeighbour},
 		{name: "port-events", kind: oneValue, value: "WHEN",
 			help: "tell the program of ports by packets on port 508: on, off, or auto, which is\n" +
 				"when it has a register port_down (default auto)",
@@ -216,11 +223,8 @@ func ourSwitchOptions() []switchOption {
 const auto = "auto"
 
 func setDatapath(o *switchOptions, v string) error {
-	if v != live.Interpreter && v != live.Kernel && v != auto {
-		return fmt.Errorf("%q; it is %s, %s or %s", v, auto, live.Interpreter, live.Kernel)
-	}
 	o.datapath = v
-	return nil
+	return live.CheckDatapath(v, auto)
 }
 
 // settleDatapath leaves auto only where the kernel may be tried.
@@ -234,8 +238,8 @@ func (o *switchOptions) settleDatapath() error {
 	}
 	switch {
 	case why == "" || o.datapath == live.Interpreter:
-	case o.datapath == live.Kernel:
-		return fmt.Errorf("switch: --datapath kernel excludes %s", why)
+	case o.datapath != auto:
+		return fmt.Errorf("switch: --datapath %s excludes %s", o.datapath, why)
 	default:
 		o.datapath = live.Interpreter
 		o.notes = append(o.notes, "--datapath auto is interpreter with "+why)
@@ -285,7 +289,7 @@ func parseSwitchOptions(args []string) (*switchOptions, error) {
 				value = args[i]
 			}
 		}
-		if given[opt.name] && opt.name != "interface" {
+		if given[opt.name] && !opt.many {
 			return nil, fmt.Errorf("switch: --%s is given twice", opt.name)
 		}
 		given[opt.name] = true
@@ -333,6 +337,9 @@ func (o *switchOptions) check(given map[string]bool) error {
 	}
 	if err := errors.Join(o.checkTrust(), o.settleDatapath()); err != nil {
 		return err
+	}
+	if len(o.neighbours) > 0 && o.datapath != live.Routes {
+		return fmt.Errorf("switch: --neighbour is of --datapath %s", live.Routes)
 	}
 	ports := map[uint32]string{}
 	for _, i := range o.interfaces {
@@ -404,6 +411,23 @@ func findSwitchOption(table []switchOption, arg string) (opt *switchOption, valu
 		return opt, value, has, nil
 	}
 	return nil, "", false, fmt.Errorf("switch: --%s may be %s; write more of it", name, strings.Join(near, ", "))
+}
+
+func setNeighbour(o *switchOptions, v string) error {
+	number, address, ok := strings.Cut(v, "@")
+	mac, err := net.ParseMAC(address)
+	if !ok || err != nil || len(mac) != 6 {
+		return fmt.Errorf("%q is not PORT@MAC", v)
+	}
+	var port uint32
+	if err := parsePort(number, 0, &port); err != nil {
+		return err
+	}
+	if o.neighbours == nil {
+		o.neighbours = map[uint32][6]byte{}
+	}
+	o.neighbours[port] = [6]byte(mac)
+	return nil
 }
 
 func setInterface(o *switchOptions, v string) error {

@@ -29,16 +29,16 @@ func viewFlag(c *cobra.Command, view *string) {
 
 // datapathFlag defines --datapath of the live world's switches.
 func datapathFlag(c *cobra.Command, datapath *string) {
-	c.Flags().StringVar(datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, or kernel, "+
+	c.Flags().StringVar(datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, kernel, or routes, "+
 		"as ethereal switch --datapath has it")
 	// The only error is of a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions([]string{live.Interpreter, live.Kernel},
+	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions(live.Datapaths(),
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
 func checkDatapath(where string) error {
-	if where != live.Interpreter && where != live.Kernel {
-		return fmt.Errorf("--datapath: %q is unknown; write %s or %s", where, live.Interpreter, live.Kernel)
+	if err := live.CheckDatapath(where); err != nil {
+		return fmt.Errorf("--datapath: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 """Switch classes: BMv2's simple_switch_grpc, and ethereal switch in its place.
 
 Both take the same options, and run in the root namespace with P4Runtime on its
-loopback. There is no Open vSwitch.
+loopback. Linux routers are in namespaces of their own. There is no Open vSwitch.
 """
 
 from __future__ import annotations
@@ -70,13 +70,16 @@ class P4Switch(Switch):  # type: ignore[misc]
     def start(self, controllers: Any) -> None:
         """Starts the switch, once its interfaces are there."""
         del controllers  # they connect to the switch, not the other way round
-        names = [intf.name for intf in self.intfList() if intf.name != "lo"]
+        names = self.port_names()
         for name in names:
             self.deployment.record_interface(name)
             quiet(name)
-        batch = "".join(f"link set dev {name} mtu {self.mtu} group {GROUP}\n" for name in names)
-        subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
+        self.ip("".join(f"link set dev {name} mtu {self.mtu} group {GROUP}\n" for name in names))
         self.launch()
+
+    def ip(self, batch: str) -> None:
+        """Carries out ip's commands where the interfaces are."""
+        subprocess.run(["ip", "-batch", "-"], input=batch, text=True, check=True)
 
     def launch(self) -> None:
         """Starts the process on interfaces that are there."""
@@ -90,8 +93,7 @@ class P4Switch(Switch):  # type: ignore[misc]
 
     def set_ports(self, up: bool) -> None:
         """A box that is dead has no carrier on any port."""
-        for name in self.port_names():
-            subprocess.run(["ip", "link", "set", name, "up" if up else "down"], check=True)
+        self.ip("".join(f"link set dev {name} {'up' if up else 'down'}\n" for name in self.port_names()))
 
     def port_names(self) -> List[str]:
         """The interfaces, by port."""
@@ -133,6 +135,35 @@ class KernelSwitch(GoSwitch):
     """``ethereal switch`` whose program runs in the kernel, as far as it can."""
 
     datapath = "kernel"
+
+
+class LinuxRouter(GoSwitch):
+    """A Linux router in a network namespace of its own: ``ethereal switch`` has the kernel's
+    routes follow the tables."""
+
+    datapath = "routes"
+
+    def __init__(self, name: str, node_id: int = 0, **params: Any) -> None:
+        params["inNamespace"] = True
+        super().__init__(name, node_id=node_id, **params)
+        self.deployment.in_namespace.add(node_id)
+
+    def start(self, controllers: Any) -> None:
+        del controllers
+        mac = self.deployment.fabric.nodes[self.name].mac
+        self.ip("".join(f"link set dev {name} mtu {self.mtu} address {mac}\n" for name in self.port_names()))
+        self.launch()
+
+    def launch(self) -> None:
+        self.process = self.deployment.spawn(self.name, self.command(), namespace=self.pid)
+
+    def ip(self, batch: str) -> None:
+        subprocess.run(["mnexec", "-a", str(self.pid), "ip", "-batch", "-"], input=batch, text=True, check=True)
+
+    def base_options(self) -> List[str]:
+        nodes = self.deployment.fabric.nodes
+        neighbours = [f"{port.number}@{nodes[port.peer].mac}" for port in nodes[self.name].ports]
+        return [*super().base_options(), *(word for n in neighbours for word in ("--neighbour", n))]
 
 
 class BMv2Switch(P4Switch):
@@ -199,7 +230,7 @@ class BMv2Switch(P4Switch):
         super().stop(deleteIntfs)
 
 
-SWITCHES: Dict[str, Any] = {"go": GoSwitch, "kernel": KernelSwitch, "bmv2": BMv2Switch}
+SWITCHES: Dict[str, Any] = {"go": GoSwitch, "kernel": KernelSwitch, "linux": LinuxRouter, "bmv2": BMv2Switch}
 
 
 def quiet(interface: str) -> None:

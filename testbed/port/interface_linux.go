@@ -225,15 +225,29 @@ func (p *Interface) Unmarked(mark uint32) error { return p.byMark(mark, 1, 0) }
 // byMark filters: 0 takes frames with the mark or without it, 1 drops them.
 func (p *Interface) byMark(mark uint32, with, without uint8) error {
 	const markOffset = 0xffff_f000 + 20 // SKF_AD_OFF + SKF_AD_MARK
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: with, Jf: without, K: mark},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
-		{Code: unix.BPF_RET | unix.BPF_K},
-	}
+	return p.filter(
+		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: markOffset},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: with, Jf: without, K: mark},
+	)
+}
+
+// OnlyGroups has the port receive only frames to group addresses.
+func (p *Interface) OnlyGroups() error {
+	return p.filter(
+		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, Jt: 0, Jf: 1, K: 1},
+	)
+}
+
+// filter looks at frames: what comes to its end is taken, what goes one further is dropped.
+func (p *Interface) filter(look ...unix.SockFilter) error {
+	filter := append(look,
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<31 - 1},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K},
+	)
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := unix.SetsockoptSockFprog(p.rx, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
-		return fmt.Errorf("port: interface %s: filter by mark: %w", p.name, err)
+		return fmt.Errorf("port: interface %s: filter: %w", p.name, err)
 	}
 	return nil
 }

@@ -187,8 +187,11 @@ func labelled(b controller.Balancing) controller.Config {
 	return controller.Config{CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel, Balancer: b}
 }
 
-// writeTables gives both what a controller gives a switch.
-func writeTables(t *testing.T, pair *Pair, schema *p4rt.Schema, f *fabric.Fabric, node fabric.NodeID, c controller.Config) {
+// writer takes updates: a device, or two.
+type writer interface{ Write(u *p4.Update) error }
+
+// writeTables gives what a controller gives a switch.
+func writeTables(t *testing.T, to writer, schema *p4rt.Schema, f *fabric.Fabric, node fabric.NodeID, c controller.Config) {
 	t.Helper()
 	c.Fabric, c.ECN = f, controller.ECN{Kmin: 800e3, Kmax: 800e3, Pmax: 1, Unit: 1500}
 	c.MaxGroupSize = schema.MaxGroupSize() // QuenchIntervalUs 0: every packet for a dead port is answered
@@ -202,7 +205,7 @@ func writeTables(t *testing.T, pair *Pair, schema *p4rt.Schema, f *fabric.Fabric
 	}
 	for _, b := range batches {
 		for _, u := range b.Request.GetUpdates() {
-			if err := pair.Write(u); err != nil {
+			if err := to.Write(u); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -50,6 +50,8 @@ type PortConfig struct {
 	Name   string    // towards gNMI and in the log
 	Port   port.Port // the device's from now on, and closed by it
 	Index  int       // the interface's index, by which Config.Links knows it; 0: it has no link state
+	// Neighbour is the MAC address of the switch at the other end, for Config.Routes; zero: there is none.
+	Neighbour [6]byte
 }
 
 // Links is where link state comes from; [port.Links] is one.
@@ -96,6 +98,10 @@ type Config struct {
 	// KernelHook is where the program is put; "": the best that there is.
 	KernelHook kernel.HookKind
 
+	// Routes has the kernel forward by its routes, which follow the program's tables; see package routes. Here come
+	// frames to group addresses only. Ports must be a [port.Interface] each, in a network namespace of the switch's own.
+	Routes bool
+
 	// Budget bounds what controllers may ask for and leave here.
 	Budget server.Budget
 
@@ -132,6 +138,10 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("switch: queue depth %d is negative", c.QueueDepth)
 	case c.QueueRate < 0:
 		return fmt.Errorf("switch: queue rate %d is negative", c.QueueRate)
+	case c.Kernel && c.Routes:
+		return fmt.Errorf("switch: the kernel forwards by its routes or by the program; leave one of them out")
+	case c.Routes && c.QueueRate > 0:
+		return fmt.Errorf("switch: the kernel's routes know no queues, so no queue rate; leave one of them out")
 	case c.Kernel && c.QueueRate > 0:
 		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
 	}

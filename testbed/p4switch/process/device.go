@@ -54,6 +54,7 @@ type Device struct {
 	toTell tellings
 
 	kernel inKernel
+	routes asRoutes
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -100,6 +101,7 @@ type Stats struct {
 	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
 	Kernel        *KernelStats // nil: Config.Kernel is not set; its packets are in the counts above, too
+	Routes        *RoutesStats // nil: Config.Routes is not set; what they forward is in no count above
 }
 
 // Drop is how many packets went nowhere for one reason.
@@ -141,13 +143,15 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.poller = poller
 	if err := d.addPorts(); err != nil {
-		d.detach()     //nolint:errcheck // the first error is reported
-		poller.Close() //nolint:errcheck // the first error is reported
+		d.closeRoutes() //nolint:errcheck // the first error is reported
+		d.detach()      //nolint:errcheck // the first error is reported
+		poller.Close()  //nolint:errcheck // the first error is reported
 		return nil, err
 	}
 	if err := d.addServices(); err != nil {
-		d.detach()     //nolint:errcheck // the first error is reported
-		poller.Close() //nolint:errcheck // the first error is reported
+		d.closeRoutes() //nolint:errcheck // the first error is reported
+		d.detach()      //nolint:errcheck // the first error is reported
+		poller.Close()  //nolint:errcheck // the first error is reported
 		return nil, err
 	}
 	return d, nil
@@ -203,6 +207,11 @@ func (d *Device) addPorts() error {
 			err = errors.Join(err, d.detach())
 			d.kernel.failed, d.cfg.Kernel = err, false
 			d.log.Warn("the kernel takes no packets", "err", err)
+		}
+	}
+	if d.cfg.Routes {
+		if err := d.openRoutes(); err != nil {
+			return err
 		}
 	}
 	d.states.OnAdmin = d.setAdmin
@@ -320,6 +329,7 @@ func (d *Device) Stats() Stats {
 		}
 	}
 	d.kernel.addTo(&s)
+	s.Routes = d.routes.stats()
 	return s
 }
 
@@ -327,7 +337,7 @@ func (d *Device) Stats() Stats {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs := []error{d.detach()}
+	errs := []error{d.closeRoutes(), d.detach()}
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -353,6 +363,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	}
 	d.sw = sw
 	d.useKernel(next, err)
+	d.routeBy(sw)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {
@@ -425,6 +436,7 @@ func (d *Device) portChanged(ev server.PortEvent) {
 	}
 	e.up = ev.State.Oper
 	d.openInKernel(e)
+	d.routeRound(e)
 	if !e.up {
 		e.flush()
 	} else {
@@ -461,6 +473,7 @@ func (d *Device) linkChanged(l port.Link) {
 	if !l.Up && e.up {
 		e.up = false
 		d.openInKernel(e)
+		d.routeRound(e)
 		e.flush()
 		d.portEvent(e, false)
 	}

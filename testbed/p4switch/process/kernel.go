@@ -54,18 +54,12 @@ func (d *Device) attach() error {
 		}
 		d.kernel.hooks = append(d.kernel.hooks, h)
 	}
-	var err error
-	if d.kernel.queues, err = kernel.OpenQueues(); err != nil {
-		return fmt.Errorf("switch: %w", err)
+	err := d.countInterfaces()
+	if err != nil {
+		return err
 	}
 	if d.kernel.below, err = d.kernel.queues.Read(); err != nil {
 		return fmt.Errorf("switch: %w", err)
-	}
-	d.kernel.began = map[int]port.Counters{}
-	for _, e := range d.ports {
-		if d.kernel.began[e.index], err = d.kernel.queues.Counters(e.index); err != nil {
-			return fmt.Errorf("switch: port %s: %w", e.name, err)
-		}
 	}
 	d.mu.leaving = d.syncKernel
 	return nil
@@ -74,7 +68,7 @@ func (d *Device) attach() error {
 // passed counts what has come and left by a port's interface since the switch started, the kernel's packets too.
 func (d *Device) passed(e *egress) port.Counters {
 	c := e.port.Counters()
-	if !d.cfg.Kernel {
+	if d.kernel.queues == nil {
 		return c
 	}
 	now, err := d.kernel.queues.Counters(e.index)
@@ -126,6 +120,7 @@ func (d *Device) detach() error {
 	d.kernel.hooks = nil
 	if d.kernel.queues != nil {
 		d.kernel.queues.Close()
+		d.kernel.queues = nil
 	}
 	if d.kernel.sw != nil {
 		d.kernel.sw.Close()

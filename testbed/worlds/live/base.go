@@ -1,18 +1,45 @@
 package live
 
-import "log/slog"
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
 
 // Where a live fabric's switches carry their program out: see `ethereal switch
 // --datapath`.
 const (
 	Interpreter = "interpreter" // in their process; empty means it too
 	Kernel      = "kernel"      // as eBPF in the kernel, and in their process what that cannot
+	Routes      = "routes"      // not at all: the kernel's routes follow the tables, as a Linux router's
 )
+
+// Datapaths returns what a live fabric's switches may forward by.
+func Datapaths() []string { return []string{Interpreter, Kernel, Routes} }
+
+// CheckDatapath refuses what is not one of [Datapaths], or of more.
+func CheckDatapath(where string, more ...string) error {
+	if all := append(Datapaths(), more...); !slices.Contains(all, where) {
+		return fmt.Errorf("%q is unknown; write one of %s", where, strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// routable refuses labels that Linux routers cannot read.
+func routable(c scenario.Carrier) error {
+	if c == scenario.SRv6USID {
+		return nil
+	}
+	return fmt.Errorf("live: Linux routers read labels in outer headers alone; write host.carrier: %s, or --carrier %[1]s", scenario.SRv6USID)
+}
 
 // Base is what the fabrics have in common that one world makes, one after the other.
 type Base struct {
 	Dir      string // for sockets and logs
 	Page     *Page  // what controllers serve the fabric's page at; nil: nothing
-	Datapath string // Interpreter or Kernel
+	Datapath string // Interpreter, Kernel or Routes
 	Log      *slog.Logger
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // order is what Explore asks of a fabric's owner; three files come with Exec:
@@ -89,16 +90,14 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	if err != nil {
 		return answer{Error: err.Error()}, false
 	}
-	ns := x.thread.home // a switch's: the fabric's own
 	cmd := exec.Command(o.Exec[0], o.Exec[1:]...)
 	cmd.Env, cmd.Dir = o.Env, o.Dir
-	if h := x.host(id); h != nil {
-		ns = h.ns
+	if x.host(id) != nil {
 		cmd.Env = append(cmd.Env, x.verbsEnv(id)...)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := x.thread.in(ns, cmd.Start); err != nil {
+	if err := x.thread.in(x.space(id).ns, cmd.Start); err != nil {
 		return answer{Code: 127, Error: err.Error()}, false
 	}
 	ended := make(chan struct{})
@@ -258,7 +257,11 @@ func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready fun
 	if up := others(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
 	}
-	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, Notifiers{Quench: true, GNMI: true})
+	ways := Notifiers{Quench: true, GNMI: true}
+	if base.Datapath == Routes {
+		ways.Carrier = scenario.SRv6USID
+	}
+	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, ways)
 	if err != nil {
 		return err
 	}

@@ -58,18 +58,32 @@ type Fabric struct {
 	gray   gray.Losses
 	hosts  []*hostNode
 
+	routers map[fabric.NodeID]space // of Linux routers, each in a namespace of its own
+
 	mu         sync.Mutex
 	switches   []*process // by NodeID - Hosts; nil: killed
 	dying      bool       // everything is coming down
 	controller *process
 }
 
-// hostNode is a host's namespace and process.
-type hostNode struct {
-	id     fabric.NodeID
+// space is a network namespace that a node's interfaces are in.
+type space struct {
 	ns     namespace
 	handle *netlink.Handle
-	proc   *process
+}
+
+func (s space) close() {
+	if s.handle != nil {
+		s.handle.Close()
+	}
+	s.ns.close()
+}
+
+// hostNode is a host's namespace and process.
+type hostNode struct {
+	space
+	id   fabric.NodeID
+	proc *process
 }
 
 // New makes the links and starts the switches. The calling process must be in
@@ -84,6 +98,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	x = &Fabric{
 		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: mtuOf(cfg.Payload), log: cfg.Log,
 		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*process, cfg.Fabric.Switches()),
+		routers: map[fabric.NodeID]space{},
 	}
 	if x.thread, err = newThread(); err != nil {
 		return nil, err
@@ -112,16 +127,17 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		if !x.here(n.id) {
 			continue
 		}
-		if n.ns, err = x.thread.newNamespace(x.f.Name(n.id)); err != nil {
+		x.hosts = append(x.hosts, n)
+		if n.space, err = x.newSpace(n.id); err != nil {
 			return x, err
 		}
-		x.hosts = append(x.hosts, n)
-		err = x.thread.in(n.ns, func() (err error) {
-			n.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
-			return err
-		})
-		if err != nil {
-			return x, fmt.Errorf("live: netlink: %w", err)
+	}
+	if cfg.Datapath == Routes {
+		for i := range x.f.Switches() {
+			id := fabric.NodeID(x.f.Hosts() + i)
+			if x.routers[id], err = x.newSpace(id); err != nil {
+				return x, err
+			}
 		}
 	}
 	for id := range x.f.Links() {
@@ -148,6 +164,32 @@ func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 
 // In calls f in a thread that is in a host's network namespace.
 func (x *Fabric) In(host fabric.NodeID, f func() error) error { return x.thread.in(x.host(host).ns, f) }
+
+// newSpace makes a namespace for a node.
+func (x *Fabric) newSpace(id fabric.NodeID) (s space, err error) {
+	if s.ns, err = x.thread.newNamespace(x.f.Name(id)); err != nil {
+		return s, err
+	}
+	err = x.thread.in(s.ns, func() (err error) {
+		s.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("live: netlink: %w", err)
+	}
+	return s, nil
+}
+
+// space returns where a node's interfaces are. Switches share the fabric's own, unless they are Linux routers.
+func (x *Fabric) space(id fabric.NodeID) space {
+	if n := x.host(id); n != nil {
+		return n.space
+	}
+	if r, own := x.routers[id]; own {
+		return r
+	}
+	return space{x.thread.home, x.handle}
+}
 
 // here reports whether a node is of this part of the fabric.
 func (x *Fabric) here(id fabric.NodeID) bool {
@@ -199,6 +241,10 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	args := []string{"switch", "--no-p4", "--device-id", strconv.Itoa(int(deviceID(id))), "--ethernet-names", "--log-console", "--log-level", "warn"}
 	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
 		args = append(args, "-i", fmt.Sprintf("%d@%s", p, InterfaceName(x.f, fabric.End{Node: id, Port: p})))
+		if x.cfg.Datapath == Routes {
+			mac := x.f.MAC(x.f.Link(x.f.Node(id).Link(p)).Peer(id).Node)
+			args = append(args, "--neighbour", fmt.Sprintf("%d@%v", p, net.HardwareAddr(mac[:])))
+		}
 	}
 	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
 	if x.cfg.QueueDepth > 0 {
@@ -212,7 +258,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	var p *process
 	var err error
 	if x.cfg.BMv2 == "" {
-		p, err = x.thread.start(x.thread.home, name, x.dir, args, exited)
+		p, err = x.thread.start(x.space(id).ns, name, x.dir, args, exited)
 	} else if args, err = x.bmv2Command(id); err == nil {
 		p, err = x.thread.startProgram(x.thread.home, name, x.dir, args, exited)
 	}
@@ -299,6 +345,11 @@ func (x *Fabric) ControllerSocket() string { return x.path("controller.sock") }
 // StartController starts a controller and waits until all switches are in its
 // hands. One that runs already is ended first.
 func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
+	if x.cfg.Datapath == Routes {
+		if err := routable(n.Carrier); err != nil {
+			return err
+		}
+	}
 	x.StopController(ctx)
 	file := daemon.File{Switches: map[string]daemon.FileTarget{}}
 	for i := range x.f.Switches() {
@@ -532,10 +583,10 @@ func (x *Fabric) Close() {
 		}
 	}
 	for _, n := range x.hosts {
-		if n.handle != nil {
-			n.handle.Close()
-		}
-		n.ns.close()
+		n.close()
+	}
+	for _, r := range x.routers {
+		r.close()
 	}
 	if x.handle != nil {
 		x.handle.Close()

@@ -181,11 +181,7 @@ func (x *Fabric) lose(id fabric.LinkID, end int, loss float64) error {
 		return x.gray.Heal(name)
 	}
 	e := [...]fabric.End{x.f.Link(id).A, x.f.Link(id).B}[end]
-	ns := x.thread.home
-	if h := x.host(e.Node); h != nil {
-		ns = h.ns
-	}
-	return x.thread.in(ns, func() error { return x.gray.Set(name, []string{x.wires[id][end].name}, loss) })
+	return x.thread.in(x.space(e.Node).ns, func() error { return x.gray.Set(name, []string{x.wires[id][end].name}, loss) })
 }
 
 // setEnabled asks a switch over gNMI to enable a port, or to disable it.

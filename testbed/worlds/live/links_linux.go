@@ -119,19 +119,22 @@ func (w *wire) isUp() (bool, error) {
 
 // connect makes the veth pair of a link.
 func (x *Fabric) connect(l *fabric.Link) error {
-	a := &wire{ns: x.handle, name: InterfaceName(x.f, l.A), rate: x.rate(l)}
-	b := &wire{ns: x.handle, name: InterfaceName(x.f, l.B), rate: x.rate(l)}
+	at, bt := x.space(l.A.Node), x.space(l.B.Node)
+	a := &wire{ns: at.handle, name: InterfaceName(x.f, l.A), rate: x.rate(l)}
+	b := &wire{ns: bt.handle, name: InterfaceName(x.f, l.B), rate: x.rate(l)}
+	if x.host(l.A.Node) != nil {
+		a.name = HostInterface
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.TxQLen = b.name, x.mtu, 1000
 	mac := x.f.MAC(l.B.Node)
 	attrs.HardwareAddr = net.HardwareAddr(mac[:])
 	peer := x.f.MAC(l.A.Node)
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: a.name, PeerMTU: uint32(x.mtu), PeerHardwareAddr: net.HardwareAddr(peer[:])}
-	if host := x.host(l.A.Node); host != nil {
-		a.ns, a.name = host.handle, HostInterface
-		veth.PeerName, veth.PeerNamespace = a.name, netlink.NsFd(host.ns.net)
+	veth := &netlink.Veth{
+		LinkAttrs: attrs, PeerName: a.name, PeerMTU: uint32(x.mtu), PeerHardwareAddr: net.HardwareAddr(peer[:]),
+		PeerNamespace: netlink.NsFd(at.ns.net),
 	}
-	if err := x.handle.LinkAdd(veth); err != nil {
+	if err := b.ns.LinkAdd(veth); err != nil {
 		return fmt.Errorf("live: link %s: %w", x.f.LinkName(l.ID), err)
 	}
 	for _, w := range []*wire{a, b} {

@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes: skipped with -short")
 	}
-	for _, datapath := range []string{live.Interpreter, live.Kernel} {
+	for _, datapath := range live.Datapaths() {
 		t.Run(datapath, func(t *testing.T) {
 			if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t, datapath) }); err != nil {
 				t.Fatal(err)
@@ -72,6 +72,9 @@ func tinyRun(t *testing.T, datapath string) error {
 	}
 	defer os.RemoveAll(tmp)
 	cmd := exec.Command(bin, "run", "--world", "live", "--datapath", datapath, scenario, "--json", out, "-q")
+	if datapath == live.Routes {
+		cmd.Args = append(cmd.Args, "--carrier", "srv6-usid")
+	}
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -82,6 +85,8 @@ func tinyRun(t *testing.T, datapath string) error {
 			t.Skipf("no namespaces here: %s", text)
 		} else if strings.Contains(text, "TCX hook") {
 			t.Skipf("the kernel takes no program on an interface's way in: %s", text)
+		} else if strings.Contains(text, "routes: setting") || strings.Contains(text, "operation not supported") {
+			t.Skipf("the kernel's routes do not know micro segments: %s", text)
 		}
 		return fmt.Errorf("%w\n%s", err, stderr.String())
 	}
@@ -109,10 +114,13 @@ func tinyRun(t *testing.T, datapath string) error {
 	}
 	// Every message of 2 MB is split over both uplinks; repeated packets come on
 	// top.
-	healthy := results[0]
+	healthy, most := results[0], int64(1_048_000)
+	if datapath == live.Routes {
+		most = 1_150_000 // the kernel counts acknowledgements and outer headers, too
+	}
 	for _, l := range healthy.Links {
 		if strings.HasPrefix(l.From, "tor") && strings.HasPrefix(l.To, "spine") &&
-			(l.DataBytes < 1_000_000 || healthy.Retransmissions == 0 && l.DataBytes > 1_048_000) {
+			(l.DataBytes < 1_000_000 || healthy.Retransmissions == 0 && l.DataBytes > most) {
 			note("healthy: %s to %s carried %d bytes of data, about 1,028,000 are its share; %d time-outs", l.From, l.To, l.DataBytes,
 				healthy.Timeouts)
 		}
