@@ -29,7 +29,7 @@ func bind(info *p4config.P4Info, prog *interp.Program) (*schema, error) {
 			profiles: map[uint32]*profileSchema{}, counters: map[uint32]*counterSchema{},
 			meters: map[uint32]*meterSchema{}, registers: map[uint32]*registerSchema{},
 			valueSets: map[uint32]*valueSetSchema{}, digests: map[uint32]*digestSchema{},
-			absent: map[uint32]string{},
+			absent: map[uint32]string{}, nameTypes: map[string]*nameType{},
 		},
 		seen: map[uint32]string{},
 	}
@@ -44,6 +44,7 @@ func bind(info *p4config.P4Info, prog *interp.Program) (*schema, error) {
 	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.Tables(), func(t interp.TableInfo) bool { return !t.Hidden }) {
 		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
+	b.portNames = b.portNamed()
 	return b.schema, nil
 }
 
@@ -66,21 +67,25 @@ func (b *binder) object(kind string, p *p4config.Preamble) (object, error) {
 	return o, nil
 }
 
-// width checks a bit width and that the type is not translated to a string.
-func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) (int, error) {
+// width checks a bit width. A type that is translated to strings has none in the P4Info: its width is the program's, and
+// maxWidth here.
+func (b *binder) width(what string, bits int32, typeName *p4config.P4NamedType) (int, *nameType, error) {
 	if name := typeName.GetName(); name != "" {
 		tr := b.info.GetTypeInfo().GetNewTypes()[name].GetTranslatedType()
 		if tr.GetSdnString() != nil {
-			return 0, invalidf("p4info: %s: type %s is translated to a string, which this switch cannot do; use sdn_bitwidth", what, name)
+			if b.nameTypes[name] == nil {
+				b.nameTypes[name] = &nameType{name: name}
+			}
+			return maxWidth, b.nameTypes[name], nil
 		}
 		if w := tr.GetSdnBitwidth(); bits == 0 && w != 0 {
 			bits = w
 		}
 	}
 	if bits <= 0 || bits > maxWidth {
-		return 0, invalidf("p4info: %s has bit width %d; it must be 1 to %d", what, bits, maxWidth)
+		return 0, nil, invalidf("p4info: %s has bit width %d; it must be 1 to %d", what, bits, maxWidth)
 	}
-	return int(bits), nil
+	return int(bits), nil, nil
 }
 
 func missing(kind, name string) error {
@@ -105,7 +110,7 @@ func (b *binder) bindActions() error {
 		}
 		as := &actionSchema{object: o, paramByID: map[uint32]int{}}
 		for _, p := range a.GetParams() {
-			w, err := b.width("action "+o.name+" parameter "+p.GetName(), p.GetBitwidth(), p.GetTypeName())
+			w, named, err := b.width("action "+o.name+" parameter "+p.GetName(), p.GetBitwidth(), p.GetTypeName())
 			if err != nil {
 				return err
 			}
@@ -113,7 +118,7 @@ func (b *binder) bindActions() error {
 				return invalidf("p4info: action %s: parameter id %d is zero or used twice", o.name, p.GetId())
 			}
 			as.paramByID[p.GetId()] = len(as.params)
-			as.params = append(as.params, &paramSchema{id: p.GetId(), name: p.GetName(), width: w})
+			as.params = append(as.params, &paramSchema{id: p.GetId(), name: p.GetName(), width: w, named: named})
 		}
 		b.actions[o.id] = as
 	}
@@ -256,6 +261,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 			for i, p := range ai.Params {
 				// A translated type may be wider for controllers than in the data plane.
 				as.params[i].width = min(as.params[i].width, p.Width)
+				as.params[i].named.narrow(as.params[i].width)
 			}
 		}
 		ts.actions[as.id] = ar
@@ -290,7 +296,7 @@ func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []inter
 			pos = byName[f.GetName()]
 		}
 		where := what + " field " + f.GetName()
-		w, err := b.width(where, f.GetBitwidth(), f.GetTypeName())
+		w, named, err := b.width(where, f.GetBitwidth(), f.GetTypeName())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -303,8 +309,9 @@ func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []inter
 		}
 		byID[f.GetId()] = i
 		out[i] = &fieldSchema{
-			id: f.GetId(), name: f.GetName(), match: f.GetMatchType(), kind: k.Kind, pos: pos, width: min(w, k.Width),
+			id: f.GetId(), name: f.GetName(), match: f.GetMatchType(), kind: k.Kind, pos: pos, width: min(w, k.Width), named: named,
 		}
+		named.narrow(out[i].width)
 	}
 	return out, byID, nil
 }
@@ -434,15 +441,21 @@ func (b *binder) bindHeaders() error {
 		bits := 0
 		seen := map[uint32]bool{}
 		for _, m := range h.GetMetadata() {
-			w, err := b.width("controller header "+o.name+" field "+m.GetName(), m.GetBitwidth(), m.GetTypeName())
+			what := "controller header " + o.name + " field " + m.GetName()
+			w, named, err := b.width(what, m.GetBitwidth(), m.GetTypeName())
 			if err != nil {
 				return err
+			}
+			if named != nil { // tables were bound before
+				if w = named.width; w == 0 {
+					return invalidf("p4info: %s: no table says how wide type %s is", what, named.name)
+				}
 			}
 			if seen[m.GetId()] || m.GetId() == 0 {
 				return invalidf("p4info: controller header %s: metadata id %d is zero or used twice", o.name, m.GetId())
 			}
 			seen[m.GetId()] = true
-			l.fields = append(l.fields, paramSchema{id: m.GetId(), name: m.GetName(), width: w})
+			l.fields = append(l.fields, paramSchema{id: m.GetId(), name: m.GetName(), width: w, named: named})
 			bits += w
 		}
 		l.bytes = (bits + 7) / 8

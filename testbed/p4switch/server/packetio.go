@@ -21,7 +21,7 @@ func (c *Core) PacketIn(data []byte) {
 		}
 		r := bitReader{b: data[:l.bytes]}
 		for _, f := range l.fields {
-			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: canonical(r.next(f.width))})
+			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: c.live.told(&f, canonical(r.next(f.width)))})
 		}
 		data = data[l.bytes:]
 	}
@@ -72,10 +72,17 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 			if values[i] != nil {
 				return invalidf("metadata %s is given twice", l.fields[i].name)
 			}
-			if err := checkWidth(md.GetValue(), l.fields[i].width, l.fields[i].name); err != nil {
+			value := md.GetValue()
+			if t := l.fields[i].named; t != nil {
+				var err error
+				if value, err = c.live.inward(t, value); err != nil {
+					return err
+				}
+			}
+			if err := checkWidth(value, l.fields[i].width, l.fields[i].name); err != nil {
 				return err
 			}
-			values[i] = md.GetValue()
+			values[i] = value
 		}
 		w := bitWriter{b: make([]byte, l.bytes)}
 		for i, f := range l.fields {
@@ -91,4 +98,12 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 	c.stats.PacketOut++
 	c.cfg.OnPacketOut(append(header, m.GetPayload()...))
 	return nil
+}
+
+// told returns a value of a header field as controllers know it.
+func (p *pipeline) told(f *paramSchema, value []byte) []byte {
+	if f.named == nil {
+		return value
+	}
+	return []byte(p.name(f.named, toNumber(value)))
 }

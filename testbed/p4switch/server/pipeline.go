@@ -25,8 +25,9 @@ type pipeline struct {
 	byDigest        map[interp.DigestID]*digestState
 	idle            idleQueue
 
-	metadata   int  // bytes that entries keep
-	portTables bool // one of the core's PortTables changed
+	names      map[string]*nameTable // by type
+	metadata   int                   // bytes that entries keep
+	portTables bool                  // one of the core's PortTables changed
 
 	inTx bool
 	undo []func()
@@ -54,7 +55,10 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	p := &pipeline{
 		schema: sch, core: c, config: config,
 		valueSetEntries: map[uint32]*p4.ValueSetEntry{}, learning: map[uint32]*digestState{},
-		byDigest: map[interp.DigestID]*digestState{}, pre: newReplication(),
+		byDigest: map[interp.DigestID]*digestState{}, pre: newReplication(), names: map[string]*nameTable{},
+	}
+	for name := range sch.nameTypes {
+		p.names[name] = newNameTable()
 	}
 	cfg := c.cfg.Switch
 	cfg.Digest = c.digests(p)

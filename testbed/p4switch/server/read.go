@@ -53,6 +53,7 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 		return sendErr
 	}
 	emit := func(e *p4.Entity) error {
+		e = p.named(e)
 		n := proto.Size(e)
 		if len(resp.GetEntities()) > 0 && size+n > maxReadBytes {
 			if err := flush(); err != nil {
@@ -68,7 +69,11 @@ func (c *Core) Read(req *p4.ReadRequest, send func(*p4.ReadResponse) error) erro
 	}
 	var errs []error // made when the first request fails
 	for i, e := range req.GetEntities() {
-		if err := p.read(r, e, emit); err != nil {
+		e, err := p.numbered(e)
+		if err == nil {
+			err = p.read(r, e, emit)
+		}
+		if err != nil {
 			if sendErr != nil {
 				return sendErr
 			}

@@ -15,7 +15,7 @@ import (
 // the cell; idle timers start anew.
 func (p *pipeline) inherit(old *pipeline) error {
 	for _, step := range []func(*pipeline) error{
-		p.inheritReplication, p.inheritProfiles, p.inheritTables, p.inheritSets, p.inheritArrays,
+		p.inheritNames, p.inheritReplication, p.inheritProfiles, p.inheritTables, p.inheritSets, p.inheritArrays,
 	} {
 		if err := step(old); err != nil {
 			return err

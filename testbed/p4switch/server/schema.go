@@ -34,6 +34,9 @@ type schema struct {
 	absent map[uint32]string // by id: what P4Info lists and the program has not
 
 	packetIn, packetOut *headerLayout // nil: the program declares none
+
+	nameTypes map[string]*nameType // types that are translated to strings
+	portNames *nameType            // that of ports; nil: ports have numbers
 }
 
 // object is what all P4Info objects have.
@@ -70,6 +73,7 @@ type fieldSchema struct {
 	kind  interp.MatchKind // how the program matches it
 	pos   int              // of the program's key fields
 	width int              // bits that a value may have
+	named *nameType        // nil: it is a number
 }
 
 type actionRef struct {
@@ -87,7 +91,8 @@ type actionSchema struct {
 type paramSchema struct {
 	id    uint32
 	name  string
-	width int // bits
+	width int       // bits
+	named *nameType // nil: it is a number
 }
 
 type profileSchema struct {

@@ -134,10 +134,10 @@ func (p *pipeline) expireIdle(now int64) {
 			notes[x.t] = n
 			order = append(order, x.t)
 		}
-		n.TableEntry = append(n.TableEntry, &p4.TableEntry{
+		n.TableEntry = append(n.TableEntry, p.named(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
 			TableId: x.t.id, Match: x.e.match, Action: x.e.action, Priority: x.e.priority,
 			ControllerMetadata: x.e.cookie, Metadata: x.e.metadata, IdleTimeoutNs: x.e.idleNs,
-		})
+		}}}).GetTableEntry())
 	}
 	for _, t := range order {
 		p.core.stats.IdleNotification++

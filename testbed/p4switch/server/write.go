@@ -102,7 +102,11 @@ func (p *pipeline) apply(r *role, u *p4.Update) error {
 	default:
 		return invalidf("update type %v; it must be INSERT, MODIFY or DELETE", typ)
 	}
-	switch e := u.GetEntity().GetEntity().(type) {
+	entity, err := p.numbered(u.GetEntity())
+	if err != nil {
+		return err
+	}
+	switch e := entity.GetEntity().(type) {
 	case *p4.Entity_TableEntry:
 		return p.writeTable(r, typ, e.TableEntry)
 	case *p4.Entity_ActionProfileMember:
