@@ -22,6 +22,9 @@ type Network struct {
 	NoLabels [2]bool
 	// Segments says that labels are carried as micro segments in an outer header.
 	Segments bool
+	// NoQuench reports switches at whose dead ports packets end, without a word to their source: that is what they do, and
+	// counted in [Report.Untold]. nil: none.
+	NoQuench func(fabric.NodeID) bool
 }
 
 // Options limit a check.
@@ -34,6 +37,7 @@ type Options struct {
 type Report struct {
 	Walks    int // followed
 	Failures int // single further failures looked at
+	Untold   int // walks that ended at a dead port of a switch that tells no source
 	Problems []Problem
 }
 
@@ -61,7 +65,9 @@ func Check(ctx context.Context, n Network, o Options) (Report, error) {
 		if !ok {
 			return Report{}, fmt.Errorf("verify: the tables of %s are missing", n.Fabric.Name(id))
 		}
-		c.w.tables = append(c.w.tables, newTables(es))
+		t := newTables(es)
+		t.noQuench = n.NoQuench != nil && n.NoQuench(id)
+		c.w.tables = append(c.w.tables, t)
 	}
 	c.run()
 	return c.report, ctx.Err()
@@ -181,6 +187,9 @@ func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 // ended judges the end of a walk.
 func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	c.report.Walks++
+	if f == untold {
+		c.report.Untold++
+	}
 	if c.keep {
 		for i := range w.n {
 			if s := &w.steps[i]; s.port > 0 {
@@ -200,7 +209,7 @@ func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 		c.problem(Silent)
 	case f == delivered && host != w.dst.host:
 		c.problem(WrongHost)
-	case f == told && c.must:
+	case (f == told || f == untold) && c.must:
 		c.problem(BlackHole)
 	case c.exact && !c.onPath(w):
 		c.problem(WrongPath)

@@ -22,6 +22,8 @@ type tables struct {
 	own     uint64                   // of own_segment: the block and the switch's micro segment; 0: none
 	uplinks uint64                   // of set_device
 	quench  bool
+
+	noQuench bool // of Network.NoQuench
 }
 
 // prefixes is the routes of one length.

@@ -120,19 +120,50 @@ func TestCore(t *testing.T) {
 // left out, and pointed elsewhere. Each has to be found.
 func TestMutants(t *testing.T) {
 	for _, spec := range specs[:2] {
-		testMutants(t, spec, false)
-		testMutants(t, spec, true)
+		testMutants(t, newCore(t, spec), func(*Network) {})
+		testMutants(t, newCoreOf(t, spec, controller.NoCarrier, controller.MicroSegments), func(n *Network) {
+			n.Segments, n.NoLabels[0] = true, true
+		})
+		testMutants(t, newCoreOf(t, spec, controller.UDPSourcePort, controller.UDPSourcePort), without)
 	}
 }
 
-// testMutants is of plain labels, or of micro segments in an outer header.
-func testMutants(t *testing.T, spec fabric.Spec, segments bool) {
-	c := newCore(t, spec)
-	if segments {
-		c = newCoreOf(t, spec, controller.NoCarrier, controller.MicroSegments)
+// without has all switches be of a kind that tells no source of dead ports, and has no tables for it.
+func without(n *Network) {
+	for id, es := range n.Tables {
+		n.Tables[id] = slices.DeleteFunc(es, func(e controller.Entry) bool {
+			return e.Table < controller.ECMP && e.Table != controller.LabelCarrier
+		})
 	}
+	n.NoQuench = func(fabric.NodeID) bool { return true }
+}
+
+// TestWithout proves tables of such switches, and counts what they drop without a word.
+func TestWithout(t *testing.T) {
+	for _, spec := range specs {
+		c := newCoreOf(t, spec, controller.UDPSourcePort, controller.UDPSourcePort)
+		n := network(c)
+		without(&n)
+		if r := check(t, n); !r.OK() || r.Untold == 0 {
+			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Untold, r.Problems)
+		}
+		n.NoQuench = nil
+		if r := check(t, n); r.OK() || r.Problems[0].Kind != Silent {
+			t.Errorf("%+v: if they had to tell: %+v", spec, r.Problems)
+		}
+		setLink(t, c, fabric.LinkID(c.Fabric().Hosts()), false)
+		n = network(c) // as the controller has them after a failure
+		without(&n)
+		if r := check(t, n); !r.OK() {
+			t.Errorf("%+v, a link down: %+v", spec, r.Problems)
+		}
+	}
+}
+
+// testMutants is of the network that as makes of a core's tables.
+func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 	whole := network(c)
-	whole.Segments, whole.NoLabels[0] = segments, segments
+	as(&whole)
 	found, kinds := 0, map[Kind]int{}
 	for _, node := range []fabric.NodeID{c.Fabric().ToRID(0), c.Fabric().CoreID(0) - 1, c.Fabric().CoreID(0)} {
 		for i, e := range whole.Tables[node] {
@@ -186,7 +217,7 @@ func testMutants(t *testing.T, spec fabric.Spec, segments bool) {
 			}
 		}
 	}
-	t.Logf("%s, segments %v: %d mutants found: %v", spec.Kind, segments, found, kinds)
+	t.Logf("%s, segments %v, no quench %v: %d mutants found: %v", c.Fabric().Spec().Kind, whole.Segments, whole.NoQuench != nil, found, kinds)
 }
 
 // TestQuiet finds switches that do not answer.

@@ -123,7 +123,8 @@ type fate uint8
 const (
 	delivered fate = iota
 	told           // dropped at a dead port, and the source is told
-	silent         // dropped at a dead port, and nobody is told
+	untold         // dropped at a dead port of a switch that tells no source
+	silent         // dropped at a dead port, and nobody is told, though it should be
 	looped
 	lost // no entry, or into a dead link
 )
@@ -252,7 +253,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	// The port's liveness register is set: the source is told, by a clone of the
 	// packet that goes back where it came from.
 	found := false
-	if upward {
+	if upward && !t.noQuench {
 		dead := w.deadUplinks(t, s.node)
 		for i := range t.uplinks {
 			p, ok := t.port[i]
@@ -275,7 +276,10 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	s.port, s.rerouted = port, false
 	if !found {
 		f := silent
-		if t.quench && t.clones[cloneSession(in)] == in {
+		switch {
+		case t.noQuench:
+			f = untold
+		case t.quench && t.clones[cloneSession(in)] == in:
 			f = told
 		}
 		w.finish(f, 0, ending{"dropped at dead port %d of %s", int(port), s.node})
