@@ -82,6 +82,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: core.LinkUp,
 		NoLabels: [2]bool{cfg.Core.CarrierV4 == controller.NoCarrier, cfg.Core.CarrierV6 == controller.NoCarrier},
 		Segments: cfg.Core.CarrierV6 == controller.MicroSegments,
+		NoQuench: func(id fabric.NodeID) bool { p := cfg.Targets[id].Profile; return p != nil && p.NoQuench },
 	}
 	unused := map[fabric.LinkID]bool{}
 	for _, name := range drained {
@@ -118,7 +119,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	took := time.Since(began)
 	if !format.people() {
 		return printProof(w, format, f, proof{
-			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures,
+			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Untold: r.Untold,
 			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
 		}, r.Problems)
 	}
@@ -130,6 +131,9 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		fmt.Fprintf(w, "%d or more problems\n", len(r.Problems))
 		return fmt.Errorf("%w: see the walks above", errNotProved)
 	}
+	if r.Untold > 0 {
+		fmt.Fprintf(w, "%d end at dead ports of switches that tell no source; ", r.Untold)
+	}
 	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (took - read).Round(time.Millisecond))
 	return nil
 }
@@ -140,7 +144,8 @@ type proof struct {
 	Walks    int       `json:"walks"`
 	Entries  int       `json:"entries"`
 	Switches int       `json:"switches"`
-	Failures int       `json:"failures"` // further single failures that were looked at
+	Failures int       `json:"failures"`         // further single failures that were looked at
+	Untold   int       `json:"untold,omitempty"` // walks that end at dead ports of switches that tell no source
 	ReadMs   int64     `json:"read_ms"`
 	WalkMs   int64     `json:"walk_ms"`
 	Problems []problem `json:"problems"`

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -214,8 +213,8 @@ func (c *cablingCheck) open(ctx context.Context, id fabric.NodeID) error {
 	if err != nil {
 		return err
 	}
-	client := p4.NewP4RuntimeClient(conn)
 	pipeline := c.cfg.pipeline(id)
+	client := pipeline.Client(conn)
 	runs, err := pipeline.Installed(ctx, client, t.DeviceID)
 	if err != nil {
 		return err

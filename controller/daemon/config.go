@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -169,6 +171,9 @@ func (c Config) Validate() error {
 	if n := c.Core.Fabric.Switches(); len(c.Targets) > n {
 		return fmt.Errorf("%w: targets: %d for %d switches", ErrConfig, len(c.Targets), n)
 	}
+	if err := c.checkCarriers(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	var bad error
 	checkTargets(c.Core.Fabric, c.Targets, func(_ fabric.NodeID, problem string) {
 		if bad == nil {
@@ -176,6 +181,18 @@ func (c Config) Validate() error {
 		}
 	})
 	return bad
+}
+
+// checkCarriers refuses carriers of labels that some switch does not find them in.
+func (c *Config) checkCarriers() error {
+	const only = controller.UDPSourcePort
+	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
+		if p := c.Targets[id].Profile; p != nil && p.SourcePortsOnly && (c.Core.CarrierV4 != only || c.Core.CarrierV6 != only) {
+			return fmt.Errorf("%s is a %s, which finds labels in the UDP source port alone; set carrier_v4 and carrier_v6 to %v",
+				c.Core.Fabric.Name(id), p.Name, only)
+		}
+	}
+	return nil
 }
 
 // checkTargets calls say with each switch that has no target, and with each target without an address.
@@ -225,9 +242,9 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 		p = t.Pipeline
 	}
 	if t.Profile == nil {
-		return p.In(p4rt.Dialect{Ports: t.Ports})
+		return p.In(p4rt.Dialect{Switch: id, Ports: t.Ports})
 	}
-	return p.In(p4rt.NewDialect(t.Profile, t.Ports))
+	return p.In(p4rt.NewDialect(t.Profile, id, t.Ports))
 }
 
 // PipelineOf returns the program of a switch, in its dialect.

@@ -180,6 +180,10 @@ func (f File) Apply(c *Config) error {
 	f.checkHosts(c.Core.Fabric, say)
 	f.pipelines(c, say)
 	f.Tables.apply(c, len(bad) == 0, say)
+	if err := c.checkCarriers(); err != nil && len(bad) == 0 {
+		problem, remedy, _ := strings.Cut(err.Error(), "; ")
+		say("tables", problem, remedy)
+	}
 	f.Suspicion.apply(c, say)
 	return bad.Err()
 }

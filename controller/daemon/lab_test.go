@@ -429,7 +429,7 @@ func (l *lab) check(r *running) {
 		}
 		schema := pipeline.Schema()
 		if l.profile != nil {
-			schema = schema.In(p4rt.NewDialect(l.profile, l.ports[s.id]))
+			schema = schema.In(p4rt.NewDialect(l.profile, s.id, l.ports[s.id]))
 		}
 		held, err := p4rt.Fetch(context.Background(), p4.NewP4RuntimeClient(conn), schema, uint64(s.id)+1)
 		conn.Close()

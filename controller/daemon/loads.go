@@ -119,10 +119,11 @@ func (d *Daemon) watchLoads(ctx context.Context) error {
 
 // readLoads reads the counters of a switch's ports.
 func (d *Daemon) readLoads(ctx context.Context, dev *device) error {
-	client := p4.NewP4RuntimeClient(d.conns[dev.target.P4Runtime])
+	pipeline := d.cfg.pipeline(dev.id)
+	client := pipeline.Client(d.conns[dev.target.P4Runtime])
 	sums, ports := map[fabric.PortNo]uint64{}, d.f.Node(dev.id).Ports()
 	for _, name := range portCounters {
-		id, ok := d.cfg.pipeline(dev.id).CounterID(name)
+		id, ok := pipeline.CounterID(name)
 		if !ok {
 			continue
 		}

@@ -112,7 +112,7 @@ const saidStrays = 16
 func (d *Daemon) tablesRead(dev *device, tenure uint64, t p4rt.Tables) {
 	dev.tenure, dev.entries, dev.stray = tenure, len(t.Entries), t.Stray
 	dev.phase, dev.phaseErr, dev.unfit = p4rt.Serving, "", ""
-	if err := d.cfg.Pipeline.Schema().Fits(d.core.Tables().Desired(dev.id)); err != nil {
+	if err := d.cfg.pipeline(dev.id).Schema().Fits(d.core.Tables().Desired(dev.id)); err != nil {
 		dev.unfit = err.Error()
 		d.cfg.Log.Error("the switch will refuse updates", "switch", dev.name, "err", err)
 	}

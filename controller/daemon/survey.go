@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -72,8 +71,8 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 		f.Err = do(conn)
 	}
 	with(t.P4Runtime, func(conn grpc.ClientConnInterface) (err error) {
-		client := p4.NewP4RuntimeClient(conn)
 		pipeline := cfg.pipeline(id)
+		client := pipeline.Client(conn)
 		if f.Pipeline, err = pipeline.Installed(ctx, client, t.DeviceID); err != nil || !f.Pipeline {
 			return err
 		}
@@ -132,13 +131,13 @@ func Plan(ctx context.Context, cfg Config, w io.Writer) (updates, unread int, er
 			continue
 		}
 		if !x.Pipeline {
-			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, cfg.Pipeline.Cookie())
+			fmt.Fprintf(w, "%s: push pipeline %#x\n", name, cfg.PipelineOf(x.Node).Cookie())
 		}
 		for _, why := range x.Tables.Why {
 			fmt.Fprintf(w, "%s: delete %v\n", name, why)
 		}
 		want := core.Desired(x.Node)
-		if err := cfg.Pipeline.Schema().Fits(want); err != nil {
+		if err := cfg.PipelineOf(x.Node).Schema().Fits(want); err != nil {
 			fmt.Fprintf(w, "%s: %v\n", name, err)
 		}
 		us := controller.Diff(x.Tables.Entries, cfg.PipelineOf(x.Node).Schema().Kept(want))

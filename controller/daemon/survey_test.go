@@ -175,9 +175,12 @@ func TestFile(t *testing.T) {
 		!slices.Equal(p.Lacks, []controller.Table{controller.Notice}) || c.batchSize(f.ToRID(0)) != 10 {
 		t.Errorf("a profile of one's own: %+v, %v", p, err)
 	}
+	pins := strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: pins, ports: [{name: a, id: 1}, {name: b, id: 2}, {name: c, id: 3}, {name: d, id: 4}]}", 1)
 	for _, tt := range []struct{ text, want string }{
 		{own, `switches.tor0.profile: "ours" is unknown; `},
 		{own + "profiles: {ours: {like: bmv}}\n", `profiles.ours.like: "bmv" is unknown; did you mean bmv2?`},
+		{own + "profiles: {ours: {like: bmv2, no_gnmi: false, source_ports_only: true}}\n",
+			"tables: tor0 is a ours, which finds labels in the UDP source port alone; set carrier_v4 and carrier_v6 to udp-sport"},
 		{own + "profiles: {ours: {batch_size: 1}}\n", "profiles.ours.like: is missing; add it; name the kind"},
 		{own + "profiles: {ours: {like: bmv2, batch_size: -1}}\n", "profiles.ours.batch_size: -1 is below 0"},
 		{own + "profiles: {ours: {like: bmv2, lacks: [notices]}}\n", `"notices" is no table`},
@@ -192,6 +195,10 @@ func TestFile(t *testing.T) {
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: bmv2}", 1), "switches.tor0.gnmi: missing; a bmv2 has none of its own"},
 		{strings.Replace(all.String(), ", unit: 256B", "", 1), "tables.ecn.unit: missing"},
 		{all.String() + "programs: {v1model: {p4info: no/where}}\n", "programs.v1model.p4info: open no/where"},
+		{all.String() + "programs: {sia: {}}\n", "programs.sia: is neither an architecture nor sai; did you mean sai?"},
+		{pins, "programs.sai: missing; tor0 is a pins; name the p4info of the switch's sai_p4"},
+		{pins + "programs: {sai: {p4info: ../../p4src/build/ethereal.p4info.txtpb}}\n",
+			"programs.sai.p4info: pins: not a sai_p4 that will do: there is no table router_interface_table; give the P4Info of tor,"},
 		{"switch: {}", "switch: unknown key; did you mean switches?"},
 		{"switches: {tor99: {}}", `no node "tor99"`},
 		{"switches: {h0: {}}", "h0 is a host"},

@@ -12,7 +12,8 @@ import (
 
 // Dialect is how one switch differs from what the controller's core assumes.
 type Dialect struct {
-	Ports *targets.PortMap // the switch's port numbers; nil: the fabric's
+	Switch fabric.NodeID    // which it is, to programs that need to know
+	Ports  *targets.PortMap // the switch's port numbers; nil: the fabric's
 	// Lacks lists tables that the switch's program has not. Writes to them are
 	// dropped. [controller.PortOfUplink] is [controller.UplinkOfPort] the other way
 	// round, and is read back so; of others [Schema.Kept] tells.
@@ -24,9 +25,9 @@ type Dialect struct {
 	CloneSession uint32
 }
 
-// NewDialect returns the dialect of a switch of the kind.
-func NewDialect(p *targets.Profile, ports *targets.PortMap) Dialect {
-	return Dialect{Ports: ports, Lacks: p.Lacks, CloneBytes: p.CloneBytes, CloneClass: p.CloneClass,
+// NewDialect returns the dialect of one switch of the kind.
+func NewDialect(p *targets.Profile, id fabric.NodeID, ports *targets.PortMap) Dialect {
+	return Dialect{Switch: id, Ports: ports, Lacks: p.Lacks, CloneBytes: p.CloneBytes, CloneClass: p.CloneClass,
 		CloneSession: p.CloneSession}
 }
 
@@ -170,7 +171,8 @@ func (s *Schema) Kept(entries []controller.Entry) []controller.Entry {
 		return entries
 	}
 	return slices.DeleteFunc(slices.Clone(entries), func(e controller.Entry) bool {
-		return e.Table != controller.PortOfUplink && s.lacks(e.Table)
+		back := e.Table == controller.PortOfUplink && !s.lacks(controller.UplinkOfPort)
+		return s.lacks(e.Table) && !back
 	})
 }
 

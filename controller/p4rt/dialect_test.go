@@ -35,7 +35,7 @@ func testDialect(t *testing.T, name string) {
 				sessions++
 			}
 		}
-		s := testSchema(t).In(NewDialect(profile, must(t, ports[:sessions])))
+		s := testSchema(t).In(NewDialect(profile, 1, must(t, ports[:sessions])))
 		var held Tables
 		written := 0
 		batches, err := s.WriteRequests(Writer{BatchSize: 100}, controller.Diff(nil, es))

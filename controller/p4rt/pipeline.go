@@ -7,14 +7,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // Pipeline is a program for switches. It is immutable and safe for concurrent
@@ -22,7 +25,12 @@ import (
 type Pipeline struct {
 	config *p4.ForwardingPipelineConfig
 	schema *Schema
+	speak  Speak
 }
+
+// Speak returns the client of one switch that runs a program with tables of its own, over one that says to it what it is told:
+// calls to what it returns are in the schema's words. It is called for each connection.
+type Speak func(over p4.P4RuntimeClient, words *Schema, id fabric.NodeID) p4.P4RuntimeClient
 
 // NewPipeline returns the pipeline of a P4Info and what the target takes as its
 // program. Its cookie is made from both. It returns an error that wraps
@@ -33,6 +41,37 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controll
 	if err != nil {
 		return nil, err
 	}
+	config, err := pack(info, deviceConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Pipeline{schema: schema, config: config}, nil
+}
+
+// Over returns the pipeline for switches that run another program, of info and deviceConfig. What speak returns has it do
+// what p's would. room is how many entries tables have room for, and group how many shares a group may have, where not
+// as many as p's.
+func (p *Pipeline) Over(info *p4config.P4Info, deviceConfig []byte, room map[controller.Table]int64, group int32, speak Speak) (*Pipeline, error) {
+	config, err := pack(info, deviceConfig)
+	if err != nil {
+		return nil, err
+	}
+	schema := *p.schema
+	schema.packets = packetIDs{} // speak is of tables
+	schema.tables = maps.Clone(schema.tables)
+	for t, size := range room {
+		ids := schema.tables[t]
+		ids.size = size
+		if t == controller.ECMP {
+			ids.maxGroup, ids.shares = group, 0
+		}
+		schema.tables[t] = ids
+	}
+	return &Pipeline{config: config, schema: &schema, speak: speak}, nil
+}
+
+// pack returns what is pushed.
+func pack(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPipelineConfig, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(info)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSchema, err)
@@ -42,18 +81,24 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controll
 	h.Write(text)
 	h.Write(deviceConfig)
 	cookie := binary.BigEndian.Uint64(h.Sum(nil))
-	return &Pipeline{
-		schema: schema,
-		config: &p4.ForwardingPipelineConfig{
-			P4Info: proto.CloneOf(info), P4DeviceConfig: deviceConfig,
-			Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie},
-		},
+	return &p4.ForwardingPipelineConfig{
+		P4Info: proto.CloneOf(info), P4DeviceConfig: deviceConfig,
+		Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie},
 	}, nil
 }
 
 // In returns the pipeline for one switch.
 func (p *Pipeline) In(d Dialect) *Pipeline {
-	return &Pipeline{config: p.config, schema: p.schema.In(d)}
+	return &Pipeline{config: p.config, schema: p.schema.In(d), speak: p.speak}
+}
+
+// Client returns the client of the one switch that the pipeline is for, over a connection to it.
+func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
+	c := p4.NewP4RuntimeClient(conn)
+	if p.speak == nil {
+		return c
+	}
+	return p.speak(c, p.schema, p.schema.dialect.Switch)
 }
 
 // Schema returns the numbers by which the program knows the tables.

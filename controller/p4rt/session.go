@@ -136,7 +136,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 		return nil, err
 	}
 	return &Session{
-		cfg: cfg, client: p4.NewP4RuntimeClient(conn),
+		cfg: cfg, client: cfg.Pipeline.Client(conn),
 		life: NewLifecycle(cfg.Own, cfg.Backoff, cfg.Chance), wake: make(chan struct{}, 1),
 	}, nil
 }

@@ -67,7 +67,7 @@ func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.Cl
 	t := c.Daemon.Targets[id]
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r, err := p4.NewP4RuntimeClient(conn).Capabilities(ctx, &p4.CapabilitiesRequest{}, grpc.WaitForReady(false))
+	r, err := c.Daemon.PipelineOf(id).Client(conn).Capabilities(ctx, &p4.CapabilitiesRequest{}, grpc.WaitForReady(false))
 	switch status.Code(err) {
 	case codes.OK:
 		v := r.GetP4RuntimeApiVersion()
@@ -99,7 +99,7 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	pipeline := c.Daemon.PipelineOf(id)
-	found, err := pipeline.Inspect(ctx, p4.NewP4RuntimeClient(conn), t.DeviceID)
+	found, err := pipeline.Inspect(ctx, pipeline.Client(conn), t.DeviceID)
 	profile := "ethereal"
 	if t.Profile != nil {
 		profile = t.Profile.Name
@@ -136,7 +136,8 @@ func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	w := p4rt.Writer{DeviceID: t.DeviceID, ElectionID: p4rt.ElectionID{Low: 1}.Proto()}
-	p, err := p4rt.OpenPackets(ctx, p4.NewP4RuntimeClient(conn), c.Daemon.PipelineOf(id).Schema(), w, func(p4rt.PacketIn) {})
+	pipeline := c.Daemon.PipelineOf(id)
+	p, err := p4rt.OpenPackets(ctx, pipeline.Client(conn), pipeline.Schema(), w, func(p4rt.PacketIn) {})
 	switch {
 	case err == nil:
 		p.Close()

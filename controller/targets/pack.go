@@ -27,6 +27,14 @@ func packJSON(c Compiled) ([]byte, error) {
 	return c.JSON, nil
 }
 
+// packSAI is for PINS, which takes no program beside its P4Info, and for switches that execute sai_p4.
+func packSAI(c Compiled) ([]byte, error) {
+	if len(c.JSON) == 0 {
+		return nil, nil
+	}
+	return packJSON(c)
+}
+
 // checkChip reports what of the chip's artefacts is missing.
 func (c Compiled) checkChip() error {
 	for _, part := range []struct {

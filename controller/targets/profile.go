@@ -23,9 +23,10 @@ const (
 	V1Model Program = iota // v1model/ethereal.p4
 	TNA                    // tna/ethereal.p4 for Tofino 1
 	T2NA                   // tna/ethereal.p4 for Tofino 2
+	SAI                    // sai_p4 of sonic-pins, in place of ours; see package pins
 )
 
-func (p Program) String() string { return [...]string{"v1model", "tna", "t2na"}[p] }
+func (p Program) String() string { return [...]string{"v1model", "tna", "t2na", "sai"}[p] }
 
 // Profile is a kind of switch. In YAML it is like another, but for the keys it has; see [Profile.UnmarshalStrict].
 type Profile struct {
@@ -55,6 +56,11 @@ type Profile struct {
 	// TellPorts is whether the controller tells the data plane of its ports, by
 	// packet-out: nothing on the switch does when one is back.
 	TellPorts bool `yaml:"tell_ports"`
+
+	// SourcePortsOnly is whether labels are found in UDP source ports alone.
+	SourcePortsOnly bool `yaml:"source_ports_only"`
+	// NoQuench is whether the switch neither sends a packet round a dead uplink nor tells its source.
+	NoQuench bool `yaml:"no_quench"`
 
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
@@ -106,6 +112,10 @@ const t2naSession = 1
 // profiles are made anew for every caller: nothing here is shared.
 func profiles() []Profile {
 	chipLacks := []controller.Table{controller.PortOfUplink}
+	saiLacks := slices.DeleteFunc(controller.Tables(), func(t controller.Table) bool {
+		return slices.Contains([]controller.Table{controller.LabelCarrier, controller.ECMP, controller.RouteV4, controller.RouteV6,
+			controller.SourceRoute}, t)
+	})
 	return []Profile{
 		{
 			// PI refuses clone sessions with a class or a length.
@@ -131,6 +141,9 @@ func profiles() []Profile {
 			Name: "tofino-sde", Program: TNA, Pack: packPI, BatchSize: 256, Lacks: chipLacks,
 			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true, TellPorts: true,
 			NoGNMI: true,
+		},
+		{
+			Name: "pins", Program: SAI, Pack: packSAI, Lacks: saiLacks, NeedsPorts: true, SourcePortsOnly: true, NoQuench: true,
 		},
 	}
 }

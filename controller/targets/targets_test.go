@@ -111,7 +111,7 @@ func TestProfiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Pack == nil || (p.QueueUnit > 0) != (p.Program != V1Model) {
+		if p.Pack == nil || (p.QueueUnit > 0) != (p.Program == TNA || p.Program == T2NA) {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if lacks := p.LacksTable(controller.PortOfUplink); lacks != (p.Program != V1Model) {

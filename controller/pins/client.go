@@ -1,0 +1,237 @@
+package pins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+)
+
+// Words are those of the controller's own program: a p4rt.Schema, in the dialect of the switch.
+type Words interface {
+	Decode(*p4.Entity) (controller.Entry, error)
+	EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, error)
+}
+
+// maxRead bounds what a switch may answer to one read, in entities.
+const maxRead = 1 << 20
+
+// Client is the P4Runtime client of one switch. Calls that it does not change are P4RuntimeClient's, with the role whose
+// tables sai_p4's are.
+type Client struct {
+	p4.P4RuntimeClient
+	program *Program
+	place   Place
+	words   Words
+	missing [][]row // of the foundation, as of the last read
+	there   map[string]bool
+}
+
+// NewClient returns a client that says what it is told in words to a switch that runs program, over client.
+func NewClient(client p4.P4RuntimeClient, program *Program, place Place, words Words) *Client {
+	return &Client{P4RuntimeClient: client, program: program, place: place, words: words}
+}
+
+var _ p4.P4RuntimeClient = (*Client)(nil)
+
+// Read answers with all that the controller has in the switch, whatever it is asked for, and that one table's carriers of
+// labels are what they must be.
+func (c *Client) Read(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
+	rows, err := c.rows(ctx, req, opts...)
+	if err != nil {
+		return nil, err
+	}
+	f := c.place.inward(rows)
+	c.missing, c.there = f.missing, f.there
+	for family := range uint64(2) {
+		f.Entries = append(f.Entries, controller.Entry{
+			Key: controller.Key{Table: controller.LabelCarrier, Value: controller.Value{Lo: family}}, Action: controller.CarrierUDPSport,
+		})
+	}
+	a := &answer{ctx: ctx}
+	for _, e := range f.Entries {
+		x, err := c.words.EncodeEntry(e, false)
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "pins: %v", err)
+		}
+		a.resp.Entities = append(a.resp.Entities, x)
+	}
+	for _, e := range f.Broken {
+		x, err := c.words.EncodeEntry(e, true)
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "pins: %v", err)
+		}
+		// An action without a number: nobody's, so that the entry is deleted and written anew.
+		x.GetTableEntry().Action = &p4.TableAction{Type: &p4.TableAction_Action{Action: &p4.Action{}}}
+		a.resp.Entities = append(a.resp.Entities, x)
+	}
+	return a, nil
+}
+
+// rows reads the tables that the controller writes.
+func (c *Client) rows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.CallOption) ([]row, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of a stream that is given up
+	q := &p4.ReadRequest{DeviceId: req.GetDeviceId(), Role: c.program.role}
+	for _, n := range needs {
+		q.Entities = append(q.Entities, &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: c.program.tables[n.table].id}}})
+	}
+	stream, err := c.P4RuntimeClient.Read(ctx, q, opts...)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(rows)+len(r.GetEntities()) > maxRead {
+			return nil, status.Errorf(codes.ResourceExhausted, "pins: the switch's answer has no end: more than %d entries", maxRead)
+		}
+		for _, e := range r.GetEntities() {
+			if x, ok := c.program.decode(e.GetTableEntry()); ok {
+				rows = append(rows, x)
+			}
+		}
+	}
+}
+
+// answer is a stream of one response that is there already.
+type answer struct {
+	grpc.ClientStream
+	ctx  context.Context
+	resp p4.ReadResponse
+	done bool
+}
+
+// Context implements grpc.ClientStream.
+func (a *answer) Context() context.Context { return a.ctx }
+
+// Recv implements p4.P4Runtime_ReadClient.
+func (a *answer) Recv() (*p4.ReadResponse, error) {
+	if a.done {
+		return nil, io.EOF
+	}
+	a.done = true
+	return &a.resp, nil
+}
+
+// Write says each update in sai_p4's words, one for one: what the switch says of an update is said of the caller's. What the
+// last read found missing of the foundation is written first.
+func (c *Client) Write(ctx context.Context, req *p4.WriteRequest, opts ...grpc.CallOption) (*p4.WriteResponse, error) {
+	out := &p4.WriteRequest{DeviceId: req.GetDeviceId(), Role: c.program.role, ElectionId: req.GetElectionId(), Atomicity: req.GetAtomicity()}
+	for _, u := range req.GetUpdates() {
+		x, err := c.update(u)
+		if err != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "pins: %v", err)
+		}
+		out.Updates = append(out.Updates, x)
+	}
+	if err := c.found(ctx, out, opts...); err != nil {
+		return nil, err
+	}
+	// What is deleted together need not go in order, but no group goes before the routes that lead to it.
+	groups := &p4.WriteRequest{DeviceId: out.GetDeviceId(), Role: out.GetRole(), ElectionId: out.GetElectionId(), Atomicity: out.GetAtomicity()}
+	out.Updates = slices.DeleteFunc(out.GetUpdates(), func(u *p4.Update) bool {
+		last := u.GetType() == p4.Update_DELETE && u.GetEntity().GetTableEntry().GetTableId() == c.program.tables[groupTable].id
+		if last {
+			groups.Updates = append(groups.Updates, u)
+		}
+		return last
+	})
+	var resp *p4.WriteResponse
+	for _, part := range []*p4.WriteRequest{out, groups} {
+		if len(part.GetUpdates()) == 0 {
+			continue
+		}
+		var err error
+		if resp, err = c.P4RuntimeClient.Write(ctx, part, opts...); err != nil {
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+func (c *Client) update(u *p4.Update) (*p4.Update, error) {
+	e, keyOnly := u.GetEntity(), u.GetType() == p4.Update_DELETE
+	if te := e.GetTableEntry(); keyOnly && te.GetAction() != nil { // what is wrong with it does not matter any more
+		e = proto.CloneOf(e)
+		e.GetTableEntry().Action = nil
+	}
+	entry, err := c.words.Decode(e)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.place.outward(entry, keyOnly)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", entry, err)
+	}
+	return &p4.Update{Type: u.GetType(), Entity: c.program.encode(&r, keyOnly)}, nil
+}
+
+// found writes what is missing of the foundation, a request for each part: one need not keep to the order of its updates.
+func (c *Client) found(ctx context.Context, as *p4.WriteRequest, opts ...grpc.CallOption) error {
+	for len(c.missing) > 0 {
+		req := &p4.WriteRequest{DeviceId: as.GetDeviceId(), Role: as.GetRole(), ElectionId: as.GetElectionId(), Atomicity: as.GetAtomicity()}
+		for i := range c.missing[0] {
+			r := &c.missing[0][i]
+			u := &p4.Update{Type: p4.Update_INSERT, Entity: c.program.encode(r, false)}
+			if c.there[r.key()] {
+				u.Type = p4.Update_MODIFY
+			}
+			req.Updates = append(req.Updates, u)
+		}
+		if len(req.GetUpdates()) > 0 {
+			if _, err := c.P4RuntimeClient.Write(ctx, req, opts...); err != nil {
+				return fmt.Errorf("pins: %s, on which the tables rest: %w", strings.TrimSuffix(c.missing[0][0].table, "_table"), err)
+			}
+		}
+		c.missing = c.missing[1:]
+	}
+	return nil
+}
+
+// SetForwardingPipelineConfig implements p4.P4RuntimeClient.
+func (c *Client) SetForwardingPipelineConfig(ctx context.Context, req *p4.SetForwardingPipelineConfigRequest, opts ...grpc.CallOption) (*p4.SetForwardingPipelineConfigResponse, error) {
+	req = proto.CloneOf(req)
+	req.Role = c.program.role
+	return c.P4RuntimeClient.SetForwardingPipelineConfig(ctx, req, opts...)
+}
+
+// StreamChannel implements p4.P4RuntimeClient.
+func (c *Client) StreamChannel(ctx context.Context, opts ...grpc.CallOption) (p4.P4Runtime_StreamChannelClient, error) {
+	s, err := c.P4RuntimeClient.StreamChannel(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &roleStream{P4Runtime_StreamChannelClient: s, role: c.program.role}, nil
+}
+
+// roleStream bids for a role.
+type roleStream struct {
+	p4.P4Runtime_StreamChannelClient
+	role string
+}
+
+// Send implements p4.P4Runtime_StreamChannelClient.
+func (s *roleStream) Send(m *p4.StreamMessageRequest) error {
+	if a := m.GetArbitration(); a != nil && s.role != "" {
+		m = proto.CloneOf(m)
+		m.GetArbitration().Role = &p4.Role{Name: s.role}
+	}
+	return s.P4Runtime_StreamChannelClient.Send(m)
+}
