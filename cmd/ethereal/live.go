@@ -18,12 +18,13 @@ import (
 
 // liveFlags are what the trials of `ethereal live` share.
 type liveFlags struct {
-	fabric   string
-	k        int
-	rate     string
-	payload  int
-	seed     uint64
-	datapath string
+	fabric  string
+	k       int
+	rate    string
+	payload int
+	seed    uint64
+	liveSwitches
+	sai live.PINS // as read says
 }
 
 func (l *liveFlags) register(c *cobra.Command, rate string) {
@@ -33,16 +34,16 @@ func (l *liveFlags) register(c *cobra.Command, rate string) {
 	f.StringVar(&l.rate, "rate", rate, "`RATE` of all links of that fat-tree")
 	f.IntVar(&l.payload, "payload", 4096, "`BYTES` of a full packet")
 	f.Uint64Var(&l.seed, "seed", 1, "of random choices")
-	datapathFlag(c, &l.datapath)
+	l.liveSwitches.register(c)
 }
 
 func (l *liveFlags) read() (*fabric.Fabric, error) {
-	if err := checkDatapath(l.datapath); err != nil {
+	var err error
+	if l.sai, err = l.program(); err != nil {
 		return nil, err
 	}
 	spec := fabric.Spec{Kind: fabric.KindFatTree, K: l.k}
 	if l.fabric != "" {
-		var err error
 		if spec, err = fabric.LoadSpec(l.fabric); err != nil {
 			return nil, err
 		}

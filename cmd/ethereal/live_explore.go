@@ -36,7 +36,7 @@ func (a *app) liveUpCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Datapath: flags.datapath}, flags.payload, func() {
+				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Datapath: flags.datapath, PINS: flags.sai}, flags.payload, func() {
 					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
 				})
 			})

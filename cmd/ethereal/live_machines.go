@@ -120,6 +120,9 @@ func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flag
 	if flags.datapath == live.Routes {
 		return errors.New("--datapath routes: not with --on; Linux routers are all on one machine")
 	}
+	if flags.pins != "" {
+		return errors.New("--pins: not with --on; switches that run sai_p4 are all on one machine")
+	}
 	cfg, err := m.read(ctx)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func (a *app) liveReactCommand() *cobra.Command {
 				return err
 			}
 			if bmv2 != "" {
-				if flags.datapath != live.Interpreter {
-					return errors.New("--datapath: not with --bmv2, which has its own")
+				if flags.datapath != live.Interpreter || flags.pins != "" {
+					return errors.New("--datapath, --pins: not with --bmv2, which has its own")
 				}
 				if bmv2, err = exec.LookPath(bmv2); err != nil {
 					return fmt.Errorf("--bmv2: %w", err)
@@ -46,7 +46,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 			return inSandbox(c.Context(), "", func(dir string) error {
 				for _, n := range notifiers {
 					cfg := live.ReactConfig{
-						Fabric: f, Dir: dir, Datapath: flags.datapath, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload,
+						Fabric: f, Dir: dir, Datapath: flags.datapath, PINS: flags.sai, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload,
 						BMv2: bmv2, RTO: rto, Seed: flags.seed,
 					}
 					if cfg.Notifier == scenario.NotifyTimeout {

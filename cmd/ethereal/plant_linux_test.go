@@ -132,6 +132,7 @@ type plant struct {
 	f     *fabric.Fabric
 	dir   string
 	bmv2  string // simple_switch_grpc; "": our switch
+	sai   string // P4INFO,JSON of sai_p4, which the switches run in place of the program; "": they do not
 	procs map[string]*running
 	veths []string // one end of each pair
 }
@@ -303,10 +304,21 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 // one's choice.
 func (p *plant) targets(name string, at func(fabric.NodeID) string) string {
 	var b strings.Builder
+	if info, program, ok := strings.Cut(p.sai, ","); ok {
+		fmt.Fprintf(&b, "programs: {sai: {p4info: '%s', json: '%s'}}\n", info, program)
+	}
 	b.WriteString("switches:\n")
 	for i := range p.f.Switches() {
 		id := p.switchID(i)
-		fmt.Fprintf(&b, "  %s: {p4runtime: '%s', gnmi: '%s'}\n", p.f.Name(id), at(id), p.gnmiAddr(id))
+		kind := ""
+		if p.sai != "" {
+			var ports []string
+			for n := 1; n <= p.f.Node(id).Ports(); n++ {
+				ports = append(ports, fmt.Sprintf("{name: Ethernet%d, id: %d}", n, n))
+			}
+			kind = ", profile: pins, ports: [" + strings.Join(ports, ", ") + "]"
+		}
+		fmt.Fprintf(&b, "  %s: {p4runtime: '%s', gnmi: '%s'%s}\n", p.f.Name(id), at(id), p.gnmiAddr(id), kind)
 	}
 	return p.write(name, b.String())
 }

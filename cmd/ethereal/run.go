@@ -21,20 +21,21 @@ import (
 
 // runFlags are the flags of `ethereal run`.
 type runFlags struct {
-	json, report, events  string
-	record, deployment    string
-	trace                 traceFlags
-	pcap                  []string
-	seeds                 string
-	schemes               schemeList
-	notifiers             []string
-	carrier               string
-	parallel, cores       int
-	world, view, datapath string
-	quiet                 bool
-	cpuProfile            string
-	check, force          bool
-	replay                replayFlags
+	json, report, events string
+	record, deployment   string
+	trace                traceFlags
+	pcap                 []string
+	seeds                string
+	schemes              schemeList
+	notifiers            []string
+	carrier              string
+	parallel, cores      int
+	world, view          string
+	liveSwitches
+	quiet        bool
+	cpuProfile   string
+	check, force bool
+	replay       replayFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -94,7 +95,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	viewFlag(c, &flags.view)
-	datapathFlag(c, &flags.datapath)
+	flags.register(c)
 	flags.trace.register(f)
 	flags.replay.register(f)
 	f.StringVar(&flags.seeds, "seed", "", "")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -40,16 +42,44 @@ func TestTargetsAlike(t *testing.T) {
 		if kind != "" {
 			name = "bmv2"
 		}
-		t.Run(name, func(t *testing.T) { steps[name] = targetSteps(t, kind) })
+		t.Run(name, func(t *testing.T) { steps[name] = targetSteps(t, kind, "") })
 	}
 	if d := cmp.Diff(steps["ours"], steps["bmv2"]); d != "" || len(steps["ours"]) == 0 {
 		t.Errorf("tables read back (-ours +BMv2's):\n%s", d)
 	}
 }
 
+// TestPINS has one controller manage switches that execute sai_p4, and ours, through the same steps: what is read back of
+// sai_p4 is, said in the program's words, what it is of ours. It needs what p4c made of sai_p4, as SAI_P4=P4INFO,JSON.
+func TestPINS(t *testing.T) {
+	sai := os.Getenv("SAI_P4")
+	if sai == "" {
+		t.Skip("no sai_p4: compile it with p4c, and name the two files as SAI_P4=P4INFO,JSON")
+	}
+	if !inNamespaces(t) {
+		return
+	}
+	profile, err := targets.ByName("pins")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours, theirs []map[fabric.NodeID][]controller.Entry
+	t.Run("ours", func(t *testing.T) { ours = targetSteps(t, "", "") })
+	t.Run("sai_p4", func(t *testing.T) { theirs = targetSteps(t, "", sai) })
+	for _, tables := range ours {
+		for id, es := range tables {
+			tables[id] = slices.DeleteFunc(es, func(e controller.Entry) bool { return profile.LacksTable(e.Table) })
+		}
+	}
+	if d := cmp.Diff(ours, theirs); d != "" || len(ours) == 0 {
+		t.Errorf("tables read back (-ours +sai_p4's):\n%s", d)
+	}
+}
+
 // targetSteps runs the steps on one kind of switches and returns the tables after each.
-func targetSteps(t *testing.T, binary string) (tables []map[fabric.NodeID][]controller.Entry) {
+func targetSteps(t *testing.T, binary, sai string) (tables []map[fabric.NodeID][]controller.Entry) {
 	p := newPlant(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2}, binary)
+	p.sai = sai
 	targets := p.targets("targets.yaml", p.switchAddr)
 	p.startController(0, targets)
 	tr := p.traffic(10*time.Millisecond, []string{agentsAddr(0)}, 1, 3)

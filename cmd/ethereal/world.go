@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,20 +28,42 @@ func viewFlag(c *cobra.Command, view *string) {
 	c.Flags().Lookup("view").NoOptDefVal = "127.0.0.1:0"
 }
 
-// datapathFlag defines --datapath of the live world's switches.
-func datapathFlag(c *cobra.Command, datapath *string) {
-	c.Flags().StringVar(datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, kernel, or routes, "+
+// liveSwitches are flags of what the live world's switches are.
+type liveSwitches struct{ datapath, pins string }
+
+func (l *liveSwitches) register(c *cobra.Command) {
+	c.Flags().StringVar(&l.pins, "pins", "", "the live world's switches run sai_p4, as SONiC's PINS does: `P4INFO,JSON` that p4c wrote of it")
+	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, kernel, or routes, "+
 		"as ethereal switch --datapath has it")
 	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions(live.Datapaths(),
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-func checkDatapath(where string) error {
-	if err := live.CheckDatapath(where); err != nil {
-		return fmt.Errorf("--datapath: %w", err)
+// program returns what the switches run in place of ours, if anything.
+func (l *liveSwitches) program() (p live.PINS, err error) {
+	if err := live.CheckDatapath(l.datapath); err != nil {
+		return p, fmt.Errorf("--datapath: %w", err)
 	}
-	return nil
+	if l.pins == "" {
+		return p, nil
+	}
+	if l.datapath != live.Interpreter {
+		return p, fmt.Errorf("--pins: not with --datapath %s, which has our program alone", l.datapath)
+	}
+	info, program, ok := strings.Cut(l.pins, ",")
+	if !ok {
+		return p, fmt.Errorf("--pins: %q is not P4INFO,JSON; p4c writes both, with --p4runtime-files FILE.txtpb -o FILE.json", l.pins)
+	}
+	for _, f := range []*string{&info, &program} {
+		if _, err := os.Stat(*f); err != nil {
+			return p, fmt.Errorf("--pins: %w", err)
+		}
+		if *f, err = filepath.Abs(*f); err != nil {
+			return p, fmt.Errorf("--pins: %w", err)
+		}
+	}
+	return live.PINS{P4Info: info, JSON: program}, nil
 }
 
 // enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the fabric is
@@ -84,8 +107,12 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 	if flags.view != "" && flags.world != scenario.WorldLive {
 		return nil, nil, fmt.Errorf("--view: the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view", flags.world)
 	}
-	if err := checkDatapath(flags.datapath); err != nil {
+	pins, err := flags.program()
+	if err != nil {
 		return nil, nil, err
+	}
+	if pins != (live.PINS{}) && flags.world != scenario.WorldLive {
+		return nil, nil, fmt.Errorf("--pins: the %s world starts no switches of ours; use --world %s", flags.world, scenario.WorldLive)
 	}
 	if flags.datapath != live.Interpreter && flags.world != scenario.WorldLive {
 		return nil, nil, fmt.Errorf("--datapath: the %s world starts no switches of ours; use --world %s, or mininet/run.py --datapath",
@@ -115,7 +142,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 			return nil, nil, err
 		}
 		flags.parallel = 1
-		w := runner.NewLive(live.Base{Dir: dir, Page: page, Datapath: flags.datapath, Log: a.log})
+		w := runner.NewLive(live.Base{Dir: dir, Page: page, Datapath: flags.datapath, PINS: pins, Log: a.log})
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
 		if len(flags.pcap) > 0 || flags.events != "" {

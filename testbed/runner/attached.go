@@ -19,6 +19,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
@@ -171,10 +172,11 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	if err := a.session.Ended(); err != nil {
 		return nil, a.blame(ctx, err)
 	}
-	counters := map[fabric.NodeID]coordinator.Target{}
+	counters, counted := map[fabric.NodeID]coordinator.Target{}, true
 	addresses := map[fabric.NodeID]string{}
 	for id, t := range a.targets {
 		counters[id] = coordinator.Target{Addr: t.P4Runtime, DeviceID: t.DeviceID}
+		counted = counted && (t.Profile == nil || t.Profile.Program != targets.SAI)
 		if t.GNMI != "" {
 			addresses[id] = t.GNMI
 		}
@@ -194,8 +196,11 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	}
 	a.ran = true
 	w := &wall{
-		actuator: h, session: a.session, counters: coordinator.NewP4Counters(counters, a.dial), gnmi: addresses, dial: a.dial,
+		actuator: h, session: a.session, gnmi: addresses, dial: a.dial,
 		clock: monotonic.Now, eventLog: a.d.EventLog, unshaped: true,
+	}
+	if counted {
+		w.counters = tolerant{coordinator.NewP4Counters(counters, a.dial)}
 	}
 	if result, err = w.run(ctx, run, obs); err != nil && a.session.Ended() != nil {
 		err = a.blame(ctx, err)

@@ -61,7 +61,7 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	defer session.Close() //nolint:errcheck // the hosts end anyway
 	h := &liveHands{x: x, f: f, ways: ways}
 	w := &wall{
-		actuator: h, session: session, counters: x.Counters(), gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
+		actuator: h, session: session, counters: tolerant{x.Counters()}, gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
 		clock: monotonic.Now, eventLog: x.EventLog(),
 	}
 	for _, id := range switchesOf(f) {

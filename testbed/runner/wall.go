@@ -67,7 +67,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	var start int64
 	var offset time.Duration // of the wall clock from the monotonic one
 	opt := coordinator.Options{
-		Counters: tolerant{w.counters}, Clock: w.clock, Lead: lead, Unshaped: w.unshaped, Recorder: obs.Recorder,
+		Counters: w.counters, Clock: w.clock, Lead: lead, Unshaped: w.unshaped, Recorder: obs.Recorder,
 		Started: func(at int64) { start, offset = at, time.Duration(time.Now().UnixNano()-w.clock()) },
 	}
 	var err error

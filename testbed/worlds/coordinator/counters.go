@@ -49,7 +49,7 @@ func NewP4Counters(targets map[fabric.NodeID]Target, dial func(addr string) (*gr
 	c := &P4Counters{targets: targets, dial: dial, ids: map[uint32]string{}}
 	for _, x := range p4src.V1ModelP4Info().GetCounters() {
 		switch name := x.GetPreamble().GetName(); name {
-		case counterData, counterControl, counterDrops, counterFallback:
+		case CounterData, counterControl, counterDrops, counterFallback:
 			c.ids[x.GetPreamble().GetId()] = name
 		}
 	}
@@ -58,7 +58,7 @@ func NewP4Counters(targets map[fabric.NodeID]Target, dial func(addr string) (*gr
 
 // Names of the P4 program's counters.
 const (
-	counterData     = "port_tx_data"    // by egress port
+	CounterData     = "port_tx_data"    // by egress port
 	counterControl  = "port_tx_control" // by egress port
 	counterDrops    = "drops"           // by reason
 	counterFallback = "fallback"        // by reason

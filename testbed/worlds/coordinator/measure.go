@@ -163,7 +163,7 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 		}
 		sw := f.Node(id)
 		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
-			data, ctl := c[counterData][int64(port)], c[counterControl][int64(port)]
+			data, ctl := c[CounterData][int64(port)], c[counterControl][int64(port)]
 			fill(id, port, data, ctl)
 			out.PacketHops += uint64(data.Packets + ctl.Packets)
 			if sw.Tier == fabric.ToR && port >= sw.FirstUplink() {

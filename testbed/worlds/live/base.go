@@ -36,10 +36,22 @@ func routable(c scenario.Carrier) error {
 	return fmt.Errorf("live: Linux routers read labels in outer headers alone; write host.carrier: %s, or --carrier %[1]s", scenario.SRv6USID)
 }
 
+// PINS is sai_p4, of which p4c wrote the two files.
+type PINS struct{ P4Info, JSON string }
+
+// readsSourcePorts refuses labels that sai_p4 cannot read.
+func readsSourcePorts(c scenario.Carrier) error {
+	if c == "" || c == scenario.UDPSourcePort {
+		return nil
+	}
+	return fmt.Errorf("live: sai_p4 reads labels in UDP source ports alone; write host.carrier: %s", scenario.UDPSourcePort)
+}
+
 // Base is what the fabrics have in common that one world makes, one after the other.
 type Base struct {
 	Dir      string // for sockets and logs
 	Page     *Page  // what controllers serve the fabric's page at; nil: nothing
 	Datapath string // Interpreter, Kernel or Routes
+	PINS     PINS   // what switches run in place of the program; zero: the program
 	Log      *slog.Logger
 }

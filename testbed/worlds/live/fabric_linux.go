@@ -22,6 +22,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -350,6 +351,13 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 			return err
 		}
 	}
+	nodes := map[string]any{}
+	if x.cfg.PINS != (PINS{}) {
+		if err := readsSourcePorts(n.Carrier); err != nil {
+			return err
+		}
+		nodes["programs"] = map[string]any{targets.SAI.String(): map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
+	}
 	x.StopController(ctx)
 	file := daemon.File{Switches: map[string]daemon.FileTarget{}}
 	for i := range x.f.Switches() {
@@ -362,6 +370,12 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		case at != x.Socket(id):
 			t.GNMI = "unix:" + at
 		}
+		if x.cfg.PINS != (PINS{}) {
+			t.Profile = "pins"
+			for p := 1; p <= x.f.Node(id).Ports(); p++ {
+				t.Ports = append(t.Ports, targets.Port{Name: fmt.Sprintf("Ethernet%d", p), ID: uint32(p)})
+			}
+		}
 		file.Switches[x.f.Name(id)] = t
 	}
 	hosts := map[string]map[string]string{}
@@ -369,7 +383,8 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		id := fabric.NodeID(h)
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
-	err := writeTargets(x.path("targets.yaml"), map[string]any{"switches": file.Switches, "hosts": hosts}, n, x.cfg.Payload)
+	nodes["switches"], nodes["hosts"] = file.Switches, hosts
+	err := writeTargets(x.path("targets.yaml"), nodes, n, x.cfg.Payload)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ type ReactConfig struct {
 	Fabric   *fabric.Fabric
 	Dir      string
 	Datapath string // Interpreter or Kernel
+	PINS     PINS   // as Base has it
 	Notifier scenario.Notifier
 	Ways     []How // each in turn
 	Cuts     int
@@ -105,7 +106,7 @@ type Reaction struct {
 func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	f := cfg.Fabric
 	b, err := NewBench(ctx, Config{
-		Base: Base{Dir: cfg.Dir, Datapath: cfg.Datapath}, Fabric: f, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2,
+		Base: Base{Dir: cfg.Dir, Datapath: cfg.Datapath, PINS: cfg.PINS}, Fabric: f, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2,
 	}, Notifiers{
 		Quench: cfg.Notifier.Quench(), GNMI: cfg.Notifier.GNMI(), HashSeed: uint32(cfg.Seed),
 	})

@@ -141,14 +141,36 @@ func (r *Runner) close() {
 	}
 }
 
-// Counters returns a reader of the switches' counters.
-func (x *Fabric) Counters() *coordinator.P4Counters {
+// Counters returns a reader of the switches' counters, or of their interfaces' where the program has none: that counts all
+// packets as data.
+func (x *Fabric) Counters() coordinator.Counters {
+	if x.cfg.PINS != (PINS{}) {
+		return interfaces{x}
+	}
 	targets := map[fabric.NodeID]coordinator.Target{}
 	for i := range x.f.Switches() {
 		id := fabric.NodeID(x.f.Hosts() + i)
 		targets[id] = coordinator.Target{Addr: "unix:" + x.Socket(id), DeviceID: deviceID(id)}
 	}
 	return coordinator.NewP4Counters(targets, nil)
+}
+
+// interfaces counts what switches' interfaces send.
+type interfaces struct{ x *Fabric }
+
+// Read implements [coordinator.Counters].
+func (c interfaces) Read(_ context.Context, id fabric.NodeID) (coordinator.Counted, error) {
+	sent, x := map[int64]coordinator.Cell{}, c.x
+	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
+		l, err := x.space(id).handle.LinkByName(InterfaceName(x.f, fabric.End{Node: id, Port: p}))
+		if err != nil {
+			return nil, fmt.Errorf("live: %s, port %d: %w", x.f.Name(id), p, err)
+		}
+		if s := l.Attrs().Statistics; s != nil {
+			sent[int64(p)] = coordinator.Cell{Packets: int64(s.TxPackets), Bytes: int64(s.TxBytes)}
+		}
+	}
+	return coordinator.Counted{coordinator.CounterData: sent}, nil
 }
 
 // Lose implements coordinator.Links.
