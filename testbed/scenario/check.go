@@ -237,6 +237,7 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 			return
 		}
 	}
+	c.checkLate(path, f, bad)
 	if f == nil {
 		return // how many ranks there are is not known
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -244,6 +245,10 @@ type Collective struct {
 	Spread    float64      `yaml:"spread"`    // all-to-all: standard deviation of the logarithm of the sizes; 0: alike
 	// File is what a workload is read from; see package workload.
 	File string `yaml:"file"`
+
+	StartSkew      fabric.Time `yaml:"start_skew"`      // ranks begin 0 to this late
+	Stragglers     int         `yaml:"stragglers"`      // so many ranks are slow
+	StragglerDelay fabric.Time `yaml:"straggler_delay"` // by which a straggler posts each message later than it could
 }
 
 // Workload is the kind of a collective that is a program of several.
@@ -286,6 +291,12 @@ func (c Collective) Name() string {
 	}
 	if c.Stride > 1 {
 		name += "-by-" + strconv.Itoa(c.Stride)
+	}
+	if c.StartSkew != 0 {
+		name += "/start-skew-" + c.StartSkew.String()
+	}
+	if c.Stragglers != 0 {
+		name += fmt.Sprintf("/%d-stragglers-by-%v", c.Stragglers, c.StragglerDelay)
 	}
 	return name
 }

@@ -87,6 +87,9 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	if err := run.Fabric.SinglePlane("a world with hosts of its own"); err != nil {
 		return hostproto.Settings{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+	if run.Lateness().Any() {
+		return hostproto.Settings{}, fmt.Errorf("%w: start_skew and stragglers are the virtual world's: remove the keys, or leave out --world", ErrUnsupported)
+	}
 	s := run.Scenario
 	if r := s.Host.Receiver.For(run.Scheme.Name); r != endpoint.GoBackN {
 		return hostproto.Settings{}, fmt.Errorf("%w: %s has receivers of %v; write host.receiver: go-back-n, or use another scheme",

@@ -105,6 +105,9 @@ func newWorld(run scenario.Run) (*world, error) {
 	if s.Servers.On() {
 		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
 	}
+	if run.Lateness().Any() {
+		return nil, errors.New("start_skew and stragglers are the virtual world's: remove the keys, or leave out --world")
+	}
 	spec, err := run.Scheme.Spec()
 	if err != nil {
 		return nil, err

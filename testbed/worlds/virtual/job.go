@@ -32,19 +32,35 @@ type single struct {
 	*collective.Job
 }
 
-func (s single) start()                                     { s.Start(s.w.poster(0)) }
 func (s single) sent(_ fabric.Time, id collective.ID) error { return s.Sent(id) }
 func (s single) done(rank int) bool                         { return s.Done(rank) }
 func (s single) finished() bool                             { return s.Finished() }
 func (s single) bound() fabric.Time                         { return Bound(s.w.run, s.Job) }
 
+func (s single) start() {
+	for rank := range s.Spec().Ranks {
+		s.w.after(rank, 0, s.w.late.Begins(rank), func(now fabric.Time) { s.StartRank(rank, s.w.poster(now)) })
+	}
+}
+
 func (s single) received(now fabric.Time, id collective.ID) error {
 	return s.Received(id, s.w.poster(now))
 }
 
-// poster returns what takes the sends that ranks post at a time.
+// poster returns what takes the sends that ranks can post at a time.
 func (w *world) poster(now fabric.Time) func(collective.Send) {
-	return func(s collective.Send) { w.post(now, s) }
+	return func(s collective.Send) {
+		w.after(s.Src, now, w.late.Lags(s.Src), func(now fabric.Time) { w.post(now, s) })
+	}
+}
+
+// after has a rank do something later.
+func (w *world) after(rank int, now, delay fabric.Time, do func(now fabric.Time)) {
+	if delay == 0 {
+		do(now)
+		return
+	}
+	w.net.AtNode(w.host(rank).id, now+delay, do)
 }
 
 // program is a workload, whose computations take simulated time.

@@ -47,6 +47,7 @@ type world struct {
 	// controllers are one a plane: each knows its own.
 	controllers []*controllerProcess
 	servers     servers
+	late        scenario.Lateness
 	job         job
 	log         *sim.JSONL
 
@@ -75,7 +76,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	s := run.Scenario
 	w := &world{
 		lab: lab, run: run, obs: obs, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		servers: newServers(s.Servers, run.Fabric.Hosts()),
+		servers: newServers(s.Servers, run.Fabric.Hosts()), late: run.Lateness(),
 	}
 	var err error
 	if w.spec, err = run.Scheme.Spec(); err != nil {

@@ -1,0 +1,68 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Lateness is which ranks of a run begin late, and which are slow.
+type Lateness struct {
+	begins []fabric.Time // by rank; nil: all at once
+	lags   []fabric.Time // by rank; nil: none does
+}
+
+// Any reports whether there is any.
+func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil }
+
+// Begins returns how long after the start a rank begins.
+func (l Lateness) Begins(rank int) fabric.Time {
+	if l.begins == nil {
+		return 0
+	}
+	return l.begins[rank]
+}
+
+// Lags returns how much later than it could a rank posts each message.
+func (l Lateness) Lags(rank int) fabric.Time {
+	if l.lags == nil {
+		return 0
+	}
+	return l.lags[rank]
+}
+
+// Lateness draws what the run's collective says of it. The same seed draws the same ranks for all schemes.
+func (r Run) Lateness() (l Lateness) {
+	c, ranks := r.Collective, r.Fabric.Hosts()
+	if c.StartSkew > 0 {
+		rng := rand.New(rand.NewPCG(r.Seed, 0x1A7E))
+		l.begins = make([]fabric.Time, ranks)
+		for i := range l.begins {
+			l.begins[i] = fabric.Time(rng.Int64N(int64(c.StartSkew) + 1))
+		}
+	}
+	if c.Stragglers > 0 {
+		l.lags = make([]fabric.Time, ranks)
+		for _, i := range rand.New(rand.NewPCG(r.Seed, 0x1A6)).Perm(ranks)[:c.Stragglers] {
+			l.lags[i] = c.StragglerDelay
+		}
+	}
+	return l
+}
+
+// checkLate checks what makes ranks late. f may be nil: then how many there are is not known.
+func (c Collective) checkLate(path string, f *fabric.Fabric, bad complain) {
+	switch {
+	case c.StartSkew < 0 || c.StartSkew > fabric.Second:
+		bad(path+".start_skew", fmt.Sprintf("%v is not a time from 0 to 1s", c.StartSkew), "write for example 20us")
+	case c.StragglerDelay < 0 || c.StragglerDelay > fabric.Second:
+		bad(path+".straggler_delay", fmt.Sprintf("%v is not a time from 0 to 1s", c.StragglerDelay), "write for example 5us")
+	case c.Stragglers < 0 || f != nil && c.Stragglers > f.Hosts():
+		bad(path+".stragglers", fmt.Sprintf("%d ranks are slow", c.Stragglers), "write how many of the hosts, from 0 to all")
+	case c.Stragglers > 0 && c.StragglerDelay == 0:
+		bad(path+".straggler_delay", "is missing", "say how much later stragglers post each message, for example 5us")
+	case c.Stragglers == 0 && c.StragglerDelay > 0:
+		bad(path+".stragglers", "is missing", "say how many ranks are slow, for example 1")
+	}
+}
