@@ -25,6 +25,7 @@ func TestImports(t *testing.T) {
 		"fabric/durable":          {"fabric/durable"},
 		"fabric/export":           {"fabric"},
 		"fabric/goldentest":       {"fabric"},
+		"fabric/dragonfly":        {"fabric"},
 		"p4src":                   {},
 		"hostagent":               {"fabric", "hostagent"},
 		"controller":              {"fabric", "controller", "p4src"},
