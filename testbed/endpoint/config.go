@@ -191,7 +191,7 @@ func (c Config) Validate() error {
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
 	case c.Place != nil && c.Receiver != GoBackN:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
-	case c.Control > RCCC:
+	case c.Control > HPCC:
 		return bad("congestion control %d is unknown", c.Control)
 	}
 	return nil

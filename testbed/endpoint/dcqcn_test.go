@@ -113,7 +113,7 @@ func TestCNP(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String(), NSCC.String(), Swift.String(), RCCC.String()}, ControlNames()); diff != "" {
+	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String(), NSCC.String(), Swift.String(), RCCC.String(), HPCC.String()}, ControlNames()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{GoBackN.String(), SelectiveRepeat.String(), Ideal.String()}, ReceiverNames()); diff != "" {

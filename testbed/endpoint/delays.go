@@ -27,12 +27,16 @@ func newDelays(e *Endpoint) delays {
 // measure returns the round trip of the packet that an answer is for. ok is false if it
 // is not known.
 func (c delays) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
-	own := at - 1
-	if c.cfg.Receiver != GoBackN {
-		own = q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
-	}
-	sent, ok := q.state.sends.take(own)
+	sent, ok := q.state.sends.take(c.answeredBy(q, p, at))
 	return now - sent.at, ok && sent.at != never
+}
+
+// answeredBy returns the packet that an answer is for: the last of those it acknowledges, or the one it names.
+func (e *Endpoint) answeredBy(q *qp, p *packet, at int32) int32 {
+	if e.cfg.Receiver == GoBackN {
+		return at - 1
+	}
+	return q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
 }
 
 // outstanding returns how many packets are on the way.

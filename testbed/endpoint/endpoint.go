@@ -93,6 +93,7 @@ type Endpoint struct {
 	fullGap fabric.Time // their transmission time at line rate
 	span    int32       // packets a responder can be sent from the first it misses
 	ask     int         // every so many packets ask for an ACK
+	told    bool        // packets carry telemetry
 	stats   Stats
 	paused  bool // no data may be sent
 	tails   tails
@@ -128,6 +129,9 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	// A sender that has filled the span waits for an ACK: half of it may be on the way.
 	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
 	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize + e.cfg.Outer
+	if _, e.told = e.rates.(interface{ told() }); e.told {
+		e.full += telemetrySize
+	}
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)

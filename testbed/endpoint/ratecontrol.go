@@ -69,9 +69,10 @@ const (
 	NSCC                     // Ultra Ethernet's, of the sender; see nscc.go
 	Swift                    // by delay; see swift.go
 	RCCC                     // Ultra Ethernet's, of the receiver; see rccc.go
+	HPCC                     // by what switches tell; see hpcc.go
 )
 
-var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift", "rccc"}
+var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift", "rccc", "hpcc"}
 
 // rateControl returns a new endpoint's.
 func (c Control) rateControl(e *Endpoint) rateControl {
@@ -86,6 +87,8 @@ func (c Control) rateControl(e *Endpoint) rateControl {
 		return newSwift(e)
 	case RCCC:
 		return newRCCC(e)
+	case HPCC:
+		return newHPCC(e)
 	}
 	return lineRate{}
 }

@@ -136,6 +136,7 @@ type control struct {
 	syndrome rocev2.Syndrome
 	becn     bool
 	cnp      bool
+	told     telemetry // if e.told
 }
 
 // cnpReserved is how many zero bytes follow a CNP's BTH.
@@ -160,8 +161,14 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 	return nil
 }
 
-// answer has a control packet sent by the port that its label names.
-func (e *Endpoint) answer(k control) { e.ports[e.portOf(k.label)].queue.push(k) }
+// answer has a control packet sent by the port that its label names. An ACK takes along what the packet that it is for has
+// been told.
+func (e *Endpoint) answer(k control) {
+	if at := len(e.incoming.rest) - telemetrySize; e.told && !k.cnp && at >= 0 {
+		k.told = telemetry(e.incoming.rest[at:])
+	}
+	e.ports[e.portOf(k.label)].queue.push(k)
+}
 
 // buildAck writes a control packet.
 func (e *Endpoint) buildAck(k control, dst []byte) Frame {
@@ -171,6 +178,8 @@ func (e *Endpoint) buildAck(k control, dst []byte) Frame {
 		n = st.len + cnpReserved
 		dst[st.bth] = byte(rocev2.CNP)
 		clear(dst[st.len:n])
+	} else if e.told {
+		n += copy(dst[n:], k.told[:])
 	}
 	st.setDst(dst, e.cfg.Fabric, k.dst)
 	st.setLabel(dst, k.label)
@@ -184,7 +193,7 @@ func (e *Endpoint) buildAck(k control, dst []byte) Frame {
 	putUint24(b[bthDestQP:], k.qpn)
 	b.SetPSN(k.psn)
 	if !k.cnp {
-		rocev2.AETH(dst[st.len:n]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
+		rocev2.AETH(dst[st.len:]).Encode(&rocev2.AETHFields{Syndrome: k.syndrome, MSN: k.msn})
 	}
 	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
 }

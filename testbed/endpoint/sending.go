@@ -126,6 +126,10 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		rocev2.RETH(dst[n:]).Encode(&reth)
 		n += rocev2.RETHSize
 	}
+	if e.told {
+		clear(dst[n : n+telemetrySize])
+		n += telemetrySize
+	}
 	tail := payload + pad + rocev2.ICRCSize
 	st.setLength(dst, n-st.bth+tail, q.ipSum)
 	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}

@@ -84,6 +84,7 @@ type state struct {
 	sends     sends    // if [Endpoint].keepsSends
 	nscc      *nsccState
 	swift     swiftState
+	hpcc      *hpccState
 	granted   int32 // packets, of RCCC
 }
 

@@ -163,6 +163,9 @@ func (h *Host) check(bad complain) {
 	if known := []string{string(OnArrival), string(OnAck)}; !slices.Contains(known, string(h.Completion)) {
 		bad("host.completion", fmt.Sprintf("%q is unknown", h.Completion), strictyaml.Choose(string(h.Completion), known))
 	}
+	if h.Carrier == SRv6USID && h.CongestionControl == HPCC {
+		bad("host.congestion_control", "hpcc's telemetry and an outer header are more than a packet's headers have room for", "use another carrier, or another control")
+	}
 	if h.Carrier == IPv6FlowLabel && !h.IPv6 {
 		bad("host.carrier", "the flow label exists in IPv6 only", "set host.ipv6 to true, or the carrier to udp-sport")
 	}

@@ -137,6 +137,7 @@ const (
 	NSCC  CongestionControl = "nscc"  // Ultra Ethernet's, of the sender
 	Swift CongestionControl = "swift" // by delay
 	RCCC  CongestionControl = "rccc"  // Ultra Ethernet's, of the receiver
+	HPCC  CongestionControl = "hpcc"  // by what switches tell
 )
 
 // Control returns the control as package endpoint names it.

@@ -186,7 +186,7 @@ func TestSchemaEnums(t *testing.T) {
 		{root.Defs["collective"].Properties["kind"].Enum, collectiveKinds()},
 		{root.Defs["collective"].Properties["algorithm"].Enum, collective.Algorithms(collective.AllReduce)},
 		{root.Defs["fabric"].Properties["kind"].Enum, []string{fabric.KindFatTree, fabric.KindLeafSpine}},
-		{root.Defs["host"].Properties["congestion_control"].Enum, []string{string(DCTCP), string(NoCC), string(DCQCN), string(NSCC), string(Swift), string(RCCC)}},
+		{root.Defs["host"].Properties["congestion_control"].Enum, []string{string(DCTCP), string(NoCC), string(DCQCN), string(NSCC), string(Swift), string(RCCC), string(HPCC)}},
 		{root.Defs["host"].Properties["receiver"].Enum,
 			[]string{string(SchemeReceiver), string(GoBackN), string(SelectiveRepeat), string(IdealReceiver)}},
 		{root.Defs["host"].Properties["completion"].Enum, []string{string(OnArrival), string(OnAck)}},

@@ -50,6 +50,10 @@ type Config struct {
 	// header that it was longer. Switches of Ultra Ethernet change its DSCP as well.
 	Trim fabric.Bytes
 
+	// Stamp, if set, lets switches write telemetry into each packet of the data class that they send: hdr is its real bytes.
+	// Regions call it at the same time.
+	Stamp func(hdr []byte, h Hop)
+
 	// Overhead is added to the wire bytes of every packet: 24 for Ethernet's
 	// FCS, preamble and gap. Negative values imitate simulators that count
 	// fewer header bytes than a frame has. Default 0.
@@ -86,6 +90,15 @@ type Config struct {
 
 	// SkipEventHash saves the cost of [Network.EventHash].
 	SkipEventHash bool
+}
+
+// Hop is what a port tells of itself as it begins to send a packet.
+type Hop struct {
+	Switch fabric.NodeID
+	At     fabric.Time
+	Sent   int64 // bytes before this packet
+	Queue  int64 // bytes of data that wait behind it
+	Rate   fabric.Rate
 }
 
 func (c Config) withDefaults() Config {

@@ -79,6 +79,9 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	d := &r.dirs[dir]
 	d.busyUntil = r.now + r.serialisation(d, p.length)
 	c := &d.counters
+	if r.cfg.Stamp != nil && p.class == 0 && int(d.from) >= len(r.hosts) {
+		r.cfg.Stamp(p.data[:p.header], Hop{d.from, r.now, c.Bytes, int64(d.queues.classes[0].bytes), d.rate})
+	}
 	if p.class == 0 {
 		c.DataPackets++
 		c.DataPayload += int64(p.payload)

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -91,6 +92,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		Fabric: w.f, Buffer: s.Switch.Buffer, Alpha: s.Switch.Alpha, Cell: int(s.Switch.Cell),
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Trim: s.Switch.Trim, Tracer: tracer,
 		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
+	}
+	if s.Host.CongestionControl == scenario.HPCC {
+		config.Stamp = func(hdr []byte, h sim.Hop) { endpoint.Stamp(hdr, endpoint.Hop(h)) }
 	}
 	if obs.Events != nil {
 		w.log = sim.NewJSONL(obs.Events, w.f)

@@ -1,0 +1,118 @@
+package endpoint
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// hpcc is HPCC (Li et al., SIGCOMM 2019, algorithm 1): a window set by what the busiest link of the path carries and holds, as
+// switches write it into packets ([telemetry]) and answers bring it back. The window is the reference one over how much that is beyond
+// 95 % of a round trip's bytes, and a little more each time; the reference is renewed once a round trip, and after five round trips
+// below 95 % the window is set anew. Packets are paced at the window over an idle round trip.
+//
+// Constants are the paper's. What a packet tells is measured against the one before it, so that it must have gone the same way, by
+// the path's ID: of a queue pair whose packets go many ways most answers tell nothing.
+type hpcc struct {
+	*Endpoint
+	trip fabric.Time // T of the paper: of a full packet over the longest path, when nothing else is on the way
+}
+
+const (
+	hpccOne    = 1 << 20             // a utilisation of 1
+	hpccTarget = hpccOne * 95 / 100  // eta
+	hpccStages = 5                   // maxStage
+	hpccShare  = 20 * hpccCompanions // the increase is (1-eta) of a window over so many flows
+	// hpccCompanions is how many flows share a link without a standing queue: the paper's 80 B on 100 Gb/s.
+	hpccCompanions = 100
+)
+
+// hpccState is what it keeps of a queue pair.
+type hpccState struct {
+	window, reference int64 // bytes
+	utilisation       int64 // of hpccOne
+	stage             int32
+	renewed           int32 // packets from here on are sent under the reference
+	told              telemetry
+}
+
+func newHPCC(e *Endpoint) hpcc {
+	return hpcc{e, e.idleTrip()}
+}
+
+// told says that switches are asked to write telemetry.
+func (hpcc) told() {}
+
+func (c hpcc) open(q *qp) {
+	s := q.keep()
+	if s.hpcc == nil {
+		s.hpcc = new(hpccState)
+	}
+	whole := c.product(c.trip)
+	*s.hpcc = hpccState{window: whole, reference: whole}
+	c.bound(q, s.hpcc)
+}
+
+// bound keeps the window within its bounds, and has the queue pair heed it.
+func (c hpcc) bound(q *qp, s *hpccState) {
+	packet, whole := int64(c.full), c.product(c.trip)
+	s.window = min(max(s.window, whole/1000), max(whole, packet))
+	q.window = int32(max(1, (s.window+packet-1)/packet))
+	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
+}
+
+func (c hpcc) acked(_ fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
+	if len(p.rest) < rocev2.AETHSize+telemetrySize {
+		return
+	}
+	s, told := q.state.hpcc, telemetry(p.rest[rocev2.AETHSize:])
+	if !c.measure(s, &told) {
+		return
+	}
+	renew := c.answeredBy(q, p, at) >= s.renewed
+	grown := max(1, c.product(c.trip)/hpccShare)
+	if s.utilisation >= hpccTarget || s.stage >= hpccStages {
+		if s.window = s.reference*hpccTarget/max(s.utilisation, 1) + grown; renew {
+			s.stage = 0
+			c.stats.RateCuts++
+		}
+	} else if s.window = s.reference + grown; renew {
+		s.stage++
+	}
+	c.bound(q, s)
+	if renew {
+		s.reference, s.renewed = s.window, q.sent
+	}
+}
+
+// measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against.
+func (c hpcc) measure(s *hpccState, told *telemetry) (ok bool) {
+	hops, id, ok := told.path()
+	before, was, had := s.told.path()
+	if !ok {
+		return false
+	}
+	last := s.told
+	s.told = *told
+	if !had || before != hops || was != id {
+		return false
+	}
+	trip := int64(c.trip / fabric.Nanosecond)
+	most, over := int64(-1), int64(0)
+	for i := range hops {
+		now, then := told.hop(i), last.hop(i)
+		ns, sent, ok := now.since(then)
+		if !ok {
+			s.told = last // it is older
+			return false
+		}
+		u := min(now.queue, then.queue)*hpccOne/bytesIn(now.rate, trip) + sent*hpccOne/max(1, bytesIn(now.rate, ns))
+		if u > most {
+			most, over = u, min(ns, trip)
+		}
+	}
+	s.utilisation += (most - s.utilisation) * over / trip
+	return true
+}
+
+func (hpcc) wentBack(*qp)                       {}
+func (hpcc) notified(fabric.Time, *qp, *packet) {}
