@@ -165,7 +165,8 @@ func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok 
 	p := &e.ports[number]
 	if p.queue.len > 0 {
 		e.stats.ControlSent++
-		return e.buildAck(p.queue.pop(), dst), true
+		k, told := p.queue.pop()
+		return e.buildAck(k, told, dst), true
 	}
 	if e.paused {
 		return Frame{}, false

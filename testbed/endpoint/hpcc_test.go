@@ -112,7 +112,7 @@ func TestStamp(t *testing.T) {
 		t.Error("what is older counts")
 	}
 	ack := make([]byte, MaxHeader)
-	ack = ack[:e.buildAck(control{dst: 1, syndrome: rocev2.ACK}, ack).Len]
+	ack = ack[:e.buildAck(control{dst: 1, syndrome: rocev2.ACK}, nil, ack).Len]
 	as := bytes.Clone(ack)
 	if Stamp(ack, Hop{Rate: fabric.Gbps}); !bytes.Equal(ack, as) {
 		t.Error("an ACK was written into")

@@ -213,7 +213,7 @@ func (w *world) acknowledge(q *qp, packet int32, syndrome rocev2.Syndrome) {
 	r := w.hosts[1].e
 	k := control{dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(packet), syndrome: syndrome}
 	var buf [MaxHeader]byte
-	f := r.buildAck(k, buf[:])
+	f := r.buildAck(k, nil, buf[:])
 	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
 }
 

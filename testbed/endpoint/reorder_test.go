@@ -195,7 +195,7 @@ func (w *world) selective(q *qp, own, upTo int32) {
 		dst: 0, qpn: q.qpn, psn: q.firstPSN + uint32(upTo), msn: (q.firstPSN + uint32(own)) & psnMask, syndrome: rocev2.ACK,
 	}
 	var buf [MaxHeader]byte
-	f := r.buildAck(k, buf[:])
+	f := r.buildAck(k, nil, buf[:])
 	w.hosts[0].e.Receive(w.now, buf[:f.Len], f.Tail)
 }
 

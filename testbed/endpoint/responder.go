@@ -136,7 +136,6 @@ type control struct {
 	syndrome rocev2.Syndrome
 	becn     bool
 	cnp      bool
-	told     telemetry // if e.told
 }
 
 // cnpReserved is how many zero bytes follow a CNP's BTH.
@@ -164,22 +163,23 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 // answer has a control packet sent by the port that its label names. An ACK takes along what the packet that it is for has
 // been told.
 func (e *Endpoint) answer(k control) {
+	q := &e.ports[e.portOf(k.label)].queue
+	q.push(k)
 	if at := len(e.incoming.rest) - telemetrySize; e.told && !k.cnp && at >= 0 {
-		k.told = telemetry(e.incoming.rest[at:])
+		q.tell(telemetry(e.incoming.rest[at:]))
 	}
-	e.ports[e.portOf(k.label)].queue.push(k)
 }
 
 // buildAck writes a control packet.
-func (e *Endpoint) buildAck(k control, dst []byte) Frame {
+func (e *Endpoint) buildAck(k control, told *telemetry, dst []byte) Frame {
 	st := &e.stack
 	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
 	if k.cnp {
 		n = st.len + cnpReserved
 		dst[st.bth] = byte(rocev2.CNP)
 		clear(dst[st.len:n])
-	} else if e.told {
-		n += copy(dst[n:], k.told[:])
+	} else if told != nil {
+		n += copy(dst[n:], told[:])
 	}
 	st.setDst(dst, e.cfg.Fabric, k.dst)
 	st.setLabel(dst, k.label)
@@ -200,7 +200,8 @@ func (e *Endpoint) buildAck(k control, dst []byte) Frame {
 
 // controlQueue is a ring buffer that grows.
 type controlQueue struct {
-	ring  []control // a power of two of them
+	ring  []control   // a power of two of them
+	told  []telemetry // beside them, where answers take some along; else empty
 	first int
 	len   int
 }
@@ -210,15 +211,32 @@ func (q *controlQueue) push(k control) {
 		ring := make([]control, max(8, 2*len(q.ring)))
 		n := copy(ring, q.ring[q.first:])
 		copy(ring[n:], q.ring[:q.first])
+		if len(q.told) > 0 {
+			told := make([]telemetry, len(ring))
+			copy(told[copy(told, q.told[q.first:]):], q.told[:q.first])
+			q.told = told
+		}
 		q.ring, q.first = ring, 0
 	}
 	q.ring[(q.first+q.len)&(len(q.ring)-1)] = k
 	q.len++
 }
 
-func (q *controlQueue) pop() control {
-	k := q.ring[q.first]
+// tell has the last one pushed take telemetry along.
+func (q *controlQueue) tell(t telemetry) {
+	if len(q.told) == 0 {
+		q.told = make([]telemetry, len(q.ring))
+	}
+	q.told[(q.first+q.len-1)&(len(q.ring)-1)] = t
+}
+
+// pop returns the first, and what it takes along, nil if nothing; that is good until the next push.
+func (q *controlQueue) pop() (k control, told *telemetry) {
+	k = q.ring[q.first]
+	if len(q.told) > 0 {
+		told = &q.told[q.first]
+	}
 	q.first = (q.first + 1) & (len(q.ring) - 1)
 	q.len--
-	return k
+	return k, told
 }
