@@ -49,6 +49,7 @@ func (b *Balance) Gap() float64 {
 var softness = []float64{0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005}
 
 const (
+	proveEach  = 8
 	roundsEach = 400  // at one softness
 	faint      = 1e-7 // what a channel without load weighs, so that of two paths the shorter is preferred
 )
@@ -74,7 +75,9 @@ func (p *Problem) Balance(gap float64) *Balance {
 			s.refresh(soft)
 			s.sweep()
 			s.refresh(soft)
-			s.prove()
+			if b.Rounds%proveEach == 0 { // it costs more than a sweep does where ways are many
+				s.prove()
+			}
 			if b.Max < best*(1-1e-4) {
 				stuck = 0
 			} else {

@@ -82,6 +82,38 @@ func (d *dealer) room(path []int32) float64 {
 	return least
 }
 
+// thin moves a demand's shares, the smallest first, to others of its paths that have shares and room: the program
+// spreads bytes over all paths that are nearly as good, and each share may cost a cut.
+func (d *dealer) thin(i int, shares []float64) []float64 {
+	demand, out := &d.b.p.Demands[i], slices.Clone(shares)
+	used := make([]int, 0, len(out))
+	for k, s := range out {
+		if s > 0 {
+			used = append(used, k)
+		}
+	}
+	slices.SortStableFunc(used, func(x, y int) int { return cmp.Compare(out[x], out[y]) })
+	for _, k := range used {
+		d.add(demand.Paths[k], out[k])
+	}
+	for n, k := range used {
+		bytes := out[k]
+		d.add(demand.Paths[k], -bytes)
+		for _, to := range slices.Backward(used[n+1:]) {
+			if d.room(demand.Paths[to]) >= bytes {
+				d.add(demand.Paths[to], bytes)
+				out[k], out[to], bytes = 0, out[to]+bytes, 0
+				break
+			}
+		}
+		d.add(demand.Paths[k], bytes)
+	}
+	for _, k := range used {
+		d.add(demand.Paths[k], -out[k])
+	}
+	return out
+}
+
 // again deals anew the demands that have flows in parts, and keeps what has fewer.
 func (d *dealer) again(order []int) (better bool) {
 	for _, i := range order {
@@ -117,7 +149,7 @@ func (d *dealer) deal(i int, shares []float64) []Piece {
 		for _, x := range out {
 			d.add(d.b.p.Demands[i].Paths[x.Path], -float64(x.Bytes))
 		}
-		out = d.endToEnd(i, shares)
+		out = d.endToEnd(i, d.thin(i, shares))
 	}
 	return merged(out)
 }

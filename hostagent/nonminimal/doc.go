@@ -13,7 +13,8 @@
 // between the same two places, with the paths that are known between them as lists of channels. The
 // package knows no fabric. It does not know either who asks: a sender that knows its own flows has a problem
 // of these, one that knows the whole collective has a problem of all. Every host that solves the same problem has the
-// same answer, since nothing is drawn, so that no host need tell another.
+// same answer, so that no host need tell another: nothing is drawn. That is of hosts of one processor architecture:
+// Go may fuse a multiplication and an addition on others.
 //
 // # The linear program
 //
@@ -26,8 +27,10 @@
 //
 // # Few pieces
 //
-// [Balance.Deal] starts from the program's division and places flows whole, where no channel
-// gets more than the optimum and a slack; what fits nowhere whole is cut where a path is full. A basic solution of the
-// program has at most one cut for each channel that is full: that is what McNaughton's s-1 cuts of s
-// alike paths become here. To find the least number is NP-hard, since it is for two alike paths already (PARTITION).
+// [Balance.Deal] starts from the program's division and places flows whole, where no channel gets more than the
+// optimum and a slack; what fits nowhere whole is cut where a path is full. Where that leads nowhere, the smallest
+// shares of a demand are moved to its other paths that have room, and its flows are laid end to end over those that
+// are left: one cut less than there are paths, as McNaughton (1959) has it for paths that are alike. A basic solution
+// of the program has at most one cut for each channel that is full. Ours is none and may have more. To find the
+// least number is NP-hard, since it is for two alike paths already (PARTITION).
 package nonminimal
