@@ -65,14 +65,14 @@ func dragonflyTable(out io.Writer, results []dragonfly.Result) error {
 		rows[key] = append(rows[key], r)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FAILURE\tTRAFFIC\tSCHEME\tLOAD/BOUND\tFROM\tTO\tLOAD us\tLINKS\tPIECES/FLOWS")
+	fmt.Fprintln(w, "FAILURE\tTRAFFIC\tSCHEME\tLOAD/BOUND\tFROM\tTO\tLOAD us\tLINKS\tCUTS\tPIECES/FLOWS")
 	for _, key := range order {
 		list := rows[key]
 		slices.SortStableFunc(list, func(x, y dragonfly.Result) int { return cmp.Compare(x.OverBound(), y.OverBound()) })
 		mid := list[len(list)/2]
-		pieces := "packets"
+		pieces := "-\tpackets"
 		if mid.Pieces > 0 {
-			pieces = fmt.Sprintf("%d/%d", mid.Pieces, mid.Flows)
+			pieces = fmt.Sprintf("%d\t%d/%d", mid.Cuts, mid.Pieces, mid.Flows)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%.2f\t%.2f\t%s\n", key.failure, key.traffic, key.scheme,
 			mid.OverBound(), list[0].OverBound(), list[len(list)-1].OverBound(), mid.Load, mid.Length, pieces)

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/dragonfly"
 )
 
 // fileKind is a kind of file that people write.
@@ -39,6 +40,7 @@ func fileKinds() []fileKind {
 		{"workload", []string{"jobs", "gpt", "chakra"}, (*validation).workload},
 		{"fabric", strictyaml.KeysOf(fabric.Spec{}), (*validation).fabricFile},
 		{"deployment", strictyaml.KeysOf(runner.Deployment{}), (*validation).deployment},
+		{"dragonfly", strictyaml.KeysOf(dragonfly.Experiment{}), (*validation).dragonfly},
 		{"groups", nil, (*validation).groups},
 	}
 }
@@ -80,8 +82,8 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check files that people write, and run nothing",
-		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks as the commands do
-that use them, with the files that they name, and says what is wrong: file, line, key and what would be right. What kind a
+		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments, experiments on dragonflies and groups of
+ranks as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would be right. What kind a
 file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
 a fabric among the files.`,
 		Example: `  ethereal validate testbed/scenarios/demo.yaml mininet/experiments/*.yaml
@@ -206,7 +208,7 @@ func kindOf(path, asked string) (*fileKind, error) {
 		return nil, err
 	}
 	d := strictyaml.New(path, nil)
-	root := d.Document(text, "a scenario, a sweep, targets, a workload, a fabric or a deployment")
+	root := d.Document(text, "a scenario, a sweep, targets, a workload, a fabric, a deployment or a dragonfly")
 	if root == nil {
 		return nil, d.Err()
 	}
@@ -274,6 +276,14 @@ func (v *validation) sweep(path string) (string, error) {
 		return "", placed(path, err)
 	}
 	return fmt.Sprintf("a sweep of %s", fabric.Count(len(s.Cases), "run")), nil
+}
+
+func (v *validation) dragonfly(path string) (string, error) {
+	e, err := dragonfly.Load(path)
+	if err != nil {
+		return "", err
+	}
+	return "an experiment on a dragonfly of " + fabric.Count(e.Runs(), "run"), nil
 }
 
 func (v *validation) targets(path string) (string, error) {

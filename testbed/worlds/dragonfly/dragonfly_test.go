@@ -82,6 +82,16 @@ func TestExample(t *testing.T) {
 	}
 }
 
+// TestExamples: all examples can be read.
+func TestExamples(t *testing.T) {
+	for name, runs := range map[string]int{"compare": 126, "large": 84, "all-reduce": 36} {
+		e, err := Load("examples/" + name + ".yaml")
+		if err != nil || e.Runs() != runs {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestParts follows what every scheme does with every flow: its bytes go by paths from its router to the other's, over
 // no dead link, and the loads are the sum of them. Loads are alike when it is done again.
 func TestParts(t *testing.T) {
@@ -207,7 +217,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Hosts() > 16 || len(e.Traffic)*len(e.Schemes)*len(e.Failures)*len(e.Seeds) > 4 || e.Traffic[0].Bytes > 1<<20 {
+		if f.Hosts() > 16 || e.Runs() > 4 || e.Traffic[0].Bytes > 1<<20 {
 			return
 		}
 		err = Run(t.Context(), e, func(Result) {})

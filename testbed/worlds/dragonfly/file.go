@@ -34,6 +34,11 @@ type Traffic struct {
 	Ranks     int          `yaml:"ranks"` // the first so many hosts; 0: all
 }
 
+// Runs returns how many runs the experiment has.
+func (e *Experiment) Runs() int {
+	return len(e.Failures) * len(e.Traffic) * len(e.Seeds) * len(e.Schemes)
+}
+
 // Failure is links that are cut before anything is sent.
 type Failure struct {
 	Name  string   `yaml:"name" required:"the name goes into every result"`

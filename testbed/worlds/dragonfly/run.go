@@ -36,6 +36,8 @@ type Result struct {
 	// Pieces is the most that a host has of all steps, and Flows of how many flows; 0: packets.
 	Pieces int `json:"pieces_per_host_max"`
 	Flows  int `json:"flows_per_host_max"`
+	// Cuts is how many pieces all hosts have more than they have flows that leave their router.
+	Cuts int `json:"cuts"`
 }
 
 // OverBound is the load over its bound.
@@ -145,7 +147,7 @@ func (r *run) carryOut(s *scheme) (Result, error) {
 		Seed: r.seed, Hosts: r.net.f.Hosts(), Routers: r.net.f.Routers(), Steps: len(r.steps),
 	}
 	pieces, flows := make([]int, res.Hosts), make([]int, res.Hosts)
-	hops, bytes := 0.0, 0.0
+	hops, bytes, whole := 0.0, 0.0, 0
 	for _, st := range r.steps {
 		parts, err := r.assign(s, st)
 		if err != nil {
@@ -162,6 +164,9 @@ func (r *run) carryOut(s *scheme) (Result, error) {
 		res.LoadBound += micros(st.balance.Bound)
 		for _, x := range st.flows {
 			flows[x.src]++
+			if r.net.f.RouterOf(x.src) != r.net.f.RouterOf(x.dst) {
+				whole++
+			}
 		}
 		for _, p := range parts {
 			pieces[st.flows[p.flow].src]++
@@ -172,6 +177,10 @@ func (r *run) carryOut(s *scheme) (Result, error) {
 	res.Flows = slices.Max(flows)
 	if !s.sprays() {
 		res.Pieces = slices.Max(pieces)
+		for _, n := range pieces {
+			res.Cuts += n
+		}
+		res.Cuts -= whole
 	}
 	if bytes > 0 {
 		res.Length = hops / bytes
