@@ -127,13 +127,13 @@ func (d *dealer) again(order []int) (better bool) {
 			shares[x.Path] += float64(x.Bytes)
 			d.add(demand.Paths[x.Path], -float64(x.Bytes))
 		}
-		if pieces := d.deal(i, shares); len(pieces) < len(old) {
+		pieces := d.deal(i, shares)
+		if len(pieces) < len(old) {
 			d.pieces[i], better = pieces, true
 			continue
-		} else {
-			for _, x := range pieces {
-				d.add(demand.Paths[x.Path], -float64(x.Bytes))
-			}
+		}
+		for _, x := range pieces {
+			d.add(demand.Paths[x.Path], -float64(x.Bytes))
 		}
 		for _, x := range old {
 			d.add(demand.Paths[x.Path], float64(x.Bytes))

@@ -92,8 +92,25 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestRates: a load is a time, so that a global link of half the rate has twice as much of the adversary's.
+func TestRates(t *testing.T) {
+	e, err := Parse("test.yaml", []byte("name: x\nfabric: {p: 2, a: 4, h: 2, global_link: {rate: 200Gb/s, delay: 1us}}\n"+
+		"traffic: [{kind: permutation, shift_groups: 1, bytes: 1MB}]\nschemes: [minimal]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(t.Context(), e, func(r Result) {
+		if want := 8 * 40.0; math.Abs(r.Load-want) > 1e-6 {
+			t.Errorf("%v us, want %v", r.Load, want)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestParts follows what every scheme does with every flow: its bytes go by paths from its router to the other's, over
-// no dead link, and the loads are the sum of them. Loads are alike when it is done again.
+// no dead link. Loads are alike when it is done again.
 func TestParts(t *testing.T) {
 	for _, spec := range []dragonfly.Spec{
 		{HostsPerRouter: 2, RoutersPerGroup: 4, GlobalLinks: 2},
