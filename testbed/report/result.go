@@ -33,8 +33,8 @@ type Result struct {
 	// QPsPerHostMax is the largest number of queue pairs that a host had open at
 	// once.
 	QPsPerHostMax int `json:"qps_per_host_max"`
-	// Drops are packets dropped in switches for want of buffer or of a route,
-	// without those of LostToFailure.
+	// Drops are packets dropped in switches for want of buffer or of a route, or by
+	// a watchdog of PFC, without those of LostToFailure.
 	Drops int64 `json:"drops"`
 	// Retransmissions are data packets sent again.
 	Retransmissions int64 `json:"retransmissions"`
@@ -66,7 +66,8 @@ type Result struct {
 	Flips    int   `json:"flips"`    // changes of a queue pair's path
 	// Marked are data packets that arrived with congestion experienced.
 	Marked int64 `json:"ecn_marked"`
-	// Pauses is how often a switch paused the sender of a link, for want of buffer.
+	// Pauses is how often a switch paused the sender of a link, for want of buffer,
+	// or a host its switch in a storm.
 	Pauses int64 `json:"pauses"`
 
 	PacketHops uint64  `json:"packet_hops"` // packets across links

@@ -210,6 +210,8 @@ func (a *actor) event(e scenario.Event) error {
 	case scenario.AgentDown, scenario.AgentUp:
 		a.add(e.At, e.Action, "", e.Node, nil, func(ctx context.Context) error { return actuator.Agent(ctx, node, up) })
 		return nil
+	case scenario.Pause, scenario.Resume:
+		return fmt.Errorf("%s is the virtual world's: remove the event, or leave out --world", e.Action)
 	case scenario.Drain, scenario.Undrain:
 		name := e.Node
 		if name != "" {

@@ -60,6 +60,9 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 			continue
 		}
 		e.checkAction(p, bad)
+		if (e.Action == Pause || e.Action == Resume) && !s.FlowControl().On() {
+			bad(p+".action", "switches without priority flow control take no notice of it", "add switch.pfc: {alpha: 1}, or remove the event")
+		}
 		if e.Action.OfLinks() {
 			e.checkPlace(p, f, states, bad)
 		} else {
@@ -118,15 +121,15 @@ func (e Event) checkAction(p string, bad complain) {
 	}
 }
 
-// checkControl checks what an event of the control plane is about.
+// checkControl checks what an event of the control plane, or of a host, is about.
 func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
-	agent, drain := e.Action == AgentDown || e.Action == AgentUp, e.Action == Drain || e.Action == Undrain
+	host, drain := e.Action.OfHosts(), e.Action == Drain || e.Action == Undrain
 	for _, k := range []struct {
 		key   string
 		given bool
 		takes bool
 	}{
-		{"link", e.Link != "", drain}, {"node", e.Node != "", agent || drain}, {"random", e.Random != 0, false},
+		{"link", e.Link != "", drain}, {"node", e.Node != "", host || drain}, {"random", e.Random != 0, false},
 		{"direction", e.Direction != BothWays, false}, {"detection", e.Detection != 0, false},
 	} {
 		if k.given && !k.takes {
@@ -137,18 +140,18 @@ func (e Event) checkControl(p string, f *fabric.Fabric, bad complain) {
 	switch {
 	case drain && (e.Link == "") == (e.Node == ""):
 		bad(p, "names neither a link nor a switch, or both", "write for example link: tor0-agg0, or node: agg1")
-	case agent && e.Node == "":
+	case host && e.Node == "":
 		bad(p+".node", "is missing", "name a host, as in h0")
 	case f == nil:
 	case e.Node != "":
 		id, err := NodeNamed(f, e.Node)
-		host := err == nil && f.Node(id).Tier == fabric.Host
+		isHost := err == nil && f.Node(id).Tier == fabric.Host
 		switch {
 		case err != nil:
 			bad(p+".node", strings.TrimPrefix(err.Error(), "fabric: "), "name a node, as in core0 or h0")
-		case agent && !host:
+		case host && !isHost:
 			bad(p+".node", e.Node+" is no host", "name a host, as in h0")
-		case drain && host:
+		case drain && isHost:
 			bad(p+".node", e.Node+" is a host", "name a switch, as in core0")
 		}
 	case e.Link != "":

@@ -25,7 +25,7 @@ type Event struct {
 	// Link is a link's name, "tor0-agg0", or its role, which any fabric with such a
 	// node has: see linkNamed.
 	Link string `yaml:"link"`
-	Node string `yaml:"node"` // "agg1", or its role, see [NodeNamed]: all its links; the host of an agent
+	Node string `yaml:"node"` // "agg1", or its role, see [NodeNamed]: all its links; the host
 	// Random is the share of the links between switches that it happens to, at
 	// least one; which, the run's seed draws. Events of one share hit the same
 	// links.
@@ -99,12 +99,25 @@ const (
 	AgentUp Action = "agent-up"
 )
 
+// Actions on a host's interface.
+const (
+	// Pause has it pause the switches that send to it, and go on doing so: a storm of PFC.
+	Pause Action = "pause"
+	// Resume ends that.
+	Resume Action = "resume"
+)
+
 // linkActions returns the actions on links.
 func linkActions() []Action { return []Action{Cut, Restore, Gray, Degrade, Flap, Chaos} }
 
 // Actions returns all actions.
 func Actions() []Action {
-	return append(linkActions(), Drain, Undrain, ControllerDown, ControllerUp, AgentDown, AgentUp)
+	return append(linkActions(), Drain, Undrain, ControllerDown, ControllerUp, AgentDown, AgentUp, Pause, Resume)
+}
+
+// OfHosts reports whether the action is one on a host.
+func (a Action) OfHosts() bool {
+	return slices.Contains([]Action{AgentDown, AgentUp, Pause, Resume}, a)
 }
 
 // OfLinks reports whether the action is one on links.
@@ -133,16 +146,16 @@ func (e Event) String() string {
 	return text
 }
 
-// Intervention is an [Event] of the control plane with its names resolved, for one
-// link where it is about links.
+// Intervention is an [Event] of the control plane or of a host with its names resolved,
+// for one link where it is about links.
 type Intervention struct {
 	At   fabric.Time
 	Do   Action
-	Node fabric.NodeID // of AgentDown and AgentUp: the host
+	Node fabric.NodeID // of AgentDown, AgentUp, Pause and Resume: the host
 	Link fabric.LinkID // of Drain and Undrain
 }
 
-// Interventions returns what happens to the control plane, in the order of the events.
+// Interventions returns what happens to the control plane and to hosts, in the order of the events.
 func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 	var out []Intervention
 	for _, e := range c.Events {
@@ -152,7 +165,7 @@ func (c Failure) Interventions(f *fabric.Fabric) ([]Intervention, error) {
 		i := Intervention{At: e.At, Do: e.Action}
 		var err error
 		switch e.Action {
-		case AgentDown, AgentUp:
+		case AgentDown, AgentUp, Pause, Resume:
 			i.Node, err = NodeNamed(f, e.Node)
 		case Drain, Undrain:
 			var links []fabric.LinkID

@@ -12,10 +12,11 @@ const (
 	DropNoPort                          // sent to a port that does not exist
 	DropRecirculation                   // one packet turned into too many
 	DropOversize                        // left egress with more than MaxHeader real bytes
+	DropWatchdog                        // the port had been paused for too long, see PFC.Watchdog
 	numDropReasons
 )
 
-var dropNames = [numDropReasons]string{"buffer", "pipeline", "no port", "recirculation", "oversize"}
+var dropNames = [numDropReasons]string{"buffer", "pipeline", "no port", "recirculation", "oversize", "watchdog"}
 
 // String names the reason.
 func (r DropReason) String() string {

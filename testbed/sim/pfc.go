@@ -33,6 +33,9 @@ type PFC struct {
 	// [PFC.HeadroomOf].
 	Headroom fabric.Bytes
 	Frame    int // bytes of a full packet, without Config.Overhead; needed
+	// Watchdog is after how long a pause without a break a port drops its data, and after how
+	// long without a pause it goes on. 0: never. SONiC's default is 200 ms.
+	Watchdog fabric.Time
 }
 
 // On reports whether there is flow control.
@@ -68,6 +71,8 @@ func (c PFC) validate(f *fabric.Fabric, buffer fabric.Bytes, classes int) (field
 		return "PFC.Xon", fmt.Errorf("%d bytes is not below Xoff", c.Xon)
 	case c.Frame < 1 || c.Frame > MaxPacket:
 		return "PFC.Frame", fmt.Errorf("%d bytes is outside 1 to %d", c.Frame, MaxPacket)
+	case c.Watchdog < 0 || c.Watchdog > 1000*fabric.Second:
+		return "PFC.Watchdog", fmt.Errorf("%v is outside 0 to 1000s", c.Watchdog)
 	case classes >= MaxClasses:
 		return "Classes", fmt.Errorf("%d leaves none for pause frames; the most is %d", classes, MaxClasses-1)
 	}
@@ -91,7 +96,8 @@ type flowControl struct {
 	alpha     int64             // of alphaUnit; 0: xoff
 	others    dynamicThresholds // of the other classes
 	shared    []int64
-	senders   []sender // by the direction they send in
+	senders   []sender   // by the direction they send in
+	guard     *watchdogs // nil: none
 }
 
 // sender is what a switch keeps of the other end of a link.
@@ -110,7 +116,7 @@ func newFlowControl(c Config) *flowControl {
 	f := c.Fabric
 	fc := &flowControl{
 		xoff: int64(c.PFC.Xoff), alpha: int64(c.PFC.Alpha*alphaUnit + 0.5), gap: 2 * int64(c.PFC.Frame),
-		senders: make([]sender, 2*f.Links()), others: thresholdsOf(&c),
+		senders: make([]sender, 2*f.Links()), others: thresholdsOf(&c), guard: newWatchdogs(c),
 	}
 	if c.PFC.Xon > 0 {
 		fc.gap = int64(c.PFC.Xoff - c.PFC.Xon)
@@ -235,6 +241,9 @@ func (r *region) setPaused(now fabric.Time, dir LinkDir, paused bool) {
 		}
 		return
 	}
+	if r.flow.guard != nil {
+		r.watch(dir, paused)
+	}
 	r.arm(now, dir, d)
 }
 
@@ -253,6 +262,27 @@ func (n *Network) believe(dir LinkDir, cut bool) {
 		return
 	}
 	n.regionOf(n.dirs[dir].from).setPaused(n.Now(), dir, !cut && n.flow.senders[dir].paused)
+}
+
+// Storm has the far end of a direction pause the data of its sender from now on, whatever
+// room it has, or no longer: what a NIC does that is broken, or whose host does not take
+// what it receives (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016,
+// section 4.3). The far end must be a host's. Without PFC the sender takes no notice.
+func (n *Network) Storm(dir LinkDir, on bool) {
+	if n.flow == nil {
+		return
+	}
+	s := &n.flow.senders[dir]
+	if s.paused == on {
+		return
+	}
+	if s.paused = on; on {
+		s.since = n.Now()
+		s.pauses++
+	} else {
+		s.rested += n.Now() - s.since
+	}
+	n.believe(dir, n.dirs[dir^1].down)
 }
 
 // Pausable is an [Endpoint] that can be told to send no data for a while: none

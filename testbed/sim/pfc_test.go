@@ -228,3 +228,114 @@ func TestPFCConfig(t *testing.T) {
 		}
 	}
 }
+
+// storm lets host 0 pause its ToR from 2 us on, while hosts 2 and 3 send by the one uplink that they have: 2 to the
+// stormer, 3 to host 1, which is beside the stormer and takes all it gets.
+func storm(t *testing.T, packets int, cores int, pfc PFC) *world {
+	w := newWorld(t, fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 1, HostsPerToR: 2},
+		Config{Buffer: 600e3, PFC: pfc, Regions: cores, Cores: cores})
+	for s := range 2 {
+		for range packets {
+			w.stations[2+s].orders = append(w.stations[2+s].orders, order{dst: fabric.NodeID(s), payload: 9000})
+		}
+	}
+	w.At(2*fabric.Microsecond, func(fabric.Time) { w.Storm(Downward(0), true) })
+	return w
+}
+
+// A host that pauses its ToR holds up who shares a link with what it is sent, for as long as it does so, and nothing is
+// lost.
+func TestStorm(t *testing.T) {
+	const packets, over = 200, 300 * fabric.Microsecond
+	for _, cores := range []int{1, 2} {
+		w := storm(t, packets, cores, PFC{Xoff: 30e3, Frame: wire})
+		w.run(t, 100*fabric.Microsecond)
+		before := len(w.stations[1].got)
+		w.run(t, over)
+		if got := len(w.stations[1].got); got != before || got >= packets/2 {
+			t.Errorf("%d cores: the victim got %d packets up to 100 us, %d while it is paused", cores, before, got-before)
+		}
+		if got := len(w.stations[0].got); got > 20 {
+			t.Errorf("%d cores: the stormer got %d packets", cores, got)
+		}
+		w.At(over, func(fabric.Time) { w.Storm(Downward(0), false) })
+		w.run(t, fabric.Second)
+		tot, c := w.Totals(), w.Counters(Downward(0))
+		if len(w.stations[0].got) != packets || len(w.stations[1].got) != packets || tot.InFlight != 0 || w.lost() != 0 {
+			t.Errorf("%d cores: %d and %d packets arrived, %+v", cores, len(w.stations[0].got), len(w.stations[1].got), tot)
+		}
+		if want := over - 2*fabric.Microsecond; c.Pauses != 1 || c.Paused != want {
+			t.Errorf("%d cores: the stormer paused %d times for %v, want %v", cores, c.Pauses, c.Paused, want)
+		}
+	}
+}
+
+// With a watchdog the victim waits for that alone. What is sent to the stormer is dropped from then on, until the
+// storm has been over for as long.
+func TestWatchdog(t *testing.T) {
+	const packets, after = 200, 50 * fabric.Microsecond
+	for _, cores := range []int{1, 2} {
+		w := storm(t, packets, cores, PFC{Xoff: 30e3, Frame: wire, Watchdog: after})
+		w.run(t, 2*fabric.Microsecond+after-1)
+		if got := w.lost(); got != 0 {
+			t.Errorf("%d cores: %d packets dropped before it is time", cores, got)
+		}
+		w.run(t, 200*fabric.Microsecond)
+		tot := w.Totals()
+		stormer := len(w.stations[0].got)
+		if len(w.stations[1].got) != packets || stormer+int(tot.Dropped[DropWatchdog]) != packets || tot.InFlight != 0 {
+			t.Errorf("%d cores: victim %d, stormer %d; %+v", cores, len(w.stations[1].got), stormer, tot)
+		}
+		for i := range w.routers {
+			if n := w.routers[i].live(); n != 0 {
+				t.Errorf("%d cores: switch %d: %d handles are not given back", cores, i, n)
+			}
+		}
+		if held := w.flow.senders[0].held; held != 0 {
+			t.Errorf("%d cores: %d bytes are counted that wait no more", cores, held)
+		}
+		send := func(now fabric.Time) {
+			w.stations[2].orders = append(w.stations[2].orders, order{at: now, payload: 9000})
+			w.Wake(2)
+		}
+		end := 300 * fabric.Microsecond
+		w.At(end, func(fabric.Time) { w.Storm(Downward(0), false) })
+		w.At(end+after/2, send)
+		w.At(end+after+1, send)
+		w.run(t, fabric.Second)
+		if got := len(w.stations[0].got); got != stormer+1 {
+			t.Errorf("%d cores: %d of the packets sent after the storm arrived, want the second", cores, got-stormer)
+		}
+	}
+}
+
+// A storm by a cut link is not heard, and is again when the link is back.
+func TestStormCut(t *testing.T) {
+	w := storm(t, 20, 1, PFC{Xoff: 30e3, Frame: wire})
+	down := Downward(0)
+	w.At(3*fabric.Microsecond, func(fabric.Time) {
+		w.Cut(Upward(0))
+		if w.dirs[down].paused != 0 {
+			t.Error("it stays paused by frames that are lost")
+		}
+	})
+	w.At(4*fabric.Microsecond, func(fabric.Time) {
+		w.Restore(Upward(0))
+		if w.dirs[down].paused == 0 {
+			t.Error("it is not paused again")
+		}
+		w.Storm(down, false)
+	})
+	w.run(t, fabric.Second)
+	if got := len(w.stations[0].got); got != 20 {
+		t.Errorf("%d of 20 packets arrived", got)
+	}
+}
+
+// lost returns how many packets switches dropped.
+func (w *world) lost() (n int64) {
+	for _, count := range w.Totals().Dropped {
+		n += count
+	}
+	return n
+}

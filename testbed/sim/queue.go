@@ -35,6 +35,7 @@ const (
 	eventArrive eventKind = iota + 1 // entity: the link direction whose oldest packet arrives
 	eventReady                       // entity: the link direction whose port has sent a packet and has more
 	eventPoll                        // entity: the host to ask for a packet
+	eventWatch                       // entity: the link direction whose watchdog looks at its port
 )
 
 const entityBits = 28

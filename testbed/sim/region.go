@@ -83,6 +83,8 @@ func (r *region) packet(e event) {
 		r.arrive(LinkDir(e.entity()))
 	case eventReady:
 		r.ready(LinkDir(e.entity()))
+	case eventWatch:
+		r.watchdog(LinkDir(e.entity()))
 	default:
 		r.poll(int(e.entity()))
 	}

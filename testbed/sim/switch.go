@@ -188,7 +188,11 @@ func (r *region) replaced(node fabric.NodeID, id packetID, p *packet, count int)
 func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id packetID, p *packet, copies []Copy) []Copy {
 	d := &r.dirs[dir]
 	q := &d.queues
-	switch r.admission.admit(s, &q.classes[p.class], p) {
+	verdict, reason := r.admission.admit(s, &q.classes[p.class], p), DropBuffer
+	if r.flow != nil && p.class == 0 && r.flow.guard.drops(dir) {
+		verdict, reason = refuse, DropWatchdog
+	}
+	switch verdict {
 	case trim:
 		p.trim()
 		p.class = r.topClass
@@ -204,7 +208,7 @@ func (r *region) enqueue(node fabric.NodeID, s *switchNode, dir LinkDir, id pack
 			s.pipeline.Free(p.handle())
 		}
 		d.counters.Dropped++
-		r.drop(node, dir, DropBuffer, id, p)
+		r.drop(node, dir, reason, id, p)
 		return copies
 	}
 	length := int64(p.length)

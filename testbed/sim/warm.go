@@ -28,7 +28,7 @@ func (r *region) warm() {
 		case eventReady:
 			d := &r.dirs[e.entity()]
 			sum += uint64(d.nonEmpty) + uint64(d.queues.classes[0].head) + uint64(d.counters.DataPackets)
-		default:
+		case eventPoll:
 			sum += uint64(r.ports[e.entity()].out)
 		}
 	}
@@ -42,7 +42,7 @@ func (r *region) warm() {
 			if id = d.queues.classes[1].head; id == 0 {
 				id = d.queues.classes[0].head
 			}
-		default:
+		case eventPoll:
 			sum += uint64(r.dirs[r.ports[e.entity()].out].busyUntil)
 		}
 		if id != 0 {

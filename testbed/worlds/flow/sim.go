@@ -108,6 +108,11 @@ func newWorld(run scenario.Run) (*world, error) {
 	if run.Lateness().Any() {
 		return nil, errors.New("start_skew and stragglers are the virtual world's: remove the keys, or leave out --world")
 	}
+	for _, i := range run.Interventions {
+		if i.Do == scenario.Pause || i.Do == scenario.Resume {
+			return nil, fmt.Errorf("%s is the virtual world's, since flows are not paused: remove the event, or leave out --world", i.Do)
+		}
+	}
 	spec, err := run.Scheme.Spec()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
 // told hands something that happened to whoever watches the run.
@@ -39,6 +40,16 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	case scenario.AgentUp:
 		w.told(now, string(i.Do), w.f.Name(i.Node), "the agent is back")
 		w.hosts[i.Node].back(now)
+	case scenario.Pause, scenario.Resume:
+		text := "its interface pauses who sends to it"
+		if i.Do == scenario.Resume {
+			text = "its interface pauses nobody"
+		}
+		w.told(now, string(i.Do), w.f.Name(i.Node), text)
+		w.net.Note(i.Node, string(i.Do))
+		for port := range w.f.Node(i.Node).Ports() {
+			w.net.Storm(sim.Downward(w.f.Node(i.Node).Link(fabric.PortNo(port+1))), i.Do == scenario.Pause)
+		}
 	case scenario.Drain, scenario.Undrain:
 		w.told(now, string(i.Do), w.f.LinkName(i.Link), "asked of the controller")
 		q, link := w.f.LinkInPlane(i.Link)

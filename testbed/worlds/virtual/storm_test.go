@@ -1,0 +1,63 @@
+package virtual
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// TestStorm: a host's interface pauses its ToR for 2 ms. Whoever shares links with what it is sent waits as long; with
+// a watchdog, for that alone. It is so on several cores alike.
+func TestStorm(t *testing.T) {
+	oneGoroutine(t)
+	lab := newLab(t)
+	s, err := scenario.Load("../../scenarios/storm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Schemes, s.Seeds = s.Schemes[:1], s.Seeds[:1]
+	end := s.Failures[1].Events[1].At.Micros()
+	for _, after := range []fabric.Time{0, 200 * fabric.Microsecond} {
+		s.Switch.PFC.Watchdog = after
+		runs, err := s.Expand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		healthy, storm := mustRun(t, lab, runs[0]), mustRun(t, lab, runs[1])
+		if !healthy.Finished || !storm.Finished || healthy.Pauses != 0 || healthy.Drops != 0 || storm.Pauses == 0 {
+			t.Fatalf("finished: %v, %v; pauses %d, %d; %d drops",
+				healthy.Finished, storm.Finished, healthy.Pauses, storm.Pauses, healthy.Drops)
+		}
+		if lossless := storm.Drops == 0; lossless != (after == 0) {
+			t.Errorf("watchdog %v: %d drops", after, storm.Drops)
+		}
+		for _, h := range []string{"h16", "h1"} { // beside it on the way up, and on the way down
+			if at := doneAt(storm, h); after == 0 && at < end || after > 0 && at >= end || doneAt(healthy, h) > at {
+				t.Errorf("watchdog %v: %s is done at %v, healthy at %v; the storm is over at %v",
+					after, h, at, doneAt(healthy, h), end)
+			}
+		}
+		if apart, at := doneAt(healthy, "h48"), doneAt(storm, "h48"); at != apart {
+			t.Errorf("watchdog %v: h48, who has nothing to do with it, is done at %v, healthy at %v", after, at, apart)
+		}
+		got, _, _ := onCores(t, lab, runs[1], 2, 2)
+		if d := cmp.Diff(storm, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
+			t.Errorf("watchdog %v: 2 cores (-one, +several):\n%s", after, d)
+		}
+	}
+}
+
+// doneAt returns when a rank finished, in microseconds.
+func doneAt(r *report.Result, host string) float64 {
+	i := slices.IndexFunc(r.Timeline, func(e report.Event) bool { return e.Kind == report.KindDone && e.Where == host })
+	if i < 0 {
+		return -1
+	}
+	return r.Timeline[i].Time
+}
