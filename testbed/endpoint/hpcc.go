@@ -33,6 +33,7 @@ type hpccState struct {
 	stage             int32
 	renewed           int32 // packets from here on are sent under the reference
 	told              telemetry
+	heard             fabric.Time // when that came
 }
 
 func newHPCC(e *Endpoint) hpcc {
@@ -60,12 +61,12 @@ func (c hpcc) bound(q *qp, s *hpccState) {
 	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
 }
 
-func (c hpcc) acked(_ fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
+func (c hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	if len(p.rest) < rocev2.AETHSize+telemetrySize {
 		return
 	}
 	s, told := q.state.hpcc, telemetry(p.rest[rocev2.AETHSize:])
-	if !c.measure(s, &told) {
+	if !c.measure(now, s, &told) {
 		return
 	}
 	renew := c.answeredBy(q, p, at) >= s.renewed
@@ -84,32 +85,38 @@ func (c hpcc) acked(_ fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	}
 }
 
-// measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against.
-func (c hpcc) measure(s *hpccState, told *telemetry) (ok bool) {
+// measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against: the
+// first word of a path, of a link whose rate has changed, or after a silence in which its counters may have come round.
+func (c hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool) {
 	hops, id, ok := told.path()
-	before, was, had := s.told.path()
 	if !ok {
 		return false
 	}
-	last := s.told
-	s.told = *told
-	if !had || before != hops || was != id {
+	before, was, had := s.told.path()
+	last, silence := s.told, now-s.heard
+	fresh := !had || before != hops || was != id
+	for i := 0; i < hops && !fresh; i++ {
+		at, then := told.hop(i), last.hop(i)
+		fresh = at.rate != then.rate || at.comesRound(silence)
+	}
+	if fresh {
+		s.told, s.heard = *told, now
 		return false
 	}
 	trip := int64(c.trip / fabric.Nanosecond)
 	most, over := int64(-1), int64(0)
 	for i := range hops {
-		now, then := told.hop(i), last.hop(i)
-		ns, sent, ok := now.since(then)
+		at, then := told.hop(i), last.hop(i)
+		ns, sent, ok := at.since(then)
 		if !ok {
-			s.told = last // it is older
-			return false
+			return false // it is older than the last, which stays
 		}
-		u := min(now.queue, then.queue)*hpccOne/bytesIn(now.rate, trip) + sent*hpccOne/max(1, bytesIn(now.rate, ns))
+		u := min(at.queue, then.queue)*hpccOne/max(1, bytesIn(at.rate, trip)) + sent*hpccOne/max(1, bytesIn(at.rate, ns))
 		if u > most {
 			most, over = u, min(ns, trip)
 		}
 	}
+	s.told, s.heard = *told, now
 	s.utilisation += (most - s.utilisation) * over / trip
 	return true
 }

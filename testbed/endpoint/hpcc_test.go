@@ -80,6 +80,89 @@ func TestHPCC(t *testing.T) {
 	}
 }
 
+// TestHPCCAnew: after a link's rate has changed, or counters may have come round, the next word is the first of its kind, and the one
+// after it counts again.
+func TestHPCCAnew(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
+	e := w.hosts[0].e
+	q, c := e.qps[0], e.rates.(hpcc)
+	s, now, sent := q.state.hpcc, fabric.Millisecond, int64(0)
+	word := func(after fabric.Time, bytes int64, rate fabric.Rate) bool {
+		now, sent = now+after, sent+bytes
+		hdr := dataHeader(e, q)
+		Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
+		told := telemetry(hdr[len(hdr)-telemetrySize:])
+		return c.measure(now, s, &told)
+	}
+	const fast, slow = 400 * fabric.Gbps, 100 * fabric.Gbps
+	for i, step := range []struct {
+		after fabric.Time
+		bytes int64
+		rate  fabric.Rate
+		want  bool
+	}{
+		{fabric.Microsecond, 50e3, fast, false},
+		{fabric.Microsecond, 50e3, fast, true},
+		{fabric.Microsecond, 12500, slow, false}, // the link was degraded
+		{fabric.Microsecond, 12500, slow, true},
+		{fabric.Microsecond, 12500, fast, false}, // and restored
+		{fabric.Microsecond, 50e3, fast, true},
+		{2 * fabric.Millisecond, 100e6, fast, true},
+		{3 * fabric.Millisecond, 150e6, fast, false}, // 2^20 x 128 B is 134 MB
+		{fabric.Microsecond, 50e3, fast, true},
+		{12 * fabric.Millisecond, 1e6, fast, false}, // TS would seem to be older
+		{fabric.Microsecond, 50e3, fast, true},
+	} {
+		if got := word(step.after, step.bytes, step.rate); got != step.want {
+			t.Errorf("word %d: compared %v, want %v", i, got, step.want)
+		}
+	}
+	if got := s.utilisation; got < hpccOne/2 || got > hpccOne*101/100 {
+		t.Errorf("a link that was always full has a utilisation of %.3f", float64(got)/hpccOne)
+	}
+}
+
+// TestHPCCShares: two flows of one link come to share it alike, as fast as algorithm 1 has it. What a round trip adds is all
+// that makes them more alike: with n flows and W_AI = W(1-eta)/100 their difference halves in ln 2 x 1900 / n round trips.
+func TestHPCCShares(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
+	for id := range 2 {
+		w.open(0, Message{QP: QP(id + 1), ID: uint64(id + 1), Dst: 1, Bytes: 1 << 30})
+	}
+	e := w.hosts[0].e
+	c := e.rates.(hpcc)
+	a, b := e.qps[0].state.hpcc, e.qps[1].state.hpcc
+	whole := c.product(c.trip)
+	a.window, a.reference = whole*85/100, whole*85/100
+	b.window, b.reference = whole/10, whole/10
+	rate, sent, now := 400*fabric.Gbps, int64(0), fabric.Millisecond
+	round := func() {
+		now += c.trip
+		sent += a.window + b.window
+		for _, q := range e.qps[:2] {
+			hdr := dataHeader(e, q)
+			Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
+			p := ackOf(q, q.state.hpcc.renewed)
+			p.rest = append(append([]byte{}, p.rest...), hdr[len(hdr)-telemetrySize:]...)
+			c.acked(now, q, p, 1, q.state.hpcc.renewed+1, false)
+		}
+	}
+	const halves = 658
+	for i := range 4 {
+		before := a.window - b.window
+		for range halves {
+			round()
+		}
+		if after := a.window - b.window; after < before*45/100 || after > before*55/100 {
+			t.Errorf("%d round trips: apart by %d bytes, before by %d; want half", (i+1)*halves, after, before)
+		}
+		if sum := a.window + b.window; sum < whole*94/100 || sum > whole*96/100 {
+			t.Errorf("together %d bytes of %d, want 95 %%", sum, whole)
+		}
+	}
+}
+
 // dataHeader returns a packet of a QP as it leaves the host.
 func dataHeader(e *Endpoint, q *qp) []byte {
 	hdr := make([]byte, MaxHeader)
