@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func newSite(t *testing.T, count int) *site {
 		}
 		hold := exec.Command(words[0], words[1:]...)
 		hold.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		must("network namespace", hold.Start())
+		must("network namespace", startFromStaying(t, hold))
 		s.hold = append(s.hold, hold)
 		if apart {
 			succeeds(t, time.Minute, "the last machine has its clock", func() error {
@@ -140,6 +141,19 @@ func newSite(t *testing.T, count int) *site {
 		}
 	}
 	return s
+}
+
+// startFromStaying starts a command from a thread that stays until the test's end: the signal of its parent's death comes when
+// the thread ends that has started it, and those end that have been in other namespaces.
+func startFromStaying(t *testing.T, cmd *exec.Cmd) error {
+	started, over := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		started <- cmd.Start()
+		<-over
+	}()
+	t.Cleanup(func() { close(over) })
+	return <-started
 }
 
 // on returns a command on a machine.
