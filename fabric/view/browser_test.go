@@ -96,7 +96,8 @@ func TestPage(t *testing.T) {
 		chromedp.KeyEvent(kb.End), chromedp.KeyEvent("p"), // the event before
 		chromedp.Text("#now", &eventAt, chromedp.ByQuery),
 		chromedp.SendKeys("#find", "tor1", chromedp.ByQuery),
-		chromedp.Text(".chosen table", &ports, chromedp.ByQuery),
+		// The table is another one with each key.
+		chromedp.Poll(`document.querySelectorAll(".node.pick").length == 2 && document.querySelector(".chosen table")?.innerText`, &ports),
 		chromedp.Evaluate(`document.querySelectorAll(".node.pick").length`, &found),
 		emulation.SetDeviceMetricsOverride(400, 800, 2, true),
 		chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &wider),
