@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
 // agentFlags are what all commands that run a host's agent share.

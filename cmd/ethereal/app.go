@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
@@ -97,7 +97,7 @@ func (a *app) root() *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(a.exportCommand(), a.awaitCommand())
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.dragonflyCommand(), a.viewCommand(), a.topoCommand(), a.validateCommand(), a.initCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
+	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.viewCommand(), a.topoCommand(), a.validateCommand(), a.initCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
 	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand(), newProbeCommand())
 	root.AddCommand(newHostagentCommand(), newNICCommand(), newTagCommand(), a.liveCommand())
 	return root

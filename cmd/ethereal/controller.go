@@ -21,11 +21,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
-	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 

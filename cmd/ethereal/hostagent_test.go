@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/owners"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
 // TestHostagentMutualTLS runs a controller, an agent for an RNIC's queue pairs and

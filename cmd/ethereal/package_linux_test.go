@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // TestPackage installs the .deb that `make dist` made into an empty folder and runs the program in it, with nothing else

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
 // TestPageCertificates: beyond the loopback the page is for those who have an operator's certificate and know its path.

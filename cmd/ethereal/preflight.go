@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/preflight"
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // checkFlags say how checks are shown and judged.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )

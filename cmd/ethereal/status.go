@@ -17,7 +17,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
 // adminFlags say how to reach a controller.

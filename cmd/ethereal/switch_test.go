@@ -23,8 +23,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/ethereal-fabric/ethereal/fabric/certs"
-	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
 )
 
 // The command lines of p4lang's Mininet scripts and of the P4 tutorials.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 

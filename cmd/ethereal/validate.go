@@ -15,12 +15,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/dragonfly"
 )
 
 // fileKind is a kind of file that people write.
@@ -40,7 +39,6 @@ func fileKinds() []fileKind {
 		{"workload", []string{"jobs", "gpt", "chakra"}, (*validation).workload},
 		{"fabric", strictyaml.KeysOf(fabric.Spec{}), (*validation).fabricFile},
 		{"deployment", strictyaml.KeysOf(runner.Deployment{}), (*validation).deployment},
-		{"dragonfly", strictyaml.KeysOf(dragonfly.Experiment{}), (*validation).dragonfly},
 		{"groups", nil, (*validation).groups},
 	}
 }
@@ -208,7 +206,7 @@ func kindOf(path, asked string) (*fileKind, error) {
 		return nil, err
 	}
 	d := strictyaml.New(path, nil)
-	root := d.Document(text, "a scenario, a sweep, targets, a workload, a fabric, a deployment or a dragonfly")
+	root := d.Document(text, "a scenario, a sweep, targets, a workload, a fabric or a deployment")
 	if root == nil {
 		return nil, d.Err()
 	}
@@ -276,14 +274,6 @@ func (v *validation) sweep(path string) (string, error) {
 		return "", placed(path, err)
 	}
 	return fmt.Sprintf("a sweep of %s", fabric.Count(len(s.Cases), "run")), nil
-}
-
-func (v *validation) dragonfly(path string) (string, error) {
-	e, err := dragonfly.Load(path)
-	if err != nil {
-		return "", err
-	}
-	return "an experiment on a dragonfly of " + fabric.Count(e.Runs(), "run"), nil
 }
 
 func (v *validation) targets(path string) (string, error) {

@@ -81,13 +81,6 @@ suspicion:
   "hosts": ["h0.sock", "h1.sock"]
 }
 `,
-	"dragonfly.yaml": `name: small
-fabric: {p: 1, a: 2, h: 1}
-traffic: [{kind: permutation, shift_groups: 1, bytes: 1MB}]
-schemes: [minimal, {name: spritz, params: {mode: scout}}]
-failures:
-  - {name: cut, links: [g0-g1]}
-`,
 	"t.groups.json": "{\n  \"0\": [0, 1]\n}\n",
 }
 
@@ -167,11 +160,6 @@ var brokenFiles = []brokenFile{
 	{"deployment.json", `"fabric.yaml"`, `"nowhere.yaml"`, 2, "fabric", "name a fabric file"},
 	{"deployment.json", `, "h1.sock"`, ``, 4, "hosts", "control socket of each host"},
 	{"deployment.json", `"targets"`, `"target"`, 3, "target", "did you mean targets?"},
-	{"dragonfly.yaml", "h: 1", "h: 0", 2, "fabric.h", "1 to 256"},
-	{"dragonfly.yaml", "shift_groups: 1", "shift_groups: 3", 3, "traffic[0].shift_groups", "write 1 to 2"},
-	{"dragonfly.yaml", "minimal", "minmal", 4, "schemes[0]", "did you mean minimal"},
-	{"dragonfly.yaml", "scout", "scott", 4, "schemes[1]", "write spray or scout"},
-	{"dragonfly.yaml", "g0-g1", "g0-g7", 6, "failures[0].links[0]", "groups are g0 to g2"},
 	{"t.groups.json", "[0, 1]", "[0, x]", 2, "0[1]", "write for example 4"},
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 )
 
 // mostViewed is how many runs one page takes.

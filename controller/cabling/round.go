@@ -9,7 +9,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/lldp"
+	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
 // Round collects what switches hear of one check's frames. It is safe for

@@ -21,7 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/durable"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // ErrConfig is wrapped by the errors of [New] and of [ReadFile].

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/durable"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // Drain takes a link or switch, by name, out of use while it still works, or,

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/adminhttp"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 )
 
 // How often switches are asked why they drop packets, and how long an answer may take.

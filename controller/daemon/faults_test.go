@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/ethereal-fabric/ethereal/fabric/durable/durabletest"
+	"github.com/ethereal-fabric/ethereal/internal/durable/durabletest"
 )
 
 // A drain that cannot be written down is refused, as often as it is asked for, and

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
 
 // Limits on what is kept of the largest flows.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/imbalance"
+	"github.com/ethereal-fabric/ethereal/internal/imbalance"
 )
 
 // portCounters are the program's counters of what ports send, by port number. A program may lack some.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
 
 // Limits on what is kept of probed paths.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
 
 // How the page of the live fabric is fed.

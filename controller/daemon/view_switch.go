@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
 
 // viewSwitch is what the page shows of a switch: its ports and its tables, as they were written and acknowledged.

@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
 )
 
 // TestLoads: what links carry is in the status by the switches' counters, with the uplink that carries more than its share.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/durable/durabletest"
+	"github.com/ethereal-fabric/ethereal/internal/durable/durabletest"
 )
 
 // fullDisk takes so many bytes.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
 )
 
 // counted are the kinds of records whose count is of updates.

@@ -22,7 +22,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
-	"github.com/ethereal-fabric/ethereal/fabric/adminhttp"
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // cables compares the cables with the fabric; by the leading controller if there

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/adminhttp"
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 func (c *checker) admin() *adminhttp.Client { return &adminhttp.Client{TLS: c.TLS, Token: c.Token} }

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // Config says what to look at.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/durable"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // ErrSevers is wrapped when a drain would cut hosts off.

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 )
 
 // TestScenarios runs the text files of testdata, on a leaf-spine of three ToRs with two

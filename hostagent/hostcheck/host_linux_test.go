@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // TestRNIC: what is seen of an RNIC follows from sysfs.

@@ -5,7 +5,7 @@ package hostcheck
 import (
 	"fmt"
 
-	"github.com/ethereal-fabric/ethereal/fabric/checklist"
+	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
 
 // Run returns an error: hosts run Linux.

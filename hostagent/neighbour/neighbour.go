@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/lldp"
+	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
 // gap is the least time between two answers: a check asks every 250 ms.

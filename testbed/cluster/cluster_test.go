@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
-	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
+	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 )
 
 // TestBrowser uses the page as a reader does: wide and on a phone, sorting, filtering, and looking at a picture closely.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/fabric/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 )
 
 func TestTable(t *testing.T) {

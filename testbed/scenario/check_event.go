@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad complain) {

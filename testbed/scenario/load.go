@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 // Load reads a scenario file. The error is [strictyaml.Errors] when the file's

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 // Servers are GPUs, a host each, joined inside a server by links of their own.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 // matrix is an all-to-all of unequal messages, such as what a router of a mixture of

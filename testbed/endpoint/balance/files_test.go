@@ -38,9 +38,6 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 		if strings.HasSuffix(filepath.ToSlash(path), "testbed/report/look.go") {
 			return nil // colours; a scheme that is not there gets one as well
 		}
-		if strings.Contains(filepath.ToSlash(path), "testbed/worlds/dragonfly/") {
-			return nil // has schemes of its own, of which one has a mode "spray"
-		}
 		files++
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
+	"github.com/ethereal-fabric/ethereal/internal/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/port"

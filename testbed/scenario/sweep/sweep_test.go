@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 const base = `name: base

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/fabric/monotonic"
+	"github.com/ethereal-fabric/ethereal/internal/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 )
 
 // passed is the first descriptor that a process is given beside standard input, output and error.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
+	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 

@@ -17,21 +17,17 @@ import (
 func TestImports(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
 	allowed := map[string][]string{
-		"fabric":                  {"fabric/statepb", "fabric/strictyaml"},
-		"fabric/strictyaml":       {},
-		"fabric/lldp":             {"fabric"},
-		"fabric/imbalance":        {"fabric"},
-		"fabric/view":             {"fabric"},
-		"fabric/durable":          {"fabric/durable"},
+		"fabric":                  {"fabric/statepb", "internal/strictyaml"},
 		"fabric/export":           {"fabric"},
-		"fabric/goldentest":       {"fabric"},
-		"fabric/dragonfly":        {"fabric"},
+		"internal":                {"fabric", "internal"},
+		"internal/strictyaml":     {},
 		"p4src":                   {},
-		"hostagent":               {"fabric", "hostagent"},
-		"controller":              {"fabric", "controller", "p4src"},
+		"hostagent":               {"fabric", "hostagent", "internal"},
+		"controller":              {"fabric", "controller", "p4src", "internal"},
+		"controller/view":         {"fabric", "internal"},
 		"testbed/p4switch/interp": {"testbed/p4switch/interp"},
-		"testbed":                 {"fabric", "hostagent", "controller", "testbed", "p4src"},
-		"cmd":                     {"fabric", "hostagent", "controller", "testbed", "p4src", "cmd"},
+		"testbed":                 {"fabric", "hostagent", "controller", "testbed", "p4src", "internal"},
+		"cmd":                     {"fabric", "hostagent", "controller", "testbed", "p4src", "cmd", "internal"},
 		"testbed/workload/bound":  {"fabric"},
 	}
 	below := func(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }

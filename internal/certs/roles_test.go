@@ -21,9 +21,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
-	"github.com/ethereal-fabric/ethereal/fabric/introspect"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/internal/introspect"
 )
 
 // authority issues certificates that say what their holders are.

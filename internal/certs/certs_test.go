@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/fabric/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
 )
 
 // TestHandshake: both sides of the files of one authority know each other; one

@@ -19,9 +19,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/ethereal-fabric/ethereal/controller/view"
+	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/view"
-	"github.com/ethereal-fabric/ethereal/fabric/view/browsertest"
 )
 
 // made returns a run of a fabric with a queue that grows at tor0's first uplink, a cut, and a flow by it.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/fabric/durable"
-	"github.com/ethereal-fabric/ethereal/fabric/durable/durabletest"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
+	"github.com/ethereal-fabric/ethereal/internal/durable/durabletest"
 )
 
 // Every fault at every operation: what is told done lasts, an error changed

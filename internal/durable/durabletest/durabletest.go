@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/ethereal-fabric/ethereal/fabric/durable"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // ErrPower is what everything returns once the power is gone.

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/fabric/view"
+	"github.com/ethereal-fabric/ethereal/controller/view"
 )
 
 // TestServer: the page is for who knows its path, on this machine, to be read; and it says that it loads nothing.
