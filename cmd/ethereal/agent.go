@@ -73,7 +73,7 @@ func (a *agentFlags) read(stderr io.Writer) (*agentSetup, error) {
 	if s.fab, err = fabric.NewSinglePlane(spec, "an agent"); err != nil {
 		return nil, err
 	}
-	if s.id, err = hostOf(s.fab, a.host); err != nil {
+	if s.id, err = hostOf(s.fab, "--host", a.host); err != nil {
 		return nil, err
 	}
 	var level slog.Level
@@ -140,17 +140,17 @@ func (s *agentSetup) answerCabling(ctx context.Context, g *errgroup.Group) {
 	}
 }
 
-// hostOf returns the host that a name or a rank means.
-func hostOf(f *fabric.Fabric, name string) (fabric.NodeID, error) {
+// hostOf returns the host that a name or a rank means, which a flag gave.
+func hostOf(f *fabric.Fabric, flag, name string) (fabric.NodeID, error) {
 	if n, err := strconv.Atoi(name); err == nil && n >= 0 && n < f.Hosts() {
 		return fabric.NodeID(n), nil
 	}
 	id, err := f.NodeByName(name)
 	if err != nil {
-		return 0, fmt.Errorf("--host: %w", err)
+		return 0, fmt.Errorf("%s: %w", flag, err)
 	}
 	if int(id) >= f.Hosts() {
-		return 0, fmt.Errorf("--host: %s is a switch; hosts are %s to %s", name, f.Name(0), f.Name(fabric.NodeID(f.Hosts()-1)))
+		return 0, fmt.Errorf("%s: %s is a switch; hosts are %s to %s", flag, name, f.Name(0), f.Name(fabric.NodeID(f.Hosts()-1)))
 	}
 	return id, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/preflight"
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
+	"github.com/ethereal-fabric/ethereal/testbed/probe"
 )
 
 // checkFlags say how checks are shown and judged.
@@ -120,7 +121,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	if p.deployment != "" {
-		more, err := probedPaths(ctx, cfg.Core.Fabric, p.deployment, cfg.Core.ControlPriority)
+		more, err := probe.Preflight(ctx, cfg.Core.Fabric, p.deployment, cfg.Core.ControlPriority)
 		if err != nil {
 			return err
 		}

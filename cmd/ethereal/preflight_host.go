@@ -56,7 +56,7 @@ func (p *preflightHostFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	host, err := hostOf(f, p.host)
+	host, err := hostOf(f, "--host", p.host)
 	if err != nil {
 		return err
 	}

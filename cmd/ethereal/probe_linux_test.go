@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/probe"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -30,7 +31,7 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe := func(command string) []probedPath {
+	run := func(command string) []probe.Path {
 		t.Helper()
 		command = strings.NewReplacer("'", "", "fabric.yaml", filepath.Join(dir, "fabric.yaml"), "/run/ethereal/", dir+"/").Replace(command)
 		var said, wrong bytes.Buffer
@@ -40,7 +41,7 @@ func TestProbe(t *testing.T) {
 		}
 		out := said.String()
 		t.Logf("%s\n%.2000s", command, out)
-		var found []probedPath
+		var found []probe.Path
 		switch {
 		case strings.HasSuffix(command, "json"):
 			err = json.Unmarshal(said.Bytes(), &found)
@@ -63,7 +64,7 @@ func TestProbe(t *testing.T) {
 	for line := range strings.Lines(examples) {
 		if command, ok := strings.CutPrefix(line, "    "); ok {
 			commands++
-			for _, p := range probe(strings.TrimSpace(command)) {
+			for _, p := range run(strings.TrimSpace(command)) {
 				if p.Sent == 0 || p.Trip <= 0 || p.Least <= 0 || p.Least > p.Trip {
 					t.Errorf("%s: %+v", line, p)
 				}
@@ -86,7 +87,7 @@ func TestProbe(t *testing.T) {
 	if _, err := b.Fabric.Impair(ctx, link("tor0-spine1"), scenario.BothWays, 0.5, 0); err != nil {
 		t.Skipf("no gray links here: %v", err)
 	}
-	found := probe("ethereal probe --fabric fabric.yaml --control unix:/run/ethereal/{host}.sock --timeout 1s -o json")
+	found := run("ethereal probe --fabric fabric.yaml --control unix:/run/ethereal/{host}.sock --timeout 1s -o json")
 	if want := f.Hosts() * (f.ToRs() - 1) * 4; len(found) != want {
 		t.Errorf("%d paths, not %d", len(found), want)
 	}

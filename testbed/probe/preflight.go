@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"context"
@@ -20,9 +20,9 @@ const (
 	preflightTrip   = 500 * time.Millisecond
 )
 
-// probedPaths has every host's agent probe all paths to one host under each other ToR: zero-length writes, and their
-// acknowledgements at the priority that these have.
-func probedPaths(ctx context.Context, f *fabric.Fabric, deployment string, ackPriority int) ([]checklist.Line, error) {
+// Preflight has every host's agent probe all paths to one host under each other ToR: zero-length writes, and their
+// acknowledgements at the priority that these have. The deployment's file says where agents are.
+func Preflight(ctx context.Context, f *fabric.Fabric, deployment string, ackPriority int) ([]checklist.Line, error) {
 	d, err := runner.LoadDeployment(deployment)
 	if err != nil {
 		return nil, err
@@ -30,26 +30,23 @@ func probedPaths(ctx context.Context, f *fabric.Fabric, deployment string, ackPr
 	if len(d.Hosts) != f.Hosts() {
 		return nil, fmt.Errorf("%s: %d hosts for a fabric of %d", deployment, len(d.Hosts), f.Hosts())
 	}
+	p := &Prober{
+		Fabric: f, Packets: preflightProbes, Timeout: preflightTrip,
+		Socket: func(h fabric.NodeID) string { return d.Hosts[h] },
+	}
 	lines := make([]checklist.Line, f.Hosts())
-	found := make([][]probedPath, f.Hosts())
+	found := make([][]Path, f.Hosts())
 	var g errgroup.Group
-	g.SetLimit(4) // probes are not to make queues of their own
+	g.SetLimit(4) // probes are not to make queues
 	for h := range f.Hosts() {
-		id := fabric.NodeID(h)
-		g.Go(func() error {
-			paths, err := pathsToProbe(f, id, nil)
-			if err != nil {
-				return err
-			}
-			p := &prober{packets: preflightProbes, timeout: preflightTrip}
-			if found[h], err = p.ask(ctx, f, id, paths, "unix:"+d.Hosts[h]); err != nil {
+		g.Go(func() (err error) {
+			if found[h], err = p.host(ctx, fabric.NodeID(h)); err != nil {
 				lines[h] = checklist.Line{
-					Light: checklist.Red, Subject: f.Name(id), Check: "paths", Seen: err.Error(),
+					Light: checklist.Red, Subject: f.Name(fabric.NodeID(h)), Check: "paths", Seen: err.Error(),
 					Remedy: "start its agent with --control, or correct hosts in " + deployment,
 				}
-				return ctx.Err()
 			}
-			return nil
+			return ctx.Err()
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -60,9 +57,9 @@ func probedPaths(ctx context.Context, f *fabric.Fabric, deployment string, ackPr
 }
 
 // judgePaths says in one line how many paths lose probes, and what these have in common.
-func judgePaths(f *fabric.Fabric, found []probedPath, ackPriority int) checklist.Line {
+func judgePaths(f *fabric.Fabric, found []Path, ackPriority int) checklist.Line {
 	line := checklist.Line{Light: checklist.Green, Subject: "fabric", Check: "paths"}
-	var lossy, clean []probedPath
+	var lossy, clean []Path
 	for _, p := range found {
 		if p.Lost > 0 {
 			lossy = append(lossy, p)
@@ -88,8 +85,8 @@ func judgePaths(f *fabric.Fabric, found []probedPath, ackPriority int) checklist
 }
 
 // commonSwitches returns the switches that all lossy paths cross, and no clean one.
-func commonSwitches(f *fabric.Fabric, lossy, clean []probedPath) (names []string) {
-	crossed := func(paths []probedPath) map[fabric.NodeID]int {
+func commonSwitches(f *fabric.Fabric, lossy, clean []Path) (names []string) {
+	crossed := func(paths []Path) map[fabric.NodeID]int {
 		n := map[fabric.NodeID]int{}
 		for _, p := range paths {
 			src, err := f.NodeByName(p.From)
