@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -214,7 +215,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 		return p, errors.New("--replay: several scenarios; name one")
 	}
 	if flags.deployment != "" {
-		d, err := runner.LoadDeployment(flags.deployment)
+		d, err := deployment.Load(flags.deployment)
 		if err != nil {
 			return p, err
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
@@ -38,7 +38,7 @@ func fileKinds() []fileKind {
 		{"targets", strictyaml.KeysOf(daemon.File{}), (*validation).targets},
 		{"workload", []string{"jobs", "gpt", "chakra"}, (*validation).workload},
 		{"fabric", strictyaml.KeysOf(fabric.Spec{}), (*validation).fabricFile},
-		{"deployment", strictyaml.KeysOf(runner.Deployment{}), (*validation).deployment},
+		{"deployment", strictyaml.KeysOf(deployment.File{}), (*validation).deployment},
 		{"groups", nil, (*validation).groups},
 	}
 }
@@ -314,7 +314,7 @@ func (v *validation) fabricFile(path string) (string, error) {
 }
 
 func (v *validation) deployment(path string) (string, error) {
-	d, err := runner.LoadDeployment(path)
+	d, err := deployment.Load(path)
 	if err != nil {
 		return "", err
 	}

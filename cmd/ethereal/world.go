@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
@@ -151,7 +152,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		if flags.deployment == "" {
 			return nil, nil, fmt.Errorf("--world %s takes --deployment FILE; mininet/run.py writes one", flags.world)
 		}
-		d, err := runner.LoadDeployment(flags.deployment)
+		d, err := deployment.Load(flags.deployment)
 		if err != nil {
 			return nil, nil, err
 		}

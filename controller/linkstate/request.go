@@ -81,9 +81,12 @@ func (s Subscription) Request() (*gnmi.SubscribeRequest, error) {
 
 // OperStatusPath returns the path of an interface's oper-status. The name "*"
 // stands for all interfaces.
-func OperStatusPath(name string) *gnmi.Path {
+func OperStatusPath(name string) *gnmi.Path { return interfacePath(name, "state", "oper-status") }
+
+// interfacePath returns the path of a leaf of an interface.
+func interfacePath(name, container, leaf string) *gnmi.Path {
 	return &gnmi.Path{Elem: []*gnmi.PathElem{
-		{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": name}}, {Name: "state"}, {Name: "oper-status"},
+		{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": name}}, {Name: container}, {Name: leaf},
 	}}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
-	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // Probes of a path in a preflight, and how long one waits for its acknowledgement.
@@ -22,13 +22,13 @@ const (
 
 // Preflight has every host's agent probe all paths to one host under each other ToR: zero-length writes, and their
 // acknowledgements at the priority that these have. The deployment's file says where agents are.
-func Preflight(ctx context.Context, f *fabric.Fabric, deployment string, ackPriority int) ([]checklist.Line, error) {
-	d, err := runner.LoadDeployment(deployment)
+func Preflight(ctx context.Context, f *fabric.Fabric, file string, ackPriority int) ([]checklist.Line, error) {
+	d, err := deployment.Load(file)
 	if err != nil {
 		return nil, err
 	}
 	if len(d.Hosts) != f.Hosts() {
-		return nil, fmt.Errorf("%s: %d hosts for a fabric of %d", deployment, len(d.Hosts), f.Hosts())
+		return nil, fmt.Errorf("%s: %d hosts for a fabric of %d", file, len(d.Hosts), f.Hosts())
 	}
 	p := &Prober{
 		Fabric: f, Packets: preflightProbes, Timeout: preflightTrip,
@@ -43,7 +43,7 @@ func Preflight(ctx context.Context, f *fabric.Fabric, deployment string, ackPrio
 			if found[h], err = p.host(ctx, fabric.NodeID(h)); err != nil {
 				lines[h] = checklist.Line{
 					Light: checklist.Red, Subject: f.Name(fabric.NodeID(h)), Check: "paths", Seen: err.Error(),
-					Remedy: "start its agent with --control, or correct hosts in " + deployment,
+					Remedy: "start its agent with --control, or correct hosts in " + file,
 				}
 			}
 			return ctx.Err()

@@ -17,113 +17,23 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/ethereal-fabric/ethereal/controller/daemon"
-	"github.com/ethereal-fabric/ethereal/controller/linkstate"
-	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
-	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
 
-// Deployment says where the parts of a fabric are that somebody else has made:
-// Mininet, or people with a lab. It is a JSON file; relative paths are relative
-// to its folder.
-type Deployment struct {
-	Fabric  string `yaml:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
-	Targets string `yaml:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
-	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
-	// which ssh -L makes of those on other machines.
-	Hosts []string `yaml:"hosts"`
-	// Admin is the controller's HOST:PORT for status and drains; Token the file
-	// with its token; EventLog the file it logs to. Each may be empty.
-	Admin    string `yaml:"admin"`
-	Token    string `yaml:"admin_token_file"`
-	EventLog string `yaml:"event_log"`
-	// CA, Cert and Key are the files of TLS, as the controller has them; the
-	// certificate is one of a controller, for a step that cuts a link is a gNMI Set.
-	CA   string `yaml:"tls_ca"`
-	Cert string `yaml:"tls_cert"`
-	Key  string `yaml:"tls_key"`
-	// Control is the UNIX socket of whoever made the fabric, and can end and start
-	// its processes. Empty: nobody can.
-	Control string `yaml:"control"`
-	// Interface is how the switches' interfaces are called in this network
-	// namespace, with %s for the switch and %d for the port. Empty: they are not
-	// here, and whoever made the fabric is asked to slow links or have them lose packets.
-	Interface string `yaml:"interface"`
-
-	at func(key string) strictyaml.Pos // where a key stands
-}
-
-// LoadDeployment reads a deployment's file. Unknown keys are refused.
-func LoadDeployment(path string) (*Deployment, error) {
-	text, err := strictyaml.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("deployment: %w", err)
-	}
-	in := strictyaml.New(path, nil) // JSON is YAML
-	d := &Deployment{at: in.At}
-	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
-		in.Value(root, d, "")
-	}
-	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control, &d.CA, &d.Cert, &d.Key}
-	for i := range d.Hosts {
-		files = append(files, &d.Hosts[i])
-	}
-	for _, p := range files {
-		*p = in.Beside(*p)
-	}
-	return d, in.Err()
-}
-
-// Read reads the files that the deployment names and compares them: the fabric, and the controller's configuration of its
-// targets. Nothing is connected.
-func (d *Deployment) Read() (*fabric.Fabric, daemon.Config, error) {
-	var cfg daemon.Config
-	spec, err := fabric.LoadSpec(d.Fabric)
-	if err != nil {
-		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
-	}
-	f, err := fabric.NewSinglePlane(spec, "a deployment")
-	if err != nil {
-		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
-	}
-	if len(d.Hosts) != f.Hosts() {
-		return nil, cfg, d.refuse("hosts", fmt.Errorf("%d of a fabric of %d", len(d.Hosts), f.Hosts()), "list the control socket of each host's agent, by rank")
-	}
-	file, err := daemon.ReadFile(d.Targets)
-	if err != nil {
-		return nil, cfg, d.refuse("targets", err, "name the targets file that the controller reads")
-	}
-	cfg.Core.Fabric = f
-	return f, cfg, file.Apply(&cfg)
-}
-
-// refuse says what is wrong with what a key says. What another file's content says of itself stays as it is.
-func (d *Deployment) refuse(key string, err error, remedy string) error {
-	if errors.Is(err, strictyaml.ErrContent) {
-		return err
-	}
-	e := &strictyaml.Error{Pos: strictyaml.Pos{File: "deployment"}, Key: key, Problem: err.Error(), Remedy: remedy}
-	if d.at != nil {
-		e.Pos = d.at(key)
-	}
-	return strictyaml.Errors{e}
-}
-
 // Attached is a world that somebody else has made. Close ends the connections.
 type Attached struct {
 	name    string
-	d       *Deployment
-	f       *fabric.Fabric
-	targets map[fabric.NodeID]daemon.Target
+	d       *deployment.File
+	f       *deployment.Fabric
 	session *coordinator.Session
-	dial    dialer
 	files   *certs.Files
 	gray    gray.Losses
 	rates   limiter
@@ -132,19 +42,22 @@ type Attached struct {
 
 // Attach connects to a deployment. name is scenario.WorldMininet or WorldLab; dial connects to the
 // switches, nil being with the deployment's TLS.
-func Attach(ctx context.Context, name string, d *Deployment, dial func(addr string) (*grpc.ClientConn, error)) (*Attached, error) {
-	f, cfg, err := d.Read()
+func Attach(ctx context.Context, name string, d *deployment.File, dial deployment.Dialer) (*Attached, error) {
+	_, cfg, err := d.Read()
 	if err != nil {
 		return nil, err
 	}
-	a := &Attached{name: name, d: d, f: f, targets: cfg.Targets, dial: dial}
+	a := &Attached{name: name, d: d}
 	if a.files, err = certs.Read(d.CA, d.Cert, d.Key); err != nil {
 		return nil, fmt.Errorf("deployment: %w", err)
 	}
-	if a.dial == nil {
-		a.dial = func(addr string) (*grpc.ClientConn, error) {
-			return grpc.NewClient(addr, grpc.WithTransportCredentials(a.files.Client("")))
+	if dial == nil {
+		dial = func(addr string) (*grpc.ClientConn, error) {
+			return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(a.files.Client("")))...)
 		}
+	}
+	if a.f, err = deployment.Open(cfg, dial); err != nil {
+		return nil, err
 	}
 	if a.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
 		return nil, err
@@ -172,15 +85,6 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 	if err := a.session.Ended(); err != nil {
 		return nil, a.blame(ctx, err)
 	}
-	counters, counted := map[fabric.NodeID]coordinator.Target{}, true
-	addresses := map[fabric.NodeID]string{}
-	for id, t := range a.targets {
-		counters[id] = coordinator.Target{Addr: t.P4Runtime, DeviceID: t.DeviceID}
-		counted = counted && (t.Profile == nil || t.Profile.Program != targets.SAI)
-		if t.GNMI != "" {
-			addresses[id] = t.GNMI
-		}
-	}
 	h := &attachedHands{a: a}
 	defer func() {
 		undone := h.undo(context.WithoutCancel(ctx))
@@ -195,13 +99,7 @@ func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Obser
 		}
 	}
 	a.ran = true
-	w := &wall{
-		actuator: h, session: a.session, gnmi: addresses, dial: a.dial,
-		clock: monotonic.Now, eventLog: a.d.EventLog, unshaped: true,
-	}
-	if counted {
-		w.counters = tolerant{coordinator.NewP4Counters(counters, a.dial)}
-	}
+	w := &wall{actuator: h, session: a.session, fabric: a.f, clock: monotonic.Now, eventLog: a.d.EventLog, unshaped: true}
 	if result, err = w.run(ctx, run, obs); err != nil && a.session.Ended() != nil {
 		err = a.blame(ctx, err)
 	}
@@ -279,54 +177,20 @@ func (h *attachedHands) undo(ctx context.Context) error {
 		return nil // it will not be whole
 	}
 	for {
-		down, err := h.a.portsDown(ctx)
+		down, err := h.a.f.NotUp(ctx)
 		if err == nil && len(down) == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the fabric is not whole again after %v: ports down: %v; %w", healLimit, down, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("the fabric is not whole again after %v: ports not up: %v; %w", healLimit, down, errors.Join(err, ctx.Err()))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// portsDown asks all switches for their ports.
-func (a *Attached) portsDown(ctx context.Context) ([]string, error) {
-	var down []string
-	for id, t := range a.targets {
-		if t.GNMI == "" {
-			continue
-		}
-		conn, err := a.dial(t.GNMI)
-		if err != nil {
-			return nil, err
-		}
-		ports, err := linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget})
-		conn.Close() //nolint:errcheck // nothing is left to say
-		if err != nil {
-			return nil, err
-		}
-		for p, up := range ports {
-			if !up {
-				down = append(down, fmt.Sprintf("%s:%d", a.f.Name(id), p))
-			}
-		}
-	}
-	slices.Sort(down)
-	return down, nil
-}
-
 func (h *attachedHands) Link(ctx context.Context, id fabric.LinkID, up bool) error {
-	end := h.a.f.Link(id).A
-	if int(end.Node) < h.a.f.Hosts() {
-		end = h.a.f.Link(id).B
-	}
-	t := h.a.targets[end.Node]
-	if t.GNMI == "" {
-		return fmt.Errorf("%s has no gNMI address in %s", h.a.f.Name(end.Node), h.a.d.Targets)
-	}
-	err := SetEnabled(ctx, h.a.dial, t.GNMI, end.Port, up)
+	err := h.a.f.SetEnabled(ctx, id, up)
 	if err == nil {
 		h.did("link "+h.a.f.LinkName(id), up, func(ctx context.Context) error { return h.Link(ctx, id, true) })
 	}

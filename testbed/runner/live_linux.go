@@ -60,13 +60,11 @@ func (l *Live) Run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	defer session.Close() //nolint:errcheck // the hosts end anyway
 	h := &liveHands{x: x, f: f, ways: ways}
-	w := &wall{
-		actuator: h, session: session, counters: tolerant{x.Counters()}, gnmi: map[fabric.NodeID]string{}, dial: insecureDial,
-		clock: monotonic.Now, eventLog: x.EventLog(),
+	reach, err := x.Reach()
+	if err != nil {
+		return nil, err
 	}
-	for _, id := range switchesOf(f) {
-		w.gnmi[id] = "unix:" + x.Socket(id)
-	}
+	w := &wall{actuator: h, session: session, fabric: reach, clock: monotonic.Now, eventLog: x.EventLog()}
 	return w.run(ctx, run, obs)
 }
 

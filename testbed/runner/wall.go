@@ -8,15 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -42,9 +40,7 @@ type actuator interface {
 type wall struct {
 	actuator actuator
 	session  *coordinator.Session
-	counters coordinator.Counters
-	gnmi     map[fabric.NodeID]string // addresses
-	dial     dialer
+	fabric   *deployment.Fabric
 	clock    func() int64 // CLOCK_MONOTONIC in ns
 	eventLog string       // of the controller; "": it has none to read
 	unshaped bool         // nobody limits the links between switches to the run's rates
@@ -67,7 +63,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	var start int64
 	var offset time.Duration // of the wall clock from the monotonic one
 	opt := coordinator.Options{
-		Counters: w.counters, Clock: w.clock, Lead: lead, Unshaped: w.unshaped, Recorder: obs.Recorder,
+		Counters: w.fabric.Counters, Clock: w.clock, Lead: lead, Unshaped: w.unshaped, Recorder: obs.Recorder,
 		Started: func(at int64) { start, offset = at, time.Duration(time.Now().UnixNano()-w.clock()) },
 	}
 	var err error
@@ -78,8 +74,10 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	watching, stop := context.WithCancel(ctx)
 	g, watching := errgroup.WithContext(watching)
 	heard := make(chan portNews, 1024)
-	for id, addr := range w.gnmi {
-		g.Go(func() error { return watchPorts(watching, w.dial, addr, id, w.clock, heard) })
+	for id := range w.fabric.Told() {
+		g.Go(func() error {
+			return w.fabric.Switch(id).Watch(watching, func() {}, func(text string) { heard <- portNews{w.clock(), id, text} })
+		})
 	}
 	var news []portNews
 	collected := make(chan struct{})
@@ -319,23 +317,9 @@ func (a *actor) add(at fabric.Time, kind scenario.Action, timeline report.Kind, 
 	})
 }
 
-// switchesOf returns the switches of a fabric.
-func switchesOf(f *fabric.Fabric) []fabric.NodeID {
-	ids := make([]fabric.NodeID, 0, f.Switches())
-	for i := range f.Switches() {
-		ids = append(ids, fabric.NodeID(f.Hosts()+i))
-	}
-	return slices.Clip(ids)
-}
-
-// tolerant reads counters; a switch that is dead, or has no program yet, has none.
-type tolerant struct{ coordinator.Counters }
-
-// Read implements coordinator.Counters.
-func (t tolerant) Read(ctx context.Context, id fabric.NodeID) (coordinator.Counted, error) {
-	c, err := t.Counters.Read(ctx, id)
-	if c := status.Code(err); c == codes.Unavailable || c == codes.FailedPrecondition {
-		return coordinator.Counted{}, nil
-	}
-	return c, err
+// portNews is what a switch told of its ports.
+type portNews struct {
+	at   int64 // ns of the clock
+	node fabric.NodeID
+	text string
 }

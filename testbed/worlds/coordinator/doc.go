@@ -4,8 +4,8 @@
 //
 // It does not care who made the hosts and what connects them: package live, or
 // Mininet. A host is a UNIX socket that speaks package hostproto. What it needs of
-// the fabric beside is optional: [Links] to cut and restore links, and [Counters]
-// to read what the switches counted.
+// the fabric beside is optional: [Links] to cut and restore links, and what reads the
+// switches' counters.
 //
 // # A run
 //

@@ -64,19 +64,3 @@ func TestLedgerFaultsEnd(t *testing.T) {
 		t.Errorf("%d faults are kept, want %d", len(l.faults), maxFaults)
 	}
 }
-
-// TestCountedSince: a switch that was started again meanwhile counts from 0.
-func TestCountedSince(t *testing.T) {
-	before := Counted{"a": {1: {10, 1000}, 2: {5, 500}}}
-	after := Counted{"a": {1: {13, 1300}, 2: {2, 200}, 3: {1, 100}}, "b": {0: {4, 40}}}
-	got := after.since(before)
-	for _, c := range []struct {
-		name string
-		at   int64
-		want Cell
-	}{{"a", 1, Cell{3, 300}}, {"a", 2, Cell{2, 200}}, {"a", 3, Cell{1, 100}}, {"b", 0, Cell{4, 40}}} {
-		if got[c.name][c.at] != c.want {
-			t.Errorf("%s[%d] counted %v since, want %v", c.name, c.at, got[c.name][c.at], c.want)
-		}
-	}
-}

@@ -7,9 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -17,26 +16,18 @@ import (
 )
 
 // count reads all switches' counters.
-func (r *live) count(ctx context.Context) ([]Counted, error) {
+func (r *live) count(ctx context.Context) ([]deployment.Counted, error) {
 	if r.opt.Counters == nil {
 		return nil, nil
 	}
-	out := make([]Counted, r.run.Fabric.Switches())
-	var g errgroup.Group
-	for i := range out {
-		g.Go(func() (err error) {
-			out[i], err = r.opt.Counters.Read(ctx, fabric.NodeID(r.run.Fabric.Hosts()+i))
-			return err
-		})
-	}
-	return out, g.Wait()
+	return r.opt.Counters(ctx)
 }
 
 // micros returns a stamp as a time in the run.
 func (r *live) micros(at int64) float64 { return float64(at-r.start) / 1000 }
 
 // measure makes the result of a run.
-func (r *live) measure(ctx context.Context, before []Counted, end int64, finished, interrupted bool) (*report.Result, error) {
+func (r *live) measure(ctx context.Context, before []deployment.Counted, end int64, finished, interrupted bool) (*report.Result, error) {
 	stats, err := r.s.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -128,10 +119,10 @@ const (
 const frameOverhead = 24
 
 // addLinks adds the loads of all links, in both directions.
-func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []Counted) {
+func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, after []deployment.Counted) {
 	f := r.run.Fabric
 	out.Links = make([]report.LinkLoad, 2*f.Links())
-	fill := func(node fabric.NodeID, port fabric.PortNo, data, ctl Cell) {
+	fill := func(node fabric.NodeID, port fabric.PortNo, data, ctl deployment.Cell) {
 		l := f.Link(f.Node(node).Link(port))
 		d := sim.Upward(l.ID)
 		if l.B.Node == node {
@@ -148,22 +139,22 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 		out.Links[d] = load
 	}
 	for h, s := range stats {
-		data := Cell{Packets: int64(s.DataSent), Bytes: int64(s.OtherBytes)}
+		data := deployment.Cell{Packets: int64(s.DataSent), Bytes: int64(s.OtherBytes)}
 		for _, b := range s.LabelBytes {
 			data.Bytes += int64(b)
 		}
-		fill(fabric.NodeID(h), 1, data, Cell{Packets: int64(s.ControlSent), Bytes: int64(s.BytesOut) - data.Bytes})
+		fill(fabric.NodeID(h), 1, data, deployment.Cell{Packets: int64(s.ControlSent), Bytes: int64(s.BytesOut) - data.Bytes})
 	}
 	uplinks := 0
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
-		var c Counted
+		var c deployment.Counted
 		if after != nil {
-			c = after[i].since(before[i])
+			c = after[i].Since(before[i])
 		}
 		sw := f.Node(id)
 		for port := fabric.PortNo(1); int(port) <= sw.Ports(); port++ {
-			data, ctl := c[CounterData][int64(port)], c[counterControl][int64(port)]
+			data, ctl := c[deployment.CounterData][int64(port)], c[deployment.CounterControl][int64(port)]
 			fill(id, port, data, ctl)
 			out.PacketHops += uint64(data.Packets + ctl.Packets)
 			if sw.Tier == fabric.ToR && port >= sw.FirstUplink() {
@@ -172,7 +163,7 @@ func (r *live) addLinks(out *report.Result, stats []*hostproto.Stats, before, af
 				out.UplinkBytesMean += float64(data.Bytes)
 			}
 		}
-		for reason, d := range c[counterDrops] {
+		for reason, d := range c[deployment.CounterDrops] {
 			if reason != dropDeadDownPath && reason != dropNoLiveUplink {
 				out.Drops += d.Packets
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
@@ -58,8 +59,9 @@ var ErrUnsupported = errors.New("coordinator: not possible outside of virtual ti
 // Options of [Session.Run]. The zero value will do for a fabric in which nothing
 // is cut or counted.
 type Options struct {
-	Links    Links        // nil: a run with events is refused
-	Counters Counters     // nil: no link loads
+	Links Links // nil: a run with events is refused
+	// Counters reads what all switches have counted, by NodeID - Hosts. Nil: no link loads.
+	Counters func(ctx context.Context) ([]deployment.Counted, error)
 	Clock    func() int64 // CLOCK_MONOTONIC in ns
 	// Unshaped: hosts keep to the fabric's rate, but links between switches are as fast
 	// as they go, and no bound.
@@ -192,7 +194,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 }
 
 // prepare gets hosts ready and sets the moment of the start.
-func (r *live) prepare(ctx context.Context) (before []Counted, err error) {
+func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err error) {
 	set, err := Settings(r.run)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -53,7 +60,11 @@ func (r *Runner) Run(ctx context.Context, run scenario.Run, obs scenario.Observe
 		return nil, fmt.Errorf("live: %v: %w", run, err)
 	}
 	r.session.Log(obs.Events)
-	opt := coordinator.Options{Links: r.fabric, Counters: r.fabric.Counters(), Clock: monotonic.Now, Lead: lead, Recorder: obs.Recorder}
+	reach, err := r.fabric.Reach()
+	if err != nil {
+		return nil, err
+	}
+	opt := coordinator.Options{Links: r.fabric, Counters: reach.Counters, Clock: monotonic.Now, Lead: lead, Recorder: obs.Recorder}
 	if obs.Progress != nil {
 		opt.Progress = func(now fabric.Time) { obs.Progress(scenario.Progress{Now: now}) }
 	}
@@ -141,36 +152,19 @@ func (r *Runner) close() {
 	}
 }
 
-// Counters returns a reader of the switches' counters, or of their interfaces' where the program has none: that counts all
-// packets as data.
-func (x *Fabric) Counters() coordinator.Counters {
-	if x.cfg.PINS != (PINS{}) {
-		return interfaces{x}
+// Reach returns the fabric as the controller that was started reaches it.
+func (x *Fabric) Reach() (*deployment.Fabric, error) {
+	file, err := daemon.ReadFile(x.path("targets.yaml"))
+	if err != nil {
+		return nil, err
 	}
-	targets := map[fabric.NodeID]coordinator.Target{}
-	for i := range x.f.Switches() {
-		id := fabric.NodeID(x.f.Hosts() + i)
-		targets[id] = coordinator.Target{Addr: "unix:" + x.Socket(id), DeviceID: deviceID(id)}
+	cfg := daemon.Config{Core: controller.Config{Fabric: x.f}}
+	if err := file.Apply(&cfg); err != nil {
+		return nil, err
 	}
-	return coordinator.NewP4Counters(targets, nil)
-}
-
-// interfaces counts what switches' interfaces send.
-type interfaces struct{ x *Fabric }
-
-// Read implements [coordinator.Counters].
-func (c interfaces) Read(_ context.Context, id fabric.NodeID) (coordinator.Counted, error) {
-	sent, x := map[int64]coordinator.Cell{}, c.x
-	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		l, err := x.space(id).handle.LinkByName(InterfaceName(x.f, fabric.End{Node: id, Port: p}))
-		if err != nil {
-			return nil, fmt.Errorf("live: %s, port %d: %w", x.f.Name(id), p, err)
-		}
-		if s := l.Attrs().Statistics; s != nil {
-			sent[int64(p)] = coordinator.Cell{Packets: int64(s.TxPackets), Bytes: int64(s.TxBytes)}
-		}
-	}
-	return coordinator.Counted{coordinator.CounterData: sent}, nil
+	return deployment.Open(cfg, func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	})
 }
 
 // Lose implements coordinator.Links.

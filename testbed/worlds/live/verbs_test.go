@@ -18,9 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
 // verbsLibrary builds the library that RDMA programs have preloaded.
@@ -147,8 +152,15 @@ func uplinks(t *testing.T, spec, dir string) []int64 {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("the socket of %s: %v, %v", f.Name(tor), sockets, err)
 	}
-	at := coordinator.Target{Addr: "unix:" + sockets[0], DeviceID: uint64(tor) + 1}
-	got, err := coordinator.NewP4Counters(map[fabric.NodeID]coordinator.Target{tor: at}, nil).Read(t.Context(), tor)
+	info := daemon.Target{P4Runtime: "unix:" + sockets[0], DeviceID: uint64(tor) + 1}
+	cfg := daemon.Config{Core: controller.Config{Fabric: f}, Targets: map[fabric.NodeID]daemon.Target{tor: info}}
+	x, err := deployment.Open(cfg, func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.Switch(tor).Counters(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

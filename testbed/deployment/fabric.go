@@ -1,0 +1,104 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
+)
+
+// Fabric is a fabric whose switches can be reached.
+type Fabric struct {
+	*fabric.Fabric
+	switches []*Switch // by NodeID - Hosts
+}
+
+// Open returns the fabric of a controller's configuration. Nothing is connected.
+func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
+	if cfg.Pipeline == nil {
+		var err error
+		if cfg.Pipeline, err = p4rt.NewPipeline(p4src.V1ModelP4Info(), p4src.V1ModelJSON()); err != nil {
+			return nil, err
+		}
+	}
+	x := &Fabric{Fabric: cfg.Core.Fabric}
+	for i := range x.Fabric.Switches() {
+		id := fabric.NodeID(x.Hosts() + i)
+		x.switches = append(x.switches, &Switch{
+			Name: x.Name(id), ports: x.Node(id).Ports(), target: cfg.Targets[id], pipeline: cfg.PipelineOf(id), dial: dial,
+		})
+	}
+	return x, nil
+}
+
+// Switch returns a switch.
+func (x *Fabric) Switch(id fabric.NodeID) *Switch { return x.switches[int(id)-x.Hosts()] }
+
+// Told returns the switches that tell of their ports.
+func (x *Fabric) Told() iter.Seq[fabric.NodeID] {
+	return func(yield func(fabric.NodeID) bool) {
+		for i, s := range x.switches {
+			if s.TellsPorts() && !yield(fabric.NodeID(x.Hosts()+i)) {
+				return
+			}
+		}
+	}
+}
+
+// SetEnabled takes a link down, or up again, at the end that takes Sets: the lower one of two.
+func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool) error {
+	l := x.Link(id)
+	for _, end := range []fabric.End{l.A, l.B} {
+		if int(end.Node) >= x.Hosts() && x.Switch(end.Node).TellsPorts() {
+			return x.Switch(end.Node).SetEnabled(ctx, end.Port, enabled)
+		}
+	}
+	return fmt.Errorf("no switch at %s has a gNMI server in the targets file", x.LinkName(id))
+}
+
+// NotUp returns the names of all ports that are not up, of the switches that tell of them.
+func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
+	found := make([][]string, len(x.switches))
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	for i, s := range x.switches {
+		if s.TellsPorts() {
+			g.Go(func() (err error) {
+				found[i], err = s.NotUp(ctx)
+				return err
+			})
+		}
+	}
+	err := g.Wait()
+	var names []string
+	for _, of := range found {
+		names = append(names, of...)
+	}
+	return names, err
+}
+
+// askedAtOnce bounds how many switches are asked at a time.
+const askedAtOnce = 16
+
+// Counters reads what all switches have counted, by NodeID - Hosts.
+func (x *Fabric) Counters(ctx context.Context) ([]Counted, error) {
+	out := make([]Counted, len(x.switches))
+	errs := make([]error, len(x.switches))
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	for i, s := range x.switches {
+		g.Go(func() error {
+			out[i], errs[i] = s.Counters(ctx)
+			return nil
+		})
+	}
+	g.Wait() //nolint:errcheck // errs has them
+	return out, errors.Join(errs...)
+}

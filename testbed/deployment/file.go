@@ -1,0 +1,95 @@
+package deployment
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+)
+
+// File says where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
+type File struct {
+	Fabric  string `yaml:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
+	Targets string `yaml:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
+	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
+	// which ssh -L makes of those on other machines.
+	Hosts []string `yaml:"hosts"`
+	// Admin is the controller's HOST:PORT for status and drains; Token the file
+	// with its token; EventLog the file it logs to. Each may be empty.
+	Admin    string `yaml:"admin"`
+	Token    string `yaml:"admin_token_file"`
+	EventLog string `yaml:"event_log"`
+	// CA, Cert and Key are the files of TLS, as the controller has them; the
+	// certificate is one of a controller, for a step that cuts a link is a gNMI Set.
+	CA   string `yaml:"tls_ca"`
+	Cert string `yaml:"tls_cert"`
+	Key  string `yaml:"tls_key"`
+	// Control is the UNIX socket of whoever made the fabric, and can end and start
+	// its processes. Empty: nobody can.
+	Control string `yaml:"control"`
+	// Interface is how the switches' interfaces are called in this network
+	// namespace, with %s for the switch and %d for the port. Empty: they are not
+	// here, and whoever made the fabric is asked to slow links or have them lose packets.
+	Interface string `yaml:"interface"`
+
+	at func(key string) strictyaml.Pos // where a key stands
+}
+
+// Load reads a deployment's file. Unknown keys are refused.
+func Load(path string) (*File, error) {
+	text, err := strictyaml.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("deployment: %w", err)
+	}
+	in := strictyaml.New(path, nil) // JSON is YAML
+	d := &File{at: in.At}
+	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
+		in.Value(root, d, "")
+	}
+	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control, &d.CA, &d.Cert, &d.Key}
+	for i := range d.Hosts {
+		files = append(files, &d.Hosts[i])
+	}
+	for _, p := range files {
+		*p = in.Beside(*p)
+	}
+	return d, in.Err()
+}
+
+// Read reads the files that the deployment names and compares them: the fabric, and the controller's configuration of its
+// targets. Nothing is connected.
+func (d *File) Read() (*fabric.Fabric, daemon.Config, error) {
+	var cfg daemon.Config
+	spec, err := fabric.LoadSpec(d.Fabric)
+	if err != nil {
+		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
+	}
+	f, err := fabric.NewSinglePlane(spec, "a deployment")
+	if err != nil {
+		return nil, cfg, d.refuse("fabric", err, "name the fabric file that the controller reads")
+	}
+	if len(d.Hosts) != f.Hosts() {
+		return nil, cfg, d.refuse("hosts", fmt.Errorf("%d of a fabric of %d", len(d.Hosts), f.Hosts()), "list the control socket of each host's agent, by rank")
+	}
+	file, err := daemon.ReadFile(d.Targets)
+	if err != nil {
+		return nil, cfg, d.refuse("targets", err, "name the targets file that the controller reads")
+	}
+	cfg.Core.Fabric = f
+	return f, cfg, file.Apply(&cfg)
+}
+
+// refuse says what is wrong with what a key says. What another file's content says of itself stays as it is.
+func (d *File) refuse(key string, err error, remedy string) error {
+	if errors.Is(err, strictyaml.ErrContent) {
+		return err
+	}
+	e := &strictyaml.Error{Pos: strictyaml.Pos{File: "deployment"}, Key: key, Problem: err.Error(), Remedy: remedy}
+	if d.at != nil {
+		e.Pos = d.at(key)
+	}
+	return strictyaml.Errors{e}
+}
+

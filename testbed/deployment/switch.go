@@ -1,0 +1,234 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/linkstate"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Dialer makes a connection, which must not block.
+type Dialer func(addr string) (*grpc.ClientConn, error)
+
+// Switch is a switch as the controller's targets file says it is reached. Ports are the fabric's. It is safe for
+// concurrent use.
+type Switch struct {
+	Name     string
+	ports    int
+	target   daemon.Target
+	pipeline *p4rt.Pipeline
+	dial     Dialer
+}
+
+// callLimit bounds one question to a switch.
+const callLimit = 10 * time.Second
+
+// gnmi connects to the switch's gNMI server.
+func (s *Switch) gnmi() (*grpc.ClientConn, error) {
+	if s.target.GNMI == "" {
+		return nil, fmt.Errorf("%s has no gNMI server in the targets file", s.Name)
+	}
+	conn, err := s.dial(s.target.GNMI)
+	if err != nil {
+		return nil, fmt.Errorf("%s: gNMI at %s: %w", s.Name, s.target.GNMI, err)
+	}
+	return conn, nil
+}
+
+// TellsPorts reports whether the switch tells its ports' states over gNMI, and takes Sets of them.
+func (s *Switch) TellsPorts() bool { return s.target.GNMI != "" }
+
+// SetEnabled enables a port, or disables it.
+func (s *Switch) SetEnabled(ctx context.Context, port fabric.PortNo, enabled bool) error {
+	conn, err := s.gnmi()
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if err := linkstate.SetEnabled(ctx, conn, s.target.GNMITarget, s.target.Ports, port, enabled); err != nil {
+		return fmt.Errorf("%s at %s: %w", s.Name, s.target.GNMI, err)
+	}
+	return nil
+}
+
+// NotUp returns the names of the fabric's ports that are not up, or that the switch does not name.
+func (s *Switch) NotUp(ctx context.Context) (names []string, err error) {
+	conn, err := s.gnmi()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	up, err := linkstate.Once(ctx, conn, s.subscription())
+	if err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", s.Name, s.target.GNMI, err)
+	}
+	for p := fabric.PortNo(1); int(p) <= s.ports; p++ {
+		if !up[p] {
+			names = append(names, s.Name+":"+s.target.Ports.Name(p))
+		}
+	}
+	return names, nil
+}
+
+// watchAgain is how soon a switch that has ended its subscription is asked again.
+const watchAgain = 100 * time.Millisecond
+
+// Watch hands on what changes at the switch's ports, a text for each notification, until ctx ends. synced is called when
+// the states at the beginning have come, again after each break; what differs then is no news.
+func (s *Switch) Watch(ctx context.Context, synced func(), news func(text string)) error {
+	conn, err := s.gnmi()
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	fresh := false
+	session, err := linkstate.NewSession(linkstate.SessionConfig{
+		Target: s.target.GNMITarget, Ports: s.ports, Names: s.target.Ports,
+		Backoff: backoff.Policy{First: watchAgain, Most: watchAgain, Factor: 1},
+		OnHealth: func(h linkstate.Health, _ error) {
+			if fresh = h == linkstate.Fresh; fresh {
+				synced()
+			}
+		},
+		OnChanges: func(changes []linkstate.Change) {
+			if !fresh {
+				return
+			}
+			var parts []string
+			for _, c := range changes {
+				kind := linkstate.Down
+				if c.Up {
+					kind = linkstate.Up
+				}
+				parts = append(parts, fmt.Sprintf("port %d %v", c.Port, kind))
+			}
+			news(strings.Join(parts, ", "))
+		},
+	}, conn)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return session.Run(ctx)
+}
+
+// Cell is one cell of a P4 counter.
+type Cell struct{ Packets, Bytes int64 }
+
+// Counted is what one switch has counted, by the counter's name and index: a port of the fabric, or a reason.
+type Counted map[string]map[int64]Cell
+
+// Names of the P4 program's counters.
+const (
+	CounterData     = "port_tx_data"    // by egress port
+	CounterControl  = "port_tx_control" // by egress port
+	CounterDrops    = "drops"           // by reason
+	CounterFallback = "fallback"        // by reason
+)
+
+// Counters reads what the switch has counted, without being its primary: those of the counters that its program has. Of one
+// without any the interfaces' counters take all packets for data. A switch that is dead, or has no program yet, has counted
+// nothing.
+func (s *Switch) Counters(ctx context.Context) (Counted, error) {
+	conn, err := s.dial(s.target.P4Runtime)
+	if err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", s.Name, s.target.P4Runtime, err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	client, out := s.pipeline.Client(conn), Counted{}
+	for _, name := range []string{CounterData, CounterControl, CounterDrops, CounterFallback} {
+		id, ok := s.pipeline.CounterID(name)
+		if !ok {
+			continue
+		}
+		cells := map[int64]Cell{}
+		err := p4rt.ReadCounter(ctx, client, s.target.DeviceID, id, func(index int64, data *p4.CounterData) {
+			if index, ok := s.index(name, index); ok && data.GetPacketCount() != 0 {
+				cells[index] = Cell{data.GetPacketCount(), data.GetByteCount()}
+			}
+		})
+		switch code := status.Code(err); {
+		case code == codes.Unavailable, code == codes.FailedPrecondition:
+			return Counted{}, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s at %s: %s: %w", s.Name, s.target.P4Runtime, name, err)
+		}
+		out[name] = cells
+	}
+	if len(out) == 0 && s.TellsPorts() {
+		return s.interfaces(ctx)
+	}
+	return out, nil
+}
+
+// index returns the fabric's number of what a counter counts at an index; ok is false for a port that it does not have.
+func (s *Switch) index(counter string, at int64) (_ int64, ok bool) {
+	if counter != CounterData && counter != CounterControl {
+		return at, true
+	}
+	p, ok := s.target.Ports.Port(uint32(at))
+	return int64(p), ok
+}
+
+// interfaces reads what the ports have sent, over gNMI.
+func (s *Switch) interfaces(ctx context.Context) (Counted, error) {
+	conn, err := s.gnmi()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to say
+	sub := s.subscription()
+	for p := 1; p <= s.ports; p++ {
+		sub.Ports = append(sub.Ports, fabric.PortNo(p))
+	}
+	sent, err := linkstate.CountSent(ctx, conn, sub)
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.Unavailable, codes.NotFound, codes.Unimplemented, codes.InvalidArgument: // dead, or it does not count
+		return Counted{}, nil
+	default:
+		return nil, fmt.Errorf("%s at %s: %w", s.Name, s.target.GNMI, err)
+	}
+	cells := map[int64]Cell{}
+	for p, x := range sent {
+		cells[int64(p)] = Cell(x)
+	}
+	return Counted{CounterData: cells}, nil
+}
+
+// subscription returns how the switch is asked for its ports.
+func (s *Switch) subscription() linkstate.Subscription {
+	return linkstate.Subscription{Target: s.target.GNMITarget, Names: s.target.Ports}
+}
+
+// Since returns what was counted after before, which was counted earlier. A switch that was restarted meanwhile began at 0
+// again.
+func (c Counted) Since(before Counted) Counted {
+	out := Counted{}
+	for name, cells := range c {
+		out[name] = map[int64]Cell{}
+		for i, x := range cells {
+			if b := before[name][i]; b.Packets <= x.Packets {
+				x = Cell{x.Packets - b.Packets, x.Bytes - b.Bytes}
+			}
+			out[name][i] = x
+		}
+	}
+	return out
+}
