@@ -13,7 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
-	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -59,7 +59,7 @@ func TestPINS(t *testing.T) {
 	if !inNamespaces(t) {
 		return
 	}
-	profile, err := targets.ByName("pins")
+	profile, err := kinds.ByName("pins")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,8 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: core.LinkUp,
 		NoLabels: [2]bool{cfg.Core.CarrierV4 == controller.NoCarrier, cfg.Core.CarrierV6 == controller.NoCarrier},
 		Segments: cfg.Core.CarrierV6 == controller.MicroSegments,
-		NoQuench: func(id fabric.NodeID) bool { p := cfg.Targets[id].Profile; return p != nil && p.NoQuench },
+		NoQuench: func(id fabric.NodeID) bool { return !cfg.Targets[id].Kind().Quenches() },
+		NoRetry:  func(id fabric.NodeID) bool { return !cfg.Targets[id].Kind().RetriesUplinks() },
 	}
 	unused := map[fabric.LinkID]bool{}
 	for _, name := range drained {

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
@@ -42,6 +43,14 @@ type Target struct {
 	Ports   *targets.PortMap // nil: the fabric's own numbers and names
 	// Pipeline is the program of the switch; nil: Config's.
 	Pipeline *p4rt.Pipeline
+}
+
+// Kind returns the kind of switch, with what it is able to do.
+func (t Target) Kind() *targets.Profile {
+	if t.Profile == nil {
+		return kinds.Default()
+	}
+	return t.Profile
 }
 
 // Config sets up a [Daemon].
@@ -139,10 +148,9 @@ func (c Config) rollout() rollout.Config {
 	if c.StateFile != "" {
 		r.Keep = c.keepDrained
 	}
-	tells := func(t Target) bool { return t.Profile != nil && t.Profile.TellPorts }
 	for _, t := range c.Targets {
-		if tells(t) {
-			r.TellPorts = func(id fabric.NodeID) bool { return tells(c.Targets[id]) }
+		if t.Kind().TellPorts {
+			r.TellPorts = func(id fabric.NodeID) bool { return c.Targets[id].Kind().TellPorts }
 		}
 	}
 	return r
@@ -185,11 +193,10 @@ func (c Config) Validate() error {
 
 // checkCarriers refuses carriers of labels that some switch does not find them in.
 func (c *Config) checkCarriers() error {
-	const only = controller.UDPSourcePort
 	for _, id := range slices.Sorted(maps.Keys(c.Targets)) {
-		if p := c.Targets[id].Profile; p != nil && p.SourcePortsOnly && (c.Core.CarrierV4 != only || c.Core.CarrierV6 != only) {
-			return fmt.Errorf("%s is a %s, which finds labels in the UDP source port alone; set carrier_v4 and carrier_v6 to %v",
-				c.Core.Fabric.Name(id), p.Name, only)
+		kind := c.Targets[id].Kind()
+		if problem, remedy, ok := kind.ReadsLabels(c.Core.CarrierV4, c.Core.CarrierV6); !ok {
+			return fmt.Errorf("%s is a %s, which %s; %s", c.Core.Fabric.Name(id), kind.Name, problem, remedy)
 		}
 	}
 	return nil
@@ -241,10 +248,7 @@ func (c *Config) pipeline(id fabric.NodeID) *p4rt.Pipeline {
 	if t.Pipeline != nil {
 		p = t.Pipeline
 	}
-	if t.Profile == nil {
-		return p.In(p4rt.Dialect{Switch: id, Ports: t.Ports})
-	}
-	return p.In(p4rt.NewDialect(t.Profile, id, t.Ports))
+	return p.In(p4rt.NewDialect(t.Kind(), id, t.Ports))
 }
 
 // PipelineOf returns the program of a switch, in its dialect.
@@ -253,8 +257,8 @@ func (c *Config) PipelineOf(id fabric.NodeID) *p4rt.Pipeline { return c.pipeline
 // batchSize returns how many updates one request to a switch may carry.
 func (c *Config) batchSize(id fabric.NodeID) int {
 	n := c.BatchSize
-	if p := c.Targets[id].Profile; p != nil && p.BatchSize > 0 && (n == 0 || n > p.BatchSize) {
-		n = p.BatchSize
+	if most := c.Targets[id].Kind().BatchSize; most > 0 && (n == 0 || n > most) {
+		n = most
 	}
 	return n
 }

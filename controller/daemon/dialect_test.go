@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // TestChipDialect manages switches that number and name their ports as a Tofino
 // under Stratum does, and have no use for port_of_uplink.
 func TestChipDialect(t *testing.T) {
-	profile, err := targets.ByName("stratum-tofino")
+	profile, err := kinds.ByName("stratum-tofino")
 	if err != nil {
 		t.Fatal(err)
 	}

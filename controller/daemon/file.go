@@ -14,6 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
@@ -26,14 +27,16 @@ const NoGNMI = "none"
 type File struct {
 	Switches map[string]FileTarget `yaml:"switches"` // by name: tor0, agg1, core2, spine0
 	Tables   FileTables            `yaml:"tables"`
-	// Programs are what the switches run, by architecture: v1model, tna, t2na. The
+	// Programs are what the switches run, by the names that their kinds have for them: v1model, tna, t2na, sai. The
 	// program of v1model need not be named.
 	Programs map[string]FileProgram `yaml:"programs"`
-	// Profiles are kinds of switches beside those of package targets, by name.
-	Profiles  map[string]targets.Profile `yaml:"profiles"`
-	Suspicion FileSuspicion              `yaml:"suspicion"`
+	// Profiles are kinds of switches beside Kinds, by name.
+	Profiles  map[string]targets.Custom `yaml:"profiles"`
+	Suspicion FileSuspicion             `yaml:"suspicion"`
 	// Hosts says where preflight checks find the agents, by host.
 	Hosts map[string]FileHost `yaml:"hosts"`
+
+	Kinds targets.Kinds `yaml:"-"` // that there are; nil: all of package kinds
 
 	dir string                           // of the file
 	at  func(path string) strictyaml.Pos // where a key stands; nil: no file holds it
@@ -64,7 +67,7 @@ type FileTarget struct {
 	GNMITarget string  `yaml:"gnmi_target"` // names the switch to a server of several
 	DeviceID   *uint64 `yaml:"device_id"`   // default: the switch's number in the fabric + 1
 	Admin      string  `yaml:"admin"`       // where the switch says why it drops packets: host:port or unix:PATH; default: nowhere
-	Profile    string  `yaml:"profile"`     // the kind of switch, of Profiles or of package targets; default: ethereal
+	Profile    string  `yaml:"profile"`     // the kind of switch, of Profiles or of Kinds; default: ethereal
 	// Ports maps the fabric's ports 1, 2, ... to the switch's; default: the same
 	// numbers, and interfaces Ethernet1, Ethernet2, ...
 	Ports []targets.Port `yaml:"ports"`
@@ -158,14 +161,10 @@ func (f File) Apply(c *Config) error {
 		}
 		bad = append(bad, e)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
-		if slices.Contains(targets.Names(), name) {
-			say("profiles."+name, "is a kind that there is already", "give yours another name, and say like: "+name)
-		}
-	}
+	own := f.profiles(say)
 	c.Targets = map[fabric.NodeID]Target{}
 	for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
-		f.applySwitch(c, name, say)
+		f.applySwitch(c, name, own, say)
 	}
 	checkTargets(c.Core.Fabric, c.Targets, func(id fabric.NodeID, problem string) {
 		name := c.Core.Fabric.Name(id)
@@ -188,11 +187,36 @@ func (f File) Apply(c *Config) error {
 	return bad.Err()
 }
 
+// kinds returns the kinds of switches that there are.
+func (f File) kinds() targets.Kinds {
+	if f.Kinds == nil {
+		return kinds.All()
+	}
+	return f.Kinds
+}
+
+// profiles returns the file's own kinds of switches.
+func (f File) profiles(say complain) map[string]*targets.Profile {
+	own, known := map[string]*targets.Profile{}, f.kinds()
+	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
+		if slices.Contains(known.Names(), name) {
+			say("profiles."+name, "is a kind that there is already", "give yours another name, and say like: "+name)
+		}
+		like := f.Profiles[name].Like
+		p, err := f.Profiles[name].Profile(name, known)
+		if err != nil {
+			say("profiles."+name+".like", fmt.Sprintf("%q is unknown", like), strictyaml.Choose(like, known.Names()))
+		}
+		own[name] = p
+	}
+	return own
+}
+
 // complain takes one thing that is wrong: where, what, and the remedy.
 type complain func(path, problem, remedy string)
 
-// applySwitch sets one switch's target.
-func (f File) applySwitch(c *Config, name string, say complain) {
+// applySwitch sets one switch's target. own are the file's own kinds.
+func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profile, say complain) {
 	t, path, fab := f.Switches[name], "switches."+name, c.Core.Fabric
 	id, err := fab.NodeByName(name)
 	if err == nil && fab.Node(id).Tier == fabric.Host {
@@ -214,14 +238,15 @@ func (f File) applySwitch(c *Config, name string, say complain) {
 		checkAddress(path+".gnmi", t.GNMI, say)
 	}
 	c.Targets[id] = x
-	if own, ok := f.Profiles[t.Profile]; ok {
-		own.Name = t.Profile
-		x.Profile = &own
-	} else if x.Profile, err = targets.ByName(t.Profile); err != nil {
+	if p, ok := own[t.Profile]; ok {
+		x.Profile = p
+	} else if x.Profile, err = f.kinds().ByName(t.Profile); err != nil {
 		known := slices.Sorted(maps.Keys(f.Profiles))
 		say(path+".profile", fmt.Sprintf("%q is unknown", t.Profile),
-			strictyaml.Choose(t.Profile, append(known, targets.Names()...)))
-		return
+			strictyaml.Choose(t.Profile, append(known, f.kinds().Names()...)))
+	}
+	if x.Profile == nil {
+		return // that was said
 	}
 	switch {
 	case t.GNMI == NoGNMI:
@@ -328,10 +353,10 @@ func queueUnit(of map[fabric.NodeID]Target) fabric.Bytes {
 	unit := -1
 	for _, t := range of {
 		switch {
-		case t.Profile == nil || unit >= 0 && unit != t.Profile.QueueUnit:
+		case unit >= 0 && unit != t.Kind().QueueUnit:
 			return 0
 		default:
-			unit = t.Profile.QueueUnit
+			unit = t.Kind().QueueUnit
 		}
 	}
 	return fabric.Bytes(max(unit, 0))

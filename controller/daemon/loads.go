@@ -15,7 +15,7 @@ import (
 )
 
 // portCounters are the program's counters of what ports send, by port number. A program may lack some.
-var portCounters = []string{"port_tx_data", "port_tx_control"}
+var portCounters = []string{p4rt.CounterData, p4rt.CounterControl}
 
 // Limits on the reading of counters.
 const (

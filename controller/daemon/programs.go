@@ -9,15 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
-	"github.com/ethereal-fabric/ethereal/controller/pins"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
-	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // FileProgram names the files of one program, as its compiler wrote them. Paths
@@ -37,8 +31,8 @@ type FileProgram struct {
 // complains about a target that needs one and has none.
 func (f File) pipelines(c *Config, say complain) {
 	for _, name := range slices.Sorted(maps.Keys(f.Programs)) {
-		if known := []string{targets.V1Model.String(), targets.TNA.String(), targets.T2NA.String(), targets.SAI.String()}; !slices.Contains(known, name) {
-			say("programs."+name, "is neither an architecture nor sai", strictyaml.Choose(name, known))
+		if known := f.kinds().Programs(); !slices.Contains(known, name) {
+			say("programs."+name, "is the program of no kind of switch", strictyaml.Choose(name, known))
 		}
 	}
 	type result struct {
@@ -65,19 +59,15 @@ func (f File) pipelines(c *Config, say complain) {
 
 // pipeline returns the program of a kind of switch, of which one is named; nil where the controller's own will do.
 func (f File) pipeline(c *Config, of string, profile *targets.Profile, say complain) (*p4rt.Pipeline, bool) {
-	name := profile.Program.String()
-	path := "programs." + name
-	prog, ok := f.Programs[name]
-	files := "p4info, bf_rt, context and binary that the compiler wrote of p4src/tna/ethereal.p4"
-	if profile.Program == targets.SAI {
-		files = "p4info of the switch's sai_p4, as {p4info: FILE}"
-	}
+	program := profile.Program()
+	path := "programs." + program.Name
+	prog, ok := f.Programs[program.Name]
 	switch {
-	case !ok && profile.Program == targets.V1Model:
+	case !ok && program.Files == "":
 		return nil, true
 	case !ok:
 		say(path, fmt.Sprintf("missing; %s is a %s", of, profile.Name),
-			"name the "+files)
+			"name the "+program.Files)
 		return nil, false
 	}
 	p, err := prog.load(c, f.dir, profile)
@@ -126,28 +116,5 @@ func (p FileProgram) load(c *Config, dir string, profile *targets.Profile) (*p4r
 	if err != nil {
 		return nil, err
 	}
-	blob, err := profile.Pack(compiled)
-	if err != nil {
-		return nil, err
-	}
-	if profile.Program == targets.SAI {
-		return overSAI(c, info, blob)
-	}
-	return p4rt.NewPipeline(info, blob, profile.Lacks...)
-}
-
-// overSAI returns the pipeline of switches that run sai_p4 and do what our program would.
-func overSAI(c *Config, info *p4config.P4Info, blob []byte) (*p4rt.Pipeline, error) {
-	program, err := pins.NewProgram(info)
-	if err != nil {
-		return nil, fmt.Errorf("p4info: %w", err)
-	}
-	own, err := p4rt.NewPipeline(p4src.V1ModelP4Info(), nil)
-	if err != nil {
-		return nil, err
-	}
-	room, group := program.Room()
-	return own.Over(info, blob, room, group, func(over p4.P4RuntimeClient, words *p4rt.Schema, id fabric.NodeID) p4.P4RuntimeClient {
-		return pins.NewClient(over, program, pins.Place{Fabric: c.Core.Fabric, Switch: id, Ports: c.Targets[id].Ports}, words)
-	})
+	return p4rt.PipelineFor(profile, c.Core.Fabric, info, compiled)
 }

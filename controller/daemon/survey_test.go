@@ -18,6 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/p4src"
@@ -171,7 +172,7 @@ func TestFile(t *testing.T) {
 	}
 	own := strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: ours}", 1)
 	c, err = parse(own + "profiles: {ours: {like: bmv2, no_gnmi: false, batch_size: 10, lacks: [notice]}}\n")
-	if p := c.Targets[f.ToRID(0)].Profile; err != nil || p.Name != "ours" || p.NoGNMI || p.BatchSize != 10 || p.Pack == nil ||
+	if p := c.Targets[f.ToRID(0)].Profile; err != nil || p.Name != "ours" || p.NoGNMI || p.BatchSize != 10 || p.Program().Name != "v1model" ||
 		!slices.Equal(p.Lacks, []controller.Table{controller.Notice}) || c.batchSize(f.ToRID(0)) != 10 {
 		t.Errorf("a profile of one's own: %+v, %v", p, err)
 	}
@@ -195,7 +196,7 @@ func TestFile(t *testing.T) {
 		{strings.Replace(all.String(), "'sw:0'}", "'sw:0', profile: bmv2}", 1), "switches.tor0.gnmi: missing; a bmv2 has none of its own"},
 		{strings.Replace(all.String(), ", unit: 256B", "", 1), "tables.ecn.unit: missing"},
 		{all.String() + "programs: {v1model: {p4info: no/where}}\n", "programs.v1model.p4info: open no/where"},
-		{all.String() + "programs: {sia: {}}\n", "programs.sia: is neither an architecture nor sai; did you mean sai?"},
+		{all.String() + "programs: {sia: {}}\n", "programs.sia: is the program of no kind of switch; did you mean sai?"},
 		{pins, "programs.sai: missing; tor0 is a pins; name the p4info of the switch's sai_p4"},
 		{pins + "programs: {sai: {p4info: ../../p4src/build/ethereal.p4info.txtpb}}\n",
 			"programs.sai.p4info: pins: not a sai_p4 that will do: there is no table router_interface_table; give the P4Info of tor,"},
@@ -216,11 +217,11 @@ func TestFile(t *testing.T) {
 // TestProfilesCount takes the unit of queue depth and the size of groups from what the
 // switches are.
 func TestProfilesCount(t *testing.T) {
-	chip, err := targets.ByName("stratum-tofino")
+	chip, err := kinds.ByName("stratum-tofino")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := targets.ByName("")
+	ours, err := kinds.ByName("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 )
 
 // chipFiles are what p4c wrote of the program of each architecture.
-var chipFiles = map[targets.Program]string{
-	targets.TNA:  "../../p4src/build/tna/tofino",
-	targets.T2NA: "../../p4src/build/tna/tofino2",
+var chipFiles = map[string]string{
+	"tna":  "../../p4src/build/tna/tofino",
+	"t2na": "../../p4src/build/tna/tofino2",
 }
 
 // TestChipPrograms reads what p4c wrote of the chips' programs as the controller
@@ -20,12 +21,12 @@ var chipFiles = map[targets.Program]string{
 // is not said to lack, with their keys, actions and parameters, and the schema that
 // is packed for the switch names them as the P4Info does.
 func TestChipPrograms(t *testing.T) {
-	for _, name := range targets.Names() {
-		profile, err := targets.ByName(name)
+	for _, name := range kinds.All().Names() {
+		profile, err := kinds.ByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, ok := chipFiles[profile.Program]
+		files, ok := chipFiles[profile.Program().Name]
 		if !ok {
 			continue
 		}

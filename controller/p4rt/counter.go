@@ -9,8 +9,18 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 )
 
-// CounterID returns the id of an indirect counter of the program, by its name or alias. ok is false if it has none.
+// Names of the counters that the controller and the testbed read. A program may lack some.
+const (
+	CounterData     = "port_tx_data"    // by egress port
+	CounterControl  = "port_tx_control" // by egress port
+	CounterDrops    = "drops"           // by reason
+	CounterFallback = "fallback"        // by reason
+)
+
+// CounterID returns the id of an indirect counter of the program, by what the controller calls it. ok is false if the
+// program has none.
 func (p *Pipeline) CounterID(name string) (id uint32, ok bool) {
+	name = p.schema.called.Of(name)
 	for _, c := range p.config.GetP4Info().GetCounters() {
 		if pre := c.GetPreamble(); pre.GetName() == name || pre.GetAlias() == name {
 			return pre.GetId(), true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 )
 
 // TestDialect writes tables in the numbers of a chip and reads them back.
@@ -20,7 +21,7 @@ func TestDialect(t *testing.T) {
 }
 
 func testDialect(t *testing.T, name string) {
-	profile, err := targets.ByName(name)
+	profile, err := kinds.ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type packetIDs struct {
 
 func (s *Schema) bindPackets(info *p4config.P4Info) {
 	field := func(header, name string) uint32 {
-		h, err := find(info.GetControllerPacketMetadata(), header)
+		h, err := find(info.GetControllerPacketMetadata(), s.called.Of(header))
 		if err != nil {
 			return 0
 		}

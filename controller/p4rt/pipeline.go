@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -17,7 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // Pipeline is a program for switches. It is immutable and safe for concurrent
@@ -25,12 +26,56 @@ import (
 type Pipeline struct {
 	config *p4.ForwardingPipelineConfig
 	schema *Schema
-	speak  Speak
+	// translation is of a program with other tables, on the switches of a fabric; nil: the program has the controller's.
+	translation targets.Translation
+	fabric      *fabric.Fabric
 }
 
-// Speak returns the client of one switch that runs a program with tables of its own, over one that says to it what it is told:
-// calls to what it returns are in the schema's words. It is called for each connection.
-type Speak func(over p4.P4RuntimeClient, words *Schema, id fabric.NodeID) p4.P4RuntimeClient
+// PipelineFor returns the pipeline for switches of a kind in a fabric, of what a compiler wrote of their program and its
+// P4Info.
+func PipelineFor(kind *targets.Profile, f *fabric.Fabric, info *p4config.P4Info, compiled targets.Compiled) (*Pipeline, error) {
+	deviceConfig, err := kind.Pack(compiled)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pack(info, deviceConfig)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{config: config, fabric: f}
+	if p.translation, err = kind.Translate(info); err != nil {
+		return nil, err
+	}
+	if p.translation == nil {
+		p.schema, err = newSchema(info, kind.Names, kind.Lacks)
+	} else {
+		p.schema, err = translated(p.translation, kind.Names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// translated returns the schema of the controller's own program, with the room of the one that it is said to.
+func translated(t targets.Translation, names targets.Names) (*Schema, error) {
+	schema, err := NewSchema(p4src.V1ModelP4Info())
+	if err != nil {
+		return nil, err
+	}
+	room, group := t.Room()
+	for table, size := range room {
+		ids := schema.tables[table]
+		ids.size = size
+		if table == controller.ECMP {
+			ids.maxGroup, ids.shares = group, 0
+		}
+		schema.tables[table] = ids
+	}
+	schema.packets = packetIDs{} // translations are of tables
+	schema.called = names
+	return schema, nil
+}
 
 // NewPipeline returns the pipeline of a P4Info and what the target takes as its
 // program. Its cookie is made from both. It returns an error that wraps
@@ -46,28 +91,6 @@ func NewPipeline(info *p4config.P4Info, deviceConfig []byte, mayLack ...controll
 		return nil, err
 	}
 	return &Pipeline{schema: schema, config: config}, nil
-}
-
-// Over returns the pipeline for switches that run another program, of info and deviceConfig. What speak returns has it do
-// what p's would. room is how many entries tables have room for, and group how many shares a group may have, where not
-// as many as p's.
-func (p *Pipeline) Over(info *p4config.P4Info, deviceConfig []byte, room map[controller.Table]int64, group int32, speak Speak) (*Pipeline, error) {
-	config, err := pack(info, deviceConfig)
-	if err != nil {
-		return nil, err
-	}
-	schema := *p.schema
-	schema.packets = packetIDs{} // speak is of tables
-	schema.tables = maps.Clone(schema.tables)
-	for t, size := range room {
-		ids := schema.tables[t]
-		ids.size = size
-		if t == controller.ECMP {
-			ids.maxGroup, ids.shares = group, 0
-		}
-		schema.tables[t] = ids
-	}
-	return &Pipeline{config: config, schema: &schema, speak: speak}, nil
 }
 
 // pack returns what is pushed.
@@ -89,16 +112,19 @@ func pack(info *p4config.P4Info, deviceConfig []byte) (*p4.ForwardingPipelineCon
 
 // In returns the pipeline for one switch.
 func (p *Pipeline) In(d Dialect) *Pipeline {
-	return &Pipeline{config: p.config, schema: p.schema.In(d), speak: p.speak}
+	in := *p
+	in.schema = p.schema.In(d)
+	return &in
 }
 
 // Client returns the client of the one switch that the pipeline is for, over a connection to it.
 func (p *Pipeline) Client(conn grpc.ClientConnInterface) p4.P4RuntimeClient {
 	c := p4.NewP4RuntimeClient(conn)
-	if p.speak == nil {
+	if p.translation == nil {
 		return c
 	}
-	return p.speak(c, p.schema, p.schema.dialect.Switch)
+	d := p.schema.dialect
+	return p.translation.Client(c, targets.Place{Fabric: p.fabric, Switch: d.Switch, Ports: d.Ports}, p.schema)
 }
 
 // Schema returns the numbers by which the program knows the tables.

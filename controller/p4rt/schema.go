@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
 // ErrSchema is wrapped when a P4Info does not fit the controller.
@@ -25,6 +26,7 @@ type Schema struct {
 	byActionID map[uint32]controller.Action
 	names      map[uint32]string // of every table and action, for errors
 	packets    packetIDs
+	called     targets.Names // what the program calls things
 	dialect    Dialect
 }
 
@@ -63,7 +65,13 @@ func ParseP4Info(text []byte) (*p4config.P4Info, error) {
 // NewSchema returns the schema of a program, or an error that names the first
 // thing of the controller's that it has otherwise, or lacks and is not allowed to.
 func NewSchema(info *p4config.P4Info, mayLack ...controller.Table) (*Schema, error) {
+	return newSchema(info, nil, mayLack)
+}
+
+// newSchema is NewSchema for a program that calls things otherwise.
+func newSchema(info *p4config.P4Info, called targets.Names, mayLack []controller.Table) (*Schema, error) {
 	s := &Schema{
+		called: called,
 		tables: map[controller.Table]tableIDs{}, actions: map[controller.Action]actionIDs{},
 		byTableID: map[uint32]controller.Table{}, byActionID: map[uint32]controller.Action{},
 		names: map[uint32]string{},
@@ -127,7 +135,7 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: table %s: %s", ErrSchema, l.Name, fmt.Sprintf(format, args...))
 	}
-	pt, err := find(info.GetTables(), l.Name)
+	pt, err := find(info.GetTables(), s.called.Of(l.Name))
 	switch {
 	case err != nil && l.Optional:
 		return nil
@@ -167,7 +175,7 @@ func (s *Schema) bindTable(info *p4config.P4Info, t controller.Table) error {
 	}
 	for _, a := range l.Actions {
 		if err := s.bindAction(info, a); err != nil {
-			if _, missing := find(info.GetActions(), a.Layout().Name); missing != nil && a.Layout().Optional {
+			if _, missing := find(info.GetActions(), s.called.Of(a.Layout().Name)); missing != nil && a.Layout().Optional {
 				continue
 			}
 			return fail("%v", err)
@@ -186,7 +194,7 @@ func (s *Schema) bindAction(info *p4config.P4Info, a controller.Action) error {
 		return nil
 	}
 	l := a.Layout()
-	pa, err := find(info.GetActions(), l.Name)
+	pa, err := find(info.GetActions(), s.called.Of(l.Name))
 	if err != nil {
 		return fmt.Errorf("action %s: %w", l.Name, err)
 	}

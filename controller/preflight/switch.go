@@ -100,17 +100,13 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	defer cancel()
 	pipeline := c.Daemon.PipelineOf(id)
 	found, err := pipeline.Inspect(ctx, pipeline.Client(conn), t.DeviceID)
-	profile := "ethereal"
-	if t.Profile != nil {
-		profile = t.Profile.Name
-	}
 	switch {
 	case status.Code(errors.Unwrap(err)) == codes.NotFound || err != nil && strings.Contains(err.Error(), "device"):
 		add(checklist.Red, "device id", brief(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
 	case err != nil:
 		add(checklist.Red, "program", err.Error(), "see the switch's log")
 	case found.Ours:
-		add(checklist.Green, "program", fmt.Sprintf("runs ours (cookie %#x), profile %s", pipeline.Cookie(), profile), "")
+		add(checklist.Green, "program", fmt.Sprintf("runs ours (cookie %#x), profile %s", pipeline.Cookie(), t.Kind().Name), "")
 	case found.None:
 		add(checklist.Yellow, "program", "runs none", "the controller pushes it when it starts; --push does it now")
 	default:
@@ -123,8 +119,7 @@ func (c *checker) tables(id fabric.NodeID) {
 	add := func(l checklist.Light, seen, remedy string) { c.list.Add(l, c.f.Name(id), "tables", seen, remedy) }
 	want := c.core.Desired(id)
 	if err := c.Daemon.PipelineOf(id).Schema().Fits(want); err != nil {
-		add(checklist.Red, err.Error(), "compile the program with more room (docs/tofino.md: -DROUTES, -DLABELS, "+
-			"-DECMP_MEMBERS), name it under programs in the targets file, or make the fabric smaller")
+		add(checklist.Red, err.Error(), c.Daemon.Targets[id].Kind().Program().MoreRoom)
 		return
 	}
 	add(checklist.Green, fmt.Sprintf("%d entries fit", len(want)), "")

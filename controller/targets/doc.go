@@ -1,17 +1,12 @@
-// Package targets says how kinds of switches differ for a controller: how the
-// compiled program is packed for them, what batches they accept, how they number
-// and name ports, which tables their program has no need of, how a clone is set
-// up, and what they answer over gNMI.
+// Package targets says how kinds of switches differ for a controller, and is all that the rest of the code knows of them.
 //
-// A [Profile] is data, plus a function that packs the program; the targets file may have more of them, each like one of
-// these. The controller's
-// core knows none of this: it numbers the ports of a switch from 1, as the fabric
-// does, and a [PortMap] turns them into the numbers of the switch on the way out
-// and back on the way in.
+// A [Kind] is one package: which program the switch runs and how that is packed, what its tables and counters are called,
+// what it lacks, what it is able to do ([Traits]), and how the controller's tables are said in those of another program
+// ([Translation]). Package kinds has the one list of them.
 //
-// Profiles are immutable and safe for concurrent use.
+// A [Profile] is a kind with its traits, some of which a targets file may change (`like:`). The controller's core knows
+// none of this: it numbers the ports of a switch from 1, as the fabric does, and a [PortMap] turns them into the numbers
+// of the switch on the way out and back on the way in.
 //
-// Sources: Stratum's p4_device_config formats (BfPipelineConfig, and the packing
-// of p4lang/PI), its chassis config, TNA's device ports. What has not met the
-// hardware is marked so in docs/lab.md.
+// Profiles and port maps are immutable and safe for concurrent use.
 package targets

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -15,31 +14,17 @@ import (
 // ErrProfile is wrapped by the errors of this package.
 var ErrProfile = errors.New("targets")
 
-// Program is the architecture that a target's program is written for.
-type Program uint8
-
-// The programs.
-const (
-	V1Model Program = iota // v1model/ethereal.p4
-	TNA                    // tna/ethereal.p4 for Tofino 1
-	T2NA                   // tna/ethereal.p4 for Tofino 2
-	SAI                    // sai_p4 of sonic-pins, in place of ours; see package pins
-)
-
-func (p Program) String() string { return [...]string{"v1model", "tna", "t2na", "sai"}[p] }
-
-// Profile is a kind of switch. In YAML it is like another, but for the keys it has; see [Profile.UnmarshalStrict].
-type Profile struct {
-	Name    string  `yaml:"-"`
-	Like    string  `yaml:"like" required:"name the kind that it is like, as in like: stratum-tofino"`
-	Program Program `yaml:"-"`
-	// Pack makes the P4Runtime device config of what the compiler wrote.
-	Pack func(Compiled) ([]byte, error) `yaml:"-"`
+// Traits are the limits and abilities of a kind of switch. Those with a key can be changed by a targets file. The zero
+// Traits are those of `ethereal switch`.
+type Traits struct {
+	// Like is the kind that a targets file's own is like.
+	Like string `yaml:"like" required:"name the kind that it is like, as in like: stratum-tofino"`
 
 	BatchSize int `yaml:"batch_size"` // updates that one Write may carry; 0: as many as the controller likes
 	// Lacks lists tables that v1model's program has and the target's has not,
 	// since the chip does without.
 	Lacks []controller.Table `yaml:"lacks"`
+	Names Names              `yaml:"-"` // what its program calls things
 
 	// CloneBytes is how much of a packet a clone session is to keep, 0 for all,
 	// where the target takes a length at all.
@@ -59,8 +44,12 @@ type Profile struct {
 
 	// SourcePortsOnly is whether labels are found in UDP source ports alone.
 	SourcePortsOnly bool `yaml:"source_ports_only"`
+	// SegmentsOnly is whether labels are found in outer headers of micro segments alone.
+	SegmentsOnly bool `yaml:"-"`
 	// NoQuench is whether the switch neither sends a packet round a dead uplink nor tells its source.
 	NoQuench bool `yaml:"no_quench"`
+	// Quiet is whether the switch tells no source of a dead port, though it sends packets round dead uplinks.
+	Quiet bool `yaml:"-"`
 
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
@@ -70,108 +59,65 @@ type Profile struct {
 	NoGNMI bool `yaml:"no_gnmi"`
 }
 
-// UnmarshalStrict implements [strictyaml.Unmarshaler]: keys that are left out are as in the profile that the new one is
-// like, the program and its packing among them. Only names of this package are known to it.
-func (p *Profile) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value != "like" {
-			continue
-		}
-		base, err := ByName(n.Content[i+1].Value)
-		if err != nil {
-			d.ComplainAt(n.Content[i+1], path+".like", fmt.Sprintf("%q is unknown", n.Content[i+1].Value),
-				strictyaml.Choose(n.Content[i+1].Value, Names()))
-			return
-		}
-		*p = *base
+// Quenches reports whether the switch tells the sources of packets that meet a dead port.
+func (t *Traits) Quenches() bool { return !t.NoQuench && !t.Quiet }
+
+// RetriesUplinks reports whether the switch sends a packet that meets a dead uplink by another one, before anybody tells it.
+func (t *Traits) RetriesUplinks() bool { return !t.NoQuench }
+
+// ReadsLabels reports whether the switch finds labels where the carriers put them, and if not, what would do.
+func (t *Traits) ReadsLabels(v4, v6 controller.Carrier) (problem, remedy string, ok bool) {
+	switch {
+	case t.SourcePortsOnly && (v4 != controller.UDPSourcePort || v6 != controller.UDPSourcePort):
+		return "finds labels in the UDP source port alone", fmt.Sprintf("set carrier_v4 and carrier_v6 to %v", controller.UDPSourcePort), false
+	case t.SegmentsOnly && v6 != controller.MicroSegments:
+		return "finds labels in outer headers alone", fmt.Sprintf("set carrier_v4 to %v and carrier_v6 to %v", controller.NoCarrier, controller.MicroSegments), false
 	}
-	d.Fields(n, p, path)
+	return "", "", true
+}
+
+// LacksTable reports whether the target's program has no such table.
+func (t *Traits) LacksTable(x controller.Table) bool { return slices.Contains(t.Lacks, x) }
+
+// Profile is a kind of switch as one fabric has it.
+type Profile struct {
+	Name string // the kind's, or the targets file's own
+	Kind
+	Traits
+}
+
+// NewProfile returns the profile of a kind as it is.
+func NewProfile(k Kind) *Profile { return &Profile{Name: k.Name(), Kind: k, Traits: k.Traits()} }
+
+// Custom is what a targets file says of a kind of its own, which is like another but for the traits that are written.
+type Custom struct {
+	Like string
+	said *yaml.Node // a mapping of traits
+}
+
+// UnmarshalStrict implements [strictyaml.Unmarshaler].
+func (c *Custom) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path string) {
+	var t Traits
+	d.Fields(n, &t, path)
 	for key, v := range map[string]int{
-		"batch_size": p.BatchSize, "clone_bytes": p.CloneBytes, "clone_class": p.CloneClass, "queue_unit": p.QueueUnit,
+		"batch_size": t.BatchSize, "clone_bytes": t.CloneBytes, "clone_class": t.CloneClass, "queue_unit": t.QueueUnit,
 	} {
 		if v < 0 {
 			d.Complain(path+"."+key, fmt.Sprintf("%d is below 0", v), "leave it out, or write 0 for none")
 		}
 	}
+	*c = Custom{t.Like, n}
 }
 
-// The cells of the packet buffer, in bytes.
-const (
-	tofino1Cell = 80
-	tofino2Cell = 176
-)
-
-// quenchClone is what of a packet a chip's mirror is to keep: Ethernet, VLAN,
-// IPv6, UDP, BTH and the mirror's own header.
-const quenchClone = 14 + 4 + 40 + 8 + 12 + 14
-
-// t2naSession is the mirror session of quenches on Tofino 2, whose numbers have 8
-// bits: see mirror_quench in tna/ingress.p4.
-const t2naSession = 1
-
-// profiles are made anew for every caller: nothing here is shared.
-func profiles() []Profile {
-	chipLacks := []controller.Table{controller.PortOfUplink}
-	saiLacks := slices.DeleteFunc(controller.Tables(), func(t controller.Table) bool {
-		return slices.Contains([]controller.Table{controller.LabelCarrier, controller.ECMP, controller.RouteV4, controller.RouteV6,
-			controller.SourceRoute}, t)
-	})
-	return []Profile{
-		{
-			// PI refuses clone sessions with a class or a length.
-			Name: "bmv2", Program: V1Model, Pack: packJSON,
-			NoGNMI: true,
-		},
-		{
-			Name: "ethereal", Program: V1Model, Pack: packJSON,
-		},
-		{
-			Name: "stratum-bmv2", Program: V1Model, Pack: packJSON, NeedsPorts: true,
-		},
-		{
-			Name: "stratum-tofino", Program: TNA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true, TellPorts: true,
-		},
-		{
-			Name: "stratum-tofino2", Program: T2NA, Pack: packStratum, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, CloneSession: t2naSession, QueueUnit: tofino2Cell, NeedsPorts: true, TellPorts: true,
-		},
-		{
-			// The P4Runtime server of the chip's own SDE: PI's packing, and no gNMI.
-			Name: "tofino-sde", Program: TNA, Pack: packPI, BatchSize: 256, Lacks: chipLacks,
-			CloneBytes: quenchClone, QueueUnit: tofino1Cell, NeedsPorts: true, TellPorts: true,
-			NoGNMI: true,
-		},
-		{
-			Name: "pins", Program: SAI, Pack: packSAI, Lacks: saiLacks, NeedsPorts: true, SourcePortsOnly: true, NoQuench: true,
-		},
+// Profile returns the profile of that name: keys that were left out are as in the kind that it is like.
+func (c Custom) Profile(name string, from Kinds) (*Profile, error) {
+	p, err := from.ByName(c.Like)
+	if err != nil {
+		return nil, err
 	}
+	p.Name = name
+	if c.said != nil {
+		strictyaml.New("", nil).Fields(c.said, &p.Traits, "") // it was read before: nothing is wrong with it
+	}
+	return p, nil
 }
-
-// Default is the profile of a switch of which nothing is said.
-const Default = "ethereal"
-
-// Names returns the names of all profiles.
-func Names() []string {
-	var names []string
-	for _, p := range profiles() {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
-// ByName returns a profile; the empty name stands for [Default].
-func ByName(name string) (*Profile, error) {
-	if name == "" {
-		name = Default
-	}
-	for _, p := range profiles() {
-		if p.Name == name {
-			return &p, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: profile: %q is none of %s", ErrProfile, name, strings.Join(Names(), ", "))
-}
-
-// LacksTable reports whether the target's program has no such table.
-func (p *Profile) LacksTable(t controller.Table) bool { return slices.Contains(p.Lacks, t) }

@@ -23,7 +23,7 @@ type tables struct {
 	uplinks uint64                   // of set_device
 	quench  bool
 
-	noQuench bool // of Network.NoQuench
+	noQuench, noRetry bool // of Network
 }
 
 // prefixes is the routes of one length.

@@ -136,6 +136,7 @@ func without(n *Network) {
 		})
 	}
 	n.NoQuench = func(fabric.NodeID) bool { return true }
+	n.NoRetry = n.NoQuench
 }
 
 // TestWithout proves tables of such switches, and counts what they drop without a word.
@@ -147,7 +148,7 @@ func TestWithout(t *testing.T) {
 		if r := check(t, n); !r.OK() || r.Untold == 0 {
 			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Untold, r.Problems)
 		}
-		n.NoQuench = nil
+		n.NoQuench, n.NoRetry = nil, nil
 		if r := check(t, n); r.OK() || r.Problems[0].Kind != Silent {
 			t.Errorf("%+v: if they had to tell: %+v", spec, r.Problems)
 		}

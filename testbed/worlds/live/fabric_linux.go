@@ -23,6 +23,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/pins"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -356,7 +357,7 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		if err := readsSourcePorts(n.Carrier); err != nil {
 			return err
 		}
-		nodes["programs"] = map[string]any{targets.SAI.String(): map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
+		nodes["programs"] = map[string]any{pins.Kind{}.Program().Name: map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
 	}
 	x.StopController(ctx)
 	file := daemon.File{Switches: map[string]daemon.FileTarget{}}
@@ -371,7 +372,7 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 			t.GNMI = "unix:" + at
 		}
 		if x.cfg.PINS != (PINS{}) {
-			t.Profile = "pins"
+			t.Profile = pins.Kind{}.Name()
 			for p := 1; p <= x.f.Node(id).Ports(); p++ {
 				t.Ports = append(t.Ports, targets.Port{Name: fmt.Sprintf("Ethernet%d", p), ID: uint32(p)})
 			}

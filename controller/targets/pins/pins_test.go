@@ -213,10 +213,10 @@ type lab struct {
 	chip   *chip
 	client *Client
 	schema *p4rt.Schema
-	place  Place
+	place  place
 }
 
-func newLab(t testing.TB, place Place) *lab {
+func newLab(t testing.TB, at targets.Place) *lab {
 	t.Helper()
 	program, err := NewProgram(likeSAI())
 	if err != nil {
@@ -226,13 +226,13 @@ func newLab(t testing.TB, place Place) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, err := targets.ByName("pins")
+	profile, err := targets.Kinds{Kind{}}.ByName("pins")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{place: place, schema: pipeline.Schema().In(p4rt.NewDialect(profile, place.Switch, place.Ports))}
+	l := &lab{place: place{at}, schema: pipeline.Schema().In(p4rt.NewDialect(profile, at.Switch, at.Ports))}
 	l.chip = &chip{t: t, program: program, rows: map[string]row{}}
-	l.client = NewClient(l.chip, program, place, l.schema)
+	l.client = NewClient(l.chip, program, at, l.schema)
 	return l
 }
 
@@ -312,7 +312,7 @@ func TestConversation(t *testing.T) {
 	c := newCore(t, specs[0])
 	f := c.Fabric()
 	for _, id := range []fabric.NodeID{f.ToRID(0), f.ToRID(0) + fabric.NodeID(f.ToRs())} {
-		l := newLab(t, Place{Fabric: f, Switch: id})
+		l := newLab(t, targets.Place{Fabric: f, Switch: id})
 		l.bring(t, c.Desired(id))
 		l.chip.said = append(l.chip.said, "-- the first uplink dies\n")
 		link := f.Node(id).Link(f.Node(id).FirstUplink())
@@ -340,7 +340,7 @@ func TestFollows(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			labs = append(labs, newLab(t, Place{Fabric: f, Switch: id, Ports: m}))
+			labs = append(labs, newLab(t, targets.Place{Fabric: f, Switch: id, Ports: m}))
 		}
 		for range rapid.IntRange(1, 4).Draw(rt, "changes") {
 			for _, l := range labs {
@@ -392,7 +392,7 @@ func TestBroken(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			l := newLab(t, Place{Fabric: f, Switch: id})
+			l := newLab(t, targets.Place{Fabric: f, Switch: id})
 			l.bring(t, c.Desired(id))
 			for key, r := range maps.Clone(l.chip.rows) {
 				before := text(&r)
@@ -416,7 +416,7 @@ func TestBroken(t *testing.T) {
 func TestOthers(t *testing.T) {
 	c := newCore(t, specs[1])
 	id := c.Fabric().ToRID(1)
-	l := newLab(t, Place{Fabric: c.Fabric(), Switch: id})
+	l := newLab(t, targets.Place{Fabric: c.Fabric(), Switch: id})
 	others := []row{
 		{table: v4Table, match: []match{exact("vrf_id", "blue"), {field: "ipv4_dst", value: "\x0a\x00\x00\x00", prefix: 8}}, action: "drop"},
 		{table: groupTable, match: []match{exact("wcmp_group_id", "theirs")}, shares: []share{{hop("1"), 1, "1"}}},
@@ -437,7 +437,7 @@ func TestOthers(t *testing.T) {
 // TestRefused says what is wrong with what sai_p4 has no words for.
 func TestRefused(t *testing.T) {
 	c := newCore(t, specs[0])
-	p := Place{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}
+	p := place{targets.Place{Fabric: c.Fabric(), Switch: c.Fabric().ToRID(0)}}
 	for want, e := range map[string]controller.Entry{
 		"carrier_v4":   {Key: controller.Key{Table: controller.LabelCarrier}, Action: controller.CarrierFlowLabel},
 		"no such tabl": {Key: controller.Key{Table: controller.Device}, Action: controller.SetDevice},
@@ -498,7 +498,7 @@ func (f *fakeStream) Send(m *p4.StreamMessageRequest) error {
 func FuzzRead(f *testing.F) {
 	c := newCore(f, specs[0])
 	id := c.Fabric().ToRID(0)
-	l := newLab(f, Place{Fabric: c.Fabric(), Switch: id})
+	l := newLab(f, targets.Place{Fabric: c.Fabric(), Switch: id})
 	l.bring(f, c.Desired(id))
 	for _, r := range l.chip.rows {
 		b, err := proto.Marshal(l.chip.program.encode(&r, false))

@@ -13,12 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Place is where a switch is.
-type Place struct {
-	Fabric *fabric.Fabric
-	Switch fabric.NodeID
-	Ports  *targets.PortMap // nil: the fabric's own numbers
-}
+// place is where a switch is, with what follows from that.
+type place struct{ targets.Place }
 
 // Names of what the controller makes begin so.
 const prefix = "ethereal-"
@@ -32,10 +28,10 @@ const (
 	labelPorts  = 0xC000 // the source ports that carry labels begin here
 )
 
-func (p Place) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
+func (p place) node() *fabric.Node { return p.Fabric.Node(p.Switch) }
 
 // port returns the name that PINS has for a port: its number.
-func (p Place) port(no fabric.PortNo) (string, bool) {
+func (p place) port(no fabric.PortNo) (string, bool) {
 	id, ok := p.Ports.ID(no)
 	return strconv.FormatUint(uint64(id), 10), ok
 }
@@ -44,7 +40,7 @@ func (p Place) port(no fabric.PortNo) (string, bool) {
 func hop(port string) string { return prefix + port }
 
 // peer returns what is at the other end of a port.
-func (p Place) peer(no fabric.PortNo) fabric.NodeID {
+func (p place) peer(no fabric.PortNo) fabric.NodeID {
 	return p.Fabric.Link(p.node().Link(no)).Peer(p.Switch).Node
 }
 
@@ -64,7 +60,7 @@ func number(v uint64) string { return trim(string(binary.BigEndian.AppendUint64(
 
 // foundation returns what a switch needs before any entry of the controller's, in the order of reference: each part
 // refers to those before it alone.
-func (p Place) foundation() [][]row {
+func (p place) foundation() [][]row {
 	parts := make([][]row, 4)
 	n := p.node()
 	src := p.Fabric.MAC(p.Switch)
@@ -98,7 +94,7 @@ func (p Place) foundation() [][]row {
 }
 
 // below returns the prefixes of the hosts that a switch with uplinks sends down to.
-func (p Place) below() (v4, v6 netip.Prefix, ok bool) {
+func (p place) below() (v4, v6 netip.Prefix, ok bool) {
 	switch n := p.node(); n.Tier {
 	case fabric.ToR:
 		return p.Fabric.ToRPrefix4(p.Switch), p.Fabric.ToRPrefix6(p.Switch), n.Uplinks() > 0
@@ -109,7 +105,7 @@ func (p Place) below() (v4, v6 netip.Prefix, ok bool) {
 }
 
 // outward returns the row of an entry of the controller's core; its action stays empty if keyOnly is set.
-func (p Place) outward(e controller.Entry, keyOnly bool) (row, error) {
+func (p place) outward(e controller.Entry, keyOnly bool) (row, error) {
 	r := row{}
 	switch e.Table {
 	case controller.RouteV4, controller.RouteV6:
@@ -200,7 +196,7 @@ type found struct {
 }
 
 // inward makes sense of rows. rows that are not the controller's are passed over.
-func (p Place) inward(rows []row) found {
+func (p place) inward(rows []row) found {
 	f := found{there: map[string]bool{}}
 	byKey := map[string]*row{}
 	for i := range rows {
@@ -265,7 +261,7 @@ func hopOf(r *row) string {
 }
 
 // key returns the key of the core's entry that a row stands for.
-func (p Place) key(r *row) (e controller.Entry, ours bool) {
+func (p place) key(r *row) (e controller.Entry, ours bool) {
 	switch r.table {
 	case v4Table, v6Table:
 		field, bits := "ipv4_dst", 32
@@ -309,7 +305,7 @@ func (p Place) key(r *row) (e controller.Entry, ours bool) {
 }
 
 // does fills in what a row does, if the core has a word for it.
-func (p Place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) bool {
+func (p place) does(r *row, hops map[string]fabric.PortNo, e *controller.Entry) bool {
 	switch {
 	case r.table == groupTable:
 		for _, s := range r.shares {

@@ -299,8 +299,7 @@ func trim(s string) string {
 	return s
 }
 
-// Room returns how many entries the program has room for in the tables of the controller's core, and how many shares a
-// group may have; 0 where it does not say.
+// Room implements [targets.Translation].
 func (p *Program) Room() (entries map[controller.Table]int64, group int32) {
 	return map[controller.Table]int64{
 		controller.ECMP: p.tables[groupTable].size, controller.RouteV4: p.tables[v4Table].size, controller.RouteV6: p.tables[v6Table].size,

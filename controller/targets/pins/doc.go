@@ -1,4 +1,4 @@
-// Package pins has a controller speak to switches that run SONiC's PINS, whose program is sai_p4 of sonic-net/sonic-pins.
+// Package pins is switches that run SONiC's PINS, whose program is sai_p4 of sonic-net/sonic-pins.
 // sai_p4 is no program of ours: it models what a switch chip does with routes, next hops and access lists. What the
 // controller's core wants fits into it:
 //

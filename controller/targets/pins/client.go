@@ -15,13 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
-
-// Words are those of the controller's own program: a p4rt.Schema, in the dialect of the switch.
-type Words interface {
-	Decode(*p4.Entity) (controller.Entry, error)
-	EncodeEntry(e controller.Entry, keyOnly bool) (*p4.Entity, error)
-}
 
 // maxRead bounds what a switch may answer to one read, in entities.
 const maxRead = 1 << 20
@@ -31,15 +26,15 @@ const maxRead = 1 << 20
 type Client struct {
 	p4.P4RuntimeClient
 	program *Program
-	place   Place
-	words   Words
+	place   place
+	words   targets.Words
 	missing [][]row // of the foundation, as of the last read
 	there   map[string]bool
 }
 
 // NewClient returns a client that says what it is told in words to a switch that runs program, over client.
-func NewClient(client p4.P4RuntimeClient, program *Program, place Place, words Words) *Client {
-	return &Client{P4RuntimeClient: client, program: program, place: place, words: words}
+func NewClient(client p4.P4RuntimeClient, program *Program, at targets.Place, words targets.Words) *Client {
+	return &Client{P4RuntimeClient: client, program: program, place: place{at}, words: words}
 }
 
 var _ p4.P4RuntimeClient = (*Client)(nil)

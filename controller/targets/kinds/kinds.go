@@ -1,0 +1,24 @@
+// Package kinds has the one list of the kinds of switches.
+package kinds
+
+import (
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/bmv2"
+	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
+	"github.com/ethereal-fabric/ethereal/controller/targets/linux"
+	"github.com/ethereal-fabric/ethereal/controller/targets/pins"
+	"github.com/ethereal-fabric/ethereal/controller/targets/tofino"
+)
+
+// All returns every kind of switch.
+func All() targets.Kinds {
+	return targets.Kinds{
+		bmv2.Plain, ethereal.Kind{}, bmv2.Stratum, tofino.Stratum, tofino.Stratum2, tofino.SDE, pins.Kind{}, linux.Kind{},
+	}
+}
+
+// ByName returns the profile of one; the empty name stands for [targets.Default].
+func ByName(name string) (*targets.Profile, error) { return All().ByName(name) }
+
+// Default returns the profile of a switch of which nothing is said.
+func Default() *targets.Profile { return targets.NewProfile(ethereal.Kind{}) }

@@ -1,0 +1,23 @@
+// Package linux is Linux machines as switches: `ethereal switch --datapath routes` on each takes the controller's tables
+// over P4Runtime, and the kernel's routes follow them (testbed/p4switch/routes). What a static configuration without a
+// controller looks like is [export]'s business.
+//
+// Routes read labels in outer headers alone. A packet whose port up is dead loses its outer header and goes on by the
+// routes; nobody tells its source.
+//
+// [export]: https://pkg.go.dev/github.com/ethereal-fabric/ethereal/fabric/export
+package linux
+
+import (
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
+)
+
+// Kind implements [targets.Kind]. The process on the machine is our switch, and runs its program.
+type Kind struct{ ethereal.Kind }
+
+// Name implements [targets.Kind].
+func (Kind) Name() string { return "linux" }
+
+// Traits implements [targets.Kind].
+func (Kind) Traits() targets.Traits { return targets.Traits{SegmentsOnly: true, Quiet: true} }

@@ -1,0 +1,57 @@
+package pins
+
+import (
+	"fmt"
+	"slices"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+)
+
+// Kind implements [targets.Kind].
+type Kind struct{}
+
+// Name implements [targets.Kind].
+func (Kind) Name() string { return "pins" }
+
+// Program implements [targets.Kind].
+func (Kind) Program() targets.Program {
+	return targets.Program{
+		Name: "sai", Files: "p4info of the switch's sai_p4, as {p4info: FILE}",
+		MoreRoom: "name the P4Info of an instantiation of sai_p4 with more room, or make the fabric smaller",
+	}
+}
+
+// Traits implements [targets.Kind].
+func (Kind) Traits() targets.Traits {
+	has := []controller.Table{controller.LabelCarrier, controller.ECMP, controller.RouteV4, controller.RouteV6, controller.SourceRoute}
+	return targets.Traits{
+		Lacks:      slices.DeleteFunc(controller.Tables(), func(t controller.Table) bool { return slices.Contains(has, t) }),
+		NeedsPorts: true, SourcePortsOnly: true, NoQuench: true,
+	}
+}
+
+// Pack implements [targets.Kind]: PINS takes no program beside its P4Info, switches that execute sai_p4 do.
+func (Kind) Pack(c targets.Compiled) ([]byte, error) {
+	if len(c.JSON) == 0 {
+		return nil, nil
+	}
+	return targets.PackJSON(c)
+}
+
+// Translate implements [targets.Kind].
+func (Kind) Translate(info *p4config.P4Info) (targets.Translation, error) {
+	program, err := NewProgram(info)
+	if err != nil {
+		return nil, fmt.Errorf("p4info: %w", err)
+	}
+	return program, nil
+}
+
+// Client implements [targets.Translation].
+func (p *Program) Client(over p4.P4RuntimeClient, at targets.Place, words targets.Words) p4.P4RuntimeClient {
+	return NewClient(over, p, at, words)
+}
