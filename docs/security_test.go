@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 var rewriteSecurity = flag.Bool("rewrite-security", false, "write the tables of security.md")
@@ -20,7 +20,7 @@ func TestSecurityTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for name, want := range map[string]string{"roles": certs.Table(), "budget": server.DefaultBudget().Table()} {
+	for name, want := range map[string]string{"roles": certs.Table(), "budget": rpc.DefaultBudget().Table()} {
 		begin := "<!-- " + name + " -->\n"
 		before, rest, ok := strings.Cut(text, begin)
 		table, after, ok2 := strings.Cut(rest, "<!-- end -->")

@@ -21,8 +21,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 // labCA has scripts/lab-ca make an authority and a certificate for 127.0.0.1, and
@@ -105,27 +108,27 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	targets.WriteString("switches:\n")
 	type state struct {
 		mu    sync.Mutex
-		ports *server.Ports
+		ports *portstate.Ports
 	}
 	switches := map[string]*state{}
 	for i := range f.Switches() {
 		id := fabric.NodeID(f.Hosts() + i)
 		s := &state{}
-		var configs []server.PortConfig
+		var configs []portstate.Config
 		for p := 1; p <= f.Node(id).Ports(); p++ {
-			configs = append(configs, server.PortConfig{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p)})
+			configs = append(configs, portstate.Config{Name: linkstate.PortName(fabric.PortNo(p)), Number: uint32(p)})
 		}
-		if s.ports, err = server.NewPorts(configs); err != nil {
+		if s.ports, err = portstate.New(configs); err != nil {
 			t.Fatal(err)
 		}
 		now := func() int64 { return time.Now().UnixNano() }
-		core, err := server.New(server.Config{
+		core, err := p4runtime.New(p4runtime.Config{
 			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*interp.Program, error) { return program, nil },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gn, err := server.NewGNMI(server.GNMIConfig{Ports: s.ports, Now: now})
+		gn, err := gnmi.New(gnmi.Config{Ports: s.ports, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,12 +136,14 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		if err != nil {
 			t.Skipf("no TCP on the loopback: %v", err)
 		}
-		srv := grpc.NewServer(append(server.Options(server.Budget{}), grpc.Creds(pki.Server()))...)
-		shell := server.NewServer(&s.mu, core, gn)
-		shell.Register(srv)
+		srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.Creds(pki.Server()))...)
+		p4rt, telemetry := p4runtime.NewServer(&s.mu, core), gnmi.NewServer(&s.mu, gn)
+		p4rt.Register(srv)
+		telemetry.Register(srv)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
-		wg.Go(func() { shell.Run(ctx) })
+		wg.Go(func() { p4rt.Run(ctx) })
+		wg.Go(func() { telemetry.Run(ctx) })
 		wg.Go(func() { srv.Serve(lis) })
 		t.Cleanup(func() { cancel(); srv.Stop(); wg.Wait() })
 		fmt.Fprintf(&targets, "  %s: {p4runtime: '%s'}\n", f.Name(id), lis.Addr())

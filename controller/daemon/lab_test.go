@@ -25,8 +25,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,9 +74,9 @@ type labSwitch struct {
 	lab   *lab
 	id    fabric.NodeID
 	mu    sync.Mutex // around core and ports
-	ports *server.Ports
-	core  *server.Core
-	gn    *server.GNMI
+	ports *portstate.Ports
+	core  *p4runtime.Core
+	gn    *gnmi.Core
 	epoch uint32 // of port events
 
 	writes, entries, pushes int                          // RPCs, updates, pipelines
@@ -132,18 +135,18 @@ func (l *lab) listen() (net.Listener, func(context.Context) (net.Conn, error)) {
 func (s *labSwitch) boot(down map[uint32]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var configs []server.PortConfig
+	var configs []portstate.Config
 	for p := 1; p <= s.lab.f.Node(s.id).Ports(); p++ {
 		m := s.lab.ports[s.id]
 		number, _ := m.ID(fabric.PortNo(p))
-		configs = append(configs, server.PortConfig{Name: m.Name(fabric.PortNo(p)), Number: number, Down: down[uint32(p)]})
+		configs = append(configs, portstate.Config{Name: m.Name(fabric.PortNo(p)), Number: number, Down: down[uint32(p)]})
 	}
 	now := func() int64 { return time.Now().UnixNano() }
 	var err error
-	if s.ports, err = server.NewPorts(configs); err != nil {
+	if s.ports, err = portstate.New(configs); err != nil {
 		s.lab.t.Fatal(err)
 	}
-	s.core, err = server.New(server.Config{
+	s.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: uint64(s.id) + 1, Ports: s.ports, Now: now,
 		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
 		// The data plane learns of ports by packets that the switch makes.
@@ -158,7 +161,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 	if err != nil {
 		s.lab.t.Fatal(err)
 	}
-	if s.gn, err = server.NewGNMI(server.GNMIConfig{Ports: s.ports, Now: now}); err != nil {
+	if s.gn, err = gnmi.New(gnmi.Config{Ports: s.ports, Now: now}); err != nil {
 		s.lab.t.Fatal(err)
 	}
 }
@@ -166,7 +169,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 // up starts the switch's servers.
 func (s *labSwitch) up() {
 	lis, connect := s.lab.listen()
-	srv := grpc.NewServer(append(server.Options(server.Budget{}), grpc.UnaryInterceptor(
+	srv := grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:
@@ -189,13 +192,15 @@ func (s *labSwitch) up() {
 		}), grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, eventStream{stream, s})
 	}))...)
-	shell := server.NewServer(&s.mu, s.core, s.gn)
-	shell.Register(srv)
+	p4rt, telemetry := p4runtime.NewServer(&s.mu, s.core), gnmi.NewServer(&s.mu, s.gn)
+	p4rt.Register(srv)
+	telemetry.Register(srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.lab.mu.Lock()
 	s.srv, s.connect, s.stop = srv, connect, cancel
 	s.lab.mu.Unlock()
-	s.done.Go(func() { shell.Run(ctx) })
+	s.done.Go(func() { p4rt.Run(ctx) })
+	s.done.Go(func() { telemetry.Run(ctx) })
 	s.done.Go(func() { srv.Serve(lis) })
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/openconfig/gnmi/proto/gnmi"
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,7 +21,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,15 +32,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type target struct {
 	t     *testing.T
 	mu    sync.Mutex
-	ports *server.Ports
-	gn    *server.GNMI
+	ports *portstate.Ports
+	gn    *gnmi.Core
 	srv   *grpc.Server
 	lis   atomic.Pointer[bufconn.Listener]
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 
 	// refuse answers a subscription with an error; nil: none.
-	refuse func(*gnmi.SubscribeRequest) error
+	refuse func(*gnmipb.SubscribeRequest) error
 	mute   bool // nothing is sent
 }
 
@@ -49,7 +51,7 @@ type wrapped struct {
 
 func (w wrapped) RecvMsg(m any) error {
 	err := w.ServerStream.RecvMsg(m)
-	if r, ok := m.(*gnmi.SubscribeRequest); ok && err == nil && w.tg.refuse != nil {
+	if r, ok := m.(*gnmipb.SubscribeRequest); ok && err == nil && w.tg.refuse != nil {
 		err = w.tg.refuse(r)
 	}
 	return err
@@ -67,13 +69,13 @@ func (w wrapped) SendMsg(m any) error {
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
-	ports, err := server.NewPorts([]server.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	ports, err := portstate.New([]portstate.Config{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tg := &target{t: t, ports: ports}
 	now := func() int64 { return time.Now().UnixNano() }
-	if tg.gn, err = server.NewGNMI(server.GNMIConfig{Ports: ports, Now: now}); err != nil {
+	if tg.gn, err = gnmi.New(gnmi.Config{Ports: ports, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	tg.up()
@@ -81,7 +83,7 @@ func newTarget(t *testing.T) *target {
 }
 
 func (tg *target) up() {
-	core, err := server.New(server.Config{DeviceID: 1, Now: func() int64 { return time.Now().UnixNano() }})
+	core, err := p4runtime.New(p4runtime.Config{DeviceID: 1, Now: func() int64 { return time.Now().UnixNano() }})
 	if err != nil {
 		tg.t.Fatal(err)
 	}
@@ -89,12 +91,14 @@ func (tg *target) up() {
 	tg.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return next(srv, wrapped{ss, tg})
 	}))
-	shell := server.NewServer(&tg.mu, core, tg.gn)
-	shell.Register(tg.srv)
+	p4rt, telemetry := p4runtime.NewServer(&tg.mu, core), gnmi.NewServer(&tg.mu, tg.gn)
+	p4rt.Register(tg.srv)
+	telemetry.Register(tg.srv)
 	ctx, cancel := context.WithCancel(context.Background())
 	tg.stop = cancel
 	srv, lis := tg.srv, tg.lis.Load()
-	tg.done.Go(func() { shell.Run(ctx) })
+	tg.done.Go(func() { p4rt.Run(ctx) })
+	tg.done.Go(func() { telemetry.Run(ctx) })
 	tg.done.Go(func() { srv.Serve(lis) })
 }
 
@@ -224,9 +228,9 @@ func TestSession(t *testing.T) {
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tg := newTarget(t)
-		tg.refuse = func(r *gnmi.SubscribeRequest) error {
+		tg.refuse = func(r *gnmipb.SubscribeRequest) error {
 			for _, s := range r.GetSubscribe().GetSubscription() {
-				if s.GetMode() == gnmi.SubscriptionMode_ON_CHANGE {
+				if s.GetMode() == gnmipb.SubscriptionMode_ON_CHANGE {
 					return status.Error(codes.Unimplemented, "no ON_CHANGE")
 				}
 			}
@@ -251,7 +255,7 @@ func TestDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tg := newTarget(t)
 		asked := 0
-		tg.refuse = func(*gnmi.SubscribeRequest) error {
+		tg.refuse = func(*gnmipb.SubscribeRequest) error {
 			asked++
 			return status.Error(codes.InvalidArgument, "what?")
 		}

@@ -24,7 +24,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +48,7 @@ const testDevice = 7
 type target struct {
 	t      *testing.T
 	mu     sync.Mutex
-	core   *server.Core
+	core   *p4runtime.Core
 	fault  func(method string, req any) error // nil: none
 	writes atomic.Int64                       // updates
 	pushes atomic.Int64
@@ -59,11 +61,11 @@ type target struct {
 func newTarget(t *testing.T) *target {
 	t.Helper()
 	tg := &target{t: t}
-	ports, err := server.NewPorts([]server.PortConfig{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
+	ports, err := portstate.New([]portstate.Config{{Name: "Ethernet1", Number: 1}, {Name: "Ethernet2", Number: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg.core, err = server.New(server.Config{
+	tg.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: testDevice, Ports: ports, Now: func() int64 { return time.Now().UnixNano() },
 		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
 	})
@@ -76,7 +78,7 @@ func newTarget(t *testing.T) *target {
 
 func (tg *target) up() {
 	tg.lis.Store(bufconn.Listen(1 << 16))
-	tg.srv = grpc.NewServer(append(server.Options(server.Budget{}), grpc.UnaryInterceptor(
+	tg.srv = grpc.NewServer(append(rpc.Options(rpc.Budget{}), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			switch r := req.(type) {
 			case *p4.WriteRequest:
@@ -94,7 +96,7 @@ func (tg *target) up() {
 			}
 			return next(ctx, req)
 		}))...)
-	server.NewServer(&tg.mu, tg.core, nil).Register(tg.srv)
+	p4runtime.NewServer(&tg.mu, tg.core).Register(tg.srv)
 	srv, lis := tg.srv, tg.lis.Load()
 	tg.done.Go(func() { srv.Serve(lis) })
 }

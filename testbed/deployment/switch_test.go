@@ -20,8 +20,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 // chip is a switch whose ports have a board's names and numbers, and whose program another compiler has numbered.
@@ -29,7 +32,7 @@ type chip struct {
 	f     *Fabric
 	tor   fabric.NodeID
 	mu    sync.Mutex
-	ports *server.Ports
+	ports *portstate.Ports
 }
 
 func device(p int) (name string, number uint32) { return fmt.Sprintf("%d/0", p), uint32(128 + 4*p) }
@@ -41,34 +44,37 @@ func newChip(t *testing.T) *chip {
 		t.Fatal(err)
 	}
 	c := &chip{tor: f.ToRID(0)}
-	var configs []server.PortConfig
+	var configs []portstate.Config
 	var mapped []targets.Port
 	for p := 1; p <= f.Node(c.tor).Ports(); p++ {
 		name, number := device(p)
-		configs = append(configs, server.PortConfig{Name: name, Number: number})
+		configs = append(configs, portstate.Config{Name: name, Number: number})
 		mapped = append(mapped, targets.Port{Name: name, ID: number})
 	}
-	if c.ports, err = server.NewPorts(configs); err != nil {
+	if c.ports, err = portstate.New(configs); err != nil {
 		t.Fatal(err)
 	}
 	now := func() int64 { return time.Now().UnixNano() }
-	core, err := server.New(server.Config{DeviceID: 17, Ports: c.ports, Now: now, Load: interp.Load})
+	core, err := p4runtime.New(p4runtime.Config{DeviceID: 17, Ports: c.ports, Now: now, Load: interp.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gn, err := server.NewGNMI(server.GNMIConfig{Ports: c.ports, Now: now})
+	gn, err := gnmi.New(gnmi.Config{Ports: c.ports, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell, srv := server.NewServer(&c.mu, core, gn), grpc.NewServer(server.Options(server.Budget{})...)
-	shell.Register(srv)
+	rt, telemetry := p4runtime.NewServer(&c.mu, core), gnmi.NewServer(&c.mu, gn)
+	srv := grpc.NewServer(rpc.Options(rpc.Budget{})...)
+	rt.Register(srv)
+	telemetry.Register(srv)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Skipf("no TCP on the loopback: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	done.Go(func() { shell.Run(ctx) })
+	done.Go(func() { rt.Run(ctx) })
+	done.Go(func() { telemetry.Run(ctx) })
 	done.Go(func() { srv.Serve(lis) })
 	t.Cleanup(func() { srv.Stop(); cancel(); done.Wait() })
 
@@ -182,8 +188,8 @@ func TestPorts(t *testing.T) {
 // TestInterfaces: what a program without counters sends, its interfaces count.
 func TestInterfaces(t *testing.T) {
 	c := newChip(t)
-	c.ports.Counters = func(number uint32) server.Counters {
-		return server.Counters{OutPkts: uint64(number), OutOctets: 100 * uint64(number)}
+	c.ports.Counters = func(number uint32) portstate.Counters {
+		return portstate.Counters{OutPkts: uint64(number), OutOctets: 100 * uint64(number)}
 	}
 	got, err := c.f.Switch(c.tor).interfaces(t.Context())
 	if err != nil {

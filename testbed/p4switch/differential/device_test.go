@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 )
 
 // Packet is a frame at a port.
@@ -40,9 +40,9 @@ const deviceID = 1
 
 var electionID = &p4.Uint128{Low: 1}
 
-// ours is testbed/p4switch/interp behind testbed/p4switch/server, called directly.
+// ours is testbed/p4switch/interp behind testbed/p4switch/p4runtime, called directly.
 type ours struct {
-	core *server.Core
+	core *p4runtime.Core
 	now  int64 // ns
 	sw   *interp.Switch
 }
@@ -51,7 +51,7 @@ type ours struct {
 func NewOurs(p Program) (Device, error) {
 	o := new(ours)
 	var err error
-	o.core, err = server.New(server.Config{
+	o.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: deviceID, Now: func() int64 { return o.now }, OnSwitch: func(s *interp.Switch) { o.sw = s },
 	})
 	if err != nil {

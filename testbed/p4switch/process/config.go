@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -103,7 +103,7 @@ type Config struct {
 	Routes bool
 
 	// Budget bounds what controllers may ask for and leave here.
-	Budget server.Budget
+	Budget rpc.Budget
 
 	Seed       uint64 // of the program's random numbers
 	PortEvents PortEvents

@@ -17,8 +17,11 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -42,11 +45,11 @@ type Device struct {
 
 	// control guards the control side: what serves P4Runtime and gNMI. It is taken
 	// before mu, and never by forwarding.
-	control sync.Mutex
-	core    *server.Core
-	gnmi    *server.GNMI
-	states  *server.Ports
-	server  *server.Server
+	control    sync.Mutex
+	core       *p4runtime.Core
+	states     *portstate.Ports
+	p4Server   *p4runtime.Server
+	gnmiServer *gnmi.Server
 
 	// mu guards the rest, which is forwarding's.
 	mu     lock
@@ -158,7 +161,7 @@ func New(cfg Config) (*Device, error) {
 }
 
 func (d *Device) addPorts() error {
-	var configs []server.PortConfig
+	var configs []portstate.Config
 	found := map[int]port.Link{}
 	if d.cfg.Links != nil {
 		if err := d.cfg.Links.Attach(d.poller, linksID); err != nil {
@@ -189,14 +192,14 @@ func (d *Device) addPorts() error {
 			d.byIndex[pc.Index] = e
 			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
 		}
-		configs = append(configs, server.PortConfig{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
+		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
 		d.markReady(e) // what came before is there, though nobody will say so
 	}
 	var err error
-	if d.states, err = server.NewPorts(configs); err != nil {
+	if d.states, err = portstate.New(configs); err != nil {
 		return err
 	}
 	d.states.Counters = d.portCounters
@@ -224,7 +227,7 @@ func (d *Device) addServices() (err error) {
 	if d.cfg.LogMessages {
 		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
 	}
-	d.core, err = server.New(server.Config{
+	d.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
 		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
@@ -234,10 +237,11 @@ func (d *Device) addServices() (err error) {
 	if err != nil {
 		return err
 	}
-	if d.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: d.states, Now: d.unix, Budget: d.cfg.Budget}); err != nil {
+	telemetry, err := gnmi.New(gnmi.Config{Ports: d.states, Now: d.unix, Budget: d.cfg.Budget})
+	if err != nil {
 		return err
 	}
-	d.server = server.NewServer(&d.control, d.core, d.gnmi)
+	d.p4Server, d.gnmiServer = p4runtime.NewServer(&d.control, d.core), gnmi.NewServer(&d.control, telemetry)
 	return nil
 }
 
@@ -245,7 +249,8 @@ func (d *Device) addServices() (err error) {
 // switch fails. It returns ctx's error or what failed. It may be called once.
 func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.server.Run(ctx) })
+	g.Go(func() error { return d.p4Server.Run(ctx) })
+	g.Go(func() error { return d.gnmiServer.Run(ctx) })
 	g.Go(func() error { return d.tell(ctx) })
 	if d.cfg.Kernel {
 		g.Go(func() error { return d.followQueues(ctx) })
@@ -275,14 +280,15 @@ func whenDone(ctx context.Context, f func()) (stop func()) {
 // Serve answers P4Runtime and gNMI requests that reach the listener, which it
 // closes, until ctx ends.
 func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	s := grpc.NewServer(append(append(server.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
-	d.server.Register(s)
+	s := grpc.NewServer(append(append(rpc.Options(d.cfg.Budget), grpc.WaitForHandlers(true)), opts...)...)
+	d.p4Server.Register(s)
+	d.gnmiServer.Register(s)
 	stopping := introspect.Register(s)
 	defer whenDone(ctx, func() {
 		stopping()
 		s.Stop()
 	})()
-	if err := s.Serve(server.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
+	if err := s.Serve(rpc.Limit(l, d.cfg.Budget)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("switch: serve: %w", err)
 	}
 	s.Stop() // waits for the handlers
@@ -291,7 +297,7 @@ func (d *Device) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerO
 
 // Do calls f with the switch's P4Runtime side, under the control side's lock: f
 // must neither wait nor call the device, nor touch the switch in the data path.
-func (d *Device) Do(f func(*server.Core)) {
+func (d *Device) Do(f func(*p4runtime.Core)) {
 	d.control.Lock()
 	defer d.control.Unlock()
 	f(d.core)
@@ -427,7 +433,7 @@ func (d *Device) repeatPortEvents() {
 }
 
 // portChanged follows the state that gNMI shows.
-func (d *Device) portChanged(ev server.PortEvent) {
+func (d *Device) portChanged(ev portstate.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.egress(ev.State.Number)
@@ -506,10 +512,10 @@ func (d *Device) egress(number uint32) *egress {
 	return d.others[number]
 }
 
-func (d *Device) portCounters(number uint32) server.Counters {
+func (d *Device) portCounters(number uint32) portstate.Counters {
 	e := d.egress(number)
 	if e == nil {
-		return server.Counters{}
+		return portstate.Counters{}
 	}
 	c := d.passed(e)
 	d.mu.Lock()
@@ -518,7 +524,7 @@ func (d *Device) portCounters(number uint32) server.Counters {
 		drops += d.sw.PortDrops(number)
 	}
 	d.mu.Unlock()
-	return server.Counters{
+	return portstate.Counters{
 		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
 		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + drops,
 		InErrors: c.InTooLong, OutErrors: c.OutTooLong,

@@ -15,8 +15,8 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -170,7 +170,7 @@ func (l *lab) until(f func(process.Stats) bool) process.Stats {
 // write sends updates as the primary controller.
 func (l *lab) write(updates ...*p4.Update) {
 	l.t.Helper()
-	l.d.Do(func(c *server.Core) {
+	l.d.Do(func(c *p4runtime.Core) {
 		s := c.OpenStream(func(*p4.StreamMessageResponse) error { return nil })
 		defer s.Close()
 		if err := s.Recv(arbitration()); err != nil {
@@ -353,8 +353,8 @@ func TestMulticastAndClone(t *testing.T) {
 func TestCPUPort(t *testing.T) {
 	l := newLab(t, []int{linkFrames, linkFrames}, process.Config{CPUPort: 255})
 	in := make(chan *p4.PacketIn, 10)
-	var s *server.Stream
-	l.d.Do(func(c *server.Core) {
+	var s *p4runtime.Stream
+	l.d.Do(func(c *p4runtime.Core) {
 		s = c.OpenStream(func(m *p4.StreamMessageResponse) error {
 			if p := m.GetPacket(); p != nil {
 				in <- p
@@ -374,7 +374,7 @@ func TestCPUPort(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("no packet-in")
 	}
-	l.d.Do(func(*server.Core) {
+	l.d.Do(func(*p4runtime.Core) {
 		err := s.Recv(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Packet{Packet: &p4.PacketOut{
 			Payload:  append(order{port: 9, tag: 78}.bytes(), "out"...),
 			Metadata: []*p4.PacketMetadata{{MetadataId: 1, Value: []byte{1}}},
@@ -386,7 +386,7 @@ func TestCPUPort(t *testing.T) {
 	if p := l.receive(1, 1)[0]; p.Tag != 78 || p.Ingress != 255 || p.Payload != "out" {
 		t.Errorf("%+v", p)
 	}
-	l.d.Do(func(*server.Core) { s.Close() })
+	l.d.Do(func(*p4runtime.Core) { s.Close() })
 }
 
 // A port that gNMI disables sends nothing and forgets what waited.
@@ -394,7 +394,7 @@ func TestDisabled(t *testing.T) {
 	l := newLab(t, []int{linkFrames, 1}, process.Config{})
 	l.send(1, order{port: 2, tag: 1}, order{port: 2, tag: 2}, order{port: 2, tag: 3})
 	l.until(func(s process.Stats) bool { return s.Ingress == 3 })
-	l.d.Do(func(c *server.Core) {
+	l.d.Do(func(c *p4runtime.Core) {
 		if err := c.Ports().SetAdmin(2, false, 0); err != nil {
 			t.Error(err)
 		}
@@ -404,7 +404,7 @@ func TestDisabled(t *testing.T) {
 	if got := l.receive(2, 1); got[0].Tag != 1 {
 		t.Errorf("%+v", got)
 	}
-	l.d.Do(func(c *server.Core) {
+	l.d.Do(func(c *p4runtime.Core) {
 		if err := c.Ports().SetAdmin(2, true, 0); err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,6 @@
 // Package process is a P4 switch as a process is one: packet ports
 // (testbed/port), the data plane (testbed/p4switch/interp) and its P4Runtime and gNMI
-// services (testbed/p4switch/server), with a traffic manager between the pipelines.
+// services (testbed/p4switch/p4runtime, gnmi), with a traffic manager between the pipelines.
 //
 // # Use
 //
@@ -22,7 +22,7 @@
 // forwarding has to say to them (packets for controllers, digests, news of links)
 // waits, in order and bounded, for a goroutine that says it. What they change in
 // the data path they change under forwarding's lock, some updates at a time
-// (server.Config.DataPath), so a packet waits for a few updates and not for a
+// (p4runtime.Config.DataPath), so a packet waits for a few updates and not for a
 // request; but a DATAPLANE_ATOMIC Write is seen by packets as a whole. Nothing is
 // decoded, encoded or sent under forwarding's lock. [Stats].LongestHold is the
 // longest that packets were kept waiting.

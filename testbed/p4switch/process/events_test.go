@@ -9,15 +9,15 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 )
 
 // A controller says which ports are uplinks after the switch told the program
 // which ports are down, or says it anew: the bitmap of dead uplinks follows.
 func TestUplinksNamedAfterPortEvents(t *testing.T) {
 	l := newLab(t, []int{linkFrames, linkFrames, linkFrames}, process.Config{PortEvents: process.PortEventsAuto})
-	l.d.Do(func(c *server.Core) {
+	l.d.Do(func(c *p4runtime.Core) {
 		if err := c.Ports().SetAdmin(2, false, 0); err != nil {
 			t.Error(err)
 		}

@@ -1,9 +1,11 @@
 package process
 
-import "github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+)
 
 // PortCounters is what gNMI says of a port.
-func (d *Device) PortCounters(number uint32) server.Counters { return d.portCounters(number) }
+func (d *Device) PortCounters(number uint32) portstate.Counters { return d.portCounters(number) }
 
 // RefuseKernel is what happens when the kernel does not take a program.
 func (d *Device) RefuseKernel(err error) {

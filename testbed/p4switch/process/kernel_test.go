@@ -22,8 +22,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
@@ -153,7 +153,7 @@ func (w *wired) counts() []*p4.Entity {
 	w.t.Helper()
 	tid, _ := w.names.table(w.t, "source_route", "take_uplink")
 	var out []*p4.Entity
-	w.d.Do(func(c *server.Core) {
+	w.d.Do(func(c *p4runtime.Core) {
 		err := c.Read(&p4.ReadRequest{Entities: []*p4.Entity{
 			{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{}}},
 			{Entity: &p4.Entity_DirectCounterEntry{DirectCounterEntry: &p4.DirectCounterEntry{TableEntry: &p4.TableEntry{TableId: tid}}}},

@@ -15,7 +15,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
@@ -50,9 +52,9 @@ type Sidecar struct {
 	start  int64 // base, in ns since the Unix epoch
 
 	mu       sync.Mutex
-	ports    *server.Ports
-	gnmi     *server.GNMI
-	server   *server.Server
+	ports    *portstate.Ports
+	gnmi     *gnmi.Core
+	server   *gnmi.Server
 	byDevice map[string]*iface
 	byLower  map[int]*iface // by the index of what it is stacked on
 	byNumber map[uint32]*iface
@@ -111,10 +113,10 @@ func New(cfg Config) (s *Sidecar, err error) {
 			return s, err
 		}
 	}
-	if s.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: s.ports, Now: s.unix}); err != nil {
+	if s.gnmi, err = gnmi.New(gnmi.Config{Ports: s.ports, Now: s.unix}); err != nil {
 		return s, err
 	}
-	s.server = server.NewServer(&s.mu, nil, s.gnmi)
+	s.server = gnmi.NewServer(&s.mu, s.gnmi)
 	return s, nil
 }
 
@@ -126,7 +128,7 @@ func (s *Sidecar) addPorts() error {
 	if err != nil {
 		return err
 	}
-	var configs []server.PortConfig
+	var configs []portstate.Config
 	for _, i := range s.cfg.Interfaces {
 		if i.Name == "" {
 			i.Name = i.Device
@@ -152,9 +154,9 @@ func (s *Sidecar) addPorts() error {
 		}
 		s.byDevice[i.Device], s.byNumber[i.Number] = x, x
 		s.order = append(s.order, x)
-		configs = append(configs, server.PortConfig{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up, Disable: !enabled})
+		configs = append(configs, portstate.Config{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up, Disable: !enabled})
 	}
-	if s.ports, err = server.NewPorts(configs); err != nil {
+	if s.ports, err = portstate.New(configs); err != nil {
 		return err
 	}
 	s.ports.Counters = s.counters
@@ -264,7 +266,7 @@ func (s *Sidecar) stack(x *iface, lower int) {
 }
 
 // portChanged tells the program of a port.
-func (s *Sidecar) portChanged(ev server.PortEvent) {
+func (s *Sidecar) portChanged(ev portstate.Event) {
 	x := s.byNumber[ev.State.Number]
 	if x == nil || !ev.OperChanged {
 		return
@@ -321,17 +323,17 @@ func (s *Sidecar) setAdmin(number uint32, enabled bool) error {
 	return s.links.Read(s.linkChanged)
 }
 
-func (s *Sidecar) counters(number uint32) server.Counters {
+func (s *Sidecar) counters(number uint32) portstate.Counters {
 	x := s.byNumber[number]
 	if x.index == 0 {
-		return server.Counters{}
+		return portstate.Counters{}
 	}
 	c, err := s.links.Counters(x.index)
 	if err != nil {
 		s.cfg.Log.Warn("counters", "err", err)
-		return server.Counters{}
+		return portstate.Counters{}
 	}
-	return server.Counters{
+	return portstate.Counters{
 		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
 		InDiscards: c.InLost, OutDiscards: c.OutLost, InErrors: c.InTooLong, OutErrors: c.OutDown,
 	}
@@ -340,7 +342,7 @@ func (s *Sidecar) counters(number uint32) server.Counters {
 // Serve answers gNMI requests that reach the listener, which it closes, until
 // ctx ends.
 func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.ServerOption) error {
-	srv := grpc.NewServer(append(append(server.Options(server.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
+	srv := grpc.NewServer(append(append(rpc.Options(rpc.Budget{Message: 1 << 20}), grpc.WaitForHandlers(true)), opts...)...)
 	s.server.Register(srv)
 	stopping := introspect.Register(srv)
 	done := make(chan struct{})
@@ -349,7 +351,7 @@ func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.Server
 		stopping()
 		srv.Stop()
 	})
-	err := srv.Serve(server.Limit(l, server.Budget{}))
+	err := srv.Serve(rpc.Limit(l, rpc.Budget{}))
 	if cancel() {
 		srv.Stop() // waits for the handlers
 	} else {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openconfig/gnmi/proto/gnmi"
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -19,7 +19,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
@@ -47,11 +48,11 @@ type controllerProcess struct {
 // session is the controller's P4Runtime stream to one switch and what it knows of
 // the switch's ports.
 type session struct {
-	stream  *server.Stream
+	stream  *p4runtime.Stream
 	primary bool
 	stray   []*p4.Entity       // read back, to be deleted by the next repair
 	monitor *linkstate.Monitor // nil where the run does not use gNMI
-	ports   *server.Subscription
+	ports   *gnmi.Subscription
 }
 
 // neverStale is longer than any run: sessions in one process do not die.
@@ -205,7 +206,7 @@ func (c *controllerProcess) subscribe(s *session, n *node) (err error) {
 	if err != nil {
 		return err
 	}
-	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmi.SubscribeResponse) bool {
+	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmipb.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
 		c.hearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time) error {
 			return c.hear(now, c.known(n), m)
@@ -253,7 +254,7 @@ func (c *controllerProcess) heard(now fabric.Time) {
 }
 
 // hear takes a gNMI message.
-func (c *controllerProcess) hear(now fabric.Time, id fabric.NodeID, m *gnmi.SubscribeResponse) error {
+func (c *controllerProcess) hear(now fabric.Time, id fabric.NodeID, m *gnmipb.SubscribeResponse) error {
 	monitor := c.session(id).monitor
 	kind, fresh := "gnmi", monitor.Health() == linkstate.Fresh
 	if !fresh {

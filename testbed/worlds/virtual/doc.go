@@ -2,7 +2,7 @@
 // of the shipped parts and carries it out in virtual time.
 //
 // Every switch of the fabric is a [interp.Switch] that executes the compiled P4
-// program, behind a [server.Core] and [server.GNMI] that take the same
+// program, behind a [p4runtime.Core] and [gnmi.Core] that take the same
 // P4Runtime and gNMI messages as over TCP; every host is a [endpoint.Endpoint] whose
 // queue pairs a [balance.Host] opens and labels; the controller is a
 // [controller.Core]. What would be a connection is a function call after the

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 )
 
 // programmed is a switch with the P4 program and a controller's entries.
@@ -24,7 +24,7 @@ type programmed struct {
 	t    *testing.T
 	f    *fabric.Fabric
 	node fabric.NodeID
-	core *server.Core
+	core *p4runtime.Core
 	sw   *interp.Switch
 	now  int64 // ns
 }
@@ -49,7 +49,7 @@ func newProgrammed(t *testing.T, name string) *programmed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.core, err = server.New(server.Config{
+	s.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: 1, Now: func() int64 { return s.now }, Switch: interp.Config{QueuesPerPort: 8},
 		OnSwitch: func(sw *interp.Switch) { s.sw = sw },
 	})

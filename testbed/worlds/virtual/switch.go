@@ -7,8 +7,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/server"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 	netp4 "github.com/ethereal-fabric/ethereal/testbed/sim/p4"
 )
 
@@ -17,9 +19,9 @@ type node struct {
 	w        *world
 	id       fabric.NodeID
 	pipeline *netp4.Switch
-	ports    *server.Ports
-	core     *server.Core
-	gnmi     *server.GNMI
+	ports    *portstate.Ports
+	core     *p4runtime.Core
+	gnmi     *gnmi.Core
 	known    []bool   // by port number - 1: the state the data plane was told last
 	epochs   []uint32 // by port number - 1: port events so far
 }
@@ -34,20 +36,20 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	n := &node{w: w, id: id, pipeline: netp4.New(nil)}
 	count := w.f.Node(id).Ports()
 	n.epochs = make([]uint32, count)
-	configs := make([]server.PortConfig, count)
+	configs := make([]portstate.Config, count)
 	for i := range configs {
 		n.known = append(n.known, true)
-		configs[i] = server.PortConfig{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
+		configs[i] = portstate.Config{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
 	}
 	var traces *interp.Traces
 	if w.traces != nil {
 		traces = w.traces[w.net.Region(id)]
 	}
 	var err error
-	if n.ports, err = server.NewPorts(configs); err != nil {
+	if n.ports, err = portstate.New(configs); err != nil {
 		return nil, err
 	}
-	n.core, err = server.New(server.Config{
+	n.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
 		Switch:      interp.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: traces},
 		Load:        func([]byte) (*interp.Program, error) { return w.lab.program, nil },
@@ -58,7 +60,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.gnmi, err = server.NewGNMI(server.GNMIConfig{Ports: n.ports, Now: w.nanoseconds}); err != nil {
+	if n.gnmi, err = gnmi.New(gnmi.Config{Ports: n.ports, Now: w.nanoseconds}); err != nil {
 		return nil, err
 	}
 	w.net.SetSwitch(id, n.pipeline)

@@ -1,0 +1,121 @@
+package gnmi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/grpc/codes"
+)
+
+func jsonVal(s string) *gnmipb.TypedValue {
+	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_JsonIetfVal{JsonIetfVal: []byte(s)}}
+}
+
+func boolVal(b bool) *gnmipb.TypedValue {
+	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_BoolVal{BoolVal: b}}
+}
+
+func update(path string, v *gnmipb.TypedValue) *gnmipb.Update {
+	return &gnmipb.Update{Path: gpath(path), Val: v}
+}
+
+func TestGNMISet(t *testing.T) {
+	enabled := eth1 + "/config/enabled"
+	for _, c := range []struct {
+		name string
+		req  *gnmipb.SetRequest
+		want codes.Code
+		down []string // interfaces disabled afterwards; Ethernet4 is so before
+	}{
+		{"leaf off", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, boolVal(false))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"leaf as JSON", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal("false"))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"container", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/config", jsonVal(`{"openconfig-interfaces:enabled":false,"name":"Ethernet1"}`))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"interface", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1, jsonVal(`{"config":{"enabled":false,"openconfig-p4rt:id":1}}`))}}, codes.OK, []string{"Ethernet1", "Ethernet4"}},
+		{"list", &gnmipb.SetRequest{Update: []*gnmipb.Update{update("/interfaces", jsonVal(
+			`{"openconfig-interfaces:interface":[{"name":"Ethernet2","config":{"enabled":false}},{"name":"Ethernet3","config":{"enabled":false}}]}`))}},
+			codes.OK, []string{"Ethernet2", "Ethernet3", "Ethernet4"}},
+		{"update keeps what it does not name", &gnmipb.SetRequest{Update: []*gnmipb.Update{update("/interfaces/interface[name=Ethernet4]/config", jsonVal(`{"name":"Ethernet4"}`))}}, codes.OK, []string{"Ethernet4"}},
+		{"replace reverts what it does not name", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update("/interfaces/interface[name=Ethernet4]/config", jsonVal(`{"name":"Ethernet4"}`))}}, codes.OK, nil},
+		{"delete reverts to the default", &gnmipb.SetRequest{Delete: []*gnmipb.Path{gpath("/interfaces/interface[name=Ethernet4]/config/enabled")}}, codes.OK, nil},
+		{"wildcard delete", &gnmipb.SetRequest{Delete: []*gnmipb.Path{gpath("/interfaces/interface[name=*]/config")}}, codes.OK, nil},
+		{"delete of what is not there", &gnmipb.SetRequest{Delete: []*gnmipb.Path{gpath("/interfaces/interface[name=Ethernet9]/config")}}, codes.OK, []string{"Ethernet4"}},
+		{"delete, then replace, then update", &gnmipb.SetRequest{
+			Update:  []*gnmipb.Update{update(enabled, boolVal(false))},
+			Replace: []*gnmipb.Update{update(enabled, boolVal(true))},
+			Delete:  []*gnmipb.Path{gpath("/interfaces/interface[name=Ethernet4]/config/enabled")},
+		}, codes.OK, []string{"Ethernet1"}},
+		{"union_replace", &gnmipb.SetRequest{UnionReplace: []*gnmipb.Update{update("/interfaces/interface[name=Ethernet4]/config", jsonVal(`{"enabled":true}`))}}, codes.OK, nil},
+
+		{"all or nothing", &gnmipb.SetRequest{Update: []*gnmipb.Update{
+			update(enabled, boolVal(false)), update("/interfaces/interface[name=Ethernet9]/config/enabled", boolVal(false))}}, codes.NotFound, []string{"Ethernet4"}},
+		{"wrong type", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal(`"yes"`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"no JSON", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, jsonVal(`{`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"null", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(enabled, jsonVal(`null`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"empty list element", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(eth1, jsonVal(`{}`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"no value", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, nil)}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"read-only", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/state/oper-status", jsonVal(`"DOWN"`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"delete read-only", &gnmipb.SetRequest{Delete: []*gnmipb.Path{gpath(eth1 + "/state")}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"fixed", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/config/id", jsonVal(`9`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"key conflict", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/config", jsonVal(`{"name":"Ethernet2"}`))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"unknown leaf", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/config/colour", jsonVal(`"red"`))}}, codes.NotFound, []string{"Ethernet4"}},
+		{"wildcard update", &gnmipb.SetRequest{Update: []*gnmipb.Update{update("/interfaces/interface[name=*]/config/enabled", boolVal(false))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"no key", &gnmipb.SetRequest{Update: []*gnmipb.Update{update("/interfaces/interface/config/enabled", boolVal(false))}}, codes.InvalidArgument, []string{"Ethernet4"}},
+		{"encoding", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(enabled, &gnmipb.TypedValue{Value: &gnmipb.TypedValue_AsciiVal{AsciiVal: "false"}})}}, codes.Unimplemented, []string{"Ethernet4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, d *device) {
+				d.locked(func() {
+					if err := d.ports.SetAdmin(4, false, 0); err != nil {
+						t.Fatal(err)
+					}
+				})
+				resp, err := d.gset(c.req)
+				wantCode(t, err, c.want)
+				if n := len(c.req.GetUpdate()) + len(c.req.GetReplace()) + len(c.req.GetDelete()) + len(c.req.GetUnionReplace()); err == nil && len(resp.GetResponse()) != n {
+					t.Errorf("%d results, want %d", len(resp.GetResponse()), n)
+				}
+				var down []string
+				d.locked(func() {
+					for _, s := range d.ports.All() {
+						if !s.Enabled {
+							down = append(down, s.Name)
+						}
+						if s.Oper != s.Enabled {
+							t.Errorf("%s: enabled %v, oper %v", s.Name, s.Enabled, s.Oper)
+						}
+					}
+				})
+				if diff := cmp.Diff(c.down, down); diff != "" {
+					t.Errorf("disabled interfaces: %s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A world that cannot carry a change out has all of the Set taken back.
+func TestGNMISetRollsBack(t *testing.T) {
+	d := newDevice(t, nil)
+	var calls []string
+	d.ports.OnAdmin = func(n uint32, enabled bool) error {
+		calls = append(calls, fmt.Sprint(n, enabled))
+		if n == 3 {
+			return errors.New("no such device")
+		}
+		return nil
+	}
+	_, err := d.gn.Set(&gnmipb.SetRequest{Update: []*gnmipb.Update{
+		update(eth1+"/config/enabled", boolVal(false)),
+		update("/interfaces/interface[name=Ethernet3]/config/enabled", boolVal(false)),
+	}})
+	wantCode(t, err, codes.Aborted)
+	if diff := cmp.Diff([]string{"1 false", "3 false", "1 true"}, calls); diff != "" {
+		t.Error(diff)
+	}
+	if s, _ := d.ports.Port(1); !s.Enabled {
+		t.Error("Ethernet1 stayed disabled")
+	}
+}

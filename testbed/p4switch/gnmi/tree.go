@@ -1,0 +1,305 @@
+package gnmi
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+)
+
+// class is a leaf's part in YANG's division of data.
+type class uint8
+
+const (
+	keyLeaf         class = iota // the list key
+	configLeaf                   // config true
+	stateLeaf                    // config false, applied configuration
+	operationalLeaf              // config false, of the switch's own doing
+)
+
+// kind is a leaf's YANG type, as far as encodings tell types apart.
+type kind uint8
+
+const (
+	stringKind kind = iota // and enumerations
+	identityKind
+	boolKind
+	uint32Kind
+	uint64Kind // a string in JSON_IETF
+)
+
+// value is a leaf's value.
+type value struct {
+	kind kind
+	s    string
+	u    uint64
+}
+
+func text(s string) value   { return value{kind: stringKind, s: s} }
+func number(u uint64) value { return value{kind: uint64Kind, u: u} }
+func small(u uint32) value  { return value{kind: uint32Kind, u: uint64(u)} }
+func boolean(b bool) value {
+	v := value{kind: boolKind}
+	if b {
+		v.u = 1
+	}
+	return v
+}
+
+// leafSpec is one leaf below interfaces/interface[name].
+type leafSpec struct {
+	path    []string
+	module  string // of the last element, where it is not openconfig-interfaces
+	class   class
+	counter bool // sampled; others are sent on change
+	get     func(*portstate.State, *portstate.Counters) value
+}
+
+const interfacesModule = "openconfig-interfaces"
+
+func upDown(up bool) value {
+	if up {
+		return text("UP")
+	}
+	return text("DOWN")
+}
+
+func counterLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
+	return leafSpec{
+		path: []string{"state", "counters", name}, class: operationalLeaf, counter: true,
+		get: func(_ *portstate.State, c *portstate.Counters) value { return number(get(c)) },
+	}
+}
+
+// leaves is the tree below interfaces/interface[name], in schema order. It is
+// never changed.
+var leaves = []leafSpec{
+	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
+	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
+	{path: []string{"config", "type"}, class: configLeaf, get: ethernet},
+	{path: []string{"config", "enabled"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
+	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
+	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
+	{path: []string{"state", "type"}, class: stateLeaf, get: ethernet},
+	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
+	{path: []string{"state", "id"}, module: "openconfig-p4rt", class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
+	{path: []string{"state", "ifindex"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.IfIndex) }},
+	{path: []string{"state", "admin-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Enabled) }},
+	{path: []string{"state", "oper-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Oper) }},
+	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return number(uint64(s.LastChange)) }},
+	counterLeaf("in-octets", func(c *portstate.Counters) uint64 { return c.InOctets }),
+	counterLeaf("in-pkts", func(c *portstate.Counters) uint64 { return c.InPkts }),
+	counterLeaf("in-discards", func(c *portstate.Counters) uint64 { return c.InDiscards }),
+	counterLeaf("in-errors", func(c *portstate.Counters) uint64 { return c.InErrors }),
+	counterLeaf("out-octets", func(c *portstate.Counters) uint64 { return c.OutOctets }),
+	counterLeaf("out-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts }),
+	counterLeaf("out-discards", func(c *portstate.Counters) uint64 { return c.OutDiscards }),
+	counterLeaf("out-errors", func(c *portstate.Counters) uint64 { return c.OutErrors }),
+}
+
+func ethernet(*portstate.State, *portstate.Counters) value {
+	return value{kind: identityKind, s: "iana-if-type:ethernetCsmacd"}
+}
+
+// ref names a leaf of a port.
+type ref struct {
+	port int // index into Ports.States
+	leaf int // index into leaves
+}
+
+// snapshot reads all leaves of a port; counters are zero without c.
+func snapshot(s *portstate.State, c *portstate.Counters) []value {
+	if c == nil {
+		c = &portstate.Counters{}
+	}
+	out := make([]value, len(leaves))
+	for i := range leaves {
+		out[i] = leaves[i].get(s, c)
+	}
+	return out
+}
+
+// reader reads leaves, each port's counters once.
+type reader struct {
+	g        *Core
+	port     int
+	counters *portstate.Counters
+}
+
+func (rd *reader) read(r ref) value {
+	s := rd.g.cfg.Ports.States()[r.port]
+	l := &leaves[r.leaf]
+	if l.counter && (rd.counters == nil || rd.port != r.port) {
+		c := rd.g.cfg.Ports.Count(s.Number)
+		rd.port, rd.counters = r.port, &c
+	}
+	return l.get(s, rd.counters)
+}
+
+// path is the full path of a leaf.
+func (g *Core) path(r ref) []*gnmipb.PathElem {
+	out := []*gnmipb.PathElem{
+		{Name: "interfaces"},
+		{Name: "interface", Key: map[string]string{"name": g.cfg.Ports.States()[r.port].Name}},
+	}
+	for _, name := range leaves[r.leaf].path {
+		out = append(out, &gnmipb.PathElem{Name: name})
+	}
+	return out
+}
+
+// json is the value as encoding/json writes it.
+func (v value) json(ietf bool) any {
+	switch v.kind {
+	case boolKind:
+		return v.u == 1
+	case uint32Kind:
+		return v.u
+	case uint64Kind:
+		if ietf {
+			return strconv.FormatUint(v.u, 10)
+		}
+		return v.u
+	case identityKind:
+		if !ietf {
+			return v.s[strings.Index(v.s, ":")+1:]
+		}
+	}
+	return v.s
+}
+
+// typed is the value of a leaf in an encoding.
+func (v value) typed(e gnmipb.Encoding) (*gnmipb.TypedValue, error) {
+	switch e {
+	case gnmipb.Encoding_JSON, gnmipb.Encoding_JSON_IETF:
+		return typedJSON(v.json(e == gnmipb.Encoding_JSON_IETF), e)
+	}
+	switch v.kind {
+	case boolKind:
+		return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_BoolVal{BoolVal: v.u == 1}}, nil
+	case uint32Kind, uint64Kind:
+		return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_UintVal{UintVal: v.u}}, nil
+	}
+	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_StringVal{StringVal: v.s}}, nil
+}
+
+func typedJSON(x any, e gnmipb.Encoding) (*gnmipb.TypedValue, error) {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, err
+	}
+	if e == gnmipb.Encoding_JSON_IETF {
+		return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_JsonIetfVal{JsonIetfVal: b}}, nil
+	}
+	return &gnmipb.TypedValue{Value: &gnmipb.TypedValue_JsonVal{JsonVal: b}}, nil
+}
+
+// updates encodes leaves: PROTO as one update each, JSON as one subtree for
+// each node that the pattern names.
+func (g *Core) updates(pat *pattern, refs []ref, e gnmipb.Encoding) ([]*gnmipb.Update, error) {
+	rd := &reader{g: g}
+	var out []*gnmipb.Update
+	if e == gnmipb.Encoding_PROTO {
+		for _, r := range refs {
+			v, err := rd.read(r).typed(e)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, &gnmipb.Update{Path: &gnmipb.Path{Elem: g.path(r)}, Val: v})
+		}
+		return out, nil
+	}
+	for len(refs) > 0 {
+		depth := pat.depth(len(g.path(refs[0])))
+		n := 1
+		for n < len(refs) && pat.depth(len(g.path(refs[n]))) == depth && g.samePrefix(refs[0], refs[n], depth) {
+			n++
+		}
+		u, err := g.subtree(rd, refs[:n], depth, e)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+		refs = refs[n:]
+	}
+	return out, nil
+}
+
+// samePrefix reports whether two leaves lie below the same node.
+func (g *Core) samePrefix(a, b ref, depth int) bool {
+	if depth < 2 {
+		return true
+	}
+	if a.port != b.port {
+		return false
+	}
+	pa, pb := leaves[a.leaf].path, leaves[b.leaf].path
+	for i := range depth - 2 {
+		if i >= len(pa) || i >= len(pb) || pa[i] != pb[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// subtree encodes the leaves below one node as JSON.
+func (g *Core) subtree(rd *reader, refs []ref, depth int, e gnmipb.Encoding) (*gnmipb.Update, error) {
+	ietf := e == gnmipb.Encoding_JSON_IETF
+	path := g.path(refs[0])
+	u := &gnmipb.Update{Path: &gnmipb.Path{Elem: path[:depth]}}
+	var err error
+	if depth == len(path) {
+		u.Val, err = rd.read(refs[0]).typed(e)
+		return u, err
+	}
+	qualified := func(module, name string, top bool) string {
+		if ietf && (top || module != interfacesModule) {
+			return module + ":" + name
+		}
+		return name
+	}
+	root := map[string]any{}
+	var list []any
+	var item map[string]any
+	last := -1
+	for _, r := range refs {
+		node, below := root, leaves[r.leaf].path
+		if depth < 2 {
+			if r.port != last {
+				item, last = map[string]any{}, r.port
+				list = append(list, item)
+			}
+			node = item
+		} else {
+			below = below[depth-2:]
+		}
+		for i, name := range below {
+			module := interfacesModule
+			if i == len(below)-1 && leaves[r.leaf].module != "" {
+				module = leaves[r.leaf].module
+			}
+			key := qualified(module, name, depth >= 2 && i == 0)
+			if i == len(below)-1 {
+				node[key] = rd.read(r).json(ietf)
+				break
+			}
+			next, ok := node[key].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				node[key] = next
+			}
+			node = next
+		}
+	}
+	switch depth {
+	case 0:
+		root[qualified(interfacesModule, "interfaces", true)] = map[string]any{"interface": list}
+	case 1:
+		root[qualified(interfacesModule, "interface", true)] = list
+	}
+	u.Val, err = typedJSON(root, e)
+	return u, err
+}

@@ -1,0 +1,243 @@
+package p4runtime
+
+import (
+	"fmt"
+	"slices"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
+)
+
+// roleKey names a role. The deprecated numeric id keeps old controllers apart.
+type roleKey struct {
+	name string
+	id   uint64
+}
+
+// electionID is a 128-bit election id, or unset, which is below all others.
+type electionID struct {
+	set       bool
+	high, low uint64
+}
+
+func electionOf(u *p4.Uint128) electionID {
+	if u == nil {
+		return electionID{}
+	}
+	return electionID{set: true, high: u.GetHigh(), low: u.GetLow()}
+}
+
+func (e electionID) less(o electionID) bool {
+	switch {
+	case e.set != o.set:
+		return !e.set
+	case e.high != o.high:
+		return e.high < o.high
+	default:
+		return e.low < o.low
+	}
+}
+
+func (e electionID) proto() *p4.Uint128 {
+	if !e.set {
+		return nil
+	}
+	return &p4.Uint128{High: e.high, Low: e.low}
+}
+
+// role is one partition of the control plane: its live streams, and the one
+// of them that is primary.
+type role struct {
+	key     roleKey
+	msg     *p4.Role   // as the controllers name it; nil: the default role
+	streams []*Stream  // in order of arrival
+	primary *Stream    // nil: none
+	highest electionID // that a primary ever had
+	config  *anypb.Any // of the latest primary
+	policy  RolePolicy
+	emptied uint64 // the closing, by number, that left it without streams
+}
+
+// may reports whether the role's controllers may touch a P4Info object.
+func (r *role) may(o object) bool {
+	if r == nil || r.key == (roleKey{}) {
+		return true
+	}
+	if o.role != "" && o.role != r.key.name {
+		return false
+	}
+	return r.policy.Entity == nil || r.policy.Entity(o.id)
+}
+
+// writer returns the role whose primary a request comes from.
+func (c *Core) writer(device uint64, key roleKey, id *p4.Uint128) (*role, error) {
+	if err := c.checkDevice(device); err != nil {
+		return nil, err
+	}
+	r := c.roles[key]
+	if r == nil {
+		if key != (roleKey{}) {
+			return nil, rpc.NotFoundf("no controller has the role %q", rpc.Cut(key.name))
+		}
+		return nil, rpc.Errorf(codes.PermissionDenied, "there is no primary controller; open a stream and send an arbitration update first")
+	}
+	if r.primary == nil {
+		return nil, rpc.Errorf(codes.PermissionDenied, "the role %q has no primary controller", key.name)
+	}
+	if e := electionOf(id); !e.set || e != r.primary.election {
+		return nil, rpc.Errorf(codes.PermissionDenied, "election id %d:%d is not the primary's (%d:%d)", e.high, e.low, r.primary.election.high, r.primary.election.low)
+	}
+	return r, nil
+}
+
+// arbitrate handles an arbitration update. An error ends the stream.
+func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
+	if c.deviceID == 0 && !c.cfg.AllowDeviceZero {
+		return rpc.Errorf(codes.FailedPrecondition, "the switch has no device id yet")
+	}
+	key := roleKey{name: m.GetRole().GetName(), id: m.GetRole().GetId()}
+	if n, most := len(key.name), c.budget.RoleName; n > most {
+		return rpc.Within("role name", rpc.Over("role-name", n, most, "choose a shorter one"))
+	}
+	if s.role == nil {
+		if err := c.checkDevice(m.GetDeviceId()); err != nil {
+			return err
+		}
+	} else {
+		if m.GetDeviceId() != c.deviceID {
+			return rpc.Errorf(codes.FailedPrecondition, "the stream is for device %d; open another one for device %d", c.deviceID, m.GetDeviceId())
+		}
+		if key != s.role.key {
+			return rpc.Errorf(codes.FailedPrecondition, "the stream is for role %q; open another one for role %q", s.role.key.name, key.name)
+		}
+	}
+	id := electionOf(m.GetElectionId())
+	r := c.roles[key]
+	if r != nil && id.set {
+		for _, other := range r.streams {
+			if other != s && other.election == id {
+				return rpc.Invalidf("election id %d:%d belongs to another live controller", id.high, id.low)
+			}
+		}
+	}
+	policy := RolePolicy{}
+	if config := m.GetRole().GetConfig(); config != nil {
+		if c.cfg.Role == nil {
+			return rpc.Invalidf("role %q: this switch knows no role configurations; leave role.config unset", key.name)
+		}
+		var err error
+		if policy, err = c.cfg.Role(key.name, config); err != nil {
+			return rpc.Invalidf("role %q: %v", key.name, err)
+		}
+	}
+	if s.role == nil {
+		if r != nil && len(r.streams) >= c.budget.RoleStreams {
+			return rpc.Within(fmt.Sprintf("streams of role %q", key.name), rpc.Over("role-streams", len(r.streams)+1, c.budget.RoleStreams, "close one first"))
+		}
+		if r == nil {
+			if err := c.roomForRole(); err != nil {
+				return err
+			}
+			r = &role{key: key}
+			if m.GetRole() != nil {
+				r.msg = &p4.Role{Name: key.name, Id: key.id} //nolint:staticcheck // old controllers use the id
+			}
+			c.roles[key] = r
+			c.roleList = append(c.roleList, r)
+		}
+		r.streams = append(r.streams, s)
+		s.role = r
+	}
+	r.elect(c, s, id, m.GetRole().GetConfig(), policy)
+	return nil
+}
+
+// roomForRole forgets the role whose last stream closed first, if the budget asks
+// for it. Until then a role's highest election id is remembered, as the
+// specification has it; the default role's always is.
+func (c *Core) roomForRole() error {
+	if len(c.roleList) < c.budget.Roles {
+		return nil
+	}
+	oldest := -1
+	for i, r := range c.roleList {
+		if len(r.streams) == 0 && r.key != (roleKey{}) && (oldest < 0 || r.emptied < c.roleList[oldest].emptied) {
+			oldest = i
+		}
+	}
+	if oldest < 0 {
+		return rpc.Over("roles", len(c.roleList)+1, c.budget.Roles, "close the streams of one")
+	}
+	delete(c.roles, c.roleList[oldest].key)
+	c.roleList = slices.Delete(c.roleList, oldest, oldest+1)
+	return nil
+}
+
+// elect gives s its election id and tells those whom it concerns.
+func (r *role) elect(c *Core, s *Stream, id electionID, config *anypb.Any, policy RolePolicy) {
+	was := r.primary
+	unchanged := was == s && s.election == id && proto.Equal(config, r.config)
+	s.election = id
+	switch {
+	case id.set && !id.less(r.highest):
+		r.primary, r.highest, r.config, r.policy = s, id, config, policy
+		if unchanged {
+			r.notify(c, s)
+			return
+		}
+		// The new primary is told last.
+		for _, other := range r.streams {
+			if other != s {
+				r.notify(c, other)
+			}
+		}
+		r.notify(c, s)
+	case was == s:
+		r.primary = nil
+		r.notifyAll(c)
+	default:
+		r.notify(c, s)
+	}
+}
+
+// leave takes a closed stream out.
+func (r *role) leave(c *Core, s *Stream) {
+	if i := slices.Index(r.streams, s); i >= 0 {
+		r.streams = slices.Delete(r.streams, i, i+1)
+	}
+	if r.primary == s {
+		r.primary = nil
+		r.notifyAll(c)
+	}
+	if len(r.streams) == 0 {
+		c.closings++
+		r.emptied, r.config, r.policy = c.closings, nil, RolePolicy{}
+	}
+}
+
+func (r *role) notifyAll(c *Core) {
+	for _, s := range r.streams {
+		r.notify(c, s)
+	}
+}
+
+func (r *role) notify(c *Core, s *Stream) {
+	m := &p4.MasterArbitrationUpdate{DeviceId: c.deviceID, ElectionId: r.highest.proto()}
+	if r.msg != nil || r.config != nil {
+		m.Role = &p4.Role{Name: r.key.name, Id: r.key.id, Config: r.config} //nolint:staticcheck // old controllers use the id
+	}
+	switch {
+	case s == r.primary:
+		m.Status = &spb.Status{Code: int32(codes.OK), Message: "you are primary"}
+	case r.primary != nil:
+		m.Status = &spb.Status{Code: int32(codes.AlreadyExists), Message: "another controller is primary"}
+	default:
+		m.Status = &spb.Status{Code: int32(codes.NotFound), Message: "there is no primary"}
+	}
+	s.send(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Arbitration{Arbitration: m}}) //nolint:errcheck // a stream that cannot be written to is about to be closed
+}

@@ -1,0 +1,151 @@
+package p4runtime
+
+import (
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+)
+
+// schema is a P4Info bound to the program that realises it: it answers, for
+// every P4Runtime id, what the object is and which object of the program it
+// names. It is immutable.
+type schema struct {
+	info *p4config.P4Info
+	prog *interp.Program
+
+	tables    map[uint32]*tableSchema
+	actions   map[uint32]*actionSchema
+	profiles  map[uint32]*profileSchema
+	counters  map[uint32]*counterSchema
+	meters    map[uint32]*meterSchema
+	registers map[uint32]*registerSchema
+	valueSets map[uint32]*valueSetSchema
+	digests   map[uint32]*digestSchema
+
+	// In P4Info order, so that wildcard reads are deterministic.
+	tableList    []*tableSchema
+	profileList  []*profileSchema
+	counterList  []*counterSchema
+	meterList    []*meterSchema
+	registerList []*registerSchema
+	valueSetList []*valueSetSchema
+	digestList   []*digestSchema
+
+	absent map[uint32]string // by id: what P4Info lists and the program has not
+
+	packetIn, packetOut *headerLayout // nil: the program declares none
+
+	nameTypes map[string]*nameType // types that are translated to strings
+	portNames *nameType            // that of ports; nil: ports have numbers
+}
+
+// object is what all P4Info objects have.
+type object struct {
+	id   uint32
+	name string
+	role string // of an @p4runtime_role annotation; "": any role
+}
+
+type tableSchema struct {
+	object
+	index         int // in tableList
+	tid           interp.TableID
+	fields        []*fieldSchema // in P4Info order
+	fieldByID     map[uint32]int
+	keyLen        int // number of the program's key fields
+	needsPriority bool
+	actions       map[uint32]*actionRef
+	actionByBMv2  map[interp.ActionID]uint32
+	size          int64
+	constTable    bool
+	constDefault  bool
+	idleTimeout   bool
+	profile       *profileSchema // nil: direct actions
+	directCounter uint32         // P4Info id, 0: none
+	directMeter   *meterSchema   // nil: none
+}
+
+// fieldSchema is one field of a key, of a table or a value set.
+type fieldSchema struct {
+	id    uint32
+	name  string
+	match p4config.MatchField_MatchType
+	kind  interp.MatchKind // how the program matches it
+	pos   int              // of the program's key fields
+	width int              // bits that a value may have
+	named *nameType        // nil: it is a number
+}
+
+type actionRef struct {
+	*actionSchema
+	aid   interp.ActionID
+	scope p4config.ActionRef_Scope
+}
+
+type actionSchema struct {
+	object
+	params    []*paramSchema
+	paramByID map[uint32]int
+}
+
+type paramSchema struct {
+	id    uint32
+	name  string
+	width int       // bits
+	named *nameType // nil: it is a number
+}
+
+type profileSchema struct {
+	object
+	index             int // in profileList
+	pid               interp.ProfileID
+	selector          bool
+	size              int64
+	maxGroupSize      int32
+	sumOfMembers      bool
+	maxMemberWeight   int32
+	weightsDisallowed bool
+	actions           map[uint32]*actionRef // those of its tables
+	tables            []*tableSchema
+}
+
+type counterSchema struct {
+	object
+	cid  interp.CounterID
+	size int
+}
+
+type meterSchema struct {
+	object
+	mid  interp.MeterID
+	size int // 0 of a direct meter
+	kind p4config.MeterSpec_Type
+}
+
+type registerSchema struct {
+	object
+	rid  interp.RegisterID
+	size int
+	spec *p4config.P4DataTypeSpec
+}
+
+type valueSetSchema struct {
+	object
+	vid       interp.ValueSetID
+	size      int
+	fields    []*fieldSchema
+	fieldByID map[uint32]int
+}
+
+type digestSchema struct {
+	object
+	did  interp.DigestID
+	spec *p4config.P4DataTypeSpec
+}
+
+// headerLayout is a controller packet header: fields packed without gaps, in
+// order, the whole a multiple of eight bits.
+type headerLayout struct {
+	fields []paramSchema
+	bytes  int
+}

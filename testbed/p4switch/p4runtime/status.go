@@ -1,0 +1,96 @@
+package p4runtime
+
+import (
+	"errors"
+	"fmt"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
+)
+
+// fromSwitch gives an error of the data plane its canonical code.
+func fromSwitch(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := codes.Internal
+	switch {
+	case errors.Is(err, interp.ErrNotFound):
+		code = codes.NotFound
+	case errors.Is(err, interp.ErrExists):
+		code = codes.AlreadyExists
+	case errors.Is(err, interp.ErrFull):
+		code = codes.ResourceExhausted
+	case errors.Is(err, interp.ErrConst):
+		code = codes.PermissionDenied
+	case errors.Is(err, interp.ErrInUse):
+		code = codes.FailedPrecondition
+	case errors.Is(err, interp.ErrInvalid):
+		code = codes.InvalidArgument
+	case errors.Is(err, interp.ErrUnsupported):
+		code = codes.Unimplemented
+	}
+	return rpc.Errorf(code, "%s", err.Error())
+}
+
+// maxMessage bounds the words about one element, in bytes.
+const maxMessage = 512
+
+// toP4Error is the p4.Error of one element of a batch; nil means OK.
+func toP4Error(err error) *p4.Error {
+	if err == nil {
+		return &p4.Error{CanonicalCode: int32(codes.OK)}
+	}
+	st, _ := status.FromError(rpc.Status(err))
+	return &p4.Error{CanonicalCode: int32(st.Code()), Message: st.Message()[:min(len(st.Message()), maxMessage)]}
+}
+
+// maxMessages is how many failed elements of a batch are described in words. The
+// others have their code alone: what describes them travels in the trailer of the
+// answer, which clients bound.
+const maxMessages = 64
+
+// batchError packs one p4.Error per element into the status of the batch, or
+// returns nil if no element failed. Elements beyond the budget are not described.
+func (c *Core) batchError(what string, errs []error) error {
+	failed, n := 0, len(errs)
+	var first error
+	for _, err := range errs {
+		if err != nil {
+			failed++
+			if first == nil || status.Code(rpc.Status(first)) == codes.Aborted { // because of another
+				first = err
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	note := ""
+	if len(errs) > c.budget.Details {
+		note = fmt.Sprintf(" (the first %d are described, the budget details)", c.budget.Details)
+		errs = errs[:c.budget.Details]
+	}
+	st := status.Newf(codes.Unknown, "switch: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
+	details := make([]protoadapt.MessageV1, len(errs))
+	told := 0
+	for i, err := range errs {
+		e := toP4Error(err)
+		if err != nil {
+			if told++; told > maxMessages {
+				e.Message = ""
+			}
+		}
+		details[i] = protoadapt.MessageV1Of(e)
+	}
+	withDetails, err := st.WithDetails(details...)
+	if err != nil {
+		return st.Err()
+	}
+	return withDetails.Err()
+}

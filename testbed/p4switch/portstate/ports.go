@@ -1,0 +1,194 @@
+package portstate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Config describes one port of the switch.
+type Config struct {
+	Name    string // interface name towards gNMI, such as "Ethernet1"
+	Number  uint32 // port number in the P4 program, openconfig-p4rt's id
+	IfIndex uint32 // 0: as the position, from 1
+	Down    bool   // the link is down at the start
+	Disable bool   // config/enabled is false at the start
+}
+
+// Counters are a port's traffic counters.
+type Counters struct {
+	InOctets, OutOctets     uint64
+	InPkts, OutPkts         uint64
+	InDiscards, OutDiscards uint64
+	InErrors, OutErrors     uint64
+}
+
+// State is what is known of a port.
+type State struct {
+	Name       string
+	Number     uint32
+	IfIndex    uint32
+	Enabled    bool  // admin state, as configured
+	Link       bool  // what SetOper said
+	Oper       bool  // Enabled and Link
+	LastChange int64 // ns since the Unix epoch: when Oper last changed
+}
+
+// Event is a change of one port. At least one of the flags is set.
+type Event struct {
+	State        State
+	AdminChanged bool
+	OperChanged  bool
+	Now          int64 // ns since the Unix epoch
+}
+
+// Ports holds the state of a switch's ports and tells observers of changes.
+// It is not safe for concurrent use: it lives under the same lock as the
+// cores that it is given to.
+type Ports struct {
+	ports    []*State
+	byName   map[string]*State
+	byNumber map[uint32]*State
+	watchers []func(Event)
+
+	// Counters reads a port's counters. Nil: all zero.
+	Counters func(number uint32) Counters
+	// OnAdmin carries out a change of the admin state, such as taking the
+	// interface down. The error refuses the change. Nil: nothing to do.
+	OnAdmin func(number uint32, enabled bool) error
+}
+
+// New makes the ports, ordered by number. Names and numbers must be
+// unique.
+func New(configs []Config) (*Ports, error) {
+	p := &Ports{byName: map[string]*State{}, byNumber: map[uint32]*State{}}
+	sorted := slices.Clone(configs)
+	slices.SortStableFunc(sorted, func(a, b Config) int { return cmp.Compare(a.Number, b.Number) })
+	for i, c := range sorted {
+		if c.Name == "" {
+			return nil, fmt.Errorf("switch: port %d has no name", c.Number)
+		}
+		if _, dup := p.byName[c.Name]; dup {
+			return nil, fmt.Errorf("switch: two ports are named %q", c.Name)
+		}
+		if _, dup := p.byNumber[c.Number]; dup {
+			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
+		}
+		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down}
+		if s.IfIndex == 0 {
+			s.IfIndex = uint32(i + 1)
+		}
+		s.Oper = s.Enabled && s.Link
+		p.ports = append(p.ports, s)
+		p.byName[c.Name], p.byNumber[c.Number] = s, s
+	}
+	return p, nil
+}
+
+// Watch calls f on every change, in the order in which watchers were added.
+func (p *Ports) Watch(f func(Event)) { p.watchers = append(p.watchers, f) }
+
+// All returns the state of every port, by number.
+func (p *Ports) All() []State {
+	out := make([]State, len(p.ports))
+	for i, s := range p.ports {
+		out[i] = *s
+	}
+	return out
+}
+
+// States are the states of all ports, by number, as they change: they are to be
+// read only.
+func (p *Ports) States() []*State { return p.ports }
+
+// Port returns the state of a port.
+func (p *Ports) Port(number uint32) (State, bool) {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return State{}, false
+	}
+	return *s, true
+}
+
+// SetOper says that a port's link came up or went down, at now (ns since the
+// Unix epoch). The port's oper status is the link's, as long as the port is
+// enabled. Saying what is known already does nothing.
+func (p *Ports) SetOper(number uint32, up bool, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
+	}
+	if s.Link == up {
+		return nil
+	}
+	s.Link = up
+	p.changed(s, false, now)
+	return nil
+}
+
+// SetAdmin enables or disables a port, at now (ns since the Unix epoch). A
+// disabled port is down at once.
+func (p *Ports) SetAdmin(number uint32, enabled bool, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
+	}
+	if s.Enabled == enabled {
+		return nil
+	}
+	if p.OnAdmin != nil {
+		if err := p.OnAdmin(number, enabled); err != nil {
+			return fmt.Errorf("switch: port %s: %w", s.Name, err)
+		}
+	}
+	if s.Enabled == enabled { // OnAdmin has noted it
+		return nil
+	}
+	s.Enabled = enabled
+	p.changed(s, true, now)
+	return nil
+}
+
+// NoteAdmin says that somebody else has enabled or disabled a port, at now (ns
+// since the Unix epoch). OnAdmin is not asked. Saying what is known already does
+// nothing.
+func (p *Ports) NoteAdmin(number uint32, enabled bool, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
+	}
+	if s.Enabled != enabled {
+		s.Enabled = enabled
+		p.changed(s, true, now)
+	}
+	return nil
+}
+
+func (p *Ports) changed(s *State, admin bool, now int64) {
+	oper := s.Enabled && s.Link
+	ev := Event{AdminChanged: admin, OperChanged: oper != s.Oper, Now: now}
+	if ev.OperChanged {
+		s.Oper, s.LastChange = oper, now
+	}
+	if !ev.AdminChanged && !ev.OperChanged {
+		return
+	}
+	ev.State = *s
+	for _, f := range p.watchers {
+		f(ev)
+	}
+}
+
+// Up reports whether a port exists and its oper status is up.
+func (p *Ports) Up(number uint32) bool {
+	s, ok := p.byNumber[number]
+	return ok && s.Oper
+}
+
+// Count reads a port's counters.
+func (p *Ports) Count(number uint32) Counters {
+	if p.Counters == nil {
+		return Counters{}
+	}
+	return p.Counters(number)
+}

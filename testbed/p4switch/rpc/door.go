@@ -1,0 +1,197 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec that is wrapped
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// How long a connection may say nothing.
+const (
+	handshakeTime = 10 * time.Second
+	idleTime      = 2 * time.Minute // without an RPC
+	probeTime     = 30 * time.Second
+)
+
+// Options are the gRPC options that a server of these services needs: they
+// hold connections, RPCs and messages against the budget before the services see
+// them. Each call's options are for one server.
+func Options(b Budget) []grpc.ServerOption {
+	b = b.WithDefaults()
+	d := &door{budget: b}
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(b.Message),
+		grpc.MaxConcurrentStreams(uint32(b.Streams)),
+		grpc.MaxHeaderListSize(64 << 10),
+		grpc.ConnectionTimeout(handshakeTime),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: probeTime, Timeout: probeTime}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.InTapHandle(d.enter),
+		grpc.ChainUnaryInterceptor(leave),
+		grpc.ForceServerCodecV2(codec{CodecV2: encoding.GetCodecV2("proto"), parts: b.Parts}),
+	}
+}
+
+// door counts the RPCs that a server has in hand.
+type door struct {
+	budget       Budget
+	rpcs, writes atomic.Int64
+}
+
+// large are the RPCs whose requests may be large.
+var large = map[string]bool{
+	"/p4.v1.P4Runtime/Write":                       true,
+	"/p4.v1.P4Runtime/SetForwardingPipelineConfig": true,
+	"/gnmi.gNMI/Set":                               true,
+}
+
+// enter lets an RPC in, before its first message is read, until its stream ends.
+func (d *door) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if n := d.rpcs.Add(1); n > int64(d.budget.Requests) {
+		d.rpcs.Add(-1)
+		return nil, Status(Over("requests", int(n), d.budget.Requests, "wait for answers"))
+	}
+	if !large[info.FullMethodName] {
+		context.AfterFunc(ctx, func() { d.rpcs.Add(-1) })
+		return ctx, nil
+	}
+	if n := d.writes.Add(1); n > int64(d.budget.Writes) {
+		d.writes.Add(-1)
+		d.rpcs.Add(-1)
+		return nil, Status(Over("writes", int(n), d.budget.Writes, "wait for answers"))
+	}
+	out := sync.OnceFunc(func() {
+		d.writes.Add(-1)
+		d.rpcs.Add(-1)
+	})
+	context.AfterFunc(ctx, out)
+	return context.WithValue(ctx, outKey{}, out), nil
+}
+
+// outKey is where a large RPC's context has what lets it out.
+type outKey struct{}
+
+// leave lets a large RPC out before its answer is sent: who waits for answers is never refused. The end of the stream,
+// which lets out what never got a handler, comes after the answer, and some time after it on a busy machine.
+func leave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if out, ok := ctx.Value(outKey{}).(func()); ok {
+		defer out()
+	}
+	return handler(ctx, req)
+}
+
+// codec decodes messages of so many parts at most. A part of two bytes becomes a
+// hundred in memory. What the schema does not know is not kept.
+type codec struct {
+	encoding.CodecV2
+	parts int
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	b := buf.ReadOnlyData()
+	// Two bytes is the least that a part takes.
+	if len(b)/2 > c.parts {
+		if left := countParts(b, m.ProtoReflect().Descriptor(), c.parts, maxDepth); left < 0 {
+			return Errorf(codes.ResourceExhausted, "more than the budget parts of %d; split the request", c.parts)
+		}
+	}
+	return proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
+}
+
+// maxDepth bounds the nesting of messages; P4Runtime's and gNMI's own is less.
+const maxDepth = 100
+
+// countParts takes the parts of a message from left, until that is below 0. A
+// message that cannot be decoded has parts up to where it is wrong.
+func countParts(b []byte, md protoreflect.MessageDescriptor, left, depth int) int {
+	if depth == 0 {
+		return -1
+	}
+	fields := md.Fields()
+	for len(b) > 0 && left >= 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return left
+		}
+		b = b[n:]
+		if typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+				return left
+			}
+			b = b[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return left
+		}
+		b = b[n:]
+		fd := fields.ByNumber(num)
+		switch {
+		case fd == nil:
+		case fd.Message() != nil:
+			left = countParts(value, fd.Message(), left-1, depth-1)
+		case fd.IsList():
+			left--
+		}
+	}
+	return left
+}
+
+// Limit makes a listener close connections that come while so many are open.
+func Limit(l net.Listener, b Budget) net.Listener {
+	return &limited{Listener: l, most: int64(b.WithDefaults().Connections)}
+}
+
+type limited struct {
+	net.Listener
+	open atomic.Int64
+	most int64
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.most {
+			return &counted{Conn: c, l: l}, nil
+		}
+		l.open.Add(-1)
+		c.Close() //nolint:errcheck // nothing was said
+	}
+}
+
+type counted struct {
+	net.Conn
+	l    *limited
+	once sync.Once
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.once.Do(func() { c.l.open.Add(-1) })
+	return c.Conn.Close()
+}

@@ -1,0 +1,87 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+)
+
+// Outbox is a bounded queue between a core, which must not block, and a
+// stream's writer.
+type Outbox[T any] struct {
+	mu     sync.Mutex
+	msgs   []T
+	bytes  int // of msgs
+	closed bool
+	full   bool // an offer was refused since the last take
+	ready  chan struct{}
+
+	size func(T) int
+	most int // bytes
+}
+
+// NewOutbox makes a queue that holds most bytes, as size counts them.
+func NewOutbox[T any](size func(T) int, most int) *Outbox[T] {
+	return &Outbox[T]{ready: make(chan struct{}, 1), size: size, most: most}
+}
+
+// Offer takes m unless limit messages, or too many bytes, wait already. The bytes
+// of a message that is alone do not count.
+func (o *Outbox[T]) Offer(m T, limit int) bool {
+	n := o.size(m)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.msgs) >= limit || len(o.msgs) > 0 && o.bytes+n > o.most {
+		o.full = true
+		return false
+	}
+	o.msgs = append(o.msgs, m)
+	o.bytes += n
+	o.signal()
+	return true
+}
+
+func (o *Outbox[T]) signal() {
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends run once all that was taken is sent.
+func (o *Outbox[T]) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.signal()
+}
+
+// Run sends what is offered until the box is closed and empty, sending
+// fails, or ctx ends. room is called when a full box has been emptied.
+func (o *Outbox[T]) Run(ctx context.Context, send func(T) error, room func()) error {
+	for {
+		o.mu.Lock()
+		msgs, closed, full := o.msgs, o.closed, o.full
+		o.msgs, o.bytes, o.full = nil, 0, false
+		o.mu.Unlock()
+		for _, m := range msgs {
+			if err := send(m); err != nil {
+				return err
+			}
+		}
+		if full && !closed {
+			room()
+			continue
+		}
+		if len(msgs) > 0 {
+			continue
+		}
+		if closed {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-o.ready:
+		}
+	}
+}
