@@ -20,6 +20,7 @@ const (
 	DefaultEpochWindow      = 1 << 16
 	DefaultCalm             = fabric.Millisecond
 	DefaultProbeEvery       = 250 * fabric.Microsecond
+	DefaultSilence          = 5 * fabric.Second
 )
 
 // Config says for which host a [Core] decides, and how. A zero duration or
@@ -46,6 +47,9 @@ type Config struct {
 	// EpochWindow is how far a quench's epoch may be ahead of the last one
 	// believed of its port.
 	EpochWindow uint32
+	// Silence is how long after its last update or heartbeat a controller still counts as connected:
+	// until then quenches that it does not confirm are limited. See the package comment, Trust.
+	Silence fabric.Time
 
 	// Losses is the test by which a path is left for what it loses ([Core.Lost]).
 	Losses LossTest
@@ -92,6 +96,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: QuenchInterval: %v is below zero", ErrConfig, c.QuenchInterval)
 	case c.EpochWindow > 1<<31-1:
 		return fmt.Errorf("%w: EpochWindow: %d is above 2^31-1", ErrConfig, c.EpochWindow)
+	case c.Silence < 0:
+		return fmt.Errorf("%w: Silence: %v is below zero", ErrConfig, c.Silence)
 	case c.Uplinks < 0:
 		return fmt.Errorf("%w: Uplinks: %d is below zero", ErrConfig, c.Uplinks)
 	case c.Whole < 0:
@@ -115,6 +121,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.EpochWindow, DefaultEpochWindow)
 	setZero(&c.Calm, DefaultCalm)
 	setZero(&c.ProbeEvery, DefaultProbeEvery)
+	setZero(&c.Silence, DefaultSilence)
 	c.Losses = c.Losses.withDefaults()
 	return c
 }

@@ -121,6 +121,7 @@ type Core struct {
 	deadLinks []fabric.LinkID       // ascending
 	instance  string                // the controller's whose word counts
 	heard     bool                  // instance is set
+	heardAt   fabric.Time           // the last update or heartbeat
 	expiries  expiryQueue
 	quenchTAT fabric.Time // theoretical arrival time of the quench rate limit
 	stats     Stats

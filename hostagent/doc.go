@@ -109,6 +109,13 @@
 // the switch's own quenches of that port ignored. He cannot empty the path set,
 // and what a controller says stands above what a quench said.
 //
+// Our switches drop quenches and notices that a host sends. Other switches do not, so
+// there is a second limit. While a controller is connected ([Config.Silence]) it has to
+// confirm a dead link before the memory ends: quenches alone do not prolong it. If it
+// does not, the path returns, and further quenches about that link are refused for the
+// memory's length, twice as long each time, up to 128 times. A controller's update about
+// the link ends that. Time-outs and losses are evidence of their own throughout.
+//
 // A notice names no packet, so only the fabric has to be known to forge one. Switches
 // take none from a host, and [ParseQuench] none that comes from a host's address. The
 // limits of epoch and rate are those of quenches.

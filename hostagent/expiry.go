@@ -68,9 +68,10 @@ func (c *Core) advance(now fabric.Time) {
 			continue
 		}
 		l := c.links[e.link]
+		c.noteUnconfirmed(l)
 		l.quench, l.until, l.ends = false, 0, [2]portEpoch{}
 		c.mark(e.link)
-		if !l.down && l.epoch == 0 && l.suspectEpoch == 0 {
+		if !l.down && l.epoch == 0 && l.suspectEpoch == 0 && l.unconfirmed == 0 {
 			delete(c.links, e.link)
 		}
 	}
@@ -85,6 +86,7 @@ func (c *Core) advance(now fabric.Time) {
 func (c *Core) Rebase(now fabric.Time) {
 	c.advance(now) // what is remembered, and is not 0, is remembered till later
 	c.now, c.quenchTAT, c.markedIn = c.now.Rebase(now), c.quenchTAT.Rebase(now), c.markedIn.Rebase(now)
+	c.heardAt = c.heardAt.Rebase(now)
 	for i := range c.open {
 		c.open[i].Start = c.open[i].Start.Rebase(now)
 	}
@@ -95,6 +97,7 @@ func (c *Core) Rebase(now fabric.Time) {
 		if l.until != 0 {
 			l.until = l.until.Rebase(now)
 		}
+		l.refuseUntil = l.refuseUntil.Rebase(now)
 	}
 	for _, l := range c.lossy {
 		l.next = l.next.Rebase(now)

@@ -16,6 +16,11 @@ type linkState struct {
 	suspectEpoch uint64       // of that; 0 never
 	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
 	ends         [2]portEpoch // as quenches tell: A, B
+
+	// How often the memory of quenches ended though a connected controller never called the
+	// link down, and until when further quenches about it are refused.
+	unconfirmed uint8
+	refuseUntil fabric.Time
 }
 
 // portEpoch is the last down event a quench told of one port.
@@ -213,6 +218,8 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 		return Known
 	case uint32(ahead) > c.cfg.EpochWindow:
 		return BadEpoch
+	case l.unconfirmed > 0 && !l.down && c.now < l.refuseUntil && c.connected():
+		return Unconfirmed
 	}
 	if !c.admitQuench() {
 		return RateLimited
@@ -220,14 +227,33 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 	was := l.dead()
 	p := c.link(id)
 	p.ends[end] = portEpoch{epoch: q.Epoch}
-	p.quench, p.until = true, c.now+c.cfg.FailedPathMemory
-	c.expiries.push(expiry{at: p.until, link: id})
+	if !p.quench || p.down || !c.connected() { // else a controller has to confirm it before the memory ends
+		p.until = c.now + c.cfg.FailedPathMemory
+		c.expiries.push(expiry{at: p.until, link: id})
+	}
+	p.quench = true
 	if was {
 		return Known
 	}
 	c.mark(id)
 	c.movePieces(ByQuench)
 	return Believed
+}
+
+// connected reports whether a controller is there that would confirm a dead link.
+func (c *Core) connected() bool { return c.heard && c.now-c.heardAt <= c.cfg.Silence }
+
+// mostUnconfirmed bounds the time for which quenches about a link are refused: the memory doubled so often.
+const mostUnconfirmed = 7
+
+// noteUnconfirmed is called when the memory of quenches about a link ends. A link that only quenches call dead, and not
+// the controller, is likely the object of a forger: the next quenches about it are refused, for twice as long each time.
+func (c *Core) noteUnconfirmed(l *linkState) {
+	if !l.quench || l.down || !c.connected() {
+		return
+	}
+	l.refuseUntil = c.now + c.cfg.FailedPathMemory<<l.unconfirmed
+	l.unconfirmed = min(l.unconfirmed+1, mostUnconfirmed)
 }
 
 // admitQuench is the rate limit: the generic cell rate algorithm.
@@ -245,7 +271,11 @@ func (c *Core) admitQuench() bool {
 // so are link states whose epoch is not above the one known.
 func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	c.advance(now)
-	if u == nil || u.GetHeartbeat() {
+	if u == nil {
+		return
+	}
+	c.heardAt = c.now
+	if u.GetHeartbeat() {
 		return
 	}
 	switch {
@@ -269,7 +299,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 			continue
 		}
 		l := c.link(id)
-		l.epoch = s.GetEpoch()
+		l.epoch, l.unconfirmed, l.refuseUntil = s.GetEpoch(), 0, 0
 		if s.GetUp() {
 			c.revive(id, l)
 		} else {

@@ -128,9 +128,10 @@ const (
 	NotOurs             // no such host, or the port is on no path this agent has used to it; of a notice, on none of its paths
 	NoChoice            // the port leads to a host: there is no other path
 	BadEpoch            // too far ahead of what was heard before
+	Unconfirmed         // earlier quenches about this link were not confirmed by the controller
 	RateLimited         // too many believed in a short time
 )
 
 func (v Verdict) String() string {
-	return [...]string{"believed", "known", "stale", "not-ours", "no-choice", "bad-epoch", "rate-limited"}[v]
+	return [...]string{"believed", "known", "stale", "not-ours", "no-choice", "bad-epoch", "unconfirmed", "rate-limited"}[v]
 }
