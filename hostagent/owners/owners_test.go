@@ -1,11 +1,15 @@
 package owners
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -223,6 +228,49 @@ func TestOwners(t *testing.T) {
 	})
 	o.Forget(qps...)
 	a.stop()
+}
+
+// TestOwnerBounds: a program shows a bounded number of queue pairs, and none that another program has.
+func TestOwnerBounds(t *testing.T) {
+	var log bytes.Buffer
+	s := NewServer()
+	s.refused = loglimit.New(slog.New(slog.NewTextHandler(&log, nil)), time.Second)
+	first, second := newOwner(nil), newOwner(nil)
+	one := &message{Show: []pair{{Dst: netip.MustParseAddr("10.0.0.1"), Num: 7}}}
+	for _, o := range []*owner{first, second} {
+		if err := s.take(o, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q := s.known[one.Show[0].qp()]; q.owner != first || !strings.Contains(log.String(), "refused") {
+		t.Errorf("a second program has the queue pair; logged: %s", log.String())
+	}
+	s.leave(first)
+	if err := s.take(second, one); err != nil || s.known[one.Show[0].qp()].owner != second {
+		t.Errorf("a queue pair whose program has ended is refused: %v", err)
+	}
+	many := &message{}
+	for n := range maxOwned + 1 {
+		many.Show = append(many.Show, pair{Dst: netip.MustParseAddr("10.0.0.2"), Num: uint32(n + 1)})
+	}
+	third := newOwner(nil)
+	if err := s.take(third, many); err == nil || len(s.known) != maxOwned+1 {
+		t.Errorf("%d queue pairs of one program: %v; %d are known", len(many.Show), err, len(s.known))
+	}
+	if err := s.take(third, &message{Forget: many.Show}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.take(third, &message{Show: many.Show[maxOwned:]}); err == nil {
+		t.Error("queue pairs that were forgotten, and not cleared by the agent, do not count")
+	}
+	for _, p := range many.Show[:maxOwned] {
+		if err := s.Clear(p.qp()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.take(third, &message{Show: many.Show[maxOwned:]}); err != nil {
+		t.Errorf("after all were cleared: %v", err)
+	}
 }
 
 // FuzzParse: whatever a process writes, what is taken can be.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
 )
 
 // lost is how long an owner may take for a request before it is cut off. Back, it
@@ -32,7 +33,10 @@ type owner struct {
 	kick chan struct{} // there is something to do
 	done chan error    // of the request that is under way
 
+	process accept.Peer
+
 	// With the server's lock:
+	shown  int // queue pairs that count against its bound
 	seq    uint64
 	busy   bool // the request of seq is not answered
 	began  time.Time
@@ -42,10 +46,15 @@ type owner struct {
 
 func newOwner(conn net.Conn) *owner {
 	return &owner{
-		conn: conn, gone: make(chan struct{}), kick: make(chan struct{}, 1), done: make(chan error, 1),
+		process: accept.PeerOf(conn),
+		conn:    conn, gone: make(chan struct{}), kick: make(chan struct{}, 1), done: make(chan error, 1),
 		todo: map[labeller.QP]*shown{}, failed: map[labeller.QP]*shown{},
 	}
 }
+
+// replaces reports whether o is the same process as another owner, connected again: the end of the other stream may be
+// noticed later.
+func (o *owner) replaces(other *owner) bool { return o.process.PID != 0 && o.process == other.process }
 
 // ask has the sender see to a queue pair. The server's lock is held.
 func (o *owner) ask(n labeller.QP, q *shown) {

@@ -11,14 +11,20 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
 // patience is how long Set waits for owners to label queue pairs. They are asked
 // on.
 const patience = 200 * time.Millisecond
 
-// maxShown bounds the queue pairs of all owners.
-const maxShown = 1 << 20
+// maxShown bounds the queue pairs of all owners, maxOwned those of one: an RNIC has 2^18 at most, and a program that
+// needs more than 2^16 of them has not been seen.
+const (
+	maxShown = 1 << 18
+	maxOwned = 1 << 16
+)
 
 // maxTimeouts bounds the time-outs that OnTimeout has not heard of. What is beyond
 // is dropped: a queue pair whose path is dead times out again.
@@ -35,6 +41,8 @@ type Server struct {
 	wake     chan struct{}
 	timeouts chan labeller.QP
 
+	refused *loglimit.Limiter
+
 	mu    sync.Mutex
 	known map[labeller.QP]*shown
 	ended chan struct{} // closed when a request ends
@@ -45,6 +53,7 @@ var _ labeller.Discoverer = (*Server)(nil)
 // shown is a queue pair.
 type shown struct {
 	owner *owner        // nil: its stream is gone
+	by    *owner        // the last one that showed it, against whose bound it counts
 	has   *fabric.Label // what it carries; nil: not known
 	want  *fabric.Label // what it is to carry; nil: not decided
 	asked uint64        // the last request that was for it, since it was shown
@@ -60,6 +69,7 @@ func NewServer() *Server {
 	return &Server{
 		wake: make(chan struct{}, 1), timeouts: make(chan labeller.QP, maxTimeouts),
 		known: map[labeller.QP]*shown{}, ended: make(chan struct{}),
+		refused: loglimit.New(slog.New(slog.DiscardHandler), time.Second),
 	}
 }
 
@@ -76,8 +86,6 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-	defer stop()
 	// Not on the goroutine that reads from the owner: OnTimeout waits for answers.
 	wg.Go(func() {
 		for {
@@ -89,25 +97,16 @@ func (s *Server) Run(ctx context.Context, lis net.Listener) error {
 			}
 		}
 	})
-	for {
-		conn, err := lis.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("owners: %w", err)
-		}
-		wg.Go(func() {
-			end := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the reader sees it
-			defer end()
-			o := newOwner(conn)
-			wg.Go(func() { s.send(o) })
-			err := lines(conn, func(m *message) error { return s.take(o, m) })
-			conn.Close() //nolint:errcheck // nothing is left to say
-			s.leave(o)
-			s.Log.Info("an owner of queue pairs left", "err", err)
-		})
-	}
+	s.refused = loglimit.New(s.Log, time.Second)
+	// A program without queue pairs has nothing to say, so silence is allowed.
+	return accept.Serve(ctx, lis, accept.Options{Silence: -1, Log: s.Log}, func(_ context.Context, conn net.Conn) {
+		o := newOwner(conn)
+		wg.Go(func() { s.send(o) })
+		err := lines(conn, func(m *message) error { return s.take(o, m) })
+		conn.Close() //nolint:errcheck // nothing is left to say
+		s.leave(o)
+		s.Log.Info("an owner of queue pairs left", "err", err)
+	})
 }
 
 func (s *Server) leave(o *owner) {
@@ -131,15 +130,30 @@ func (s *Server) take(o *owner, m *message) error {
 		return errors.New("owners: an owner may not set labels")
 	}
 	s.mu.Lock()
-	if len(s.known)+len(m.Show) > maxShown {
-		s.mu.Unlock()
-		return fmt.Errorf("owners: more than %d queue pairs", maxShown)
-	}
 	for _, p := range m.Show {
 		q := s.known[p.qp()]
+		switch {
+		case q != nil && q.owner != nil && q.owner != o && !o.replaces(q.owner):
+			s.refused.Warn("a program shows another program's queue pair: refused", "qp", p.qp())
+			continue
+		case q != nil && q.by == o:
+		case o.shown >= maxOwned:
+			s.mu.Unlock()
+			return fmt.Errorf("owners: more than %d queue pairs of one program", maxOwned)
+		case q == nil && len(s.known) >= maxShown:
+			s.mu.Unlock()
+			return fmt.Errorf("owners: more than %d queue pairs of all programs", maxShown)
+		}
 		if q == nil {
 			q = &shown{}
 			s.known[p.qp()] = q
+		}
+		if q.by != o {
+			if q.by != nil {
+				q.by.shown--
+			}
+			q.by = o
+			o.shown++
 		}
 		q.owner, q.has, q.asked, q.err = o, p.Label, 0, nil
 		if q.lacks() { // decided while it was away
@@ -204,6 +218,7 @@ func (s *Server) Clear(qps ...labeller.QP) error {
 	for _, n := range qps {
 		if q := s.known[n]; q != nil {
 			if q.want = nil; q.owner == nil {
+				q.by.shown--
 				delete(s.known, n)
 			}
 		}

@@ -10,9 +10,12 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
@@ -84,27 +87,18 @@ func (p *peer) put(r hostproto.Reply) {
 
 // Run serves coordinators, one at a time, until ctx ends. It closes the listener.
 func (s *Server) Run(ctx context.Context, lis net.Listener) error {
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-	defer stop()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		conn, err := lis.Accept()
-		if err != nil {
-			s.replace(nil)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("host: control socket: %w", err)
-		}
+	defer s.replace(nil)
+	left := loglimit.New(s.log, time.Second)
+	return accept.Serve(ctx, lis, accept.Options{Most: maxCoordinators, Log: s.log}, func(ctx context.Context, conn net.Conn) {
 		p := &peer{conn: conn, more: make(chan struct{}, 1)}
-		wg.Go(func() {
-			if err := s.serve(ctx, p); err != nil && ctx.Err() == nil {
-				s.log.Warn("coordinator left", "err", err)
-			}
-		})
-	}
+		if err := s.serve(ctx, p); err != nil && ctx.Err() == nil {
+			left.Warn("coordinator left", "err", err)
+		}
+	})
 }
+
+// maxCoordinators bounds the connections that are open at once: one coordinator, and those who ask for the clock.
+const maxCoordinators = 64
 
 // replace makes p the coordinator and ends the one before.
 func (s *Server) replace(p *peer) {
@@ -136,6 +130,9 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 	lines := bufio.NewScanner(p.conn)
 	lines.Buffer(nil, maxRequest)
 	for lines.Scan() {
+		if err := accept.Heard(p.conn); err != nil {
+			return err
+		}
 		var q hostproto.Request
 		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		dec.DisallowUnknownFields()

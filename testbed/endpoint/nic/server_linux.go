@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
 // Driver is what drives a NIC, in a goroutine of its own. soft.Shell is one.
@@ -24,27 +26,12 @@ type Driver interface {
 // Serve serves programs until ctx ends. It closes the listener, and returns ctx's
 // error or the listener's.
 func (n *NIC) Serve(ctx context.Context, lis *net.UnixListener, d Driver) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
-	defer stop()
-	for {
-		conn, err := lis.AcceptUnix()
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("nic: %w", err)
+	cut := loglimit.New(n.cfg.Log, time.Second)
+	return accept.Serve(ctx, lis, accept.Options{Most: maxClients, Log: n.cfg.Log}, func(ctx context.Context, conn net.Conn) {
+		if err := n.serve(ctx, conn.(*net.UnixConn), d); err != nil && ctx.Err() == nil {
+			cut.Warn("a program was cut off", "err", err)
 		}
-		wg.Go(func() {
-			end := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the reader sees it
-			defer end()
-			if err := n.serve(ctx, conn, d); err != nil && ctx.Err() == nil {
-				n.cfg.Log.Warn("a program was cut off", "err", err)
-			}
-			conn.Close() //nolint:errcheck // nothing is left to say
-		})
-	}
+	})
 }
 
 // serve serves one program.
@@ -61,6 +48,9 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 	for {
 		in, memory, err := receive(conn)
 		if err != nil || in == nil {
+			return err
+		}
+		if err := accept.Heard(conn); err != nil {
 			return err
 		}
 		out, fds, own := call{}, []int(nil), false

@@ -1,0 +1,158 @@
+// Package accept is the one accept loop of the servers that speak a protocol of their own; gRPC and HTTP servers have
+// theirs.
+//
+// It bounds how many connections are open, in all, for each user of the machine and for each process, and how long a new
+// one may be silent. It survives a lack of file descriptors: connections that are open go on, and new ones are accepted when some
+// have ended.
+package accept
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
+)
+
+// Options bound a server's connections. A zero field means its default; below zero means no bound.
+type Options struct {
+	Most    int           // connections open at once; default 1024
+	PerUser int           // of one user, over UNIX sockets; default half of Most
+	PerPID  int           // of one process, likewise; default a quarter of Most
+	Silence time.Duration // how long a new connection may send nothing; default 10 s. [Heard] ends that bound.
+	Log     *slog.Logger  // warns of refused connections, once a second; nil: nobody
+}
+
+// Defaults of [Options].
+const (
+	DefaultMost    = 1024
+	DefaultSilence = 10 * time.Second
+)
+
+// retry is the pause after an Accept that failed, as when there are no descriptors left.
+const retry = 100 * time.Millisecond
+
+func (o Options) withDefaults() Options {
+	if o.Most == 0 {
+		o.Most = DefaultMost
+	}
+	if o.PerUser == 0 && o.Most > 0 {
+		o.PerUser = max(1, o.Most/2)
+	}
+	if o.PerPID == 0 && o.Most > 0 {
+		o.PerPID = max(1, o.Most/4)
+	}
+	if o.Silence == 0 {
+		o.Silence = DefaultSilence
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Serve calls serve for each connection, in a goroutine of its own, until ctx ends; then it closes the listener and all
+// connections, waits for serve and returns ctx's error. A connection is closed when serve returns. When the listener
+// was closed by somebody else, Serve returns that error.
+func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.Context, net.Conn)) error {
+	o = o.withDefaults()
+	warn := loglimit.New(o.Log, time.Second)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept returns for it
+	defer stop()
+	open := count{byUser: map[uint32]int{}, byPID: map[int32]int{}}
+	for {
+		conn, err := lis.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close() //nolint:errcheck // nobody serves it
+			}
+			return ctx.Err()
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept: %w", err)
+		case err != nil: // the listener is whole: some connections will end
+			warn.Warn("cannot accept a connection; trying again", "addr", lis.Addr().String(), "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retry):
+			}
+			continue
+		}
+		u := PeerOf(conn)
+		if why := open.add(u, o); why != "" {
+			warn.Warn("connection refused", "addr", lis.Addr().String(), "why", why)
+			conn.Close() //nolint:errcheck // nothing was said
+			continue
+		}
+		wg.Go(func() {
+			defer open.remove(u)
+			defer conn.Close()                                      //nolint:errcheck // all is said
+			defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // its reader sees it
+			if o.Silence > 0 && conn.SetReadDeadline(time.Now().Add(o.Silence)) != nil {
+				return
+			}
+			serve(ctx, conn)
+		})
+	}
+}
+
+// Heard says that the peer of a connection has sent its first message: from now on it may be silent.
+func Heard(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
+
+// count counts open connections.
+type count struct {
+	mu     sync.Mutex
+	all    int
+	byUser map[uint32]int
+	byPID  map[int32]int
+}
+
+// add counts a connection, or says why it may not be opened.
+func (c *count) add(u Peer, o Options) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case o.Most > 0 && c.all >= o.Most:
+		return fmt.Sprintf("%d connections are open, the most that is allowed", c.all)
+	case u.Known && o.PerUser > 0 && c.byUser[u.UID] >= o.PerUser:
+		return fmt.Sprintf("user %d has %d connections open, the most that one user may have", u.UID, c.byUser[u.UID])
+	case u.PID != 0 && o.PerPID > 0 && c.byPID[u.PID] >= o.PerPID:
+		return fmt.Sprintf("process %d has %d connections open, the most that one process may have", u.PID, c.byPID[u.PID])
+	}
+	c.all++
+	if u.Known {
+		c.byUser[u.UID]++
+		c.byPID[u.PID]++
+	}
+	return ""
+}
+
+func (c *count) remove(u Peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if !u.Known {
+		return
+	}
+	if c.byUser[u.UID]--; c.byUser[u.UID] == 0 {
+		delete(c.byUser, u.UID)
+	}
+	if c.byPID[u.PID]--; c.byPID[u.PID] == 0 {
+		delete(c.byPID, u.PID)
+	}
+}
+
+// Peer is the process that opened a connection, where the kernel says so: over a UNIX socket, on Linux.
+type Peer struct {
+	UID   uint32
+	PID   int32 // 0: of another PID namespace
+	Known bool
+}
