@@ -109,6 +109,7 @@ func TestBadInput(t *testing.T) {
 		{"run DEMO --json DIR/no/such.jsonl", "--json: open"},
 		{"run DEMO --report DIR/no/such.html", "--report: open"},
 		{"topo x", "topo takes no arguments"},
+		{"trace ../../testbed/scenarios/workloads/gpt.yaml --ranks 100000000", "--ranks: 100000000; write 1 to 262144"},
 		{"topo -o xml", `"xml" is unknown; write one of yaml, json, dot`},
 		{"topo --k 5", "--k: 5 is not an even number of ports"},
 		{"topo --k 4 --rate 400", `--rate: rate "400": the unit is missing`},

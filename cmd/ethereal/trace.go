@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 )
 
@@ -24,6 +25,9 @@ PREFIX.groups.json with the groups of ranks. Other simulators read them; so does
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if ranks < 1 || ranks > fabric.MaxPlaneHosts {
+				return fmt.Errorf("--ranks: %d; write 1 to %d, the hosts of the largest fabric", ranks, fabric.MaxPlaneHosts)
+			}
 			p, err := workload.Load(args[0], ranks)
 			if err != nil {
 				return err

@@ -40,7 +40,7 @@ any time; of a host's log its messages, pieces with their paths, and what it hea
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			p := &view.Page{Version: a.version, Title: title}
-			load := &viewLoader{}
+			load := &viewLoader{ctx: c.Context()}
 			if err := load.readFabric(fabricFile); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/bounded"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -22,6 +23,7 @@ import (
 
 // viewLoader reads what a page is to show.
 type viewLoader struct {
+	ctx    context.Context
 	fabric *fabric.Fabric // of files that do not say which they are of; nil: it was not named
 	runs   []*view.Run
 	logs   map[int]*eventlog.Viewed // controllers' logs among the runs
@@ -40,6 +42,9 @@ func (l *viewLoader) readFabric(path string) error {
 	return err
 }
 
+// mostRead bounds the bytes that are read of one file.
+const mostRead = 2 << 30
+
 // file reads a file of any of the kinds, which its beginning tells apart.
 func (l *viewLoader) file(name string) error {
 	file, err := os.Open(name)
@@ -47,7 +52,7 @@ func (l *viewLoader) file(name string) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
-	r := bufio.NewReaderSize(file, 1<<16)
+	r := bufio.NewReaderSize(bounded.Reader(l.ctx, file, mostRead), 1<<16)
 	head, err := r.Peek(1 << 16)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("view: %w", err)
@@ -76,7 +81,7 @@ func (l *viewLoader) file(name string) error {
 }
 
 func (l *viewLoader) trace(r io.Reader, name string) error {
-	t, err := recording.Read(r)
+	t, err := recording.Read(l.ctx, r)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
 // Daemon is a controller at work; see the package comment.
@@ -48,8 +49,7 @@ type Daemon struct {
 	refusals uint64
 	flips    uint64 // that agents told of
 
-	oddReports int       // that made no sense, since oddSaid
-	oddSaid    time.Time // when the log said so
+	badReports, wrongTokens *loglimit.Limiter
 }
 
 // device is what is known of one switch.
@@ -92,6 +92,7 @@ func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{
 		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(), drops: drops{of: map[fabric.NodeID]*dropsOf{}},
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
+		badReports: loglimit.New(cfg.Log, time.Second), wrongTokens: loglimit.New(cfg.Log, time.Second),
 	}
 	d.service = notify.NewService(notify.ServiceConfig{
 		Hosts: d.f.Hosts(), Log: cfg.Log, Name: func(host uint32) string { return d.f.Name(fabric.NodeID(host)) },

@@ -59,7 +59,7 @@ func (d *Daemon) Handler() http.Handler {
 	mux.Handle("GET /metrics", d.metricsHandler())
 	act := func(path string, do http.HandlerFunc) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-			if !d.authorized(r.Header.Get("Authorization")) {
+			if !d.authorized(r.Header.Get("Authorization"), r.RemoteAddr) {
 				http.Error(w, "this needs the controller's token (--admin-token-file)", http.StatusForbidden)
 				return
 			}

@@ -19,6 +19,7 @@ import (
 // scrape what the status says.
 type metrics struct {
 	converged prometheus.Histogram
+	badTokens prometheus.Counter
 	scraped   []scraped
 	switches  []scrapedSwitch
 	tiers     []scrapedTier
@@ -66,6 +67,8 @@ func newMetrics() *metrics {
 		Name:    "ethereal_convergence_seconds",
 		Help:    "From the first word of a link's change to the last acknowledged write.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+	}), badTokens: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ethereal_wrong_tokens_total", Help: "Requests refused for a wrong or missing token.",
 	})}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("ethereal_"+name, help, labels, nil)
@@ -228,7 +231,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 func (d *Daemon) Registry() (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	return r, errors.Join(
-		r.Register(collector{d}), r.Register(d.metrics.converged),
+		r.Register(collector{d}), r.Register(d.metrics.converged), r.Register(d.metrics.badTokens),
 		r.Register(collectors.NewGoCollector()),
 		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
@@ -170,7 +171,7 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) == 1 {
 		given = v[0]
 	}
-	if !s.d.authorized(given) {
+	if !s.d.authorized(given, callerOf(ctx)) {
 		return nil, status.Error(codes.PermissionDenied, "daemon: peers need the controller's token")
 	}
 	out := &statepb.DrainMarks{}
@@ -188,7 +189,19 @@ func (s *peerService) Exchange(ctx context.Context, in *statepb.DrainMarks) (*st
 	return out, nil
 }
 
-// authorized reports whether a caller's "authorization" may change things.
-func (d *Daemon) authorized(given string) bool {
-	return d.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+d.cfg.Token)) == 1
+// authorized reports whether a caller's "authorization" may change things. One that may not is counted and logged.
+func (d *Daemon) authorized(given, caller string) bool {
+	if d.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+d.cfg.Token)) == 1 {
+		return true
+	}
+	d.metrics.badTokens.Inc()
+	d.wrongTokens.Warn("a request with a wrong or missing token was refused", "from", caller)
+	return false
+}
+
+func callerOf(ctx context.Context) string {
+	if p, ok := grpcpeer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return "unknown"
 }

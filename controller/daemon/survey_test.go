@@ -118,7 +118,7 @@ func TestHandler(t *testing.T) {
 			}
 		}
 		_, body = do("GET", "/metrics", "")
-		for _, want := range []string{"ethereal_ready 1\n", `ethereal_switch_primary{switch="tor0"} 1` + "\n", "ethereal_link_changes_total 2\n"} {
+		for _, want := range []string{"ethereal_ready 1\n", `ethereal_switch_primary{switch="tor0"} 1` + "\n", "ethereal_link_changes_total 2\n", "ethereal_wrong_tokens_total 5\n"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("metrics lack %q:\n%s", want, body)
 			}

@@ -24,10 +24,7 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 			x.Dst = nodeID(s.GetDst())
 		}
 		if err := d.core.Report(now, x); err != nil {
-			if d.oddReports++; time.Since(d.oddSaid) >= time.Second {
-				d.cfg.Log.Warn("report", "host", d.f.Name(host), "err", err, "odd", d.oddReports)
-				d.oddReports, d.oddSaid = 0, time.Now()
-			}
+			d.badReports.Warn("report", "host", d.f.Name(host), "err", err)
 			continue
 		}
 		d.cfg.Events.Add(eventlog.Record{

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/bounded"
 	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -30,20 +32,34 @@ const (
 	maxReadings = 256 << 20
 )
 
+// limits bound what a trace may hold. A recording has a tenth of them at most.
+type limits struct {
+	packets  int
+	unpacked int64 // bytes, of a trace that gzip has packed
+}
+
+const (
+	mostPackets  = 1 << 25
+	mostUnpacked = 2 << 30
+)
+
 // Is reports whether a file that begins so is a trace, packed or not.
 func Is(head []byte) bool {
 	return len(head) > 1 && (head[0] == 0x0A || head[0] == 0x1F && head[1] == 0x8B)
 }
 
-// Read reads what [Recording.Write] wrote, also when it is packed by gzip.
-func Read(from io.Reader) (*Recording, error) {
+// Read reads what [Recording.Write] wrote, also when it is packed by gzip, until ctx ends. It refuses more than 2^25
+// packets, and more than 2 GiB once unpacked.
+func Read(ctx context.Context, from io.Reader) (*Recording, error) { return read(ctx, from, limits{mostPackets, mostUnpacked}) }
+
+func read(ctx context.Context, from io.Reader, most limits) (*Recording, error) {
 	in := bufio.NewReaderSize(from, 1<<18)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1F && head[1] == 0x8B {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrTrace, err)
 		}
-		in = bufio.NewReaderSize(unpacked, 1<<18)
+		in = bufio.NewReaderSize(bounded.Reader(ctx, unpacked, most.unpacked), 1<<18)
 	}
 	t := &traceReader{tracks: map[uint64]*track{}}
 	for n := 0; ; n++ {
@@ -51,8 +67,14 @@ func Read(from io.Reader) (*Recording, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil && n == most.packets {
+			err = fmt.Errorf("%w: more than %d packets", bounded.ErrTooLong, n)
+		}
 		if err == nil {
 			err = t.packet(p)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: packet %d: %w", ErrTrace, n, err)

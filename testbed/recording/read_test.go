@@ -3,12 +3,14 @@ package recording
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/bounded"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
@@ -59,7 +61,7 @@ func TestReadPacked(t *testing.T) {
 		if !Is(in.Bytes()) {
 			t.Error("it is not taken for a trace")
 		}
-		r, err := Read(in)
+		r, err := Read(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,7 @@ func TestReadRefuses(t *testing.T) {
 		{"\x0a\xff\xff\xff\xff\x0f", "too large"},
 		{"\x1f\x8b", "EOF"},
 	} {
-		_, err := Read(strings.NewReader(c.in))
+		_, err := Read(t.Context(), strings.NewReader(c.in))
 		if !errors.Is(err, ErrTrace) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.in, err, c.want)
 		}
@@ -93,7 +95,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(trace.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := Read(bytes.NewReader(data))
+		r, err := Read(t.Context(), bytes.NewReader(data))
 		if err != nil {
 			return
 		}
@@ -101,4 +103,22 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestReadBomb: what a small file unpacks to is bounded, in packets and in bytes, and reading ends with its context.
+func TestReadBomb(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(bytes.Repeat([]byte{0x0A, 0}, 1<<16)) //nolint:errcheck // into memory
+	z.Close()                                     //nolint:errcheck // as above
+	for name, most := range map[string]limits{"packets": {1 << 10, 1 << 30}, "bytes": {1 << 30, 1 << 10}} {
+		if _, err := read(t.Context(), bytes.NewReader(packed.Bytes()), most); !errors.Is(err, ErrTrace) || !errors.Is(err, bounded.ErrTooLong) {
+			t.Errorf("%s: %v, want that it is too long", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ctx, bytes.NewReader(packed.Bytes())); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
 }

@@ -34,7 +34,7 @@ func TestOtherWorlds(t *testing.T) {
 		if err := c.r.Write(&trace); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read(&trace)
+		r, err := Read(t.Context(), &trace)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func TestTraceReadsBack(t *testing.T) {
 		if err := r.Write(&first); err != nil {
 			t.Fatal(err)
 		}
-		again, err := recording.Read(bytes.NewReader(first.Bytes()))
+		again, err := recording.Read(t.Context(), bytes.NewReader(first.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
