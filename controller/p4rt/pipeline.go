@@ -49,16 +49,20 @@ func PipelineFor(kind *targets.Profile, f *fabric.Fabric, info *p4config.P4Info,
 	if p.translation == nil {
 		p.schema, err = newSchema(info, kind.Names, kind.Lacks)
 	} else {
-		p.schema, err = translated(p.translation, kind.Names)
+		p.schema, err = translated(p.translation, info, kind.Names)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if kind.NoPackets {
+		p.schema.packets = packetIDs{}
+	}
 	return p, nil
 }
 
-// translated returns the schema of the controller's own program, with the room of the one that it is said to.
-func translated(t targets.Translation, names targets.Names) (*Schema, error) {
+// translated returns the schema of the controller's own program, with the room and the packets of the one that it is
+// translated to, of which info is the P4Info.
+func translated(t targets.Translation, info *p4config.P4Info, names targets.Names) (*Schema, error) {
 	schema, err := NewSchema(p4src.V1ModelP4Info())
 	if err != nil {
 		return nil, err
@@ -72,8 +76,8 @@ func translated(t targets.Translation, names targets.Names) (*Schema, error) {
 		}
 		schema.tables[table] = ids
 	}
-	schema.packets = packetIDs{} // translations are of tables
 	schema.called = names
+	schema.bindPackets(info)
 	return schema, nil
 }
 

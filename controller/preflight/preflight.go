@@ -5,12 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
@@ -102,12 +106,36 @@ func (c *checker) settings() {
 	if d.QuenchIntervalUs == controller.NeverQuench {
 		quench = "off: hosts hear of dead ports from the controller and by time-outs"
 	}
+	if of := c.unable(func(k *targets.Profile) bool { return !k.Quenches() }); of != "" && d.QuenchIntervalUs != controller.NeverQuench {
+		quench += "; " + of + " never: of their ports hosts hear from the controller and by time-outs"
+	}
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")
+	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.Device) }); of != "" {
+		c.list.Add(checklist.Unseen, wholeFabric, "priority", "what the targets file says has no effect on "+of, "set priorities in their own configuration")
+	}
 	if d.ECN.Kmax == 0 {
 		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: the program does not mark, as the targets file has no tables.ecn",
 			"where hosts run DCQCN, write tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
 		return
 	}
+	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.ECNProfile) }); of != "" {
+		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "tables.ecn has no effect on "+of, "set marks of congestion in their own configuration")
+	}
 	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")
+}
+
+// unable says how many switches, and of which kinds, something is true of; "" of none.
+func (c *checker) unable(is func(*targets.Profile) bool) string {
+	count := map[string]int{}
+	for _, t := range c.Daemon.Targets {
+		if kind := t.Kind(); is(kind) {
+			count[kind.Name]++
+		}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d %s", count[name], name))
+	}
+	return strings.Join(parts, ", ")
 }

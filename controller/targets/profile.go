@@ -51,6 +51,9 @@ type Traits struct {
 	// Quiet is whether the switch tells no source of a dead port, though it sends packets round dead uplinks.
 	Quiet bool `yaml:"-"`
 
+	// NoPackets is whether the controller cannot have it send packets by a port, nor is handed any.
+	NoPackets bool `yaml:"-"`
+
 	// NeedsPorts is whether the operator must map the ports: the numbers follow
 	// from the board, not from the position.
 	NeedsPorts bool `yaml:"needs_ports"`

@@ -30,7 +30,7 @@ func (Kind) Traits() targets.Traits {
 	has := []controller.Table{controller.LabelCarrier, controller.ECMP, controller.RouteV4, controller.RouteV6, controller.SourceRoute}
 	return targets.Traits{
 		Lacks:      slices.DeleteFunc(controller.Tables(), func(t controller.Table) bool { return slices.Contains(has, t) }),
-		NeedsPorts: true, SourcePortsOnly: true, NoQuench: true,
+		NeedsPorts: true, SourcePortsOnly: true, NoQuench: true, NoPackets: true,
 	}
 }
 
