@@ -97,6 +97,8 @@ type link struct {
 	silent    uint8       // rounds that nobody answered, in a row
 	next      fabric.Time // round; Never: one is under way
 	works     fabric.Time // a path over it was last said to work; LongAgo: never
+	// While it is suspected: how many probes of it went over a link since one of those was not lost.
+	tried map[fabric.LinkID]uint64
 }
 
 // bounds of what is kept, whatever agents say.
@@ -295,6 +297,7 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 		l.relapses = 0
 	}
 	l.suspected, l.confirmed, l.since, l.clean, l.lossy, l.silent = true, confirmed, c.now, 0, 0, 0
+	l.tried = map[fabric.LinkID]uint64{}
 	c.stats.Suspected++
 	if confirmed {
 		c.stats.Confirmed++
@@ -309,7 +312,7 @@ func (c *Core) clear(id fabric.LinkID) {
 	l := &c.links[id]
 	at, _ := slices.BinarySearch(c.suspected, id)
 	c.suspected = slices.Delete(c.suspected, at, at+1)
-	l.suspected, l.confirmed, l.cleared = false, false, c.now
+	l.suspected, l.confirmed, l.cleared, l.tried = false, false, c.now, nil
 	for n, p := range c.probes {
 		if p.trial == 0 && p.link == id {
 			delete(c.probes, n)

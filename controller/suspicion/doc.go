@@ -39,7 +39,8 @@
 //
 // A suspected link is probed at once and then at growing intervals, by two hosts
 // at a time: small packets over two paths across the link, with their labels,
-// although agents avoid them for everything else. A link cannot be worse than the
+// although agents avoid them for everything else. Paths are taken whose other links
+// are neither suspected nor were part of a lost probe of this link, as far as there are such. A link cannot be worse than the
 // better of the two. A round in which both lose packets confirms the suspicion, and
 // the next takes other paths; [Config.CleanRounds] rounds without loss clear it, twice as many each time a link is suspected again soon. A
 // suspicion that nobody can probe is dropped after [Config.Hold], a confirmed one after

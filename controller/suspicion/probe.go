@@ -88,11 +88,17 @@ func (c *Core) until(l *link) fabric.Time {
 // such, and returns how many it asked.
 func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 	n := 0
+	tried := c.links[id].tried
+	if tried == nil {
+		tried = map[fabric.LinkID]uint64{}
+	}
 	for i := range probers {
-		// The second takes the shortest path, whatever is on it.
-		p, ok := c.probePath(id, int(c.links[id].round)*probers+i, others, i == 1)
+		p, ok := c.probePath(id, int(c.links[id].round)*probers+i, others, tried)
 		if !ok {
 			break
+		}
+		for _, h := range c.hopsOf(p.Host, p.Dst, p.Label) {
+			tried[h.Link]++
 		}
 		c.nextProbe++
 		p.ID, p.Link, p.Packets, p.Timeout = c.nextProbe, id, c.cfg.Packets, c.cfg.ProbeTimeout
@@ -108,32 +114,46 @@ func (c *Core) ask(id fabric.LinkID, trial uint64, others []fabric.LinkID) int {
 // maxTries bounds the search for a probe's path.
 const maxTries = 512
 
-// probePath finds a path over a link and over as few others as possible, or as
-// few others as possible that are on trial, suspected or down. Different turns
-// give different hosts.
-func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, short bool) (best Probe, ok bool) {
+// hopsOf returns the path of a probe, until the next call of this or of another method.
+func (c *Core) hopsOf(host, dst fabric.NodeID, l fabric.Label) []fabric.Hop {
+	c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(host), c.f.ToROf(dst), l)
+	return c.hops
+}
+
+// knownDown is what a link that is down adds to a path's cost: more than all that can be tried.
+const knownDown = 1 << 32
+
+// probePath finds a path over a link whose other links cost least: as few as possible that are on trial, suspected
+// or down, and as few as possible that were tried. Suspicions alone must not decide: a dead link that no traffic
+// meets, since what else is on its paths is avoided, is not suspected, and would be part of every probe.
+// Different turns give different hosts.
+func (c *Core) probePath(id fabric.LinkID, turn int, others []fabric.LinkID, tried map[fabric.LinkID]uint64) (best Probe, ok bool) {
 	f := c.f
-	tries, least := 0, 0
+	tries, least := 0, uint64(0)
 	c.eachPath(id, turn, func(src, dst fabric.NodeID, l fabric.Label) bool {
 		hops, valid := f.Path(c.hops[:0], src, dst, l)
 		c.hops = hops
 		if !valid {
 			return true
 		}
-		bad := 0
+		cost := uint64(0)
 		for _, h := range hops {
-			if x := &c.links[h.Link]; h.Link != id && (x.down || x.suspected || slices.Contains(others, h.Link)) {
-				bad++
+			if h.Link == id {
+				continue
+			}
+			cost += tried[h.Link]
+			switch x := &c.links[h.Link]; {
+			case x.down:
+				cost += knownDown
+			case x.suspected || slices.Contains(others, h.Link):
+				cost++
 			}
 		}
-		if short {
-			bad = len(hops)
-		}
-		if !ok || bad < least {
+		if !ok || cost < least {
 			from, n := f.HostsOf(src)
 			to, _ := f.HostsOf(dst)
 			i := fabric.NodeID(turn / 2 % n)
-			best, least, ok = Probe{Host: from + i, Dst: to + i, Label: l}, bad, true
+			best, least, ok = Probe{Host: from + i, Dst: to + i, Label: l}, cost, true
 			if turn%2 == 1 {
 				best.Host, best.Dst = best.Dst, best.Host // the same links, the other way
 			}
@@ -204,9 +224,9 @@ func (c *Core) ProbeResult(now fabric.Time, host fabric.NodeID, id uint64, sent,
 	if lost > 0 {
 		c.stats.Lost++
 	} else {
-		c.hops, _ = c.f.Path(c.hops[:0], c.f.ToROf(p.host), c.f.ToROf(p.dst), p.label)
-		for _, h := range c.hops {
+		for _, h := range c.hopsOf(p.host, p.dst, p.label) {
 			c.links[h.Link].works = c.now
+			delete(c.links[p.link].tried, h.Link)
 		}
 	}
 	c.ended(id, p)
