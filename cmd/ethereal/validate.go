@@ -34,9 +34,9 @@ type fileKind struct {
 func fileKinds() []fileKind {
 	return []fileKind{
 		{"scenario", strictyaml.KeysOf(scenario.Scenario{}), (*validation).scenario},
-		{"sweep", []string{"name", "description", "parts"}, (*validation).sweep},
+		{"sweep", sweep.Keys(), (*validation).sweep},
 		{"targets", strictyaml.KeysOf(daemon.File{}), (*validation).targets},
-		{"workload", []string{"jobs", "gpt", "chakra"}, (*validation).workload},
+		{"workload", workload.Keys(), (*validation).workload},
 		{"fabric", strictyaml.KeysOf(fabric.Spec{}), (*validation).fabricFile},
 		{"deployment", strictyaml.KeysOf(deployment.File{}), (*validation).deployment},
 		{"groups", nil, (*validation).groups},
@@ -80,9 +80,9 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check files that people write, and run nothing",
-		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments, experiments on dragonflies and groups of
-ranks as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would be right. What kind a
-file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
+		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks
+as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would
+be right. What kind a file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
 a fabric among the files.`,
 		Example: `  ethereal validate testbed/scenarios/demo.yaml mininet/experiments/*.yaml
   ethereal validate --fabric fabric.yaml targets.yaml`,

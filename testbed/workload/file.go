@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,15 @@ type file struct {
 	GPT    *GPT    `yaml:"gpt"`
 	Chakra *chakra `yaml:"chakra"`
 	Matrix *matrix `yaml:"matrix"`
+}
+
+// Keys returns the keys of which a workload file has one.
+func Keys() []string { return strictyaml.KeysOf(file{}) }
+
+// keyList is [Keys] for people.
+func keyList() string {
+	k := Keys()
+	return strings.Join(k[:len(k)-1], ", ") + " and " + k[len(k)-1]
 }
 
 // job is a collective on ranks of its own.
@@ -64,17 +74,17 @@ func Load(path string, ranks int) (*Program, error) {
 func parse(path string, data []byte, ranks int) (*Program, error) {
 	var f file
 	d := strictyaml.New(path, nil)
-	if root := d.Document(data, "one of the keys jobs, gpt, chakra and matrix"); root != nil {
+	if root := d.Document(data, "one of the keys "+keyList()); root != nil {
 		d.Value(root, &f, "")
 	}
 	given := 0
-	for _, is := range []bool{f.Jobs != nil, f.GPT != nil, f.Chakra != nil, f.Matrix != nil} {
-		if is {
+	for _, v := range reflect.ValueOf(f).Fields() {
+		if !v.IsNil() {
 			given++
 		}
 	}
 	if d.OK() && given != 1 {
-		d.Complain("", fmt.Sprintf("it has %d of jobs, gpt, chakra and matrix", given), "write one of them")
+		d.Complain("", fmt.Sprintf("it has %d of %s", given, keyList()), "write one of them")
 	}
 	if !d.OK() {
 		return nil, d.Err()

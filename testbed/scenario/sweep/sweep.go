@@ -40,6 +40,9 @@ type file struct {
 	Parts       []part `yaml:"parts" required:"at least one, as in - scenario: demo.yaml"`
 }
 
+// Keys returns the keys of a sweep file.
+func Keys() []string { return strictyaml.KeysOf(file{}) }
+
 // part is one scenario of a sweep, with what is set in it and what varies.
 type part struct {
 	Scenario yaml.Node `yaml:"scenario" required:"a scenario file relative to this one"` // the name of a file, or a scenario
