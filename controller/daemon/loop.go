@@ -34,6 +34,7 @@ func (d *Daemon) loop(ctx context.Context) error {
 			}
 		}
 		now := d.clock()
+		d.carryOut(d.core.News(now)) // bad news does not wait for tables
 		d.carryOut(d.core.Ready(now))
 		if now > rebaseAfter {
 			d.core.Rebase(now)

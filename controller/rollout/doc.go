@@ -10,8 +10,10 @@
 //	c, err := rollout.New(now, cfg)
 //	c.TablesRead(now, node, entries, 0) // of every switch
 //	c.PortState(now, node, port, false)
-//	r := c.Ready(now)
-//	// log r.Events, tell r.Notices, send r.Writes, ...
+//	r := c.News(now)
+//	// log r.Events, publish r.Notices, ...
+//	r = c.Ready(now)
+//	// send r.Writes, ...
 //	c.Written(now, r.Writes[0].ID, rollout.Acknowledged)
 //	r = c.Ready(now)
 //
@@ -33,7 +35,7 @@
 //
 // Agents hear at once of a link that went down, or was drained or suspected, whatever the
 // switches do: until they do, labelled packets are lost, and no table can help those,
-// since a label names one path.
+// since a label names one path. [Core.News] has it before tables are computed.
 //
 // # Good news
 //

@@ -55,7 +55,15 @@ func (s *scenario) run(d *datadriven.TestData) (string, error) {
 	if err := s.do(d.Cmd, words); err != nil {
 		return "", err
 	}
-	return s.print(s.c.Ready(s.now)), nil
+	r := s.c.News(s.now)
+	if len(r.Writes) > 0 {
+		return "", fmt.Errorf("%d writes among the news", len(r.Writes))
+	}
+	rest := s.c.Ready(s.now)
+	r.Events = append(r.Events, rest.Events...)
+	r.Notices = append(r.Notices, rest.Notices...)
+	r.Writes, r.Ports, r.Reads = rest.Writes, rest.Ports, rest.Reads
+	return s.print(r), nil
 }
 
 func (s *scenario) start(options []string) (err error) {
