@@ -134,6 +134,64 @@ func TestGoSwitch(t *testing.T) {
 	}
 }
 
+// small is an experiment with a fabric of its own; another has a third ToR.
+const small = `name: small
+fabric: {kind: leaf-spine, tors: 2, spines: 2, hosts_per_tor: 1}
+collectives: [{kind: all-to-all, bytes: 1MB}]
+schemes: [ethereal]
+deadline: 20ms
+steps:
+  - {at: 20us, action: cut, link: uplink of tor0, detection: 10us}
+expect:
+  - {that: finished, is: true}
+`
+
+// writeSmall writes a.yaml and b.yaml, of two different fabrics.
+func writeSmall(t *testing.T) (a, b string) {
+	t.Helper()
+	dir := t.TempDir()
+	a, b = filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	for path, text := range map[string]string{a: small, b: strings.Replace(small, "tors: 2", "tors: 3", 1)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, b
+}
+
+// TestFabricOfExperiments: without --fabric the fabric is that of the experiments, and never another one.
+func TestFabricOfExperiments(t *testing.T) {
+	a, b := writeSmall(t)
+	script := "import sys; from etherealnet.deployment import Deployment\n" +
+		"d = Deployment(None, sys.argv[1], sys.argv[2], scenarios=sys.argv[3:]); print(d.fabric.size(), d.fabric_file)"
+	load := func(files ...string) string {
+		dir := t.TempDir()
+		out, _ := exec.Command("python3", append([]string{"-c", script, etherealtest.Binary(t), dir}, files...)...).CombinedOutput()
+		return strings.ReplaceAll(string(out), dir, "DIR")
+	}
+	if got, want := load(a, a), "2 hosts, 4 switches and 6 links DIR/fabric.yaml\n"; got != want {
+		t.Errorf("the experiment's fabric: %s, want %s", got, want)
+	}
+	if got := load(a, b); !strings.Contains(got, "run them one by one, or name the fabric for all with --fabric FILE") {
+		t.Errorf("experiments of two fabrics: %s", got)
+	}
+}
+
+// TestOwnFabric boots the fabric of an experiment.
+func TestOwnFabric(t *testing.T) {
+	l := newLab(t)
+	a, _ := writeSmall(t)
+	out, err := l.run(t, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 hosts, 4 switches, 6 links", "ok     finished 1 (= 1)", "tor0-spine0"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
 // TestShaped: what a kernel can do to links is read back, and what it cannot is
 // said instead of left out.
 func TestShaped(t *testing.T) {

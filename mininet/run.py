@@ -56,8 +56,8 @@ TABLES: Dict[str, Dict[str, Any]] = {  # the controller's tables, by the labels'
 def parse(argv: List[str]) -> argparse.Namespace:
     """Reads the command line."""
     p = argparse.ArgumentParser(description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
-    p.add_argument("--fabric", default=os.path.join(HERE, "fabric.yaml"), metavar="FILE",
-                   help="the fabric, as `ethereal topo` prints it (default: k=4 fat-tree)")
+    p.add_argument("--fabric", metavar="FILE",
+                   help="the fabric, as `ethereal topo` prints it (default: that of the experiments)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
                    help="go: ethereal switch; kernel: the same, forwarding in the kernel what it can; "
                    "linux: Linux routers, with --carrier srv6-usid; "
@@ -95,7 +95,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     args = p.parse_args(argv)
     if args.switch == "linux" and args.carrier != "srv6-usid":
         p.error("--switch linux: Linux routers read labels in outer headers alone; write --carrier srv6-usid")
-    for path in [args.fabric, *args.experiments]:
+    if not args.experiments:
+        args.fabric = args.fabric or os.path.join(HERE, "fabric.yaml")
+    for path in [*([args.fabric] if args.fabric else []), *args.experiments]:
         if not os.path.exists(path):
             p.error(f"there is no {path}")
     if args.view is not None:
@@ -226,6 +228,7 @@ def run(args: argparse.Namespace) -> int:
     deployment = Deployment(
         args.fabric, find_binary(args.ethereal), args.dir,
         find_bmv2(args.bmv2) if args.switch == "bmv2" else "simple_switch_grpc", args.port_base,
+        scenarios=args.experiments,
     )
     net: Optional[Any] = None
     page = None if args.view is None else page_socket(args.view)

@@ -46,7 +46,10 @@ func (a *app) foretell(world string, runs []scenario.Run) {
 			continue
 		}
 		told = append(told, s)
-		if text := s.Stretched; text != "" {
+		for _, text := range []string{s.Moved, s.Stretched} {
+			if text == "" {
+				continue
+			}
 			fmt.Fprintf(a.stderr, "%s in the %s world: %s\n", s.Name, world, text)
 		}
 		if text := s.Hint(); text != "" {

@@ -18,7 +18,7 @@ import subprocess
 import time
 from typing import Any, Dict, IO, List, Optional, Sequence, Set
 
-from .fabric import Fabric, load
+from .fabric import Fabric, load, of_scenarios
 
 DEFAULT_DIR = "/run/ethereal-mininet"
 
@@ -104,19 +104,27 @@ class Deployment:
 
     def __init__(
         self,
-        fabric_file: str,
+        fabric_file: Optional[str],
         binary: str,
         directory: str = DEFAULT_DIR,
         bmv2: str = "simple_switch_grpc",
         port_base: int = 20000,
+        scenarios: Sequence[str] = (),
     ) -> None:
+        """Without a fabric file the fabric is that of the scenarios."""
         self.binary, self.bmv2 = binary, bmv2
-        self.fabric_file = os.path.abspath(fabric_file)
         self.directory = directory
+        self._lock: Optional[IO[str]] = None
+        if fabric_file is None:
+            text = of_scenarios(binary, scenarios)
+            self._lock = lock(directory)
+            fabric_file = self.path("fabric.yaml")
+            with open(fabric_file, "w", encoding="ascii") as f:
+                f.write(text)
+        self.fabric_file = os.path.abspath(fabric_file)
         self.port_base = port_base
         self.processes: List[Process] = []
         self.in_namespace: Set[int] = set()  # switches that are in one of their own
-        self._lock: Optional[IO[str]] = None
         self._record: Optional[IO[str]] = None
         self.fabric: Fabric = load(binary, self.fabric_file)
 
@@ -165,7 +173,8 @@ class Deployment:
 
     def open(self) -> None:
         """Takes the folder, after cleaning up what a crash left in it."""
-        self._lock = lock(self.directory)
+        if self._lock is None:
+            self._lock = lock(self.directory)
         sweep(self.directory)
         self._record = open(self.path("record.jsonl"), "w", encoding="utf-8")  # pylint: disable=consider-using-with
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 VERSION = 1  # of the JSON form
 
@@ -74,21 +74,42 @@ class Fabric:
         """The switches, by id."""
         return [n for n in self.nodes.values() if not n.is_host]
 
+    def size(self) -> str:
+        """How large it is, for people."""
+        return f"{len(self.hosts)} hosts, {len(self.switches)} switches and {len(self.links)} links"
+
     def gateway(self, host: Node) -> Node:
         """The ToR of a host."""
         return self.nodes[host.ports[0].peer]
 
 
-def load(binary: str, path: str) -> Fabric:
-    """Reads a fabric file through the ethereal binary."""
-    argv = [binary, "topo", "--fabric", path, "-o", "json"]
+def _topo(binary: str, *flags: str) -> str:
+    """What `ethereal topo` prints."""
     try:
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        done = subprocess.run([binary, "topo", *flags], check=False, capture_output=True, text=True)
     except OSError as err:
         raise FabricError(f"{binary}: {err.strerror}; build it with `make`") from err
     if done.returncode != 0:
         raise FabricError(done.stderr.strip())
-    return parse(json.loads(done.stdout))
+    return done.stdout
+
+
+def load(binary: str, path: str) -> Fabric:
+    """Reads a fabric file through the ethereal binary."""
+    return parse(json.loads(_topo(binary, "--fabric", path, "-o", "json")))
+
+
+def of_scenarios(binary: str, paths: Sequence[str]) -> str:
+    """The fabric file of scenarios, which must all have the same nodes and links."""
+    fabrics = {path: parse(json.loads(_topo(binary, "--scenario", path, "-o", "json"))) for path in paths}
+    first = paths[0]
+    for path, fabric in fabrics.items():
+        if fabric != fabrics[first]:
+            raise FabricError(
+                f"{first} has a fabric of {fabrics[first].size()}, {path} one of {fabric.size()}; "
+                "run them one by one, or name the fabric for all with --fabric FILE"
+            )
+    return _topo(binary, "--scenario", first)
 
 
 def parse(doc: Dict[str, Any]) -> Fabric:

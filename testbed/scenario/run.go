@@ -157,6 +157,7 @@ func (s *Scenario) Override(o Override) (*Scenario, error) {
 	}
 	if o.Fabric != nil {
 		out.Fabric = shapedAs(*o.Fabric, s.Fabric)
+		out.Moved = moved(s.Fabric, out.Fabric)
 	}
 	if len(o.Notifiers) > 0 {
 		out.Failures = slices.Clone(s.Failures)
@@ -183,6 +184,23 @@ func shapedAs(nodes, links fabric.Spec) fabric.Spec {
 		}
 	}
 	return nodes
+}
+
+// moved says that a scenario runs on another fabric than its own, if it does.
+func moved(from, to fabric.Spec) string {
+	was, err := fabric.New(from)
+	is, err2 := fabric.New(to)
+	if err != nil || err2 != nil {
+		return "" // Validate says what is wrong
+	}
+	size := func(f *fabric.Fabric) string {
+		return fmt.Sprintf("%s, %s, %s, %s and %s", fabric.Count(f.Hosts(), "host"), fabric.Count(f.ToRs(), "ToR"),
+			fabric.Count(f.Aggs(), "aggregation switch"), fabric.Count(f.Cores(), "core or spine switch"), fabric.Count(f.Links(), "link"))
+	}
+	if size(was) == size(is) {
+		return ""
+	}
+	return fmt.Sprintf("the fabric is the deployment's, of %s, instead of %s", size(is), size(was))
 }
 
 // overrideSchemes returns the schemes that texts name.

@@ -49,6 +49,8 @@ type Scenario struct {
 	// Slowed is the rate of all links where a world cannot carry the fabric's; 0: they
 	// are the fabric's. See [Scenario.In].
 	Slowed fabric.Rate `yaml:"-"`
+	// Moved says that [Scenario.Override] has given it another fabric, for people.
+	Moved string `yaml:"-"`
 	// Stretched says what [Scenario.In] has changed, for people.
 	Stretched string `yaml:"-"`
 }

@@ -210,6 +210,10 @@ func TestRoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		moved := "the fabric is the deployment's, of 16 hosts, 4 ToRs, 0 aggregation switches, 2 core or spine switches and 24 links, instead of 16 hosts, 8 ToRs,"
+		if !strings.HasPrefix(o.Moved, moved) || s.Moved != "" {
+			t.Errorf("of another fabric it says %q, of its own %q", o.Moved, s.Moved)
+		}
 		runs, err := o.Expand()
 		if err != nil {
 			t.Fatal(err)
