@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 const (
@@ -20,18 +21,18 @@ const (
 
 // keepMemory gives memory back to the system once a busy spell is over, until ctx ends:
 // the runtime would collect within two minutes, and keep half of what it needed at the
-// worst. It follows the limit of the control groups around the process, so that the
-// collector works harder before the kernel ends the process, unless GOMEMLIMIT is set.
+// worst. The runtime's limit is the smaller of GOMEMLIMIT and limitShare of what the control
+// groups around the process allow, so that the collector works harder before the kernel ends
+// the process.
 func keepMemory(ctx context.Context) error {
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	last, given, due := uint64(0), uint64(0), 0
+	asked := debug.SetMemoryLimit(-1) // GOMEMLIMIT
 	for n := 0; ; n++ {
-		if n%limitLooks == 0 && os.Getenv("GOMEMLIMIT") == "" {
-			if limit := limitIn(os.DirFS("/")); limit >= leastLimit {
-				debug.SetMemoryLimit(int64(limitShare * float64(limit)))
-			}
+		if n%limitLooks == 0 {
+			debug.SetMemoryLimit(memoryLimit(asked, memlimit.FromCgroup))
 		}
 		select {
 		case <-ctx.Done():
@@ -49,4 +50,13 @@ func keepMemory(ctx context.Context) error {
 		}
 		last = now
 	}
+}
+
+// memoryLimit returns the runtime's limit, in bytes: what was asked for, or less in a control group.
+func memoryLimit(asked int64, group memlimit.Provider) int64 {
+	limit, err := group()
+	if err != nil || limit < leastLimit || float64(limit)*limitShare >= float64(asked) {
+		return asked
+	}
+	return int64(limitShare * float64(limit))
 }

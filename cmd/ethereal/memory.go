@@ -44,24 +44,6 @@ func freeIn(root fs.FS) (free int64, known bool) {
 	return free, true
 }
 
-// limitIn is the least limit of the control groups around this process, in bytes; 0:
-// there is none.
-func limitIn(root fs.FS) int64 {
-	least := int64(noLimit)
-	groups(root, func(g memoryGroup) {
-		if most, limited := field(root, g.most, ""); limited {
-			least = min(least, most)
-		}
-	})
-	if least >= noLimit {
-		return 0
-	}
-	return least
-}
-
-// noLimit is below what groups of the first version say for none.
-const noLimit = 1 << 60
-
 // groups calls f with the memory control groups around this process, the nearest first.
 func groups(root fs.FS, f func(memoryGroup)) {
 	list, err := fs.ReadFile(root, "proc/self/cgroup")
