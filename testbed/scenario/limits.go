@@ -17,9 +17,9 @@ import (
 // these lie within them, which checkParts and the tests hold them to.
 const (
 	minBuffer fabric.Bytes = 64e3
-	maxBuffer fabric.Bytes = math.MaxInt32 // netsim counts in 32 bits
+	maxBuffer fabric.Bytes = math.MaxInt32 // package sim counts in 32 bits
 
-	minAlpha = 1.0 / 256 // netsim's step
+	minAlpha = 1.0 / 256 // package sim's step
 	maxAlpha = 1024
 
 	maxCells = 1<<19 - 1 // BMv2's queue depths are 19 bits wide
@@ -27,7 +27,7 @@ const (
 	minPayload fabric.Bytes = 256  // the least path MTU of InfiniBand
 	maxPayload fabric.Bytes = 9600 // fits jumbo frames with all headers
 
-	minHeaders fabric.Bytes = 40 // netsim takes up to 64 B off a packet
+	minHeaders fabric.Bytes = 40 // package sim takes up to 64 B off a packet
 	maxHeaders fabric.Bytes = 1024
 
 	maxPackets = 1 << 22 // of a message: half of what PSNs tell apart, twice over

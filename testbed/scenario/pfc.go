@@ -18,7 +18,7 @@ type PFC struct {
 	Watchdog fabric.Time  `yaml:"watchdog"` // a port paused for so long drops its data; 0: never
 }
 
-// check checks what needs no fabric. The rest netsim refuses.
+// check checks what needs no fabric. The rest package sim refuses.
 func (p PFC) check(bad complain) {
 	switch {
 	case p.Alpha != 0 && !(p.Alpha >= minAlpha && p.Alpha <= maxAlpha):

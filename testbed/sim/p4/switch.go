@@ -1,8 +1,8 @@
-// Package p4 puts a P4 switch, executed by testbed/p4switch/interp, into a netsim network.
+// Package p4 puts a P4 switch, executed by testbed/p4switch/interp, into a network of testbed/sim.
 //
 // The switch's clock is the network's, in nanoseconds. Depths and priorities
 // pass through as they are: interp.Config.QueuesPerPort must be larger than any
-// priority that the program sets; netsim maps priorities to its own classes.
+// priority that the program sets; package sim maps priorities to its own classes.
 package p4
 
 import (
