@@ -22,9 +22,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -87,7 +87,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := interp.Load(p4src.V1ModelJSON())
+	compiled, err := program.Load(p4src.V1ModelJSON())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 		}
 		now := func() int64 { return time.Now().UnixNano() }
 		core, err := p4runtime.New(p4runtime.Config{
-			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*interp.Program, error) { return program, nil },
+			DeviceID: uint64(id) + 1, Ports: s.ports, Now: now, Load: func([]byte) (*program.Program, error) { return compiled, nil },
 		})
 		if err != nil {
 			t.Fatal(err)

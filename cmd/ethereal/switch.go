@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -291,7 +291,7 @@ func (o *switchOptions) openPort(pc *process.PortConfig, i switchInterface, besi
 		}
 	}
 	if beside.tap != nil { // packets do not come here
-		if err := beside.tap.Add(i.name, port.TapOptions{Hidden: kernel.Mark, Dir: o.pcap, Show: show}); err != nil {
+		if err := beside.tap.Add(i.name, port.TapOptions{Hidden: ebpf.Mark, Dir: o.pcap, Show: show}); err != nil {
 			return errors.Join(err, pc.Port.Close())
 		}
 		return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
 )
 
@@ -37,7 +37,7 @@ func runSTF(json string, scripts []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("switch test: %w", err)
 	}
-	prog, err := interp.Load(src)
+	prog, err := program.Load(src)
 	if err != nil {
 		return fmt.Errorf("switch test: %s: %w", json, err)
 	}

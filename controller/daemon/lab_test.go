@@ -29,12 +29,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var loadProgram = sync.OnceValues(func() (*interp.Program, error) { return interp.Load(p4src.V1ModelJSON()) })
+var loadProgram = sync.OnceValues(func() (*program.Program, error) { return program.Load(p4src.V1ModelJSON()) })
 
 var loadPipeline = sync.OnceValues(func() (*p4rt.Pipeline, error) {
 	return p4rt.NewPipeline(p4src.V1ModelP4Info(), p4src.V1ModelJSON())
@@ -148,7 +149,7 @@ func (s *labSwitch) boot(down map[uint32]bool) {
 	}
 	s.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: uint64(s.id) + 1, Ports: s.ports, Now: now,
-		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
+		Load: func([]byte) (*program.Program, error) { return loadProgram() },
 		// The data plane learns of ports by packets that the switch makes.
 		OnPortEvent: func(number uint32, up bool) {
 			s.epoch++

@@ -23,15 +23,15 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var loadProgram = sync.OnceValues(func() (*interp.Program, error) { return interp.Load(p4src.V1ModelJSON()) })
+var loadProgram = sync.OnceValues(func() (*program.Program, error) { return program.Load(p4src.V1ModelJSON()) })
 
 func ethereal(t *testing.T) *Pipeline {
 	t.Helper()
@@ -67,7 +67,7 @@ func newTarget(t *testing.T) *target {
 	}
 	tg.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: testDevice, Ports: ports, Now: func() int64 { return time.Now().UnixNano() },
-		Load: func([]byte) (*interp.Program, error) { return loadProgram() },
+		Load: func([]byte) (*program.Program, error) { return loadProgram() },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -55,7 +55,7 @@ func newChip(t *testing.T) *chip {
 		t.Fatal(err)
 	}
 	now := func() int64 { return time.Now().UnixNano() }
-	core, err := p4runtime.New(p4runtime.Config{DeviceID: 17, Ports: c.ports, Now: now, Load: interp.Load})
+	core, err := p4runtime.New(p4runtime.Config{DeviceID: 17, Ports: c.ports, Now: now, Load: program.Load})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/report/plot"
 )
 
@@ -132,7 +133,7 @@ func growthFrame(op byte, words int, a uint64, b uint32, size int) []byte {
 // new returns a switch of ours.
 func (g *growth) new() *interp.Switch {
 	g.t.Helper()
-	p, err := interp.Load(g.program.JSON)
+	p, err := program.Load(g.program.JSON)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -239,15 +240,15 @@ func newGrowthEntry(rng *rand.Rand, op byte, i int) growthEntry {
 	return e
 }
 
-func (e growthEntry) match(op byte) []interp.FieldMatch {
+func (e growthEntry) match(op byte) []program.FieldMatch {
 	b := binary.BigEndian.AppendUint32(nil, e.b)
 	switch op {
 	case 1:
-		return []interp.FieldMatch{{Value: binary.BigEndian.AppendUint64(nil, e.a)[2:]}}
+		return []program.FieldMatch{{Value: binary.BigEndian.AppendUint64(nil, e.a)[2:]}}
 	case 2:
-		return []interp.FieldMatch{{Value: b, PrefixLen: e.bits}}
+		return []program.FieldMatch{{Value: b, PrefixLen: e.bits}}
 	}
-	return []interp.FieldMatch{{Value: b, Mask: e.mask()}, {Any: true}}
+	return []program.FieldMatch{{Value: b, Mask: e.mask()}, {Any: true}}
 }
 
 func (e growthEntry) mask() []byte {

@@ -1,5 +1,9 @@
 package interp
 
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
 // Counters, registers and meters are kept in pages that are made when they
 // are first written: most cells of most arrays are never touched.
 
@@ -75,7 +79,7 @@ func (r *registerArray) read(dst []uint64, i uint64, width int) {
 		return
 	}
 	if r.words == 1 {
-		dst[0] = w[0] & maskOf(width)
+		dst[0] = w[0] & program.MaskOf(width)
 		return
 	}
 	copy(dst, w)

@@ -6,18 +6,20 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // The benchmarks run the project's own program as on a ToR switch: 64 host
 // routes, a default route up, 16 labels, an ECMP group of 4.
 
-func ownProgram(tb testing.TB) *Program {
+func ownProgram(tb testing.TB) *program.Program {
 	tb.Helper()
 	b, err := os.ReadFile("../../../p4src/build/ethereal.json")
 	if err != nil {
 		tb.Skipf("the project's program is not built: %v", err)
 	}
-	p, err := Load(b)
+	p, err := program.Load(b)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,7 +32,7 @@ type must struct {
 	s  *Switch
 }
 
-func (m must) target(table, action string, args ...[]byte) (TableID, Target) {
+func (m must) target(table, action string, args ...[]byte) (program.TableID, Target) {
 	m.tb.Helper()
 	t, ok := m.s.p.TableByName(table)
 	if !ok {
@@ -43,7 +45,7 @@ func (m must) target(table, action string, args ...[]byte) (TableID, Target) {
 	return t, Target{Call: ActionCall{Action: a, Args: args}}
 }
 
-func (m must) insert(match []FieldMatch, prio int32, table, action string, args ...[]byte) Handle {
+func (m must) insert(match []program.FieldMatch, prio int32, table, action string, args ...[]byte) Handle {
 	m.tb.Helper()
 	t, g := m.target(table, action, args...)
 	h, err := m.s.Insert(t, Entry{Match: match, Priority: prio, Target: g})
@@ -67,18 +69,18 @@ func u8(n uint8) []byte   { return []byte{n} }
 // torSwitch sets up the program on one switch.
 func torSwitch(tb testing.TB) *Switch { return torSwitchOf(tb, ownProgram(tb)) }
 
-func torSwitchOf(tb testing.TB, p *Program) *Switch {
+func torSwitchOf(tb testing.TB, p *program.Program) *Switch {
 	s := NewSwitch(p, Config{QueuesPerPort: 8})
 	m := must{tb, s}
 	m.setDefault("device", "set_device", u32(1), u32(7), u8(0), u8(4), u8(7), u32(100))
-	m.insert([]FieldMatch{{Value: u8(0)}}, 0, "label_carrier", "carrier_udp_sport")
-	m.insert([]FieldMatch{{Value: u8(1)}}, 0, "label_carrier", "carrier_flow_label")
+	m.insert([]program.FieldMatch{{Value: u8(0)}}, 0, "label_carrier", "carrier_udp_sport")
+	m.insert([]program.FieldMatch{{Value: u8(1)}}, 0, "label_carrier", "carrier_flow_label")
 	for i := range uint32(64) {
-		m.insert([]FieldMatch{{Value: u32(10<<24 | i), PrefixLen: 32}}, 0, "route_v4", "deliver", u32(i%16), []byte{2, 0, 0, 0, 0, byte(i)})
+		m.insert([]program.FieldMatch{{Value: u32(10<<24 | i), PrefixLen: 32}}, 0, "route_v4", "deliver", u32(i%16), []byte{2, 0, 0, 0, 0, byte(i)})
 	}
-	m.insert([]FieldMatch{{Any: true}}, 0, "route_v4", "forward_up", u8(1))
+	m.insert([]program.FieldMatch{{Any: true}}, 0, "route_v4", "forward_up", u8(1))
 	for i := range uint8(16) {
-		m.insert([]FieldMatch{{Value: u8(i), Mask: u8(15)}}, int32(i)+1, "source_route", "take_uplink", u8(16+i%4))
+		m.insert([]program.FieldMatch{{Value: u8(i), Mask: u8(15)}}, int32(i)+1, "source_route", "take_uplink", u8(16+i%4))
 	}
 	pr, _ := s.p.ProfileByName("ecmp_selector")
 	_, up := m.target("ecmp", "take_uplink", u8(16))
@@ -100,12 +102,12 @@ func torSwitchOf(tb testing.TB, p *Program) *Switch {
 		tb.Fatal(err)
 	}
 	t, _ := s.p.TableByName("ecmp")
-	if _, err := s.Insert(t, Entry{Match: []FieldMatch{{Value: u8(1)}}, Target: Target{Kind: ByGroup, Group: g}}); err != nil {
+	if _, err := s.Insert(t, Entry{Match: []program.FieldMatch{{Value: u8(1)}}, Target: Target{Kind: ByGroup, Group: g}}); err != nil {
 		tb.Fatal(err)
 	}
 	for i := range uint32(32) {
-		m.insert([]FieldMatch{{Value: u32(i)}}, 0, "ecn_profile", "mark_between", u32(100), u32(400), []byte{0x20, 0})
-		m.insert([]FieldMatch{{Value: u32(i)}}, 0, "uplink_of_port", "set_uplink_index", u8(uint8(i)))
+		m.insert([]program.FieldMatch{{Value: u32(i)}}, 0, "ecn_profile", "mark_between", u32(100), u32(400), []byte{0x20, 0})
+		m.insert([]program.FieldMatch{{Value: u32(i)}}, 0, "uplink_of_port", "set_uplink_index", u8(uint8(i)))
 	}
 	return s
 }
@@ -116,7 +118,7 @@ func rocePacket(dst uint32, sport uint16) []byte {
 	p = append(p, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0)
 	ip := []byte{0x45, 2, 0x23, 0x60, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 9, 9, 9}
 	ip = binary.BigEndian.AppendUint32(ip, dst)
-	binary.BigEndian.PutUint16(ip[10:], uint16(csum16(ip)))
+	binary.BigEndian.PutUint16(ip[10:], uint16(program.InternetChecksum(ip)))
 	p = append(p, ip...)
 	p = binary.BigEndian.AppendUint16(p, sport)
 	p = append(p, 0x12, 0xb7, 0x23, 0x4c, 0, 0)
@@ -183,7 +185,7 @@ func BenchmarkStages(b *testing.B) {
 	b.Run("reset", func(b *testing.B) {
 		defer cpuTime(b)()
 		for b.Loop() {
-			clear(p.v[s.p.phvLo:s.p.phvHi])
+			clear(p.v[s.p.PHVLo:s.p.PHVHi])
 		}
 	})
 	b.Run("parse", func(b *testing.B) {
@@ -193,12 +195,12 @@ func BenchmarkStages(b *testing.B) {
 			s.parse(p)
 		}
 	})
-	for i := range s.p.tables {
-		t := &s.p.tables[i]
-		if len(t.key) == 0 {
+	for i := range s.p.Tables {
+		t := &s.p.Tables[i]
+		if len(t.Key) == 0 {
 			continue
 		}
-		b.Run(fmt.Sprintf("table-%s", t.info.Name), func(b *testing.B) {
+		b.Run(fmt.Sprintf("table-%s", t.Info.Name), func(b *testing.B) {
 			defer cpuTime(b)()
 			for b.Loop() {
 				s.apply(p, i)
@@ -209,7 +211,7 @@ func BenchmarkStages(b *testing.B) {
 	b.Run("egress", func(b *testing.B) {
 		defer cpuTime(b)()
 		for b.Loop() {
-			s.run(p, s.p.egress)
+			s.run(p, s.p.Egress)
 		}
 	})
 	b.Run("checksum", func(b *testing.B) {

@@ -3,18 +3,20 @@ package interp
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 func indexError(what, name string, i, size int) error {
 	return fmt.Errorf("interp: %s %q: index %d: %w: 0 to %d exist", what, name, i, ErrNotFound, size-1)
 }
 
-func (s *Switch) counter(id CounterID, i int) (*counterArray, error) {
+func (s *Switch) counter(id program.CounterID, i int) (*counterArray, error) {
 	if id < 0 || int(id) >= len(s.counters) {
 		return nil, fmt.Errorf("interp: counter %d: %w", id, ErrNotFound)
 	}
-	if i < 0 || i >= s.p.counters[id].Size {
-		return nil, indexError("counter", s.p.counters[id].Name, i, s.p.counters[id].Size)
+	if i < 0 || i >= s.p.Counters[id].Size {
+		return nil, indexError("counter", s.p.Counters[id].Name, i, s.p.Counters[id].Size)
 	}
 	return &s.counters[id], nil
 }
@@ -23,8 +25,8 @@ func (s *Switch) counter(id CounterID, i int) (*counterArray, error) {
 // every cell that is read. It says how many packets and bytes ever, by a cell of an
 // indirect counter and by an entry's place in its table.
 type Counting interface {
-	Counted(id CounterID, index int) (packets, bytes uint64, err error)
-	CountedAt(id TableID, place int) (packets, bytes uint64, err error)
+	Counted(id program.CounterID, index int) (packets, bytes uint64, err error)
+	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error)
 }
 
 // CountBeside has c count beside the switch from now on; nil ends it, and what it
@@ -32,14 +34,14 @@ type Counting interface {
 // shall be less what c says of it, modulo 2^64.
 func (s *Switch) CountBeside(c Counting) { s.beside = c }
 
-func (s *Switch) countedBeside(id CounterID, index int) (packets, bytes uint64, err error) {
+func (s *Switch) countedBeside(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	if s.beside == nil {
 		return 0, 0, nil
 	}
 	return s.beside.Counted(id, index)
 }
 
-func (s *Switch) countedAt(id TableID, place int32) (packets, bytes uint64, err error) {
+func (s *Switch) countedAt(id program.TableID, place int32) (packets, bytes uint64, err error) {
 	if s.beside == nil {
 		return 0, 0, nil
 	}
@@ -47,7 +49,7 @@ func (s *Switch) countedAt(id TableID, place int32) (packets, bytes uint64, err 
 }
 
 // Counter reads a cell of an indirect counter.
-func (s *Switch) Counter(id CounterID, index int) (packets, bytes uint64, err error) {
+func (s *Switch) Counter(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	c, err := s.counter(id, index)
 	if err != nil {
 		return 0, 0, err
@@ -62,7 +64,7 @@ func (s *Switch) Counter(id CounterID, index int) (packets, bytes uint64, err er
 }
 
 // SetCounter writes a cell of an indirect counter.
-func (s *Switch) SetCounter(id CounterID, index int, packets, bytes uint64) error {
+func (s *Switch) SetCounter(id program.CounterID, index int, packets, bytes uint64) error {
 	c, err := s.counter(id, index)
 	if err != nil {
 		return err
@@ -81,20 +83,20 @@ func (s *Switch) setCell(w []uint64, packets, bytes uint64) {
 	s.onRollback(func() { w[0], w[1] = p, b })
 }
 
-func (s *Switch) direct(id TableID, h Handle) (*tableState, int32, error) {
+func (s *Switch) direct(id program.TableID, h Handle) (*tableState, int32, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	if !ts.t.info.HasDirectCounter {
-		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct counter", ts.t.info.Name, ErrInvalid)
+	if !ts.t.Info.HasDirectCounter {
+		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct counter", ts.t.Info.Name, ErrInvalid)
 	}
 	i, err := ts.entry(h)
 	return ts, i, err
 }
 
 // DirectCounter reads an entry's counter.
-func (s *Switch) DirectCounter(id TableID, h Handle) (packets, bytes uint64, err error) {
+func (s *Switch) DirectCounter(id program.TableID, h Handle) (packets, bytes uint64, err error) {
 	ts, i, err := s.direct(id, h)
 	if err != nil {
 		return 0, 0, err
@@ -106,7 +108,7 @@ func (s *Switch) DirectCounter(id TableID, h Handle) (packets, bytes uint64, err
 }
 
 // SetDirectCounter writes an entry's counter.
-func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) error {
+func (s *Switch) SetDirectCounter(id program.TableID, h Handle, packets, bytes uint64) error {
 	ts, i, err := s.direct(id, h)
 	if err != nil {
 		return err
@@ -121,13 +123,13 @@ func (s *Switch) SetDirectCounter(id TableID, h Handle, packets, bytes uint64) e
 	return nil
 }
 
-func (s *Switch) meter(id MeterID, i int) (*meterArray, error) {
+func (s *Switch) meter(id program.MeterID, i int) (*meterArray, error) {
 	if id < 0 || int(id) >= len(s.meters) {
 		return nil, fmt.Errorf("interp: meter %d: %w", id, ErrNotFound)
 	}
-	m := &s.p.meters[id]
+	m := &s.p.Meters[id]
 	if m.Table >= 0 {
-		return nil, fmt.Errorf("interp: meter %q: %w: it is direct; its cells are the entries of table %q", m.Name, ErrInvalid, s.p.tables[m.Table].info.Name)
+		return nil, fmt.Errorf("interp: meter %q: %w: it is direct; its cells are the entries of table %q", m.Name, ErrInvalid, s.p.Tables[m.Table].Info.Name)
 	}
 	if i < 0 || i >= m.Size {
 		return nil, indexError("meter", m.Name, i, m.Size)
@@ -147,12 +149,12 @@ func checkMeter(name string, c MeterConfig) error {
 }
 
 // SetMeter configures a cell; its buckets start full.
-func (s *Switch) SetMeter(id MeterID, index int, c MeterConfig) error {
+func (s *Switch) SetMeter(id program.MeterID, index int, c MeterConfig) error {
 	a, err := s.meter(id, index)
 	if err != nil {
 		return err
 	}
-	if err := checkMeter(s.p.meters[id].Name, c); err != nil {
+	if err := checkMeter(s.p.Meters[id].Name, c); err != nil {
 		return err
 	}
 	if a.cells == nil {
@@ -177,7 +179,7 @@ func putMeter[K comparable](s *Switch, m map[K]*meter, k K, v *meter) {
 }
 
 // ClearMeter makes a cell unconfigured: every packet is green.
-func (s *Switch) ClearMeter(id MeterID, index int) error {
+func (s *Switch) ClearMeter(id program.MeterID, index int) error {
 	a, err := s.meter(id, index)
 	if err != nil {
 		return err
@@ -187,7 +189,7 @@ func (s *Switch) ClearMeter(id MeterID, index int) error {
 }
 
 // Meter reads a cell; set is false when it is not configured.
-func (s *Switch) Meter(id MeterID, index int) (c MeterConfig, set bool, err error) {
+func (s *Switch) Meter(id program.MeterID, index int) (c MeterConfig, set bool, err error) {
 	a, err := s.meter(id, index)
 	if err != nil {
 		return c, false, err
@@ -198,25 +200,25 @@ func (s *Switch) Meter(id MeterID, index int) (c MeterConfig, set bool, err erro
 	return c, false, nil
 }
 
-func (s *Switch) directMeterOf(id TableID, h Handle) (*tableState, int32, error) {
+func (s *Switch) directMeterOf(id program.TableID, h Handle) (*tableState, int32, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	if ts.t.info.DirectMeter < 0 {
-		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct meter", ts.t.info.Name, ErrInvalid)
+	if ts.t.Info.DirectMeter < 0 {
+		return nil, 0, fmt.Errorf("interp: table %q: %w: it has no direct meter", ts.t.Info.Name, ErrInvalid)
 	}
 	i, err := ts.entry(h)
 	return ts, i, err
 }
 
 // SetDirectMeter configures an entry's meter.
-func (s *Switch) SetDirectMeter(id TableID, h Handle, c MeterConfig) error {
+func (s *Switch) SetDirectMeter(id program.TableID, h Handle, c MeterConfig) error {
 	ts, i, err := s.directMeterOf(id, h)
 	if err != nil {
 		return err
 	}
-	if err := checkMeter(s.p.meters[ts.t.info.DirectMeter].Name, c); err != nil {
+	if err := checkMeter(s.p.Meters[ts.t.Info.DirectMeter].Name, c); err != nil {
 		return err
 	}
 	if ts.meters == nil {
@@ -227,7 +229,7 @@ func (s *Switch) SetDirectMeter(id TableID, h Handle, c MeterConfig) error {
 }
 
 // ClearDirectMeter makes an entry's meter unconfigured.
-func (s *Switch) ClearDirectMeter(id TableID, h Handle) error {
+func (s *Switch) ClearDirectMeter(id program.TableID, h Handle) error {
 	ts, i, err := s.directMeterOf(id, h)
 	if err != nil {
 		return err
@@ -237,7 +239,7 @@ func (s *Switch) ClearDirectMeter(id TableID, h Handle) error {
 }
 
 // DirectMeter reads an entry's meter; set is false when it is not configured.
-func (s *Switch) DirectMeter(id TableID, h Handle) (c MeterConfig, set bool, err error) {
+func (s *Switch) DirectMeter(id program.TableID, h Handle) (c MeterConfig, set bool, err error) {
 	ts, i, err := s.directMeterOf(id, h)
 	if err != nil {
 		return c, false, err
@@ -248,18 +250,18 @@ func (s *Switch) DirectMeter(id TableID, h Handle) (c MeterConfig, set bool, err
 	return c, false, nil
 }
 
-func (s *Switch) register(id RegisterID, i int) (*registerArray, error) {
+func (s *Switch) register(id program.RegisterID, i int) (*registerArray, error) {
 	if id < 0 || int(id) >= len(s.registers) {
 		return nil, fmt.Errorf("interp: register %d: %w", id, ErrNotFound)
 	}
-	if i < 0 || i >= s.p.registers[id].Size {
-		return nil, indexError("register", s.p.registers[id].Name, i, s.p.registers[id].Size)
+	if i < 0 || i >= s.p.Registers[id].Size {
+		return nil, indexError("register", s.p.Registers[id].Name, i, s.p.Registers[id].Size)
 	}
 	return &s.registers[id], nil
 }
 
 // Register reads a cell as ceil(width/8) bytes.
-func (s *Switch) Register(id RegisterID, index int) ([]byte, error) {
+func (s *Switch) Register(id program.RegisterID, index int) ([]byte, error) {
 	r, err := s.register(id, index)
 	if err != nil {
 		return nil, err
@@ -268,14 +270,14 @@ func (s *Switch) Register(id RegisterID, index int) ([]byte, error) {
 }
 
 // SetRegister writes a cell.
-func (s *Switch) SetRegister(id RegisterID, index int, value []byte) error {
+func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) error {
 	r, err := s.register(id, index)
 	if err != nil {
 		return err
 	}
 	w := make([]uint64, r.words)
 	if err := putValue(w, value, r.width); err != nil {
-		return fmt.Errorf("interp: register %q: %w", s.p.registers[id].Name, err)
+		return fmt.Errorf("interp: register %q: %w", s.p.Registers[id].Name, err)
 	}
 	c := r.touch(uint64(index))
 	old := slices.Clone(c)
@@ -291,7 +293,7 @@ func (s *Switch) SetRegister(id RegisterID, index int, value []byte) error {
 // WatchRegister has f told of every write to a register of at most 64 bits,
 // packets' and the control plane's, and now of the cells that are not 0. One
 // watches at a time; nil ends it.
-func (s *Switch) WatchRegister(id RegisterID, f func(index, value uint64)) error {
+func (s *Switch) WatchRegister(id program.RegisterID, f func(index, value uint64)) error {
 	r, err := s.register(id, 0)
 	if err != nil {
 		return err

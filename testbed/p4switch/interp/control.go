@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // SetTime moves the switch's clock, for control operations between packets:
@@ -36,7 +38,7 @@ func (s *Switch) Rollback() {
 		f()
 	}
 	for i := range s.tables {
-		s.changed(TableID(i))
+		s.changed(program.TableID(i))
 	}
 	s.endTx()
 }
@@ -55,22 +57,22 @@ func (s *Switch) onRollback(f func()) {
 }
 
 // SetDefault changes a table's default action. ErrConst: the program fixes it.
-func (s *Switch) SetDefault(id TableID, g Target) error {
+func (s *Switch) SetDefault(id program.TableID, g Target) error {
 	ts, err := s.table(id)
 	if err != nil {
 		return err
 	}
 	fail := func(err error) error {
-		return fmt.Errorf("interp: table %q: default: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: default: %w", ts.t.Info.Name, err)
 	}
-	if ts.t.info.ConstDefault {
+	if ts.t.Info.ConstDefault {
 		return fail(fmt.Errorf("%w: the program fixes it", ErrConst))
 	}
-	d := defaultEntry{set: true, kind: g.Kind, args: make([]uint64, ts.t.argMax)}
-	if g.Kind == ByAction && ts.t.info.Profile >= 0 {
+	d := defaultEntry{set: true, kind: g.Kind, args: make([]uint64, ts.t.ArgMax)}
+	if g.Kind == ByAction && ts.t.Info.Profile >= 0 {
 		// The default of a table with a profile may be a plain action.
 		plain := *ts.t
-		plain.info.Profile = -1
+		plain.Info.Profile = -1
 		d.target, err = s.resolve(&plain, g)
 	} else {
 		d.target, err = s.resolve(ts.t, g)
@@ -85,7 +87,7 @@ func (s *Switch) SetDefault(id TableID, g Target) error {
 	return nil
 }
 
-func (s *Switch) setDefault(id TableID, ts *tableState, d defaultEntry) {
+func (s *Switch) setDefault(id program.TableID, ts *tableState, d defaultEntry) {
 	s.changed(id)
 	old := ts.def
 	swap := func(from, to defaultEntry) {
@@ -103,24 +105,24 @@ func (s *Switch) setDefault(id TableID, ts *tableState, d defaultEntry) {
 
 // WatchTables has f told of every table whose entries or default change, before
 // or after they do. One watches at a time; nil ends it.
-func (s *Switch) WatchTables(f func(TableID)) { s.watch = f }
+func (s *Switch) WatchTables(f func(program.TableID)) { s.watch = f }
 
 // ResetDefault restores the program's default action.
-func (s *Switch) ResetDefault(id TableID) error {
+func (s *Switch) ResetDefault(id program.TableID) error {
 	ts, err := s.table(id)
 	if err != nil {
 		return err
 	}
 	d := defaultEntry{}
-	if ts.t.defAct >= 0 {
-		d = defaultEntry{set: true, target: int32(ts.t.defAct), args: ts.t.defArgs}
+	if ts.t.Default >= 0 {
+		d = defaultEntry{set: true, target: int32(ts.t.Default), args: ts.t.DefaultArgs}
 	}
 	s.setDefault(id, ts, d)
 	return nil
 }
 
 // Default reads a table's default action; false when it has none.
-func (s *Switch) Default(id TableID) (Target, bool) {
+func (s *Switch) Default(id program.TableID) (Target, bool) {
 	ts, err := s.table(id)
 	if err != nil || !ts.def.set {
 		return Target{}, false
@@ -129,7 +131,7 @@ func (s *Switch) Default(id TableID) (Target, bool) {
 }
 
 // SetIdleTimeout changes an entry's idle timeout; 0 is none.
-func (s *Switch) SetIdleTimeout(id TableID, h Handle, ns int64) error {
+func (s *Switch) SetIdleTimeout(id program.TableID, h Handle, ns int64) error {
 	ts, i, err := s.mutable(id, h, "idle timeout")
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func (s *Switch) SetIdleTimeout(id TableID, h Handle, ns int64) error {
 // LastHit returns when (ns since the switch started) a packet last hit an
 // entry, or when it was inserted. It is kept only in tables that support
 // timeouts.
-func (s *Switch) LastHit(id TableID, h Handle) (int64, error) {
+func (s *Switch) LastHit(id program.TableID, h Handle) (int64, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return 0, err
@@ -157,7 +159,7 @@ func (s *Switch) LastHit(id TableID, h Handle) (int64, error) {
 
 // Idle yields the entries whose idle timeout has passed at now, each with the
 // time (ns) since its last hit. The table must not change meanwhile.
-func (s *Switch) Idle(id TableID, now int64) iter.Seq2[Handle, int64] {
+func (s *Switch) Idle(id program.TableID, now int64) iter.Seq2[Handle, int64] {
 	return func(yield func(Handle, int64) bool) {
 		ts, err := s.table(id)
 		if err != nil {

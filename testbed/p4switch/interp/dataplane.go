@@ -1,6 +1,10 @@
 package interp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // Values of instance_type, as simple_switch has them.
 const (
@@ -11,47 +15,6 @@ const (
 	instanceReplication  = 5
 	instanceResubmit     = 6
 )
-
-// stdSlot is a field of standard metadata. One that the program has not got
-// is a slot that nobody reads.
-type stdSlot struct {
-	slot uint32
-	has  bool
-	mask uint64
-}
-
-func (r stdSlot) set(v []uint64, x uint64) { v[r.slot] = x & r.mask }
-
-func (r stdSlot) get(v []uint64) uint64 {
-	if !r.has {
-		return 0
-	}
-	return v[r.slot]
-}
-
-// standardSlots is standardFields as the data plane uses it.
-type standardSlots struct {
-	ingressPort, packetLength, instanceType, egressSpec, egressPort stdSlot
-	ingressTS, egressTS, mcast, rid, priority                       stdSlot
-	enqTS, enqDepth, deqDelta, deqDepth, qid                        stdSlot
-	parserError, checksumError                                      stdSlot
-}
-
-func (f *standardFields) slots(c *compiler) standardSlots {
-	spare := c.alloc(1)
-	s := func(r ref) stdSlot {
-		if r.h == nil {
-			return stdSlot{slot: spare}
-		}
-		return stdSlot{r.slot(), true, maskOf(r.f.width)}
-	}
-	return standardSlots{
-		s(f.ingressPort), s(f.packetLength), s(f.instanceType), s(f.egressSpec), s(f.egressPort),
-		s(f.ingressTS), s(f.egressTS), s(f.mcast), s(f.rid), s(f.priority),
-		s(f.enqTS), s(f.enqDepth), s(f.deqDelta), s(f.deqDepth), s(f.qid),
-		s(f.parserError), s(f.checksumError),
-	}
-}
 
 // Ingress takes a packet from a port through the parser, the checksum
 // verification and the ingress pipeline. What leaves, with its clones and
@@ -69,12 +32,12 @@ func (s *Switch) Ingress(in Input, out *Batch) {
 	p.IngressPort = in.Port
 	p.pktLen, p.ingressLen = n, n
 	v := p.v
-	clear(v[s.p.phvLo:s.p.phvHi])
-	std := &s.p.std
-	std.ingressPort.set(v, uint64(in.Port))
-	std.packetLength.set(v, uint64(n))
-	std.instanceType.set(v, instanceNormal)
-	std.ingressTS.set(v, uint64(in.Now/1000))
+	clear(v[s.p.PHVLo:s.p.PHVHi])
+	std := &s.p.Standard
+	std.IngressPort.Set(v, uint64(in.Port))
+	std.PacketLength.Set(v, uint64(n))
+	std.InstanceType.Set(v, instanceNormal)
+	std.IngressTS.Set(v, uint64(in.Now/1000))
 	s.ingress(p, out)
 }
 
@@ -105,7 +68,7 @@ func (s *Switch) drop(p *Packet, why DropReason) {
 // ingress runs one packet, which has its metadata set, until it leaves the
 // ingress pipeline for good.
 func (s *Switch) ingress(p *Packet, out *Batch) {
-	std := &s.p.std
+	std := &s.p.Standard
 	for {
 		v := p.v
 		length := p.pktLen
@@ -115,15 +78,15 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 			s.drop(p, DropParserLoop)
 			return
 		}
-		std.parserError.set(v, code)
-		if s.p.verifies {
-			std.checksumError.set(v, b2u(!s.verifyChecksums(p)))
+		std.ParserError.Set(v, code)
+		if s.p.Verifies {
+			std.ChecksumError.Set(v, b2u(!s.verifyChecksums(p)))
 		}
-		if code != s.p.errs.none && !std.parserError.has {
+		if code != s.p.Errors.None && !std.ParserError.Has {
 			s.drop(p, DropParser)
 			return
 		}
-		s.run(p, s.p.ingress)
+		s.run(p, s.p.Ingress)
 		p.exit = false
 		if p.fault != 0 {
 			s.drop(p, p.fault)
@@ -144,21 +107,21 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 		}
 		s.restart(p, uint64(p.resubmit), instanceResubmit)
 		p.pktLen = length
-		std.packetLength.set(v, uint64(length))
+		std.PacketLength.Set(v, uint64(length))
 	}
 	v := p.v
-	if g := std.mcast.get(v); g != 0 {
-		std.instanceType.set(v, instanceReplication)
+	if g := std.Multicast.Get(v); g != 0 {
+		std.InstanceType.Set(v, instanceReplication)
 		s.multicast(p, s.groups[uint32(g)], out)
 		s.recycle(p)
 		return
 	}
-	port := uint32(std.egressSpec.get(v))
+	port := uint32(std.EgressSpec.Get(v))
 	if uint64(port) == s.dropSpec {
 		s.drop(p, DropIngress)
 		return
 	}
-	std.instanceType.set(v, instanceNormal)
+	std.InstanceType.Set(v, instanceNormal)
 	s.enqueue(p, port, 0, out)
 }
 
@@ -166,35 +129,35 @@ func (s *Switch) ingress(p *Packet, out *Batch) {
 // list, to be parsed again.
 func (s *Switch) restart(p *Packet, list uint64, instance uint64) {
 	v := p.v
-	refs := s.p.fieldLists[list]
+	refs := s.p.FieldLists[list]
 	saved := s.saveFields(v, refs)
-	clear(v[s.p.phvLo:s.p.phvHi])
+	clear(v[s.p.PHVLo:s.p.PHVHi])
 	restoreFields(v, refs, saved)
-	s.p.std.instanceType.set(v, instance)
+	s.p.Standard.InstanceType.Set(v, instance)
 	p.resubmit, p.recirculate, p.clone, p.cloneList, p.learn = 0, 0, 0, 0, 0
 	p.exit, p.fault = false, 0
 	p.truncate = int(^uint(0) >> 1)
 }
 
 // saveFields copies fields out to scratch.
-func (s *Switch) saveFields(v []uint64, refs []ref) []uint64 {
+func (s *Switch) saveFields(v []uint64, refs []program.Ref) []uint64 {
 	n := 0
 	for _, r := range refs {
-		n += r.f.words
+		n += r.Field.Words
 	}
 	if cap(s.key) < n {
 		s.key = make([]uint64, n)
 	}
 	buf := s.key[:0]
 	for _, r := range refs {
-		buf = append(buf, v[r.slot():r.slot()+uint32(r.f.words)]...)
+		buf = append(buf, v[r.Slot():r.Slot()+uint32(r.Field.Words)]...)
 	}
 	return buf
 }
 
-func restoreFields(v []uint64, refs []ref, saved []uint64) {
+func restoreFields(v []uint64, refs []program.Ref, saved []uint64) {
 	for _, r := range refs {
-		saved = saved[copy(v[r.slot():r.slot()+uint32(r.f.words)], saved):]
+		saved = saved[copy(v[r.Slot():r.Slot()+uint32(r.Field.Words)], saved):]
 	}
 }
 
@@ -208,7 +171,7 @@ func (s *Switch) cloneIngress(p *Packet, length int, out *Batch) {
 		s.drops[DropNoSession]++
 		return
 	}
-	refs := s.p.fieldLists[list]
+	refs := s.p.FieldLists[list]
 	for i := range cs.Replicas {
 		q := s.newPacket()
 		q.buf = p.buf
@@ -217,15 +180,15 @@ func (s *Switch) cloneIngress(p *Packet, length int, out *Batch) {
 		q.virtual, q.pktLen, q.ingressLen = p.virtual, length, p.ingressLen
 		q.IngressPort = p.IngressPort
 		v := q.v
-		clear(v[s.p.phvLo:s.p.phvHi])
-		s.p.std.ingressPort.set(v, uint64(p.IngressPort))
+		clear(v[s.p.PHVLo:s.p.PHVHi])
+		s.p.Standard.IngressPort.Set(v, uint64(p.IngressPort))
 		if _, ok := s.parse(q); !ok {
 			s.drop(q, DropParserLoop)
 			continue
 		}
-		clear(v[s.p.phvLo:s.p.metaHi])
+		clear(v[s.p.PHVLo:s.p.MetaHi])
 		restoreFields(v, refs, s.saveFields(p.v, refs))
-		s.p.std.instanceType.set(v, instanceIngressClone)
+		s.p.Standard.InstanceType.Set(v, instanceIngressClone)
 		s.sendClone(q, cs, i, out)
 	}
 }
@@ -235,7 +198,7 @@ func (s *Switch) sendClone(q *Packet, cs *CloneSession, i int, out *Batch) {
 	if cs.Truncate > 0 {
 		q.limit(cs.Truncate)
 	}
-	s.p.std.rid.set(q.v, uint64(cs.Replicas[i].Instance))
+	s.p.Standard.ReplicaID.Set(q.v, uint64(cs.Replicas[i].Instance))
 	s.enqueue(q, cs.Replicas[i].Port, cs.Class, out)
 }
 
@@ -252,7 +215,7 @@ func (s *Switch) multicast(p *Packet, group *[]Replica, out *Batch) {
 	}
 	for _, r := range *group {
 		q := s.duplicate(p)
-		s.p.std.rid.set(q.v, uint64(r.Instance))
+		s.p.Standard.ReplicaID.Set(q.v, uint64(r.Instance))
 		s.enqueue(q, r.Port, 0, out)
 	}
 }
@@ -260,7 +223,7 @@ func (s *Switch) multicast(p *Packet, group *[]Replica, out *Batch) {
 // duplicate copies a packet with its headers; the bytes are shared.
 func (s *Switch) duplicate(p *Packet) *Packet {
 	q := s.newPacket()
-	copy(q.v[s.p.phvLo:s.p.phvHi], p.v[s.p.phvLo:s.p.phvHi])
+	copy(q.v[s.p.PHVLo:s.p.PHVHi], p.v[s.p.PHVLo:s.p.PHVHi])
 	q.buf = p.buf
 	q.buf.refs++
 	q.start, q.pos, q.end = p.start, p.pos, p.end
@@ -271,7 +234,7 @@ func (s *Switch) duplicate(p *Packet) *Packet {
 
 // enqueue hands a packet to the traffic manager.
 func (s *Switch) enqueue(p *Packet, port uint32, class uint8, out *Batch) {
-	prio := s.p.std.priority.get(p.v)
+	prio := s.p.Standard.Priority.Get(p.v)
 	if class != 0 {
 		prio = uint64(class)
 	}
@@ -300,19 +263,19 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	s.beginCall(q.DeqTime)
 	p.queued = false
 	v := p.v
-	std := &s.p.std
-	std.egressTS.set(v, uint64(q.DeqTime/1000))
-	std.enqTS.set(v, uint64(q.EnqTime/1000))
-	std.enqDepth.set(v, uint64(q.EnqDepth))
-	std.deqDelta.set(v, uint64(q.DeqTime/1000-q.EnqTime/1000))
-	std.deqDepth.set(v, uint64(q.DeqDepth))
-	std.qid.set(v, uint64(p.Priority))
-	std.egressPort.set(v, uint64(p.EgressPort))
-	std.egressSpec.set(v, s.dropSpec+1)
-	std.packetLength.set(v, uint64(p.pktLen))
+	std := &s.p.Standard
+	std.EgressTS.Set(v, uint64(q.DeqTime/1000))
+	std.EnqTS.Set(v, uint64(q.EnqTime/1000))
+	std.EnqDepth.Set(v, uint64(q.EnqDepth))
+	std.DeqDelta.Set(v, uint64(q.DeqTime/1000-q.EnqTime/1000))
+	std.DeqDepth.Set(v, uint64(q.DeqDepth))
+	std.QueueID.Set(v, uint64(p.Priority))
+	std.EgressPort.Set(v, uint64(p.EgressPort))
+	std.EgressSpec.Set(v, s.dropSpec+1)
+	std.PacketLength.Set(v, uint64(p.pktLen))
 	p.clone, p.cloneList, p.learn, p.resubmit, p.recirculate = 0, 0, 0, 0, 0
 
-	s.run(p, s.p.egress)
+	s.run(p, s.p.Egress)
 	p.exit = false
 	if p.fault != 0 {
 		s.drop(p, p.fault)
@@ -321,11 +284,11 @@ func (s *Switch) Egress(p *Packet, q QueueState, out *Batch) (o Output, ok bool)
 	if p.clone != 0 {
 		s.cloneEgress(p, out)
 	}
-	if std.egressSpec.get(v) == s.dropSpec {
+	if std.EgressSpec.Get(v) == s.dropSpec {
 		s.drop(p, DropEgress)
 		return Output{}, false
 	}
-	if s.p.updates {
+	if s.p.Updates {
 		s.updateChecksums(p)
 	}
 	if p.recirculate != 0 {
@@ -353,14 +316,14 @@ func (s *Switch) cloneEgress(p *Packet, out *Batch) {
 		s.drops[DropPasses]++
 		return
 	}
-	refs := s.p.fieldLists[list]
+	refs := s.p.FieldLists[list]
 	for i := range cs.Replicas {
 		q := s.duplicate(p)
 		q.passes++
 		q.Tag = p.Tag
-		clear(q.v[s.p.phvLo:s.p.metaHi])
+		clear(q.v[s.p.PHVLo:s.p.MetaHi])
 		restoreFields(q.v, refs, s.saveFields(p.v, refs))
-		s.p.std.instanceType.set(q.v, instanceEgressClone)
+		s.p.Standard.InstanceType.Set(q.v, instanceEgressClone)
 		s.sendClone(q, cs, i, out)
 	}
 }
@@ -381,7 +344,7 @@ func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 	p.pktLen, p.ingressLen, p.Length = n, n, n
 	p.cut = 0
 	s.restart(p, uint64(p.recirculate), instanceRecirc)
-	s.p.std.packetLength.set(p.v, uint64(n))
+	s.p.Standard.PacketLength.Set(p.v, uint64(n))
 	p.Stage = StageIngress
 	p.queued = true
 	out.Packets = append(out.Packets, p)
@@ -390,29 +353,29 @@ func (s *Switch) doRecirculate(p *Packet, out *Batch) {
 // deparsePacket writes the valid headers before the payload. The bytes are in
 // the packet's buffer, or in the switch's when that is shared.
 func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
-	if s.p.deparsePC != 0 {
-		s.run(p, s.p.deparsePC)
+	if s.p.DeparsePC != 0 {
+		s.run(p, s.p.DeparsePC)
 	}
 	w := &s.out
 	w.reset()
 	v := p.v
-	for i := range s.p.deparse {
-		d := &s.p.deparse[i]
-		if v[d.valid] == 0 {
+	for i := range s.p.Deparser {
+		d := &s.p.Deparser[i]
+		if v[d.Valid] == 0 {
 			continue
 		}
-		if v[d.raw] != 0 { // never of a header that lives in slots: the slot is 0 then
+		if v[d.Raw] != 0 { // never of a header that lives in slots: the slot is 0 then
 			w.flush()
-			at := int(v[d.raw]) - 1
-			w.patch(p.buf.b[at:at+d.bytes], v, d.patches, v[d.dirty])
+			at := int(v[d.Raw]) - 1
+			w.patch(p.buf.b[at:at+d.Bytes], v, d.Patches, v[d.Dirty])
 		} else {
-			s.emit(w, v, s.p.emits[d.id])
+			s.emit(w, v, s.p.Emits[d.ID])
 		}
-		if k := d.sum; k != nil && s.checksumApplies(p, k) {
+		if k := d.Sum; k != nil && s.checksumApplies(p, k) {
 			w.flush()
-			b := w.buf[len(w.buf)-d.bytes:]
-			b[k.at], b[k.at+1] = 0, 0
-			binary.BigEndian.PutUint16(b[k.at:], uint16(csum16(b)))
+			b := w.buf[len(w.buf)-d.Bytes:]
+			b[k.At], b[k.At+1] = 0, 0
+			binary.BigEndian.PutUint16(b[k.At:], uint16(program.InternetChecksum(b)))
 		}
 	}
 	w.flush()
@@ -435,15 +398,15 @@ func (s *Switch) deparsePacket(p *Packet) (data []byte, length int) {
 
 // digest sends the digest that the ingress asked for.
 func (s *Switch) digest(p *Packet) {
-	id, ok := s.p.digestByID[uint64(p.learn)]
+	id, ok := s.p.DigestByID[uint64(p.learn)]
 	p.learn = 0
 	if !ok || s.cfg.Digest == nil {
 		return
 	}
-	refs := s.p.digestRefs[id]
-	rec := DigestRecord{Digest: DigestID(id), Now: s.now, Fields: make([][]byte, len(refs))}
+	refs := s.p.DigestFields[id]
+	rec := DigestRecord{Digest: program.DigestID(id), Now: s.now, Fields: make([][]byte, len(refs))}
 	for i, r := range refs {
-		rec.Fields[i] = bytesOfWords(p.v[r.slot():r.slot()+uint32(r.f.words)], r.f.width)
+		rec.Fields[i] = bytesOfWords(p.v[r.Slot():r.Slot()+uint32(r.Field.Words)], r.Field.Width)
 	}
 	s.cfg.Digest(rec)
 }

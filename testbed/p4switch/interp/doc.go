@@ -1,10 +1,10 @@
-// Package interp executes p4c's BMv2 JSON, the compiled form of a v1model P4
-// program, with the semantics of BMv2's simple_switch.
+// Package interp executes a v1model P4 program, as testbed/p4switch/program
+// compiles it, with the semantics of BMv2's simple_switch.
 //
 // # Use
 //
-// [Load] turns the JSON into an immutable [Program], which any number of
-// switches share. [NewSwitch] makes one switch's state: table entries,
+// [program.Load] turns p4c's BMv2 JSON into an immutable [program.Program], which
+// any number of switches share. [NewSwitch] makes one switch's state: table entries,
 // counters, meters, registers, action profiles, clone sessions and multicast
 // groups. [Switch.Process] pushes one packet through both pipelines;
 // [Switch.Ingress] and [Switch.Egress] are its halves, so that a traffic
@@ -46,9 +46,9 @@
 //
 // # Speed
 //
-// Everything is compiled once, by Load, to flat code over one array of words
-// per packet; see layout.go, code.go, usage.go and lookup.go. After warm-up a
-// packet allocates nothing, digests and log messages apart. Measure with
+// The program is flat code over one array of words per packet; run.go executes
+// it, lookup.go finds entries, trace.go keeps the ways that most packets take.
+// After warm-up a packet allocates nothing, digests and log messages apart. Measure with
 //
 //	go test -run - -bench 'OwnProgram|Stages|Scale' ./testbed/p4switch/interp
 //

@@ -4,47 +4,64 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
+
+// templates are the tables with constant entries as the program has them, by
+// TableID; nil where there are none. All switches of the program share them.
+func templates(p *program.Program) []*tableState {
+	return p.Shared(func() any {
+		out := make([]*tableState, len(p.Tables))
+		for i := range p.Tables {
+			if t := &p.Tables[i]; len(t.Consts) > 0 {
+				out[i] = &tableState{}
+				out[i].build(t)
+			}
+		}
+		return out
+	}).([]*tableState)
+}
 
 // init makes the state of table t as the program has it. Constant entries are
 // the program's own, shared by all its switches: nothing of them changes but
 // counts and times.
-func (ts *tableState) init(t *table) {
-	if t.template == nil {
+func (ts *tableState) init(t *program.Table, template *tableState) {
+	if template == nil {
 		ts.build(t)
 		return
 	}
-	*ts = *t.template
+	*ts = *template
 	ts.counts = slices.Clone(ts.counts)
-	if t.timeout {
+	if t.Timeout {
 		ts.entries = slices.Clone(ts.entries)
 	}
 }
 
-func (ts *tableState) build(t *table) {
+func (ts *tableState) build(t *program.Table) {
 	ts.t = t
-	for _, f := range t.ranges {
-		ts.rwords += 2 * int(t.key[f].words)
+	for _, f := range t.Ranges {
+		ts.rwords += 2 * int(t.Key[f].Words)
 	}
-	if t.defAct >= 0 {
-		ts.def = defaultEntry{set: true, kind: ByAction, target: int32(t.defAct), args: t.defArgs}
+	if t.Default >= 0 {
+		ts.def = defaultEntry{set: true, kind: ByAction, target: int32(t.Default), args: t.DefaultArgs}
 	}
-	for i := range t.consts {
-		c := &t.consts[i]
-		k, err := ts.parse(c.match, c.prio, false)
+	for i := range t.Consts {
+		c := &t.Consts[i]
+		k, err := ts.parse(c.Match, c.Priority, false)
 		if err != nil {
 			continue // Load has checked
 		}
 		idx := ts.newEntry()
 		e := &ts.entries[idx]
-		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.byID[c.act]), c.prio, true
-		copy(ts.args[int(idx)*t.argMax:], c.args)
+		e.kind, e.target, e.prio, e.konst = ByAction, int32(t.IndexOf[c.Action]), c.Priority, true
+		copy(ts.args[int(idx)*t.ArgMax:], c.Args)
 		ts.link(idx, k)
 	}
 }
 
 // table checks an id.
-func (s *Switch) table(id TableID) (*tableState, error) {
+func (s *Switch) table(id program.TableID) (*tableState, error) {
 	if id < 0 || int(id) >= len(s.tables) {
 		return nil, fmt.Errorf("interp: table %d: %w", id, ErrNotFound)
 	}
@@ -53,7 +70,7 @@ func (s *Switch) table(id TableID) (*tableState, error) {
 
 // groupFor finds the group of a mask, making it when create is set.
 func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *group {
-	if ts.t.kind == Exact && len(ts.groups) > 0 {
+	if ts.t.Kind == program.Exact && len(ts.groups) > 0 {
 		return ts.groups[0]
 	}
 	for _, g := range ts.groups {
@@ -66,7 +83,7 @@ func (ts *tableState) groupFor(mask []uint64, plen int, create bool) *group {
 	}
 	g := &group{mask: slices.Clone(mask), plen: plen, prio: -1 << 31}
 	at := len(ts.groups)
-	if ts.t.kind == LPM {
+	if ts.t.Kind == program.LPM {
 		at = sort.Search(len(ts.groups), func(i int) bool { return ts.groups[i].plen < plen })
 	}
 	ts.groups = slices.Insert(ts.groups, at, g)
@@ -84,7 +101,7 @@ func (ts *tableState) chainFind(m *parsedMatch) int32 {
 		return -1
 	}
 	for i := g.tab[at].idx - 1; i >= 0; i = ts.entries[i].next {
-		if (ts.t.kind <= LPM || ts.entries[i].prio == m.prio) && slices.Equal(ts.entryRanges(i), m.ranges) {
+		if (ts.t.Kind <= program.LPM || ts.entries[i].prio == m.prio) && slices.Equal(ts.entryRanges(i), m.ranges) {
 			return i
 		}
 	}
@@ -102,18 +119,18 @@ func (ts *tableState) newEntry() int32 {
 		ts.free = ts.free[:k]
 		gen := ts.entries[i].gen + 1
 		ts.entries[i] = entry{gen: gen}
-		if ts.t.info.HasDirectCounter {
+		if ts.t.Info.HasDirectCounter {
 			clear(ts.counts[2*i : 2*i+2])
 		}
-		clear(ts.args[int(i)*ts.t.argMax : (int(i)+1)*ts.t.argMax])
+		clear(ts.args[int(i)*ts.t.ArgMax : (int(i)+1)*ts.t.ArgMax])
 		return i
 	}
 	i := int32(len(ts.entries))
 	ts.entries = append(ts.entries, entry{gen: 1})
-	ts.keys = extend(ts.keys, ts.t.words)
-	ts.args = extend(ts.args, ts.t.argMax)
+	ts.keys = extend(ts.keys, ts.t.Words)
+	ts.args = extend(ts.args, ts.t.ArgMax)
 	ts.ranges = extend(ts.ranges, ts.rwords)
-	if ts.t.info.HasDirectCounter {
+	if ts.t.Info.HasDirectCounter {
 		ts.counts = extend(ts.counts, 2)
 	}
 	return i
@@ -129,7 +146,7 @@ func extend(s []uint64, n int) []uint64 {
 
 // link makes entry i findable under m.
 func (ts *tableState) link(i int32, m parsedMatch) {
-	copy(ts.keys[int(i)*ts.t.words:], m.key)
+	copy(ts.keys[int(i)*ts.t.Words:], m.key)
 	copy(ts.entryRanges(i), m.ranges)
 	e := &ts.entries[i]
 	e.group = ts.groupFor(m.mask, m.plen, true)
@@ -144,7 +161,7 @@ func (ts *tableState) relink(i int32) {
 		g = ts.groupFor(g.mask, g.plen, true)
 		e.group = g
 	}
-	w := ts.t.words
+	w := ts.t.Words
 	key := ts.keys[int(i)*w : int(i)*w+w]
 	g.grow()
 	at, ok := g.find(ts, hashOf(key), key)
@@ -168,7 +185,7 @@ func (ts *tableState) relink(i int32) {
 	}
 	e.live = true
 	ts.n++
-	if ts.t.kind > LPM && e.prio > g.prio {
+	if ts.t.Kind > program.LPM && e.prio > g.prio {
 		g.prio = e.prio
 		ts.sortGroup(g)
 	}
@@ -189,7 +206,7 @@ func (ts *tableState) sortGroup(g *group) {
 func (ts *tableState) unlink(i int32) {
 	e := &ts.entries[i]
 	g := e.group
-	w := ts.t.words
+	w := ts.t.Words
 	key := ts.keys[int(i)*w : int(i)*w+w]
 	at, ok := g.find(ts, hashOf(key), key)
 	if !ok {
@@ -211,7 +228,7 @@ func (ts *tableState) unlink(i int32) {
 	}
 	e.live = false
 	ts.n--
-	if g.used == 0 && ts.t.kind != Exact {
+	if g.used == 0 && ts.t.Kind != program.Exact {
 		ts.groups = slices.Delete(ts.groups, slices.Index(ts.groups, g), slices.Index(ts.groups, g)+1)
 	}
 }
@@ -224,22 +241,22 @@ func (ts *tableState) handle(i int32) Handle {
 func (ts *tableState) entry(h Handle) (int32, error) {
 	i, gen := int64(uint32(h)), uint32(h>>32)
 	if i >= int64(len(ts.entries)) || ts.entries[i].gen != gen || !ts.entries[i].live {
-		return 0, fmt.Errorf("interp: table %q: entry %#x: %w", ts.t.info.Name, uint64(h), ErrNotFound)
+		return 0, fmt.Errorf("interp: table %q: entry %#x: %w", ts.t.Info.Name, uint64(h), ErrNotFound)
 	}
 	return int32(i), nil
 }
 
 // Insert adds an entry. ErrExists: the match and priority are taken; ErrFull;
 // ErrConst: the table's entries are constant; ErrInvalid.
-func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
+func (s *Switch) Insert(id program.TableID, e Entry) (Handle, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return 0, err
 	}
 	fail := func(err error) (Handle, error) {
-		return 0, fmt.Errorf("interp: table %q: insert: %w", ts.t.info.Name, err)
+		return 0, fmt.Errorf("interp: table %q: insert: %w", ts.t.Info.Name, err)
 	}
-	if ts.t.info.ConstEntries {
+	if ts.t.Info.ConstEntries {
 		return fail(fmt.Errorf("%w: its entries come with the program", ErrConst))
 	}
 	m, err := ts.parse(e.Match, e.Priority, true)
@@ -249,7 +266,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 	if i := ts.chainFind(&m); i >= 0 {
 		return fail(fmt.Errorf("%w: as entry %#x; modify that", ErrExists, uint64(ts.handle(i))))
 	}
-	if ts.n >= ts.t.info.Size {
+	if ts.n >= ts.t.Info.Size {
 		return fail(fmt.Errorf("%w: it holds %d entries, its size in the program; delete some or recompile with a larger size", ErrFull, ts.n))
 	}
 	target, err := s.resolve(ts.t, e.Target)
@@ -257,7 +274,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 		return fail(err)
 	}
 	i := ts.newEntry()
-	if ts.t.info.HasDirectCounter {
+	if ts.t.Info.HasDirectCounter {
 		p, b, err := s.countedAt(id, i)
 		if err != nil {
 			ts.free = append(ts.free, i)
@@ -268,7 +285,7 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 	n := &ts.entries[i]
 	n.kind, n.target, n.prio = e.Target.Kind, target, e.Priority
 	n.lastHit, n.timeout = s.now, e.IdleTimeoutNs
-	if err := s.putArgs(ts.args[int(i)*ts.t.argMax:], ts.t, e.Target); err != nil {
+	if err := s.putArgs(ts.args[int(i)*ts.t.ArgMax:], ts.t, e.Target); err != nil {
 		ts.free = append(ts.free, i)
 		return fail(err)
 	}
@@ -286,31 +303,31 @@ func (s *Switch) Insert(id TableID, e Entry) (Handle, error) {
 }
 
 // resolve checks a target and returns its index form.
-func (s *Switch) resolve(t *table, g Target) (int32, error) {
+func (s *Switch) resolve(t *program.Table, g Target) (int32, error) {
 	if g.Kind == ByAction {
-		i, ok := t.byID[g.Call.Action]
+		i, ok := t.IndexOf[g.Call.Action]
 		if !ok {
 			return 0, fmt.Errorf("%w: action %d is not one of the table's", ErrInvalid, g.Call.Action)
 		}
-		a := &t.info.Actions[i]
+		a := &t.Info.Actions[i]
 		if len(g.Call.Args) != len(a.Params) {
 			return 0, fmt.Errorf("%w: action %q takes %d arguments, not %d", ErrInvalid, a.Name, len(a.Params), len(g.Call.Args))
 		}
-		if t.info.Profile >= 0 {
+		if t.Info.Profile >= 0 {
 			return 0, fmt.Errorf("%w: the table has an action profile: its entries name members or groups", ErrInvalid)
 		}
 		return int32(i), nil
 	}
-	if t.info.Profile < 0 {
+	if t.Info.Profile < 0 {
 		return 0, fmt.Errorf("%w: the table has no action profile: its entries name actions", ErrInvalid)
 	}
-	ps := &s.profiles[t.info.Profile]
+	ps := &s.profiles[t.Info.Profile]
 	if g.Kind == ByMember {
 		i, ok := ps.memberIndex[g.Member]
 		if !ok {
 			return 0, fmt.Errorf("member %d: %w", g.Member, ErrNotFound)
 		}
-		if t.local[ps.members[i].act] < 0 {
+		if t.Local[ps.members[i].act] < 0 {
 			return 0, fmt.Errorf("%w: the action of member %d is not one of the table's", ErrInvalid, g.Member)
 		}
 		return i, nil
@@ -323,7 +340,7 @@ func (s *Switch) resolve(t *table, g Target) (int32, error) {
 }
 
 // putArgs writes the arguments of a ByAction target into dst.
-func (s *Switch) putArgs(dst []uint64, t *table, g Target) error {
+func (s *Switch) putArgs(dst []uint64, t *program.Table, g Target) error {
 	if g.Kind != ByAction {
 		return nil
 	}
@@ -331,11 +348,11 @@ func (s *Switch) putArgs(dst []uint64, t *table, g Target) error {
 }
 
 func (s *Switch) callArgs(dst []uint64, c ActionCall) error {
-	a := &s.p.actions[c.Action]
-	for i := range a.params {
-		w := a.params[i].words
-		if err := putValue(dst[:w], c.Args[i], a.params[i].width); err != nil {
-			return fmt.Errorf("action %q: argument %q: %w", a.info.Name, a.info.Params[i].Name, err)
+	a := &s.p.Actions[c.Action]
+	for i := range a.Params {
+		w := a.Params[i].Words
+		if err := putValue(dst[:w], c.Args[i], a.Params[i].Width); err != nil {
+			return fmt.Errorf("action %q: argument %q: %w", a.Info.Name, a.Info.Params[i].Name, err)
 		}
 		dst = dst[w:]
 	}
@@ -343,36 +360,36 @@ func (s *Switch) callArgs(dst []uint64, c ActionCall) error {
 }
 
 // hold counts references to members and groups.
-func (s *Switch) hold(t *table, kind TargetKind, target int32, by int) {
+func (s *Switch) hold(t *program.Table, kind TargetKind, target int32, by int) {
 	switch kind {
 	case ByMember:
-		s.profiles[t.info.Profile].members[target].refs += by
+		s.profiles[t.Info.Profile].members[target].refs += by
 	case ByGroup:
-		s.profiles[t.info.Profile].groups[target].refs += by
+		s.profiles[t.Info.Profile].groups[target].refs += by
 	}
 }
 
 // Modify changes what an entry does. Its counters go on.
-func (s *Switch) Modify(id TableID, h Handle, g Target) error {
+func (s *Switch) Modify(id program.TableID, h Handle, g Target) error {
 	ts, i, err := s.mutable(id, h, "modify")
 	if err != nil {
 		return err
 	}
 	target, err := s.resolve(ts.t, g)
 	if err != nil {
-		return fmt.Errorf("interp: table %q: modify: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: modify: %w", ts.t.Info.Name, err)
 	}
-	args := make([]uint64, ts.t.argMax)
+	args := make([]uint64, ts.t.ArgMax)
 	if err := s.putArgs(args, ts.t, g); err != nil {
-		return fmt.Errorf("interp: table %q: modify: %w", ts.t.info.Name, err)
+		return fmt.Errorf("interp: table %q: modify: %w", ts.t.Info.Name, err)
 	}
 	e := &ts.entries[i]
-	old, oldArgs := *e, slices.Clone(ts.args[int(i)*ts.t.argMax:(int(i)+1)*ts.t.argMax])
+	old, oldArgs := *e, slices.Clone(ts.args[int(i)*ts.t.ArgMax:(int(i)+1)*ts.t.ArgMax])
 	set := func(kind TargetKind, target int32, args []uint64) {
 		e := &ts.entries[i]
 		s.hold(ts.t, e.kind, e.target, -1)
 		e.kind, e.target = kind, target
-		copy(ts.args[int(i)*ts.t.argMax:], args)
+		copy(ts.args[int(i)*ts.t.ArgMax:], args)
 		s.hold(ts.t, kind, target, 1)
 	}
 	s.changed(id)
@@ -384,7 +401,7 @@ func (s *Switch) Modify(id TableID, h Handle, g Target) error {
 }
 
 // mutable resolves an entry that may be changed.
-func (s *Switch) mutable(id TableID, h Handle, what string) (*tableState, int32, error) {
+func (s *Switch) mutable(id program.TableID, h Handle, what string) (*tableState, int32, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return nil, 0, err
@@ -394,13 +411,13 @@ func (s *Switch) mutable(id TableID, h Handle, what string) (*tableState, int32,
 		return nil, 0, err
 	}
 	if ts.entries[i].konst {
-		return nil, 0, fmt.Errorf("interp: table %q: %s: %w: its entries come with the program", ts.t.info.Name, what, ErrConst)
+		return nil, 0, fmt.Errorf("interp: table %q: %s: %w: its entries come with the program", ts.t.Info.Name, what, ErrConst)
 	}
 	return ts, i, nil
 }
 
 // Delete removes an entry.
-func (s *Switch) Delete(id TableID, h Handle) error {
+func (s *Switch) Delete(id program.TableID, h Handle) error {
 	ts, i, err := s.mutable(id, h, "delete")
 	if err != nil {
 		return err

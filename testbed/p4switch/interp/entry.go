@@ -1,5 +1,9 @@
 package interp
 
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
 // Handle names an entry of one table for as long as the entry lives; handles
 // are not used again.
 type Handle uint64
@@ -10,21 +14,10 @@ type MemberID uint32
 // GroupID names a group of an action profile.
 type GroupID uint32
 
-// FieldMatch is the match on one key field. Which members count depends on
-// the field's kind: exact Value; LPM Value, PrefixLen; ternary and optional
-// Value, Mask (nil Mask: all ones); range Value, High (both inclusive). Any
-// matches everything, for all kinds but exact.
-type FieldMatch struct {
-	Value, Mask []byte
-	PrefixLen   int
-	High        []byte
-	Any         bool
-}
-
 // ActionCall is an action with its arguments, in the order of
-// [ActionInfo.Params].
+// [program.ActionInfo.Params].
 type ActionCall struct {
-	Action ActionID
+	Action program.ActionID
 	Args   [][]byte
 }
 
@@ -50,7 +43,7 @@ type Target struct {
 
 // Entry is a table entry.
 type Entry struct {
-	Match         []FieldMatch
+	Match         []program.FieldMatch
 	Priority      int32 // larger wins; 0 where the table has no ternary, range or optional field
 	Target        Target
 	IdleTimeoutNs int64 // 0: none
@@ -58,7 +51,7 @@ type Entry struct {
 }
 
 // MeterConfig holds a meter's two rates. Rates are per second and bursts are
-// amounts, of packets or bytes as [MeterInfo.Packets] says.
+// amounts, of packets or bytes as [program.MeterInfo.Packets] says.
 type MeterConfig struct {
 	CIR, CBurst int64
 	PIR, PBurst int64
@@ -80,7 +73,7 @@ type CloneSession struct {
 // DigestRecord is one digest message. It and its slices are valid during the
 // callback only.
 type DigestRecord struct {
-	Digest DigestID
+	Digest program.DigestID
 	Fields [][]byte // ceil(width/8) bytes each
 	Now    int64    // ns
 }

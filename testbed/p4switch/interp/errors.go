@@ -18,6 +18,4 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrInUse: the member or group is still referred to by an entry or group.
 	ErrInUse = errors.New("in use")
-	// ErrUnsupported: [Load] met a construct that this package does not execute.
-	ErrUnsupported = errors.New("unsupported construct")
 )

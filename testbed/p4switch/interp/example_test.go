@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Load a program, add an entry, push a packet, read what comes out.
@@ -14,7 +15,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	prog, err := interp.Load(json)
+	prog, err := program.Load(json)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func Example() {
 	table, _ := prog.TableByName("In.exact_t")
 	forward, _ := prog.ActionByName(table, "In.forward")
 	_, err = sw.Insert(table, interp.Entry{
-		Match:  []interp.FieldMatch{{Value: []byte{9}}, {Value: []byte{0x12, 0x34}}},
+		Match:  []program.FieldMatch{{Value: []byte{9}}, {Value: []byte{0x12, 0x34}}},
 		Target: interp.Target{Call: interp.ActionCall{Action: forward, Args: [][]byte{{3}}}},
 	})
 	if err != nil {

@@ -2,12 +2,15 @@ package interp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // The compiled expressions are checked against an evaluator that works as
@@ -26,7 +29,7 @@ var exprFields = []exprField{
 }
 
 // exprProgram is a program with one action that assigns expr to the field dst.
-func exprProgram(t interface{ Fatalf(string, ...any) }, dst, expr string) *Program {
+func exprProgram(t interface{ Fatalf(string, ...any) }, dst, expr string) *program.Program {
 	var fs []string
 	for _, f := range exprFields {
 		fs = append(fs, fmt.Sprintf(`[%q,%d,%v]`, f.name, f.width, f.signed))
@@ -40,7 +43,7 @@ func exprProgram(t interface{ Fatalf(string, ...any) }, dst, expr string) *Progr
  "actions":[{"name":"a","id":0,"runtime_data":[],"primitives":[{"op":"assign","parameters":[
    {"type":"field","value":["m",%q]},{"type":"expression","value":%s}]}]}],
  "pipelines":[{"name":"ingress","init_table":null}],"deparsers":[]}`, strings.Join(fs, ","), dst, expr)
-	p, err := Load([]byte(src))
+	p, err := program.Load([]byte(src))
 	if err != nil {
 		t.Fatalf("Load: %v\n%s", err, src)
 	}
@@ -48,33 +51,80 @@ func exprProgram(t interface{ Fatalf(string, ...any) }, dst, expr string) *Progr
 }
 
 func (f exprField) truncate(v *big.Int) *big.Int {
-	v = new(big.Int).And(v, new(big.Int).Sub(pow2(f.width), bigOne))
+	v = new(big.Int).And(v, new(big.Int).Sub(program.Pow2(f.width), big.NewInt(1)))
 	if f.signed && v.Bit(f.width-1) == 1 {
-		v.Sub(v, pow2(f.width))
+		v.Sub(v, program.Pow2(f.width))
 	}
 	return v
 }
 
+// exprNode is an expression as p4c's JSON has it.
+type exprNode struct {
+	Type, Op          string
+	Value             json.RawMessage
+	Left, Right, Cond *exprNode
+}
+
+// unwrap takes off the wrappers of type expression.
+func (e *exprNode) unwrap() (*exprNode, error) {
+	for e != nil && e.Type == "expression" {
+		in := &exprNode{}
+		if err := json.Unmarshal(e.Value, in); err != nil {
+			return nil, err
+		}
+		e = in
+	}
+	if e == nil {
+		return nil, errors.New("operand is missing")
+	}
+	return e, nil
+}
+
+func parseHex(s string) (*big.Int, error) {
+	v, ok := new(big.Int).SetString(strings.Replace(s, "0x", "", 1), 16)
+	if !ok {
+		return nil, fmt.Errorf("%q is no hexadecimal number", s)
+	}
+	return v, nil
+}
+
+// wordsOf is a number in n words, least significant first.
+func wordsOf(v *big.Int, n int) []uint64 {
+	w := make([]uint64, n)
+	rest := new(big.Int).And(v, new(big.Int).Sub(program.Pow2(64*n), big.NewInt(1)))
+	for i := range w {
+		w[i] = new(big.Int).And(rest, new(big.Int).SetUint64(^uint64(0))).Uint64()
+		rest.Rsh(rest, 64)
+	}
+	return w
+}
+
 // evalData and evalBool are the reference.
-func evalData(t interface{ Fatalf(string, ...any) }, e *jVal, env map[string]*big.Int) *big.Int {
-	e, err := unwrap(e)
+func evalData(t interface{ Fatalf(string, ...any) }, e *exprNode, env map[string]*big.Int) *big.Int {
+	e, err := e.unwrap()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	r := new(big.Int)
 	switch e.Type {
 	case "hexstr":
-		s, _ := e.str()
+		var s string
+		if err := json.Unmarshal(e.Value, &s); err != nil {
+			t.Fatalf("%v", err)
+		}
 		v, err := parseHex(s)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
 		return v
 	case "field":
-		s, _ := e.strs(2)
+		var s []string
+		if err := json.Unmarshal(e.Value, &s); err != nil {
+			t.Fatalf("%v", err)
+		}
 		return env[s[1]]
 	}
-	d := func(x *jVal) *big.Int { return evalData(t, x, env) }
+	d := func(x *exprNode) *big.Int { return evalData(t, x, env) }
 	switch e.Op {
 	case "+":
 		return r.Add(d(e.Left), d(e.Right))
@@ -107,12 +157,18 @@ func evalData(t interface{ Fatalf(string, ...any) }, e *jVal, env map[string]*bi
 		return exprField{width: int(d(e.Right).Int64()), signed: true}.truncate(d(e.Left))
 	case "usat_cast", "sat_cast":
 		x, w := d(e.Left), int(d(e.Right).Int64())
-		lo, hi := new(big.Int), new(big.Int).Sub(pow2(w), bigOne)
+		lo, hi := new(big.Int), new(big.Int).Sub(program.Pow2(w), big.NewInt(1))
 		if e.Op == "sat_cast" {
-			hi = new(big.Int).Sub(pow2(w-1), bigOne)
-			lo.Neg(pow2(w - 1))
+			hi = new(big.Int).Sub(program.Pow2(w-1), big.NewInt(1))
+			lo.Neg(program.Pow2(w - 1))
 		}
-		return minOf(maxOf(x, lo), hi)
+		switch {
+		case x.Cmp(lo) < 0:
+			return lo
+		case x.Cmp(hi) > 0:
+			return hi
+		}
+		return x
 	case "?":
 		if evalBool(t, e.Cond, env) {
 			return d(e.Left)
@@ -128,8 +184,8 @@ func evalData(t interface{ Fatalf(string, ...any) }, e *jVal, env map[string]*bi
 	return nil
 }
 
-func evalBool(t interface{ Fatalf(string, ...any) }, e *jVal, env map[string]*big.Int) bool {
-	e, err := unwrap(e)
+func evalBool(t interface{ Fatalf(string, ...any) }, e *exprNode, env map[string]*big.Int) bool {
+	e, err := e.unwrap()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -163,22 +219,22 @@ func evalBool(t interface{ Fatalf(string, ...any) }, e *jVal, env map[string]*bi
 }
 
 // runExpr evaluates the program's action on the environment.
-func runExpr(p *Program, env map[string]*big.Int, dst string) *big.Int {
+func runExpr(p *program.Program, env map[string]*big.Int, dst string) *big.Int {
 	s := NewSwitch(p, Config{})
 	q := s.newPacket()
-	h := &p.headers[1]
-	var out field
+	h := &p.Headers[1]
+	var out program.Field
 	for i, f := range exprFields {
-		fd := h.typ.fields[i]
-		w := wordsOf(env[f.name], fd.words)
+		fd := h.Type.Fields[i]
+		w := wordsOf(env[f.name], fd.Words)
 		maskWords(w, f.width)
-		copy(q.v[h.base+fd.off:], w)
+		copy(q.v[h.Base+fd.Offset:], w)
 		if f.name == dst {
 			out = fd
 		}
 	}
-	s.run(q, p.actions[0].pc)
-	return bigOf(q.v[h.base+out.off:h.base+out.off+uint32(out.words)], false)
+	s.run(q, p.Actions[0].PC)
+	return bigOf(q.v[h.Base+out.Offset:h.Base+out.Offset+uint32(out.Words)], false)
 }
 
 func genEnv(t *rapid.T) map[string]*big.Int {
@@ -268,14 +324,14 @@ func TestExpressionsAgainstBigInts(t *testing.T) {
 		src := genExpr(t, 4)
 		dst := rapid.SampledFrom(exprFields).Draw(t, "dst")
 		p := exprProgram(t, dst.name, src)
-		var e jVal
+		var e exprNode
 		if err := json.Unmarshal([]byte(src), &e); err != nil {
 			t.Fatalf("%v", err)
 		}
 		for range 3 {
 			env := genEnv(t)
 			want := evalData(t, &e, env)
-			want = new(big.Int).And(want, new(big.Int).Sub(pow2(dst.width), bigOne))
+			want = new(big.Int).And(want, new(big.Int).Sub(program.Pow2(dst.width), big.NewInt(1)))
 			if got := runExpr(p, env, dst.name); got.Cmp(want) != 0 {
 				t.Fatalf("%s = %s\n env %v\n got %x want %x", dst.name, src, env, got, want)
 			}

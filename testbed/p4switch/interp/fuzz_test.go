@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 func samples(t testing.TB) [][]byte {
@@ -74,7 +75,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"header_types":[{"name":"x","fields":[["f","*"]]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := interp.Load(b)
+		p, err := program.Load(b)
 		if err != nil {
 			return
 		}
@@ -91,7 +92,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add(uint8(0), uint16(1), uint16(0), []byte{1, 2, 3})
 	var switches []*interp.Switch
 	for _, b := range samples(f) {
-		p, err := interp.Load(b)
+		p, err := program.Load(b)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -1,9 +1,10 @@
 package interp
 
-import "slices"
+import (
+	"slices"
 
-// maxKeyWords bounds a table's packed key.
-const maxKeyWords = 64
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // Entries are found by hashing. All entries with the same mask form a group
 // with one hash table over the masked key: an exact table has one group, an
@@ -14,7 +15,7 @@ const maxKeyWords = 64
 
 // tableState is one table of one switch.
 type tableState struct {
-	t       *table
+	t       *program.Table
 	groups  []*group
 	entries []entry
 	keys    []uint64 // t.words per entry
@@ -146,16 +147,16 @@ func (g *group) remove(at int) {
 // inRanges compares the packet's range fields with an entry's.
 func (ts *tableState) inRanges(idx int32, key []uint64) bool {
 	r := ts.ranges[int(idx)*ts.rwords : (int(idx)+1)*ts.rwords]
-	for _, f := range ts.t.ranges {
-		k := &ts.t.key[f]
-		n := int(k.words)
+	for _, f := range ts.t.Ranges {
+		k := &ts.t.Key[f]
+		n := int(k.Words)
 		if n == 1 {
-			x := key[k.word] >> k.shift & maskOf(k.width)
+			x := key[k.Word] >> k.Shift & program.MaskOf(k.Width)
 			if x < r[0] || x > r[1] {
 				return false
 			}
 		} else {
-			x := key[k.word : int(k.word)+n]
+			x := key[k.Word : int(k.Word)+n]
 			if cmpWords(x, r[:n]) < 0 || cmpWords(x, r[n:2*n]) > 0 {
 				return false
 			}
@@ -169,7 +170,7 @@ func (ts *tableState) inRanges(idx int32, key []uint64) bool {
 func (ts *tableState) lookup1(key uint64) int32 {
 	best := int32(-1)
 	var prio int32
-	kind := ts.t.kind
+	kind := ts.t.Kind
 	for _, g := range ts.groups {
 		if best >= 0 && g.prio <= prio {
 			break
@@ -184,7 +185,7 @@ func (ts *tableState) lookup1(key uint64) int32 {
 			if s.h != h {
 				continue
 			}
-			if kind <= LPM {
+			if kind <= program.LPM {
 				return s.idx - 1
 			}
 			if i := ts.first(s.idx-1, []uint64{key}); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
@@ -224,7 +225,7 @@ func (ts *tableState) lookup(key, masked []uint64) int32 {
 		if !ok {
 			continue
 		}
-		if ts.t.kind <= LPM {
+		if ts.t.Kind <= program.LPM {
 			return g.tab[at].idx - 1
 		}
 		if i := ts.first(g.tab[at].idx-1, key); i >= 0 && (best < 0 || ts.entries[i].prio > prio) {
@@ -241,33 +242,33 @@ func (s *Switch) match(p *Packet, ts *tableState) int32 {
 	if len(ts.groups) == 0 {
 		return -1
 	}
-	if t.words == 1 {
+	if t.Words == 1 {
 		var key uint64
-		for i := range t.key {
-			k := &t.key[i]
-			key |= v[k.slot] & -v[k.guard] << (k.shift & 63)
+		for i := range t.Key {
+			k := &t.Key[i]
+			key |= v[k.Slot] & -v[k.Guard] << (k.Shift & 63)
 		}
-		if t.big != nil {
-			key &= t.big[0]
+		if t.KeyMask != nil {
+			key &= t.KeyMask[0]
 		}
 		return ts.lookup1(key)
 	}
-	buf := s.keyBuf(2 * t.words)
-	key, masked := buf[:t.words], buf[t.words:]
-	for i := range t.key {
-		k := &t.key[i]
-		g := -v[k.guard]
-		if k.words == 1 {
-			key[k.word] |= v[k.slot] & g << (k.shift & 63)
+	buf := s.keyBuf(2 * t.Words)
+	key, masked := buf[:t.Words], buf[t.Words:]
+	for i := range t.Key {
+		k := &t.Key[i]
+		g := -v[k.Guard]
+		if k.Words == 1 {
+			key[k.Word] |= v[k.Slot] & g << (k.Shift & 63)
 			continue
 		}
-		for w := range k.words {
-			key[k.word+w] = v[k.slot+uint32(w)] & g
+		for w := range k.Words {
+			key[k.Word+w] = v[k.Slot+uint32(w)] & g
 		}
 	}
-	if t.big != nil {
+	if t.KeyMask != nil {
 		for i := range key {
-			key[i] &= t.big[i]
+			key[i] &= t.KeyMask[i]
 		}
 	}
 	return ts.lookup(key, masked)
@@ -281,63 +282,63 @@ func (s *Switch) apply(p *Packet, id int) (act uint32, next int32) {
 	hit := s.match(p, ts)
 	if hit >= 0 {
 		e := &ts.entries[hit]
-		if t.timeout {
+		if t.Timeout {
 			e.lastHit = s.now
 		}
-		if t.info.HasDirectCounter {
+		if t.Info.HasDirectCounter {
 			c := ts.counts[2*hit : 2*hit+2]
 			c[0]++
 			c[1] += uint64(p.ingressLen)
 		}
-		if t.meterTo.f != nil {
+		if t.MeterTo.Field != nil {
 			s.directMeter(p, ts, hit)
 		}
 		if e.kind == ByAction {
-			a := &t.acts[e.target]
-			if a.words > 0 {
-				to, from := p.v[s.p.args:], ts.args[int(hit)*t.argMax:]
-				for i := range int(a.words) {
+			a := &t.Actions[e.target]
+			if a.Words > 0 {
+				to, from := p.v[s.p.Args:], ts.args[int(hit)*t.ArgMax:]
+				for i := range int(a.Words) {
 					to[i] = from[i]
 				}
 			}
-			return a.pc, a.hit
+			return a.PC, a.Hit
 		}
 		if m := s.member(p, t, e.kind, e.target); m != nil {
-			return s.enter(p, m.act, m.args), t.acts[t.local[m.act]].hit
+			return s.enter(p, m.act, m.args), t.Actions[t.Local[m.act]].Hit
 		}
 	}
 	d := &ts.def
 	if !d.set {
-		return 0, t.missPC
+		return 0, t.MissPC
 	}
 	if d.kind == ByAction {
-		a := &t.acts[d.target]
-		copy(p.v[s.p.args:], d.args)
-		return a.pc, a.def
+		a := &t.Actions[d.target]
+		copy(p.v[s.p.Args:], d.args)
+		return a.PC, a.Miss
 	}
 	if m := s.member(p, t, d.kind, d.target); m != nil {
-		return s.enter(p, m.act, m.args), t.acts[t.local[m.act]].def
+		return s.enter(p, m.act, m.args), t.Actions[t.Local[m.act]].Miss
 	}
-	return 0, t.missPC
+	return 0, t.MissPC
 }
 
 // enter sets an action's arguments and returns where it starts.
-func (s *Switch) enter(p *Packet, id ActionID, args []uint64) uint32 {
-	copy(p.v[s.p.args:], args)
-	return s.p.actions[id].pc
+func (s *Switch) enter(p *Packet, id program.ActionID, args []uint64) uint32 {
+	copy(p.v[s.p.Args:], args)
+	return s.p.Actions[id].PC
 }
 
 func (s *Switch) directMeter(p *Packet, ts *tableState, hit int32) {
 	color := uint8(0)
 	if m := ts.meters[hit]; m != nil {
-		color = m.mark(s.p.meters[ts.t.info.DirectMeter].Packets, p.ingressLen, s.now)
+		color = m.mark(s.p.Meters[ts.t.Info.DirectMeter].Packets, p.ingressLen, s.now)
 	}
-	p.v[ts.t.meterTo.slot] = uint64(color) & maskOf(ts.t.meterTo.f.width)
+	p.v[ts.t.MeterTo.Slot] = uint64(color) & program.MaskOf(ts.t.MeterTo.Field.Width)
 }
 
 // member resolves an indirect target; nil when the group has no live member.
-func (s *Switch) member(p *Packet, t *table, kind TargetKind, target int32) *member {
-	ps := &s.profiles[t.info.Profile]
+func (s *Switch) member(p *Packet, t *program.Table, kind TargetKind, target int32) *member {
+	ps := &s.profiles[t.Info.Profile]
 	if kind == ByMember {
 		return &ps.members[target]
 	}
@@ -347,7 +348,7 @@ func (s *Switch) member(p *Packet, t *table, kind TargetKind, target int32) *mem
 	}
 	i := uint64(0)
 	if len(g.live) > 1 {
-		i = s.calculate(p, s.p.profiles[t.info.Profile].calc) % uint64(len(g.live))
+		i = s.calculate(p, s.p.Profiles[t.Info.Profile].Calculation) % uint64(len(g.live))
 	}
 	return &ps.members[g.live[i]]
 }

@@ -3,6 +3,8 @@ package interp
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // A memo is what a switch remembers of packets that went a recorded way: the
@@ -125,7 +127,7 @@ func (t *memoTable) at(hash uint64) []uint64 {
 }
 
 // changed says that a table has changed: everything remembered is void.
-func (s *Switch) changed(id TableID) {
+func (s *Switch) changed(id program.TableID) {
 	s.generation++
 	if s.watch != nil {
 		s.watch(id)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // TestMutatedPrograms loads programs with a few bytes changed, most of all in
@@ -40,7 +41,7 @@ func TestMutatedPrograms(t *testing.T) {
 				copy(b[r.IntN(len(b)-40):], b[from:from+r.IntN(12)])
 			}
 		}
-		p, err := interp.Load(b)
+		p, err := program.Load(b)
 		if err != nil {
 			continue
 		}

@@ -2,6 +2,8 @@ package interp
 
 import (
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Few of the bits that a table's key is made of settle what is found there, and
@@ -33,7 +35,7 @@ func shifted(x uint64, right int) uint64 {
 func (x *rester) cut(in *top) (lane, bool) {
 	l, ok := x.lanes[in.a]
 	c, isConst := x.t.v[in.b], len(x.defs[in.b]) == 0
-	if in.op == traceOp(opAnd) && !ok {
+	if in.op == traceOp(program.OpAnd) && !ok {
 		l, ok = x.lanes[in.b]
 		c, isConst = x.t.v[in.a], len(x.defs[in.a]) == 0
 	}
@@ -42,13 +44,13 @@ func (x *rester) cut(in *top) (lane, bool) {
 	}
 	keep := in.imm
 	switch in.op {
-	case traceOp(opMov):
-	case traceOp(opAnd):
+	case traceOp(program.OpMov):
+	case traceOp(program.OpAnd):
 		if !isConst {
 			return l, false
 		}
 		keep &= c
-	case traceOp(opShr):
+	case traceOp(program.OpShr):
 		if !isConst || c > 63 {
 			return l, false
 		}
@@ -81,7 +83,7 @@ func (x *rester) decisive(in *top) {
 	n := narrowing{table: in.a, key: uint32(in.imm)}
 	for _, p := range x.t.keys[in.imm].pieces {
 		l, ok := x.lanes[p.reg]
-		if !ok || len(x.t.p.tables[in.a].ranges) > 0 {
+		if !ok || len(x.t.p.Tables[in.a].Ranges) > 0 {
 			x.key.add(x.bits[p.reg])
 			continue
 		}
@@ -136,8 +138,8 @@ func (t *Traces) witness(s *Switch, ts *tableState, k *traceKey) []uint64 {
 		p := &k.pieces[i]
 		key[p.word] |= t.v[p.reg] << (p.shift & 63)
 	}
-	for i := range ts.t.big {
-		key[i] &= ts.t.big[i]
+	for i := range ts.t.KeyMask {
+		key[i] &= ts.t.KeyMask[i]
 	}
 	ts.witness(key, masked, w)
 	return w

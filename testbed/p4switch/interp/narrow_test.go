@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // A witness settles a look-up: all keys that have its bits find the same.
@@ -26,7 +28,7 @@ func TestWitness(t *testing.T) {
 				s := NewSwitch(tableProgram(t, c.keys, 64), Config{})
 				fill(t, s, c.keys, r)
 				ts := &s.tables[0]
-				n := ts.t.words
+				n := ts.t.Words
 				width := 0
 				for _, k := range c.keys {
 					width += k.width
@@ -70,7 +72,7 @@ func fill(t *testing.T, s *Switch, keys []keySpec, r *rand.Rand) {
 	table, target := m.target("t", "set", u32(1))
 	var inserted []Handle
 	for range r.IntN(24) {
-		var match []FieldMatch
+		var match []program.FieldMatch
 		for _, k := range keys {
 			value, mask := make([]byte, (k.width+7)/8), make([]byte, (k.width+7)/8)
 			last := len(value) - 1
@@ -78,7 +80,7 @@ func fill(t *testing.T, s *Switch, keys []keySpec, r *rand.Rand) {
 			value[0] = byte(r.IntN(2)) & byte(1<<(k.width-8*last)-1)
 			mask[last] = byte(r.Uint32())
 			mask[0] = byte(r.IntN(2)) & byte(1<<(k.width-8*last)-1)
-			f := FieldMatch{Value: value}
+			f := program.FieldMatch{Value: value}
 			switch k.kind {
 			case "lpm":
 				f.PrefixLen = []int{k.width, k.width, k.width - 4, k.width / 2, 0}[r.IntN(5)]
@@ -88,7 +90,7 @@ func fill(t *testing.T, s *Switch, keys []keySpec, r *rand.Rand) {
 			match = append(match, f)
 		}
 		prio := int32(0)
-		if s.tables[0].t.kind > LPM {
+		if s.tables[0].t.Kind > program.LPM {
 			prio = r.Int32N(8)
 		}
 		h, err := s.Insert(table, Entry{Match: match, Priority: prio, Target: target})
@@ -107,15 +109,15 @@ func fill(t *testing.T, s *Switch, keys []keySpec, r *rand.Rand) {
 
 // near draws a key that is like an entry's.
 func near(ts *tableState, r *rand.Rand) []uint64 {
-	key := make([]uint64, ts.t.words)
+	key := make([]uint64, ts.t.Words)
 	if len(ts.entries) > 0 {
-		copy(key, ts.keys[r.IntN(len(ts.entries))*ts.t.words:])
+		copy(key, ts.keys[r.IntN(len(ts.entries))*ts.t.Words:])
 	}
 	for range r.IntN(3) {
-		i := r.IntN(len(ts.t.key))
-		k := &ts.t.key[i]
-		bit := r.IntN(k.width)
-		key[int(k.word)+bit/64] ^= 1 << (bit%64 + int(k.shift))
+		i := r.IntN(len(ts.t.Key))
+		k := &ts.t.Key[i]
+		bit := r.IntN(k.Width)
+		key[int(k.Word)+bit/64] ^= 1 << (bit%64 + int(k.Shift))
 	}
 	return key
 }

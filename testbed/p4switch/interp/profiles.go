@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // profileState is one action profile of one switch.
@@ -20,7 +22,7 @@ type profileState struct {
 
 type member struct {
 	id   MemberID
-	act  ActionID
+	act  program.ActionID
 	args []uint64
 	dead bool
 	refs int // entries and group places that name it
@@ -33,48 +35,48 @@ type memberGroup struct {
 	refs int
 }
 
-func (s *Switch) profile(id ProfileID) (*profileState, *profile, error) {
+func (s *Switch) profile(id program.ProfileID) (*profileState, *program.Profile, error) {
 	if id < 0 || int(id) >= len(s.profiles) {
 		return nil, nil, fmt.Errorf("interp: action profile %d: %w", id, ErrNotFound)
 	}
-	return &s.profiles[id], &s.p.profiles[id], nil
+	return &s.profiles[id], &s.p.Profiles[id], nil
 }
 
-func (ps *profileState) member(pr *profile, m MemberID) (int32, error) {
+func (ps *profileState) member(pr *program.Profile, m MemberID) (int32, error) {
 	i, ok := ps.memberIndex[m]
 	if !ok {
-		return 0, fmt.Errorf("interp: action profile %q: member %d: %w", pr.info.Name, m, ErrNotFound)
+		return 0, fmt.Errorf("interp: action profile %q: member %d: %w", pr.Info.Name, m, ErrNotFound)
 	}
 	return i, nil
 }
 
-func (ps *profileState) group(pr *profile, g GroupID) (int32, error) {
+func (ps *profileState) group(pr *program.Profile, g GroupID) (int32, error) {
 	i, ok := ps.groupIndex[g]
 	if !ok {
-		return 0, fmt.Errorf("interp: action profile %q: group %d: %w", pr.info.Name, g, ErrNotFound)
+		return 0, fmt.Errorf("interp: action profile %q: group %d: %w", pr.Info.Name, g, ErrNotFound)
 	}
 	return i, nil
 }
 
 // checkMember resolves a member's action and arguments.
-func (s *Switch) checkMember(pr *profile, c ActionCall) ([]uint64, error) {
-	if !slices.Contains(pr.acts, c.Action) {
-		return nil, fmt.Errorf("interp: action profile %q: %w: action %d is not one of its tables'", pr.info.Name, ErrInvalid, c.Action)
+func (s *Switch) checkMember(pr *program.Profile, c ActionCall) ([]uint64, error) {
+	if !slices.Contains(pr.Actions, c.Action) {
+		return nil, fmt.Errorf("interp: action profile %q: %w: action %d is not one of its tables'", pr.Info.Name, ErrInvalid, c.Action)
 	}
-	a := &s.p.actions[c.Action]
-	if len(c.Args) != len(a.params) {
-		return nil, fmt.Errorf("interp: action profile %q: %w: action %q takes %d arguments, not %d", pr.info.Name, ErrInvalid, a.info.Name, len(a.params), len(c.Args))
+	a := &s.p.Actions[c.Action]
+	if len(c.Args) != len(a.Params) {
+		return nil, fmt.Errorf("interp: action profile %q: %w: action %q takes %d arguments, not %d", pr.Info.Name, ErrInvalid, a.Info.Name, len(a.Params), len(c.Args))
 	}
-	args := make([]uint64, a.words)
+	args := make([]uint64, a.Words)
 	if err := s.callArgs(args, c); err != nil {
-		return nil, fmt.Errorf("interp: action profile %q: %w", pr.info.Name, err)
+		return nil, fmt.Errorf("interp: action profile %q: %w", pr.Info.Name, err)
 	}
 	return args, nil
 }
 
 // AddMember adds a member to an action profile. A profile's size in the
 // program bounds the number of members.
-func (s *Switch) AddMember(id ProfileID, c ActionCall) (MemberID, error) {
+func (s *Switch) AddMember(id program.ProfileID, c ActionCall) (MemberID, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return 0, err
@@ -83,8 +85,8 @@ func (s *Switch) AddMember(id ProfileID, c ActionCall) (MemberID, error) {
 	if err != nil {
 		return 0, err
 	}
-	if pr.info.Size > 0 && len(ps.memberIndex) >= pr.info.Size {
-		return 0, fmt.Errorf("interp: action profile %q: %w: it holds %d members, its size in the program", pr.info.Name, ErrFull, pr.info.Size)
+	if pr.Info.Size > 0 && len(ps.memberIndex) >= pr.Info.Size {
+		return 0, fmt.Errorf("interp: action profile %q: %w: it holds %d members, its size in the program", pr.Info.Name, ErrFull, pr.Info.Size)
 	}
 	if ps.memberIndex == nil {
 		ps.memberIndex = map[MemberID]int32{}
@@ -110,7 +112,7 @@ func (s *Switch) AddMember(id ProfileID, c ActionCall) (MemberID, error) {
 }
 
 // ModifyMember changes a member's action, for all entries and groups at once.
-func (s *Switch) ModifyMember(id ProfileID, m MemberID, c ActionCall) error {
+func (s *Switch) ModifyMember(id program.ProfileID, m MemberID, c ActionCall) error {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (s *Switch) ModifyMember(id ProfileID, m MemberID, c ActionCall) error {
 }
 
 // DeleteMember removes a member that no entry or group names; else ErrInUse.
-func (s *Switch) DeleteMember(id ProfileID, m MemberID) error {
+func (s *Switch) DeleteMember(id program.ProfileID, m MemberID) error {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ func (s *Switch) DeleteMember(id ProfileID, m MemberID) error {
 		return err
 	}
 	if ps.members[i].refs > 0 {
-		return fmt.Errorf("interp: action profile %q: member %d: %w by %d entries or group places", pr.info.Name, m, ErrInUse, ps.members[i].refs)
+		return fmt.Errorf("interp: action profile %q: member %d: %w by %d entries or group places", pr.Info.Name, m, ErrInUse, ps.members[i].refs)
 	}
 	delete(ps.memberIndex, m)
 	s.finally(func() { ps.freeM = append(ps.freeM, i) }, func() { ps.memberIndex[m] = i })
@@ -161,7 +163,7 @@ func (s *Switch) finally(done, undo func()) {
 }
 
 // Member reads a member.
-func (s *Switch) Member(id ProfileID, m MemberID) (ActionCall, error) {
+func (s *Switch) Member(id program.ProfileID, m MemberID) (ActionCall, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return ActionCall{}, err
@@ -174,7 +176,7 @@ func (s *Switch) Member(id ProfileID, m MemberID) (ActionCall, error) {
 }
 
 // Members yields the members in the order of their ids.
-func (s *Switch) Members(id ProfileID) iter.Seq2[MemberID, ActionCall] {
+func (s *Switch) Members(id program.ProfileID) iter.Seq2[MemberID, ActionCall] {
 	return func(yield func(MemberID, ActionCall) bool) {
 		ps, _, err := s.profile(id)
 		if err != nil {
@@ -200,13 +202,13 @@ func sortedKeys[K ~uint32 | ~int32, V any](m map[K]V) []K {
 
 // CreateGroup makes an empty group. An entry that names a group without live
 // members acts as if it had not been hit.
-func (s *Switch) CreateGroup(id ProfileID) (GroupID, error) {
+func (s *Switch) CreateGroup(id program.ProfileID) (GroupID, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return 0, err
 	}
-	if pr.calc < 0 {
-		return 0, fmt.Errorf("interp: action profile %q: %w: it has no selector, so no groups", pr.info.Name, ErrInvalid)
+	if pr.Calculation < 0 {
+		return 0, fmt.Errorf("interp: action profile %q: %w: it has no selector, so no groups", pr.Info.Name, ErrInvalid)
 	}
 	if ps.groupIndex == nil {
 		ps.groupIndex = map[GroupID]int32{}
@@ -233,7 +235,7 @@ func (s *Switch) CreateGroup(id ProfileID) (GroupID, error) {
 
 // SetGroup replaces a group's members. The hash picks among the places of the
 // list in order, so a member's weight is how often it is in it.
-func (s *Switch) SetGroup(id ProfileID, g GroupID, members []MemberID) error {
+func (s *Switch) SetGroup(id program.ProfileID, g GroupID, members []MemberID) error {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return err
@@ -279,7 +281,7 @@ func (ps *profileState) refresh(g *memberGroup) {
 }
 
 // DeleteGroup removes a group that no entry names; else ErrInUse.
-func (s *Switch) DeleteGroup(id ProfileID, g GroupID) error {
+func (s *Switch) DeleteGroup(id program.ProfileID, g GroupID) error {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return err
@@ -289,7 +291,7 @@ func (s *Switch) DeleteGroup(id ProfileID, g GroupID) error {
 		return err
 	}
 	if ps.groups[i].refs > 0 {
-		return fmt.Errorf("interp: action profile %q: group %d: %w by %d entries", pr.info.Name, g, ErrInUse, ps.groups[i].refs)
+		return fmt.Errorf("interp: action profile %q: group %d: %w by %d entries", pr.Info.Name, g, ErrInUse, ps.groups[i].refs)
 	}
 	old := ps.groups[i].all
 	ps.setAll(i, nil)
@@ -302,7 +304,7 @@ func (s *Switch) DeleteGroup(id ProfileID, g GroupID) error {
 }
 
 // Group reads a group's members as SetGroup took them.
-func (s *Switch) Group(id ProfileID, g GroupID) ([]MemberID, error) {
+func (s *Switch) Group(id program.ProfileID, g GroupID) ([]MemberID, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return nil, err
@@ -323,7 +325,7 @@ func (ps *profileState) ids(i int32) []MemberID {
 }
 
 // Groups yields the groups in the order of their ids.
-func (s *Switch) Groups(id ProfileID) iter.Seq2[GroupID, []MemberID] {
+func (s *Switch) Groups(id program.ProfileID) iter.Seq2[GroupID, []MemberID] {
 	return func(yield func(GroupID, []MemberID) bool) {
 		ps, _, err := s.profile(id)
 		if err != nil {
@@ -340,7 +342,7 @@ func (s *Switch) Groups(id ProfileID) iter.Seq2[GroupID, []MemberID] {
 // SetMemberLive tells whether a member may be selected, as a watch port does:
 // a dead member is skipped in every group, with no table write. Members start
 // alive.
-func (s *Switch) SetMemberLive(id ProfileID, m MemberID, live bool) error {
+func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) error {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return err
@@ -369,7 +371,7 @@ func (s *Switch) SetMemberLive(id ProfileID, m MemberID, live bool) error {
 }
 
 // MemberLive reports whether a member may be selected.
-func (s *Switch) MemberLive(id ProfileID, m MemberID) (bool, error) {
+func (s *Switch) MemberLive(id program.ProfileID, m MemberID) (bool, error) {
 	ps, pr, err := s.profile(id)
 	if err != nil {
 		return false, err

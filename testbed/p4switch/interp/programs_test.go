@@ -13,18 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // The programs in testdata are compiled with p4c; each test names the
 // constructs that it is about.
 
-func load(t testing.TB, name string) *interp.Program {
+func load(t testing.TB, name string) *program.Program {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := interp.Load(b)
+	p, err := program.Load(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +94,11 @@ func TestValueSet(t *testing.T) {
 	s := interp.NewSwitch(p, interp.Config{})
 	id, ok := p.ValueSetByName("P.kinds")
 	if !ok {
-		t.Fatalf("value sets: %+v", p.ValueSets())
+		t.Fatalf("value sets: %+v", p.ValueSets)
 	}
 	in := interp.Input{Data: unhex(t, "7700 aabb")}
 	want(t, send(t, s, in), "1:00 00 00000000 7700 aabb")
-	member := [][]interp.FieldMatch{{{Value: []byte{0x77}}}}
+	member := [][]program.FieldMatch{{{Value: []byte{0x77}}}}
 	if err := s.SetValueSet(id, member); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ type table struct {
 	s *interp.Switch
 }
 
-func (x table) call(tbl, act string, args ...[]byte) (interp.TableID, interp.ActionCall) {
+func (x table) call(tbl, act string, args ...[]byte) (program.TableID, interp.ActionCall) {
 	x.t.Helper()
 	id, ok := x.s.Program().TableByName(tbl)
 	if !ok {
@@ -127,7 +128,7 @@ func (x table) call(tbl, act string, args ...[]byte) (interp.TableID, interp.Act
 	return id, interp.ActionCall{Action: a, Args: args}
 }
 
-func (x table) add(prio int32, m []interp.FieldMatch, tbl, act string, args ...[]byte) interp.Handle {
+func (x table) add(prio int32, m []program.FieldMatch, tbl, act string, args ...[]byte) interp.Handle {
 	x.t.Helper()
 	id, c := x.call(tbl, act, args...)
 	h, err := x.s.Insert(id, interp.Entry{Match: m, Priority: prio, Target: interp.Target{Call: c}})
@@ -199,11 +200,11 @@ func TestArithmeticHashesRegisters(t *testing.T) {
 func TestTableKindsAndConstEntries(t *testing.T) {
 	s := interp.NewSwitch(load(t, "state.json"), interp.Config{})
 	x := table{t, s}
-	x.add(0, []interp.FieldMatch{{Value: []byte{9}}, {Value: []byte{1, 2}}}, "In.exact_t", "In.forward", []byte{5})
-	x.add(0, []interp.FieldMatch{{Value: unhex(t, "20010db8000000000000000000000000"), PrefixLen: 32}}, "In.lpm_t", "In.metered", []byte{6})
-	x.add(0, []interp.FieldMatch{{Value: unhex(t, "20010db8000100000000000000000000"), PrefixLen: 48}}, "In.lpm_t", "In.metered", []byte{7})
-	x.add(5, []interp.FieldMatch{{Value: []byte{1}, Mask: []byte{1}}, {Value: []byte{0}, High: []byte{0x10}}, {Any: true}}, "In.ternary_t", "In.note", []byte{2})
-	x.add(9, []interp.FieldMatch{{Any: true}, {Value: []byte{8}, High: []byte{9}}, {Value: []byte{9}}}, "In.ternary_t", "In.note", []byte{4})
+	x.add(0, []program.FieldMatch{{Value: []byte{9}}, {Value: []byte{1, 2}}}, "In.exact_t", "In.forward", []byte{5})
+	x.add(0, []program.FieldMatch{{Value: unhex(t, "20010db8000000000000000000000000"), PrefixLen: 32}}, "In.lpm_t", "In.metered", []byte{6})
+	x.add(0, []program.FieldMatch{{Value: unhex(t, "20010db8000100000000000000000000"), PrefixLen: 48}}, "In.lpm_t", "In.metered", []byte{7})
+	x.add(5, []program.FieldMatch{{Value: []byte{1}, Mask: []byte{1}}, {Value: []byte{0}, High: []byte{0x10}}, {Any: true}}, "In.ternary_t", "In.note", []byte{2})
+	x.add(9, []program.FieldMatch{{Any: true}, {Value: []byte{8}, High: []byte{9}}, {Value: []byte{9}}}, "In.ternary_t", "In.note", []byte{4})
 	for _, c := range []struct {
 		in         []byte
 		port, hits string
@@ -223,7 +224,7 @@ func TestTableKindsAndConstEntries(t *testing.T) {
 		}
 	}
 	id, c := x.call("In.const_t", "In.note", []byte{1})
-	if _, err := s.Insert(id, interp.Entry{Match: []interp.FieldMatch{{Any: true}}, Target: interp.Target{Call: c}}); err == nil {
+	if _, err := s.Insert(id, interp.Entry{Match: []program.FieldMatch{{Any: true}}, Target: interp.Target{Call: c}}); err == nil {
 		t.Error("insert into constant entries")
 	}
 	if err := s.SetDefault(id, interp.Target{Call: c}); err == nil {
@@ -276,7 +277,7 @@ func TestMeters(t *testing.T) {
 		t.Error("committed rate above the peak rate")
 	}
 	x := table{t, s}
-	h := x.add(0, []interp.FieldMatch{{Any: true}}, "In.lpm_t", "In.metered", []byte{6})
+	h := x.add(0, []program.FieldMatch{{Any: true}}, "In.lpm_t", "In.metered", []byte{6})
 	lpm, _ := p.TableByName("In.lpm_t")
 	if err := s.SetDirectMeter(lpm, h, interp.MeterConfig{CIR: 1, CBurst: 24, PIR: 1, PBurst: 30}); err != nil {
 		t.Fatal(err)
@@ -297,7 +298,7 @@ func TestSelector(t *testing.T) {
 	tbl, c := x.call("In.sel_t", "In.forward", []byte{0})
 	pr, ok := p.ProfileByName("In.sel")
 	if !ok {
-		t.Fatal(p.Profiles())
+		t.Fatal(p.ProfileInfos())
 	}
 	var mem []interp.MemberID
 	for i := range byte(4) {
@@ -315,7 +316,7 @@ func TestSelector(t *testing.T) {
 	if err := s.SetGroup(pr, g, mem); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Insert(tbl, interp.Entry{Match: []interp.FieldMatch{{Value: []byte{6}}}, Target: interp.Target{Kind: interp.ByGroup, Group: g}}); err != nil {
+	if _, err := s.Insert(tbl, interp.Entry{Match: []program.FieldMatch{{Value: []byte{6}}}, Target: interp.Target{Kind: interp.ByGroup, Group: g}}); err != nil {
 		t.Fatal(err)
 	}
 	ports := func() map[string]int {

@@ -2,10 +2,12 @@ package interp
 
 import (
 	"iter"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Find returns the entry with exactly this match and priority.
-func (s *Switch) Find(id TableID, match []FieldMatch, priority int32) (Handle, bool) {
+func (s *Switch) Find(id program.TableID, match []program.FieldMatch, priority int32) (Handle, bool) {
 	ts, err := s.table(id)
 	if err != nil {
 		return 0, false
@@ -22,7 +24,7 @@ func (s *Switch) Find(id TableID, match []FieldMatch, priority int32) (Handle, b
 }
 
 // Entry reads an entry.
-func (s *Switch) Entry(id TableID, h Handle) (Entry, error) {
+func (s *Switch) Entry(id program.TableID, h Handle) (Entry, error) {
 	ts, err := s.table(id)
 	if err != nil {
 		return Entry{}, err
@@ -38,34 +40,34 @@ func (s *Switch) read(ts *tableState, i int32) Entry {
 	e := &ts.entries[i]
 	return Entry{
 		Match: ts.match(i), Priority: e.prio, IdleTimeoutNs: e.timeout, Const: e.konst,
-		Target: s.target(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.argMax:]),
+		Target: s.target(ts.t, e.kind, e.target, ts.args[int(i)*ts.t.ArgMax:]),
 	}
 }
 
 // target returns a target in the control plane's form.
-func (s *Switch) target(t *table, kind TargetKind, target int32, args []uint64) Target {
+func (s *Switch) target(t *program.Table, kind TargetKind, target int32, args []uint64) Target {
 	switch kind {
 	case ByMember:
-		return Target{Kind: kind, Member: s.profiles[t.info.Profile].members[target].id}
+		return Target{Kind: kind, Member: s.profiles[t.Info.Profile].members[target].id}
 	case ByGroup:
-		return Target{Kind: kind, Group: s.profiles[t.info.Profile].groups[target].id}
+		return Target{Kind: kind, Group: s.profiles[t.Info.Profile].groups[target].id}
 	}
-	return Target{Call: s.actionCall(t.info.Actions[target].ID, args)}
+	return Target{Call: s.actionCall(t.Info.Actions[target].ID, args)}
 }
 
-func (s *Switch) actionCall(id ActionID, args []uint64) ActionCall {
-	a := &s.p.actions[id]
+func (s *Switch) actionCall(id program.ActionID, args []uint64) ActionCall {
+	a := &s.p.Actions[id]
 	c := ActionCall{Action: id}
-	for _, p := range a.params {
-		c.Args = append(c.Args, bytesOfWords(args[:p.words], p.width))
-		args = args[p.words:]
+	for _, p := range a.Params {
+		c.Args = append(c.Args, bytesOfWords(args[:p.Words], p.Width))
+		args = args[p.Words:]
 	}
 	return c
 }
 
 // Entries yields all entries, constant ones too. The table must not change
 // meanwhile.
-func (s *Switch) Entries(id TableID) iter.Seq2[Handle, Entry] {
+func (s *Switch) Entries(id program.TableID) iter.Seq2[Handle, Entry] {
 	return func(yield func(Handle, Entry) bool) {
 		ts, err := s.table(id)
 		if err != nil {
@@ -80,7 +82,7 @@ func (s *Switch) Entries(id TableID) iter.Seq2[Handle, Entry] {
 }
 
 // Len returns the number of entries of a table.
-func (s *Switch) Len(id TableID) int {
+func (s *Switch) Len(id program.TableID) int {
 	ts, err := s.table(id)
 	if err != nil {
 		return 0

@@ -1,6 +1,10 @@
 package interp
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // maxBackJumps bounds the jumps back that one run makes: code from p4c ends
 // by itself, other code must too.
@@ -8,116 +12,116 @@ const maxBackJumps = 1 << 16
 
 // run executes code from pc until it halts.
 func (s *Switch) run(p *Packet, start uint32) {
-	code, v := s.p.code, p.v
+	code, v := s.p.Code, p.v
 	pc, ret, loops := int(start), 0, 0
 	for {
 		in := &code[pc]
 		pc++
-		switch in.op {
-		case opHalt:
+		switch in.Op {
+		case program.OpHalt:
 			return
-		case opRet:
+		case program.OpRet:
 			if p.exit {
 				return
 			}
 			pc = ret
-		case opMov:
-			v[in.dst] = v[in.a] & in.imm
-		case opAdd:
-			v[in.dst] = (v[in.a] + v[in.b]) & in.imm
-		case opSub:
-			v[in.dst] = (v[in.a] - v[in.b]) & in.imm
-		case opAnd:
-			v[in.dst] = v[in.a] & v[in.b] & in.imm
-		case opOr:
-			v[in.dst] = (v[in.a] | v[in.b]) & in.imm
-		case opXor:
-			v[in.dst] = (v[in.a] ^ v[in.b]) & in.imm
-		case opShl:
-			v[in.dst] = v[in.a] << v[in.b] & in.imm
-		case opShr:
-			v[in.dst] = v[in.a] >> v[in.b] & in.imm
-		case opEq:
-			v[in.dst] = b2u(v[in.a] == v[in.b])
-		case opNe:
-			v[in.dst] = b2u(v[in.a] != v[in.b])
-		case opLtU:
-			v[in.dst] = b2u(v[in.a] < v[in.b])
-		case opLeU:
-			v[in.dst] = b2u(v[in.a] <= v[in.b])
-		case opNonZ:
-			v[in.dst] = b2u(v[in.a] != 0)
-		case opJmp:
-			pc = int(in.imm)
-		case opJz:
-			if v[in.a] == 0 {
-				pc = int(in.imm)
+		case program.OpMov:
+			v[in.Dst] = v[in.A] & in.Imm
+		case program.OpAdd:
+			v[in.Dst] = (v[in.A] + v[in.B]) & in.Imm
+		case program.OpSub:
+			v[in.Dst] = (v[in.A] - v[in.B]) & in.Imm
+		case program.OpAnd:
+			v[in.Dst] = v[in.A] & v[in.B] & in.Imm
+		case program.OpOr:
+			v[in.Dst] = (v[in.A] | v[in.B]) & in.Imm
+		case program.OpXor:
+			v[in.Dst] = (v[in.A] ^ v[in.B]) & in.Imm
+		case program.OpShl:
+			v[in.Dst] = v[in.A] << v[in.B] & in.Imm
+		case program.OpShr:
+			v[in.Dst] = v[in.A] >> v[in.B] & in.Imm
+		case program.OpEq:
+			v[in.Dst] = b2u(v[in.A] == v[in.B])
+		case program.OpNe:
+			v[in.Dst] = b2u(v[in.A] != v[in.B])
+		case program.OpLtU:
+			v[in.Dst] = b2u(v[in.A] < v[in.B])
+		case program.OpLeU:
+			v[in.Dst] = b2u(v[in.A] <= v[in.B])
+		case program.OpNonZ:
+			v[in.Dst] = b2u(v[in.A] != 0)
+		case program.OpJmp:
+			pc = int(in.Imm)
+		case program.OpJz:
+			if v[in.A] == 0 {
+				pc = int(in.Imm)
 			}
-		case opJnz:
-			if v[in.a] != 0 {
-				pc = int(in.imm)
+		case program.OpJnz:
+			if v[in.A] != 0 {
+				pc = int(in.Imm)
 			}
-		case opJEq:
-			if v[in.a] == v[in.b] {
-				pc = int(in.imm)
+		case program.OpJEq:
+			if v[in.A] == v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opJNe:
-			if v[in.a] != v[in.b] {
-				pc = int(in.imm)
+		case program.OpJNe:
+			if v[in.A] != v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opJLtU:
-			if v[in.a] < v[in.b] {
-				pc = int(in.imm)
+		case program.OpJLtU:
+			if v[in.A] < v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opJGeU:
-			if v[in.a] >= v[in.b] {
-				pc = int(in.imm)
+		case program.OpJGeU:
+			if v[in.A] >= v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opJLeU:
-			if v[in.a] <= v[in.b] {
-				pc = int(in.imm)
+		case program.OpJLeU:
+			if v[in.A] <= v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opJGtU:
-			if v[in.a] > v[in.b] {
-				pc = int(in.imm)
+		case program.OpJGtU:
+			if v[in.A] > v[in.B] {
+				pc = int(in.Imm)
 			}
-		case opCheckExit:
+		case program.OpCheckExit:
 			if p.exit {
 				return
 			}
-		case opBack, opJzBack:
-			if in.op == opJzBack && v[in.a] != 0 {
+		case program.OpBack, program.OpJzBack:
+			if in.Op == program.OpJzBack && v[in.A] != 0 {
 				break
 			}
 			if loops++; loops > maxBackJumps {
 				p.fault, p.exit = DropActionLoop, true
 				return
 			}
-			pc = int(in.imm)
-		case opTable:
-			if act, next := s.apply(p, int(in.imm)); act != 0 {
+			pc = int(in.Imm)
+		case program.OpTable:
+			if act, next := s.apply(p, int(in.Imm)); act != 0 {
 				pc, ret = int(act), int(next)
 			} else {
 				pc = int(next)
 			}
-		case opCallAction:
-			pc, ret = int(in.a), int(in.imm)
-		case opSetValid:
-			s.setValid(v, int(in.imm))
-		case opDirty:
-			v[in.dst] |= in.imm
-		case opSetInvalid:
-			v[s.p.headers[in.imm].validSlot()] = 0
-		case opCount:
-			s.counters[in.imm].count(v[in.a], p.ingressLen)
-		case opRegRead:
-			s.registers[in.imm].read(v[in.dst:in.dst+uint32(in.n)], v[in.a], int(in.b))
-		case opRegWrite:
-			s.registers[in.imm].write(v[in.a], v[in.dst:in.dst+uint32(in.n)])
-		case opExit:
+		case program.OpCallAction:
+			pc, ret = int(in.A), int(in.Imm)
+		case program.OpSetValid:
+			s.setValid(v, int(in.Imm))
+		case program.OpDirty:
+			v[in.Dst] |= in.Imm
+		case program.OpSetInvalid:
+			v[s.p.Headers[in.Imm].ValidSlot()] = 0
+		case program.OpCount:
+			s.counters[in.Imm].count(v[in.A], p.ingressLen)
+		case program.OpRegRead:
+			s.registers[in.Imm].read(v[in.Dst:in.Dst+uint32(in.N)], v[in.A], int(in.B))
+		case program.OpRegWrite:
+			s.registers[in.Imm].write(v[in.A], v[in.Dst:in.Dst+uint32(in.N)])
+		case program.OpExit:
 			p.exit = true
-		case opCall:
-			if s.call(p, &s.p.calls[in.imm]); p.fault != 0 {
+		case program.OpCall:
+			if s.call(p, &s.p.Calls[in.Imm]); p.fault != 0 {
 				return
 			}
 		default:
@@ -127,66 +131,66 @@ func (s *Switch) run(p *Packet, start uint32) {
 }
 
 // rareOp carries out an instruction that does not jump and that programs have few of.
-func (s *Switch) rareOp(v []uint64, in *inst) {
-	switch in.op {
-	case opMul:
-		v[in.dst] = (v[in.a] * v[in.b]) & in.imm
-	case opSar:
-		v[in.dst] = uint64(int64(v[in.a])>>v[in.b]) & in.imm
-	case opDivU:
-		if v[in.b] == 0 {
-			v[in.dst] = 0
+func (s *Switch) rareOp(v []uint64, in *program.Inst) {
+	switch in.Op {
+	case program.OpMul:
+		v[in.Dst] = (v[in.A] * v[in.B]) & in.Imm
+	case program.OpSar:
+		v[in.Dst] = uint64(int64(v[in.A])>>v[in.B]) & in.Imm
+	case program.OpDivU:
+		if v[in.B] == 0 {
+			v[in.Dst] = 0
 		} else {
-			v[in.dst] = v[in.a] / v[in.b]
+			v[in.Dst] = v[in.A] / v[in.B]
 		}
-	case opModU:
-		if v[in.b] == 0 {
-			v[in.dst] = 0
+	case program.OpModU:
+		if v[in.B] == 0 {
+			v[in.Dst] = 0
 		} else {
-			v[in.dst] = v[in.a] % v[in.b]
+			v[in.Dst] = v[in.A] % v[in.B]
 		}
-	case opDivS:
-		if v[in.b] == 0 {
-			v[in.dst] = 0
+	case program.OpDivS:
+		if v[in.B] == 0 {
+			v[in.Dst] = 0
 		} else {
-			v[in.dst] = uint64(int64(v[in.a]) / int64(v[in.b]))
+			v[in.Dst] = uint64(int64(v[in.A]) / int64(v[in.B]))
 		}
-	case opModS:
-		if v[in.b] == 0 {
-			v[in.dst] = 0
+	case program.OpModS:
+		if v[in.B] == 0 {
+			v[in.Dst] = 0
 		} else {
-			v[in.dst] = uint64(int64(v[in.a]) % int64(v[in.b]))
+			v[in.Dst] = uint64(int64(v[in.A]) % int64(v[in.B]))
 		}
-	case opLtS:
-		v[in.dst] = b2u(int64(v[in.a]) < int64(v[in.b]))
-	case opLeS:
-		v[in.dst] = b2u(int64(v[in.a]) <= int64(v[in.b]))
-	case opSext:
-		v[in.dst] = uint64(int64(v[in.a]<<(in.imm&63)) >> (in.imm & 63))
-	case opMinU:
-		v[in.dst] = min(v[in.a], in.imm)
-	case opClampS:
-		x := max(int64(v[in.a]), 0)
-		v[in.dst] = min(uint64(x), in.imm)
-	case opClampB:
-		v[in.dst] = uint64(min(max(int64(v[in.a]), -int64(in.imm)-1), int64(in.imm)))
-	case opSel:
-		if v[in.a] != 0 {
-			v[in.dst] = v[in.b]
+	case program.OpLtS:
+		v[in.Dst] = b2u(int64(v[in.A]) < int64(v[in.B]))
+	case program.OpLeS:
+		v[in.Dst] = b2u(int64(v[in.A]) <= int64(v[in.B]))
+	case program.OpSext:
+		v[in.Dst] = uint64(int64(v[in.A]<<(in.Imm&63)) >> (in.Imm & 63))
+	case program.OpMinU:
+		v[in.Dst] = min(v[in.A], in.Imm)
+	case program.OpClampS:
+		x := max(int64(v[in.A]), 0)
+		v[in.Dst] = min(uint64(x), in.Imm)
+	case program.OpClampB:
+		v[in.Dst] = uint64(min(max(int64(v[in.A]), -int64(in.Imm)-1), int64(in.Imm)))
+	case program.OpSel:
+		if v[in.A] != 0 {
+			v[in.Dst] = v[in.B]
 		} else {
-			v[in.dst] = v[in.imm]
+			v[in.Dst] = v[in.Imm]
 		}
-	case opHdrID, opUnionID, opUnionHdr, opHdrLoad, opHdrStore, opHdrValid, opLast, opUnionValid, opEqHdr, opEqUnion:
+	case program.OpHdrID, program.OpUnionID, program.OpUnionHdr, program.OpHdrLoad, program.OpHdrStore, program.OpHdrValid, program.OpLast, program.OpUnionValid, program.OpEqHdr, program.OpEqUnion:
 		s.headerOp(v, in)
-	case opDrop:
-		v[in.dst] = s.dropSpec
-		if in.a != slotZero {
-			v[in.a] = 0
+	case program.OpDrop:
+		v[in.Dst] = s.dropSpec
+		if in.A != program.SlotZero {
+			v[in.A] = 0
 		}
-	case opNot:
-		v[in.dst] = ^v[in.a] & in.imm
-	case opIsZ:
-		v[in.dst] = b2u(v[in.a] == 0)
+	case program.OpNot:
+		v[in.Dst] = ^v[in.A] & in.Imm
+	case program.OpIsZ:
+		v[in.Dst] = b2u(v[in.A] == 0)
 	default:
 		s.wideOp(v, in)
 	}
@@ -200,98 +204,98 @@ func b2u(b bool) uint64 {
 }
 
 // call executes the rarer primitives.
-func (s *Switch) call(p *Packet, k *call) {
+func (s *Switch) call(p *Packet, k *program.Call) {
 	v := p.v
-	switch k.kind {
-	case callAddHeader:
-		if v[k.a] == none64 {
+	switch k.Kind {
+	case program.CallAddHeader:
+		if v[k.A] == none64 {
 			return
 		}
-		h := &s.p.headers[v[k.a]]
-		if h.meta || v[h.validSlot()] != 0 {
+		h := &s.p.Headers[v[k.A]]
+		if h.Meta || v[h.ValidSlot()] != 0 {
 			return
 		}
-		clear(v[h.base : h.base+uint32(h.typ.size)])
-		s.setValid(v, int(v[k.a]))
+		clear(v[h.Base : h.Base+uint32(h.Type.Size)])
+		s.setValid(v, int(v[k.A]))
 		p.pktLen += s.bytesOf(v, h)
-	case callRemoveHeader:
-		if v[k.a] == none64 {
+	case program.CallRemoveHeader:
+		if v[k.A] == none64 {
 			return
 		}
-		h := &s.p.headers[v[k.a]]
-		if h.meta || v[h.validSlot()] == 0 {
+		h := &s.p.Headers[v[k.A]]
+		if h.Meta || v[h.ValidSlot()] == 0 {
 			return
 		}
 		p.pktLen -= s.bytesOf(v, h)
-		v[h.validSlot()] = 0
-	case callAssignHeader:
-		s.assignHeader(v, v[k.a], v[k.b])
-	case callAssignUnion:
-		s.assignUnion(v, v[k.a], v[k.b])
-	case callAssignStack:
-		d, c := &s.p.stacks[k.id], &s.p.stacks[k.id2]
-		v[d.next] = v[c.next]
-		for i := range d.headers {
-			s.assignHeader(v, uint64(d.headers[i]), uint64(c.headers[i]))
+		v[h.ValidSlot()] = 0
+	case program.CallAssignHeader:
+		s.assignHeader(v, v[k.A], v[k.B])
+	case program.CallAssignUnion:
+		s.assignUnion(v, v[k.A], v[k.B])
+	case program.CallAssignStack:
+		d, c := &s.p.Stacks[k.ID], &s.p.Stacks[k.ID2]
+		v[d.Next] = v[c.Next]
+		for i := range d.Headers {
+			s.assignHeader(v, uint64(d.Headers[i]), uint64(c.Headers[i]))
 		}
-	case callAssignUnionStack:
-		d, c := &s.p.unionStacks[k.id], &s.p.unionStacks[k.id2]
-		v[d.next] = v[c.next]
-		for i := range d.unions {
-			s.assignUnion(v, uint64(d.unions[i]), uint64(c.unions[i]))
+	case program.CallAssignUnionStack:
+		d, c := &s.p.UnionStacks[k.ID], &s.p.UnionStacks[k.ID2]
+		v[d.Next] = v[c.Next]
+		for i := range d.Unions {
+			s.assignUnion(v, uint64(d.Unions[i]), uint64(c.Unions[i]))
 		}
-	case callPush:
-		st := &s.p.stacks[k.id]
-		n := int(min(v[k.a], uint64(len(st.headers))))
-		v[st.next] = min(v[st.next]+uint64(n), uint64(len(st.headers)))
-		s.pushHeaders(v, st.headers, n)
-	case callPop:
-		st := &s.p.stacks[k.id]
-		n := int(min(v[k.a], uint64(len(st.headers))))
-		v[st.next] -= min(v[st.next], uint64(n))
-		s.popHeaders(v, st.headers, n)
-	case callPushUnion, callPopUnion:
-		st := &s.p.unionStacks[k.id]
-		size := uint64(len(st.unions))
-		n := min(v[k.a], size)
-		if k.kind == callPushUnion {
-			v[st.next] = min(v[st.next]+n, size)
+	case program.CallPush:
+		st := &s.p.Stacks[k.ID]
+		n := int(min(v[k.A], uint64(len(st.Headers))))
+		v[st.Next] = min(v[st.Next]+uint64(n), uint64(len(st.Headers)))
+		s.pushHeaders(v, st.Headers, n)
+	case program.CallPop:
+		st := &s.p.Stacks[k.ID]
+		n := int(min(v[k.A], uint64(len(st.Headers))))
+		v[st.Next] -= min(v[st.Next], uint64(n))
+		s.popHeaders(v, st.Headers, n)
+	case program.CallPushUnion, program.CallPopUnion:
+		st := &s.p.UnionStacks[k.ID]
+		size := uint64(len(st.Unions))
+		n := min(v[k.A], size)
+		if k.Kind == program.CallPushUnion {
+			v[st.Next] = min(v[st.Next]+n, size)
 		} else {
-			v[st.next] -= min(v[st.next], n)
+			v[st.Next] -= min(v[st.Next], n)
 		}
 		if size > 0 {
-			for m := range s.p.unions[st.unions[0]].headers {
-				s.shiftUnions(v, st, m, int(n), k.kind == callPushUnion)
+			for m := range s.p.Unions[st.Unions[0]].Headers {
+				s.shiftUnions(v, st, m, int(n), k.Kind == program.CallPushUnion)
 			}
 		}
-	case callHash:
-		base, size := v[k.a], v[k.b]
-		v[k.dst] = s.calculate(p, k.id)%max(size, 1) + base
-	case callRandom:
-		if lo, hi := v[k.a], v[k.b]; lo <= hi {
-			v[k.dst] = lo + s.random(hi-lo)
+	case program.CallHash:
+		base, size := v[k.A], v[k.B]
+		v[k.Dst] = s.calculate(p, k.ID)%max(size, 1) + base
+	case program.CallRandom:
+		if lo, hi := v[k.A], v[k.B]; lo <= hi {
+			v[k.Dst] = lo + s.random(hi-lo)
 		}
-	case callMeter:
-		if c, ok := s.meters[k.id].execute(v[k.a], p.ingressLen, s.now); ok {
-			v[k.dst] = uint64(c)
+	case program.CallMeter:
+		if c, ok := s.meters[k.ID].execute(v[k.A], p.ingressLen, s.now); ok {
+			v[k.Dst] = uint64(c)
 		}
-	case callDigest:
-		p.learn = uint16(v[k.a])
-	case callClone:
-		p.clone = uint16(v[k.a]) | cloneFlag
-		p.cloneList = uint16(v[k.b])
-	case callResubmit:
-		p.resubmit = uint16(v[k.a])
-	case callRecirculate:
-		p.recirculate = uint16(v[k.a])
-	case callTruncate:
-		p.truncate = int(min(uint64(p.truncate), v[k.a]))
-	case callAssert, callAssume:
-		if v[k.a] == 0 {
+	case program.CallDigest:
+		p.learn = uint16(v[k.A])
+	case program.CallClone:
+		p.clone = uint16(v[k.A]) | cloneFlag
+		p.cloneList = uint16(v[k.B])
+	case program.CallResubmit:
+		p.resubmit = uint16(v[k.A])
+	case program.CallRecirculate:
+		p.recirculate = uint16(v[k.A])
+	case program.CallTruncate:
+		p.truncate = int(min(uint64(p.truncate), v[k.A]))
+	case program.CallAssert, program.CallAssume:
+		if v[k.A] == 0 {
 			p.fault, p.exit = DropAssert, true
-			s.log(LogAssert+LogKind(k.kind-callAssert), k.text)
+			s.log(LogAssert+LogKind(k.Kind-program.CallAssert), k.Text)
 		}
-	case callLog:
+	case program.CallLog:
 		s.logMessage(v, k)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // BenchmarkScale fills large tables and looks up random keys that hit:
@@ -27,10 +29,10 @@ func BenchmarkScale(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
 				keys := make([]uint64, 0, c.n)
 				for i := range c.n {
-					x := r.Uint64() & maskOf(c.keys[0].width)
+					x := r.Uint64() & program.MaskOf(c.keys[0].width)
 					e := Entry{Target: Target{Call: ActionCall{Args: [][]byte{{byte(i)}}}}}
 					v := binary.BigEndian.AppendUint64(nil, x)
-					f := FieldMatch{Value: v}
+					f := program.FieldMatch{Value: v}
 					switch c.keys[0].kind {
 					case "lpm":
 						f.PrefixLen = 16 + r.IntN(17)
@@ -40,7 +42,7 @@ func BenchmarkScale(b *testing.B) {
 					}
 					e.Match = append(e.Match, f)
 					if len(c.keys) > 1 {
-						e.Match = append(e.Match, FieldMatch{Any: true})
+						e.Match = append(e.Match, program.FieldMatch{Any: true})
 					}
 					if _, err := s.Insert(0, e); err == nil {
 						keys = append(keys, x)
@@ -55,8 +57,8 @@ func BenchmarkScale(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			q := s.newPacket()
-			f := &p.headers[1].typ.fields[1]
-			at := p.headers[1].base + f.off
+			f := &p.Headers[1].Type.Fields[1]
+			at := p.Headers[1].Base + f.Offset
 			i := 0
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(keys)), "B/entry")
 			b.Run("lookup", func(b *testing.B) {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Config sets up one switch. The zero value is usable.
@@ -21,7 +23,7 @@ type Config struct {
 
 // Switch is the state of one switch. It is not safe for concurrent use.
 type Switch struct {
-	p        *Program
+	p        *program.Program
 	cfg      Config
 	dropSpec uint64 // DropPort as egress_spec holds it
 
@@ -32,7 +34,7 @@ type Switch struct {
 	meters    []meterArray
 	clones    map[uint32]*CloneSession
 	groups    map[uint32]*[]Replica
-	vsets     [][][]FieldMatch
+	vsets     [][][]program.FieldMatch
 	vsetVals  [][]uint64 // by use: value, mask, value, mask ... of key words each
 
 	now   int64 // ns, of the packet in hand
@@ -55,8 +57,8 @@ type Switch struct {
 	memo       *memo  // of traces; nil: nothing yet
 	generation uint32 // of the tables, counted from 1
 
-	beside Counting      // nil: nobody
-	watch  func(TableID) // of tables that change; nil: nobody
+	beside Counting              // nil: nobody
+	watch  func(program.TableID) // of tables that change; nil: nobody
 
 	inTx bool
 	undo []func()
@@ -67,7 +69,7 @@ const cloneFlag = 1 << 15
 
 // NewSwitch makes a switch that runs p: empty tables but for the program's
 // constant entries, default actions as the program says.
-func NewSwitch(p *Program, cfg Config) *Switch {
+func NewSwitch(p *program.Program, cfg Config) *Switch {
 	if cfg.QueuesPerPort <= 0 {
 		cfg.QueuesPerPort = 1
 	}
@@ -78,33 +80,34 @@ func NewSwitch(p *Program, cfg Config) *Switch {
 		cfg.MaxPasses = 256
 	}
 	s := &Switch{p: p, cfg: cfg, rng: cfg.Seed, generation: 1}
-	s.dropSpec = uint64(cfg.DropPort) & p.std.egressSpec.mask
-	s.tables = make([]tableState, len(p.tables))
+	s.dropSpec = uint64(cfg.DropPort) & p.Standard.EgressSpec.Mask
+	s.tables = make([]tableState, len(p.Tables))
+	shared := templates(p)
 	for i := range s.tables {
-		s.tables[i].init(&p.tables[i])
+		s.tables[i].init(&p.Tables[i], shared[i])
 	}
-	s.profiles = make([]profileState, len(p.profiles))
-	s.counters = make([]counterArray, len(p.counters))
-	for i, c := range p.counters {
+	s.profiles = make([]profileState, len(p.Profiles))
+	s.counters = make([]counterArray, len(p.Counters))
+	for i, c := range p.Counters {
 		s.counters[i].paged = paged{size: uint64(c.Size), words: 2}
 	}
-	s.registers = make([]registerArray, len(p.registers))
-	for i, r := range p.registers {
-		s.registers[i] = registerArray{paged: paged{size: uint64(r.Size), words: wordsFor(r.Width)}, width: r.Width}
+	s.registers = make([]registerArray, len(p.Registers))
+	for i, r := range p.Registers {
+		s.registers[i] = registerArray{paged: paged{size: uint64(r.Size), words: program.WordsFor(r.Width)}, width: r.Width}
 	}
-	s.meters = make([]meterArray, len(p.meters))
-	for i, m := range p.meters {
+	s.meters = make([]meterArray, len(p.Meters))
+	for i, m := range p.Meters {
 		s.meters[i] = meterArray{size: uint64(m.Size), packets: m.Packets}
 	}
-	s.vsets = make([][][]FieldMatch, len(p.vsets))
-	s.vsetVals = make([][]uint64, len(p.vsetUses))
-	s.rr = make([]uint64, p.rrs)
+	s.vsets = make([][][]program.FieldMatch, len(p.ValueSets))
+	s.vsetVals = make([][]uint64, len(p.ValueSetUses))
+	s.rr = make([]uint64, p.RoundRobins)
 	s.bind(cfg.Traces)
 	return s
 }
 
 // Program returns the program that the switch runs.
-func (s *Switch) Program() *Program { return s.p }
+func (s *Switch) Program() *program.Program { return s.p }
 
 // Drops counts the packets, and the copies asked for, that went nowhere.
 func (s *Switch) Drops() DropCounts { return s.drops }
@@ -119,23 +122,23 @@ func (s *Switch) log(kind LogKind, text string) {
 }
 
 // logMessage formats a log_msg: {} stands for the next value.
-func (s *Switch) logMessage(v []uint64, k *call) {
+func (s *Switch) logMessage(v []uint64, k *program.Call) {
 	if s.cfg.Log == nil {
 		return
 	}
 	var b strings.Builder
-	text := k.text
-	for _, a := range k.list {
+	text := k.Text
+	for _, a := range k.List {
 		before, after, ok := strings.Cut(text, "{}")
 		if !ok {
 			break
 		}
 		b.WriteString(before)
 		text = after
-		if a.words == 1 && !a.signed {
-			fmt.Fprintf(&b, "%d", v[a.slot])
+		if a.Words == 1 && !a.Signed {
+			fmt.Fprintf(&b, "%d", v[a.Slot])
 		} else {
-			b.WriteString(bigOf(v[a.slot:a.slot+uint32(a.words)], a.signed).String())
+			b.WriteString(bigOf(v[a.Slot:a.Slot+uint32(a.Words)], a.Signed).String())
 		}
 	}
 	b.WriteString(text)
@@ -150,7 +153,7 @@ func bigOf(w []uint64, signed bool) *big.Int {
 	}
 	n := new(big.Int).SetBytes(b)
 	if signed && isNeg(w) {
-		n.Sub(n, pow2(64*len(w)))
+		n.Sub(n, program.Pow2(64*len(w)))
 	}
 	return n
 }
@@ -194,7 +197,7 @@ func (s *Switch) newBuffer(n int) *buffer {
 	} else {
 		b = &buffer{}
 	}
-	if need := headroom + n + slack; cap(b.b) < need {
+	if need := headroom + n + program.Slack; cap(b.b) < need {
 		b.b = make([]byte, need, max(need, 256))
 	} else {
 		b.b = b.b[:need]
@@ -226,9 +229,9 @@ func (s *Switch) newPacket() *Packet {
 		return p
 	}
 	p := &Packet{}
-	p.v = make([]uint64, s.p.slots)
-	for _, c := range s.p.consts {
-		p.v[c.slot] = c.v
+	p.v = make([]uint64, s.p.Slots)
+	for _, c := range s.p.Constants {
+		p.v[c.Slot] = c.Value
 	}
 	p.truncate = math.MaxInt
 	return p

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 type keySpec struct {
@@ -19,7 +21,7 @@ type keySpec struct {
 
 // tableProgram has one table, keyed on metadata fields k0, k1, ..., whose
 // action writes its argument to m.out and egress_spec.
-func tableProgram(t testing.TB, keys []keySpec, size int) *Program {
+func tableProgram(t testing.TB, keys []keySpec, size int) *program.Program {
 	t.Helper()
 	var fs, ks []string
 	match := "exact"
@@ -45,7 +47,7 @@ func tableProgram(t testing.TB, keys []keySpec, size int) *Program {
    "base_default_next":null,"next_tables":{"set":null,"NoAction":null},
    "default_entry":{"action_id":1,"action_const":false,"action_data":[],"action_entry_const":false}}]}],"deparsers":[]}`,
 		strings.Join(fs, ","), strings.Join(ks, ","), match, size)
-	p, err := Load([]byte(src))
+	p, err := program.Load([]byte(src))
 	if err != nil {
 		t.Fatalf("Load: %v\n%s", err, src)
 	}
@@ -56,14 +58,14 @@ func tableProgram(t testing.TB, keys []keySpec, size int) *Program {
 func hit(s *Switch, keys []keySpec, vals []*big.Int) uint64 {
 	q := s.newPacket()
 	defer s.recycle(q)
-	clear(q.v[s.p.phvLo:s.p.phvHi])
-	h := &s.p.headers[1]
+	clear(q.v[s.p.PHVLo:s.p.PHVHi])
+	h := &s.p.Headers[1]
 	for i := range keys {
-		f := &h.typ.fields[i+1]
-		copy(q.v[h.base+f.off:], wordsOf(vals[i], f.words))
+		f := &h.Type.Fields[i+1]
+		copy(q.v[h.Base+f.Offset:], wordsOf(vals[i], f.Words))
 	}
-	s.run(q, s.p.ingress)
-	return q.v[h.base+h.typ.fields[0].off]
+	s.run(q, s.p.Ingress)
+	return q.v[h.Base+h.Type.Fields[0].Offset]
 }
 
 // matches is the reference for one entry.
@@ -115,15 +117,15 @@ func TestLookupAgainstScan(t *testing.T) {
 	}
 }
 
-func lookupAgainstScan(t *rapid.T, p *Program, keys []keySpec) {
+func lookupAgainstScan(t *rapid.T, p *program.Program, keys []keySpec) {
 	s := NewSwitch(p, Config{})
 	// Few distinct values, so that entries overlap.
 	num := func(width int) *big.Int {
 		v := new(big.Int).Lsh(big.NewInt(int64(rapid.IntRange(0, 3).Draw(t, "hi"))), uint(max(0, width-2)))
 		v.Or(v, big.NewInt(int64(rapid.IntRange(0, 3).Draw(t, "lo"))))
-		return v.And(v, new(big.Int).Sub(pow2(width), bigOne))
+		return v.And(v, new(big.Int).Sub(program.Pow2(width), big.NewInt(1)))
 	}
-	prio := keys != nil && (&p.tables[0].info).NeedsPriority()
+	prio := keys != nil && (&p.Tables[0].Info).NeedsPriority()
 	type ref struct {
 		e Entry
 		x uint64
@@ -140,7 +142,7 @@ func lookupAgainstScan(t *rapid.T, p *Program, keys []keySpec) {
 		case op <= 2:
 			e := Entry{}
 			for _, k := range keys {
-				f := FieldMatch{Value: num(k.width).Bytes()}
+				f := program.FieldMatch{Value: num(k.width).Bytes()}
 				if len(f.Value) == 0 {
 					f.Value = []byte{0}
 				}
@@ -153,7 +155,7 @@ func lookupAgainstScan(t *rapid.T, p *Program, keys []keySpec) {
 					f.High = num(k.width).Bytes()
 				}
 				if k.kind != "exact" && rapid.IntRange(0, 6).Draw(t, "any") == 0 {
-					f = FieldMatch{Any: true}
+					f = program.FieldMatch{Any: true}
 				}
 				e.Match = append(e.Match, f)
 			}
@@ -249,7 +251,7 @@ func TestEntryReadsBack(t *testing.T) {
 	s := NewSwitch(tableProgram(t, keys, 4), Config{})
 	wide := bytes.Repeat([]byte{0xff}, 12)
 	in := Entry{
-		Match: []FieldMatch{
+		Match: []program.FieldMatch{
 			{Value: []byte{1, 2}},
 			{Value: []byte{10, 1, 255, 255}, PrefixLen: 16},
 			{Value: []byte{5}, Mask: append([]byte{0x0f}, wide...)},
@@ -267,7 +269,7 @@ func TestEntryReadsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := in
-	want.Match = []FieldMatch{
+	want.Match = []program.FieldMatch{
 		{Value: []byte{1, 2}},
 		{Value: []byte{10, 1, 0, 0}, PrefixLen: 16},
 		{Value: append(make([]byte, 12), 5), Mask: append([]byte{0x0f}, wide...)},
@@ -283,7 +285,7 @@ func TestInsertRefusals(t *testing.T) {
 	keys := []keySpec{{9, "exact"}, {32, "lpm"}}
 	s := NewSwitch(tableProgram(t, keys, 2), Config{})
 	ok := func() Entry {
-		return Entry{Match: []FieldMatch{{Value: []byte{1}}, {Value: []byte{10, 0, 0, 0}, PrefixLen: 8}},
+		return Entry{Match: []program.FieldMatch{{Value: []byte{1}}, {Value: []byte{10, 0, 0, 0}, PrefixLen: 8}},
 			Target: Target{Call: ActionCall{Args: [][]byte{{1}}}}}
 	}
 	if _, err := s.Insert(0, ok()); err != nil {
@@ -295,7 +297,7 @@ func TestInsertRefusals(t *testing.T) {
 	}{
 		"twice":          {func(*Entry) {}, ErrExists},
 		"wide value":     {func(e *Entry) { e.Match[0].Value = []byte{2, 0} }, ErrInvalid},
-		"no exact value": {func(e *Entry) { e.Match[0] = FieldMatch{Any: true} }, ErrInvalid},
+		"no exact value": {func(e *Entry) { e.Match[0] = program.FieldMatch{Any: true} }, ErrInvalid},
 		"prefix length":  {func(e *Entry) { e.Match[1].PrefixLen = 33 }, ErrInvalid},
 		"fields":         {func(e *Entry) { e.Match = e.Match[:1] }, ErrInvalid},
 		"priority":       {func(e *Entry) { e.Priority = 1 }, ErrInvalid},

@@ -1,6 +1,10 @@
 package interp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // Most packets take one of few ways through a program: the branches go the same
 // way, the tables choose the same actions, only the numbers differ. A trace is
@@ -26,7 +30,7 @@ import "encoding/binary"
 // Traces holds the recorded ways through one program. Switches that share it,
 // through [Config.Traces], must all belong to one goroutine.
 type Traces struct {
-	p      *Program
+	p      *program.Program
 	fit    bool   // the program as a whole can be traced
 	bound  bool   // the following are set
 	drop   uint64 // dropSpec of all switches
@@ -115,9 +119,9 @@ type top struct {
 type traceOp uint16
 
 const (
-	traceUnknown traceOp = iota + traceOp(opSel) + 1 // nothing was recorded from here
-	traceUnfit                                       // the full way
-	traceLeafOp                                      // the end, leaf imm
+	traceUnknown traceOp = iota + traceOp(program.OpSel) + 1 // nothing was recorded from here
+	traceUnfit                                               // the full way
+	traceLeafOp                                              // the end, leaf imm
 
 	traceLoad    // dst = the bits imm<<a of the eight bytes from n on, times 2^b
 	traceLoadOr  // dst |= the same
@@ -204,7 +208,7 @@ type traceSumming struct{ from, to, at int }
 
 // traceStoring writes a register to a place in the packet.
 type traceStoring struct {
-	part part
+	part program.Part
 	reg  uint32
 }
 
@@ -220,22 +224,22 @@ const (
 // endSlot is what a slot holds between the pipelines.
 type endSlot struct {
 	kind  valueKind
-	c     uint64 // a constant, or the index of a held number
-	parts []part // of a field, places in the packet
+	c     uint64         // a constant, or the index of a held number
+	parts []program.Part // of a field, places in the packet
 }
 
 // NewTraces returns an empty set of traces of p.
-func NewTraces(p *Program) *Traces {
+func NewTraces(p *program.Program) *Traces {
 	t := &Traces{p: p, consts: map[uint64]uint32{}, code: make([]top, 1)}
 	t.stats.Unfit = map[string]int{}
-	t.fit = !p.verifies && p.deparsePC == 0 && p.slots < 1<<15
-	t.v = make([]uint64, p.slots+maxTraceConsts+maxTraceRegs)
-	for _, c := range p.consts {
-		t.v[c.slot] = c.v
+	t.fit = !p.Verifies && p.DeparsePC == 0 && p.Slots < 1<<15
+	t.v = make([]uint64, p.Slots+maxTraceConsts+maxTraceRegs)
+	for _, c := range p.Constants {
+		t.v[c.Slot] = c.Value
 	}
 	t.pkt.v = t.v
-	t.live = p.egressReads()
-	t.delta = p.std.deqDelta.has && t.live[p.std.deqDelta.slot]
+	t.live = egressReads(p)
+	t.delta = p.Standard.DeqDelta.Has && t.live[p.Standard.DeqDelta.Slot]
 	return t
 }
 
@@ -378,13 +382,13 @@ func (s *Switch) TraceEgress(data []byte, length int, h *Held, q QueueState) (dr
 	}
 	for i := range e.stores {
 		st := &e.stores[i]
-		st.part.store(data, t.v[st.reg])
+		st.part.Store(data, t.v[st.reg])
 	}
 	for i := range e.sums {
 		b := data[e.sums[i].from:e.sums[i].to]
 		at := e.sums[i].at
 		b[at], b[at+1] = 0, 0
-		binary.BigEndian.PutUint16(b[at:], uint16(csum16(b)))
+		binary.BigEndian.PutUint16(b[at:], uint16(program.InternetChecksum(b)))
 	}
 	return false, true
 }
@@ -396,7 +400,7 @@ func (s *Switch) TraceKeep(data []byte) {
 	data = data[:len(data)+TraceSlack]
 	for i := range t.stores {
 		st := &t.stores[i]
-		st.part.store(data, t.v[st.reg])
+		st.part.Store(data, t.v[st.reg])
 	}
 }
 
@@ -423,7 +427,7 @@ func (s *Switch) Unhold(data []byte, length int, h *Held) *Packet {
 	p.Stage, p.queued = StageEgress, true
 	bytes := data[:len(data)+TraceSlack]
 	for i := range l.end {
-		p.v[int(s.p.phvLo)+i] = l.end[i].value(bytes, h)
+		p.v[int(s.p.PHVLo)+i] = l.end[i].value(bytes, h)
 	}
 	return p
 }
@@ -433,7 +437,7 @@ func (e *endSlot) value(data []byte, h *Held) uint64 {
 	case valueField:
 		var x uint64
 		for i := range e.parts {
-			x |= e.parts[i].load(data)
+			x |= e.parts[i].Load(data)
 		}
 		return x
 	case valueHeld:

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // passed is what a packet became.
@@ -77,26 +79,26 @@ func sameState(a, b *Switch) error {
 		return fmt.Errorf("random numbers differ")
 	}
 	for i := range a.counters {
-		for k := range uint64(a.p.counters[i].Size) {
+		for k := range uint64(a.p.Counters[i].Size) {
 			if x, y := a.counters[i].cell(k), b.counters[i].cell(k); !sameCell(x, y) {
-				return fmt.Errorf("counter %q[%d]: %v and %v", a.p.counters[i].Name, k, x, y)
+				return fmt.Errorf("counter %q[%d]: %v and %v", a.p.Counters[i].Name, k, x, y)
 			}
 		}
 	}
 	for i := range a.registers {
-		for k := range uint64(a.p.registers[i].Size) {
+		for k := range uint64(a.p.Registers[i].Size) {
 			if x, y := a.registers[i].cell(k), b.registers[i].cell(k); !sameCell(x, y) {
-				return fmt.Errorf("register %q[%d]: %v and %v", a.p.registers[i].Name, k, x, y)
+				return fmt.Errorf("register %q[%d]: %v and %v", a.p.Registers[i].Name, k, x, y)
 			}
 		}
 	}
 	for i := range a.tables {
 		if x, y := a.tables[i].counts, b.tables[i].counts; !reflect.DeepEqual(x, y) {
-			return fmt.Errorf("table %q: direct counters %v and %v", a.p.tables[i].info.Name, x, y)
+			return fmt.Errorf("table %q: direct counters %v and %v", a.p.Tables[i].Info.Name, x, y)
 		}
 		for k := range a.tables[i].entries {
 			if x, y := a.tables[i].entries[k].lastHit, b.tables[i].entries[k].lastHit; x != y {
-				return fmt.Errorf("table %q entry %d: last hit %d and %d", a.p.tables[i].info.Name, k, x, y)
+				return fmt.Errorf("table %q entry %d: last hit %d and %d", a.p.Tables[i].Info.Name, k, x, y)
 			}
 		}
 	}
@@ -159,7 +161,7 @@ func anyPacket(r *rand.Rand) []byte {
 // in a transaction that is undone first.
 func moveRoute(m must, host, port uint32) {
 	m.tb.Helper()
-	match := []FieldMatch{{Value: u32(10<<24 | host), PrefixLen: 32}}
+	match := []program.FieldMatch{{Value: u32(10<<24 | host), PrefixLen: 32}}
 	table, _ := m.target("route_v4", "deliver", u32(port), []byte{2, 0, 0, 0, 0, byte(host)})
 	for _, end := range []func(){m.s.Rollback, m.s.Commit} {
 		m.s.Begin()
@@ -200,7 +202,7 @@ func TestTracesAgree(t *testing.T) {
 				if err := s.SetCloneSession(512+i, CloneSession{Replicas: []Replica{{Port: i}}, Truncate: 128, Class: 7}); err != nil {
 					t.Fatal(err)
 				}
-				must{t, s}.insert([]FieldMatch{{Value: u8(uint8(i))}}, 0, "port_of_uplink", "take_uplink", u8(uint8(16+i)))
+				must{t, s}.insert([]program.FieldMatch{{Value: u8(uint8(i))}}, 0, "port_of_uplink", "take_uplink", u8(uint8(16+i)))
 			}
 		}
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -1,23 +1,16 @@
 package interp
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // What exec returns instead of a leaf.
 const (
 	execUnknown int32 = -1 // this way has not been recorded
 	execUnfit   int32 = -2 // it cannot be
 )
-
-func (p *part) load(data []byte) uint64 {
-	return binary.BigEndian.Uint64(data[p.byte:]) >> (p.shift & 63) & p.mask << (p.right & 63)
-}
-
-func (p *part) store(data []byte, x uint64) {
-	b := data[p.byte : int(p.byte)+8]
-	o := binary.BigEndian.Uint64(b)
-	n := x >> (p.right & 63) & p.mask
-	binary.BigEndian.PutUint64(b, o&^(p.mask<<(p.shift&63))|n<<(p.shift&63))
-}
 
 // exec runs trace code until its end. It changes the switch's random numbers,
 // nothing else.
@@ -71,16 +64,16 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 		case traceRead:
 			s.registers[in.imm].read(v[in.dst:in.dst+1], v[in.a], int(in.b))
 			continue
-		case traceOp(opAdd):
+		case traceOp(program.OpAdd):
 			v[in.dst] = (v[in.a] + v[in.b]) & in.imm
 			continue
-		case traceOp(opMov):
+		case traceOp(program.OpMov):
 			v[in.dst] = v[in.a] & in.imm
 			continue
-		case traceOp(opShr):
+		case traceOp(program.OpShr):
 			v[in.dst] = v[in.a] >> v[in.b] & in.imm
 			continue
-		case traceOp(opAnd):
+		case traceOp(program.OpAnd):
 			v[in.dst] = v[in.a] & v[in.b] & in.imm
 			continue
 		case traceLeafOp:
@@ -112,7 +105,7 @@ func (t *Traces) exec(s *Switch, pc uint32, data []byte, h *Held) int32 {
 		case traceUnfit:
 			return execUnfit
 		default:
-			x := arith(opcode(in.op), v[in.a], v[in.b], v[in.n], in.imm)
+			x := arith(program.Opcode(in.op), v[in.a], v[in.b], v[in.n], in.imm)
 			v[in.dst] = x
 			continue
 		}
@@ -136,8 +129,8 @@ func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
 			p := &k.pieces[i]
 			key |= v[p.reg] << (p.shift & 63)
 		}
-		if ts.t.big != nil {
-			key &= ts.t.big[0]
+		if ts.t.KeyMask != nil {
+			key &= ts.t.KeyMask[0]
 		}
 		return ts.lookup1(key)
 	}
@@ -149,9 +142,9 @@ func (t *Traces) find(s *Switch, ts *tableState, k *traceKey) int32 {
 		p := &k.pieces[i]
 		key[p.word] |= v[p.reg] << (p.shift & 63)
 	}
-	if ts.t.big != nil {
+	if ts.t.KeyMask != nil {
 		for i := range key {
-			key[i] &= ts.t.big[i]
+			key[i] &= ts.t.KeyMask[i]
 		}
 	}
 	return ts.lookup(key, masked)
@@ -163,104 +156,104 @@ func (t *Traces) outcome(s *Switch, ts *tableState, hit int32) {
 	if hit >= 0 {
 		e := &ts.entries[hit]
 		if e.kind == ByAction {
-			a := &tab.acts[e.target]
-			at := int(hit) * tab.argMax
-			t.act, t.next, t.args = a.pc, uint32(a.hit), ts.args[at:at+int(a.words)]
+			a := &tab.Actions[e.target]
+			at := int(hit) * tab.ArgMax
+			t.act, t.next, t.args = a.PC, uint32(a.Hit), ts.args[at:at+int(a.Words)]
 			return
 		}
 		if m := s.member(&t.pkt, tab, e.kind, e.target); m != nil {
-			t.act, t.next, t.args = s.p.actions[m.act].pc, uint32(tab.acts[tab.local[m.act]].hit), m.args
+			t.act, t.next, t.args = s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Hit), m.args
 			return
 		}
 	}
 	d := &ts.def
 	if !d.set {
-		t.act, t.next, t.args = 0, uint32(tab.missPC), nil
+		t.act, t.next, t.args = 0, uint32(tab.MissPC), nil
 		return
 	}
 	if d.kind == ByAction {
-		a := &tab.acts[d.target]
-		t.act, t.next, t.args = a.pc, uint32(a.def), d.args
+		a := &tab.Actions[d.target]
+		t.act, t.next, t.args = a.PC, uint32(a.Miss), d.args
 		return
 	}
 	if m := s.member(&t.pkt, tab, d.kind, d.target); m != nil {
-		t.act, t.next, t.args = s.p.actions[m.act].pc, uint32(tab.acts[tab.local[m.act]].def), m.args
+		t.act, t.next, t.args = s.p.Actions[m.act].PC, uint32(tab.Actions[tab.Local[m.act]].Miss), m.args
 		return
 	}
-	t.act, t.next, t.args = 0, uint32(tab.missPC), nil
+	t.act, t.next, t.args = 0, uint32(tab.MissPC), nil
 }
 
-// arith computes one of the pure operations on single words, opMov to opSel.
-func arith(op opcode, x, y, z, imm uint64) uint64 {
+// arith computes one of the pure operations on single words, OpMov to OpSel.
+func arith(op program.Opcode, x, y, z, imm uint64) uint64 {
 	switch op {
-	case opMov:
+	case program.OpMov:
 		return x & imm
-	case opAdd:
+	case program.OpAdd:
 		return (x + y) & imm
-	case opSub:
+	case program.OpSub:
 		return (x - y) & imm
-	case opMul:
+	case program.OpMul:
 		return x * y & imm
-	case opAnd:
+	case program.OpAnd:
 		return x & y & imm
-	case opOr:
+	case program.OpOr:
 		return (x | y) & imm
-	case opXor:
+	case program.OpXor:
 		return (x ^ y) & imm
-	case opNot:
+	case program.OpNot:
 		return ^x & imm
-	case opShl:
+	case program.OpShl:
 		return x << y & imm
-	case opShr:
+	case program.OpShr:
 		return x >> y & imm
-	case opSar:
+	case program.OpSar:
 		return uint64(int64(x)>>y) & imm
-	case opDivU:
+	case program.OpDivU:
 		if y == 0 {
 			return 0
 		}
 		return x / y
-	case opModU:
+	case program.OpModU:
 		if y == 0 {
 			return 0
 		}
 		return x % y
-	case opDivS:
+	case program.OpDivS:
 		if y == 0 {
 			return 0
 		}
 		return uint64(int64(x) / int64(y))
-	case opModS:
+	case program.OpModS:
 		if y == 0 {
 			return 0
 		}
 		return uint64(int64(x) % int64(y))
-	case opEq:
+	case program.OpEq:
 		return b2u(x == y)
-	case opNe:
+	case program.OpNe:
 		return b2u(x != y)
-	case opLtU:
+	case program.OpLtU:
 		return b2u(x < y)
-	case opLeU:
+	case program.OpLeU:
 		return b2u(x <= y)
-	case opLtS:
+	case program.OpLtS:
 		return b2u(int64(x) < int64(y))
-	case opLeS:
+	case program.OpLeS:
 		return b2u(int64(x) <= int64(y))
-	case opNonZ:
+	case program.OpNonZ:
 		return b2u(x != 0)
-	case opIsZ:
+	case program.OpIsZ:
 		return b2u(x == 0)
-	case opSext:
+	case program.OpSext:
 		return uint64(int64(x<<(imm&63)) >> (imm & 63))
-	case opMinU:
+	case program.OpMinU:
 		return min(x, imm)
-	case opClampS:
+	case program.OpClampS:
 		return min(uint64(max(int64(x), 0)), imm)
-	case opClampB:
+	case program.OpClampB:
 		return uint64(min(max(int64(x), -int64(imm)-1), int64(imm)))
 	}
-	// opSel
+	// OpSel
 	if x != 0 {
 		return y
 	}

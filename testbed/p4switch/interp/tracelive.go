@@ -1,32 +1,36 @@
 package interp
 
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
 // egressReads tells for every slot whether the egress pipeline, or what follows
 // it, may read it before writing it: nothing else of a packet needs to be kept
 // while it waits in its queue. Slots that are written first may be among them.
-func (p *Program) egressReads() []bool {
-	w := &liveWalk{p: p, live: make([]bool, p.slots), seen: make([]bool, len(p.code))}
-	w.code(p.egress)
-	for i := range p.checks {
-		k := &p.checks[i]
-		if k.cond != 0 {
-			w.code(k.cond)
+func egressReads(p *program.Program) []bool {
+	w := &liveWalk{p: p, live: make([]bool, p.Slots), seen: make([]bool, len(p.Code))}
+	w.code(p.Egress)
+	for i := range p.Checksums {
+		k := &p.Checksums[i]
+		if k.Cond != 0 {
+			w.code(k.Cond)
 		}
-		w.read(k.slot, 1)
-		w.read(k.field.guard(), 1)
-		w.calc(k.calc)
+		w.read(k.Slot, 1)
+		w.read(k.Field.Guard(), 1)
+		w.calc(k.Calculation)
 	}
-	for i := range p.deparse {
-		d := &p.deparse[i]
-		w.read(d.valid, 1)
-		w.read(d.raw, 1)
-		w.read(d.dirty, 1)
-		h := &p.headers[d.id]
-		w.read(h.base, uint32(h.typ.size))
+	for i := range p.Deparser {
+		d := &p.Deparser[i]
+		w.read(d.Valid, 1)
+		w.read(d.Raw, 1)
+		w.read(d.Dirty, 1)
+		h := &p.Headers[d.ID]
+		w.read(h.Base, uint32(h.Type.Size))
 	}
-	for _, refs := range p.fieldLists {
+	for _, refs := range p.FieldLists {
 		for _, r := range refs {
 			if w.lists {
-				w.read(r.slot(), uint32(r.f.words))
+				w.read(r.Slot(), uint32(r.Field.Words))
 			}
 		}
 	}
@@ -34,7 +38,7 @@ func (p *Program) egressReads() []bool {
 }
 
 type liveWalk struct {
-	p     *Program
+	p     *program.Program
 	live  []bool
 	seen  []bool
 	lists bool // egress clones or recirculates
@@ -49,15 +53,15 @@ func (w *liveWalk) read(slot, n uint32) {
 func (w *liveWalk) all() { w.read(0, uint32(len(w.live))) }
 
 func (w *liveWalk) calc(id int) {
-	ca := &w.p.calcs[id]
-	for i := range ca.steps {
-		st := &ca.steps[i]
-		w.read(st.guard, 1)
-		w.read(st.slot, max(uint32(st.words), 1))
-		w.read(st.lens, 1)
-		if st.kind == emitHeader {
-			h := &w.p.headers[st.hdr]
-			w.read(h.base, uint32(h.typ.size))
+	ca := &w.p.Calculations[id]
+	for i := range ca.Steps {
+		st := &ca.Steps[i]
+		w.read(st.Guard, 1)
+		w.read(st.Slot, max(uint32(st.Words), 1))
+		w.read(st.LenSlot, 1)
+		if st.Kind == program.EmitHeader {
+			h := &w.p.Headers[st.Header]
+			w.read(h.Base, uint32(h.Type.Size))
 		}
 	}
 }
@@ -69,45 +73,45 @@ func (w *liveWalk) code(start uint32) {
 	for len(todo) > 0 {
 		pc := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for int(pc) < len(p.code) && !w.seen[pc] {
+		for int(pc) < len(p.Code) && !w.seen[pc] {
 			w.seen[pc] = true
-			in := &p.code[pc]
+			in := &p.Code[pc]
 			pc++
-			op := in.op
+			op := in.Op
 			switch {
-			case op == opHalt, op == opRet: // where it returns to is followed from the call
-				pc = uint32(len(p.code))
-			case op >= opMov && op <= opSel:
-				w.read(in.a, 1)
-				w.read(in.b, 1)
-				if op == opSel {
-					w.read(uint32(in.imm), 1)
+			case op == program.OpHalt, op == program.OpRet: // where it returns to is followed from the call
+				pc = uint32(len(p.Code))
+			case op >= program.OpMov && op <= program.OpSel:
+				w.read(in.A, 1)
+				w.read(in.B, 1)
+				if op == program.OpSel {
+					w.read(uint32(in.Imm), 1)
 				}
-			case op == opJmp, op == opBack:
-				pc = uint32(in.imm)
-			case op >= opJz && op <= opJGtU, op == opJzBack:
-				w.read(in.a, 1)
-				w.read(in.b, 1)
-				todo = append(todo, uint32(in.imm))
-			case op == opCheckExit, op == opExit, op == opSetInvalid, op == opSetValid:
-			case op == opDrop, op == opDirty:
-			case op == opCallAction:
-				todo = append(todo, uint32(in.imm))
-				pc = in.a
-			case op == opTable:
-				pc = w.table(int(in.imm), &todo)
-			case op == opCount:
-				w.read(in.a, 1)
-			case op == opRegRead:
-				w.read(in.a, 1)
-				w.read(in.dst, uint32(in.n)) // it stays when the index is out of range
-			case op == opRegWrite:
-				w.read(in.a, 1)
-				w.read(in.dst, uint32(in.n))
-			case op >= opWMov:
+			case op == program.OpJmp, op == program.OpBack:
+				pc = uint32(in.Imm)
+			case op >= program.OpJz && op <= program.OpJGtU, op == program.OpJzBack:
+				w.read(in.A, 1)
+				w.read(in.B, 1)
+				todo = append(todo, uint32(in.Imm))
+			case op == program.OpCheckExit, op == program.OpExit, op == program.OpSetInvalid, op == program.OpSetValid:
+			case op == program.OpDrop, op == program.OpDirty:
+			case op == program.OpCallAction:
+				todo = append(todo, uint32(in.Imm))
+				pc = in.A
+			case op == program.OpTable:
+				pc = w.table(int(in.Imm), &todo)
+			case op == program.OpCount:
+				w.read(in.A, 1)
+			case op == program.OpRegRead:
+				w.read(in.A, 1)
+				w.read(in.Dst, uint32(in.N)) // it stays when the index is out of range
+			case op == program.OpRegWrite:
+				w.read(in.A, 1)
+				w.read(in.Dst, uint32(in.N))
+			case op >= program.OpWMov:
 				w.wide(in)
-			case op == opCall:
-				w.call(&p.calls[in.imm])
+			case op == program.OpCall:
+				w.call(&p.Calls[in.Imm])
 			default:
 				w.all()
 			}
@@ -116,70 +120,70 @@ func (w *liveWalk) code(start uint32) {
 }
 
 // wide notes what an operation on several words reads.
-func (w *liveWalk) wide(in *inst) {
-	n := uint32(in.n)
-	switch in.op {
-	case opWZext, opWSext:
-		w.read(in.a, in.b)
-	case opWMov, opWNot, opWNonZ, opWMask, opWSextAt, opWSat, opWSatS, opWCount:
-		w.read(in.a, n)
-	case opWShl, opWShr, opWSar:
-		w.read(in.a, n)
-		w.read(in.b, 1)
-	case opWSel:
-		w.read(in.a, 1)
-		w.read(in.b, n)
-		w.read(uint32(in.imm), n)
-	case opWAdd, opWSub, opWMul, opWAnd, opWOr, opWXor, opWDiv, opWMod,
-		opWEq, opWNe, opWLtU, opWLeU, opWLtS, opWLeS:
-		w.read(in.a, n)
-		w.read(in.b, n)
+func (w *liveWalk) wide(in *program.Inst) {
+	n := uint32(in.N)
+	switch in.Op {
+	case program.OpWZext, program.OpWSext:
+		w.read(in.A, in.B)
+	case program.OpWMov, program.OpWNot, program.OpWNonZ, program.OpWMask, program.OpWSextAt, program.OpWSat, program.OpWSatS, program.OpWCount:
+		w.read(in.A, n)
+	case program.OpWShl, program.OpWShr, program.OpWSar:
+		w.read(in.A, n)
+		w.read(in.B, 1)
+	case program.OpWSel:
+		w.read(in.A, 1)
+		w.read(in.B, n)
+		w.read(uint32(in.Imm), n)
+	case program.OpWAdd, program.OpWSub, program.OpWMul, program.OpWAnd, program.OpWOr, program.OpWXor, program.OpWDiv, program.OpWMod,
+		program.OpWEq, program.OpWNe, program.OpWLtU, program.OpWLeU, program.OpWLtS, program.OpWLeS:
+		w.read(in.A, n)
+		w.read(in.B, n)
 	default:
 		w.all()
 	}
 }
 
 func (w *liveWalk) table(id int, todo *[]uint32) uint32 {
-	t := &w.p.tables[id]
-	for i := range t.key {
-		w.read(t.key[i].slot, max(uint32(t.key[i].words), 1))
-		w.read(t.key[i].guard, 1)
+	t := &w.p.Tables[id]
+	for i := range t.Key {
+		w.read(t.Key[i].Slot, max(uint32(t.Key[i].Words), 1))
+		w.read(t.Key[i].Guard, 1)
 	}
-	if t.info.Profile >= 0 {
-		if c := w.p.profiles[t.info.Profile].calc; c >= 0 {
+	if t.Info.Profile >= 0 {
+		if c := w.p.Profiles[t.Info.Profile].Calculation; c >= 0 {
 			w.calc(c)
 		}
 	}
-	for i := range t.acts {
-		a := &t.acts[i]
-		*todo = append(*todo, a.pc, uint32(a.hit), uint32(a.def))
+	for i := range t.Actions {
+		a := &t.Actions[i]
+		*todo = append(*todo, a.PC, uint32(a.Hit), uint32(a.Miss))
 	}
-	return uint32(t.missPC)
+	return uint32(t.MissPC)
 }
 
-func (w *liveWalk) call(k *call) {
-	switch k.kind {
-	case callHash:
-		w.calc(k.id)
-		w.read(k.a, 1)
-		w.read(k.b, 1)
-	case callRandom, callMeter, callDigest, callTruncate, callAssert, callAssume:
-		w.read(k.a, 1)
-		w.read(k.b, 1)
-	case callClone, callRecirculate, callResubmit:
-		w.read(k.a, 1)
-		w.read(k.b, 1)
+func (w *liveWalk) call(k *program.Call) {
+	switch k.Kind {
+	case program.CallHash:
+		w.calc(k.ID)
+		w.read(k.A, 1)
+		w.read(k.B, 1)
+	case program.CallRandom, program.CallMeter, program.CallDigest, program.CallTruncate, program.CallAssert, program.CallAssume:
+		w.read(k.A, 1)
+		w.read(k.B, 1)
+	case program.CallClone, program.CallRecirculate, program.CallResubmit:
+		w.read(k.A, 1)
+		w.read(k.B, 1)
 		w.lists = true
-	case callLog:
-		for _, a := range k.list {
-			w.read(a.slot, uint32(a.words))
+	case program.CallLog:
+		for _, a := range k.List {
+			w.read(a.Slot, uint32(a.Words))
 		}
-	case callAddHeader, callRemoveHeader, callAssignHeader:
-		w.read(k.a, 1)
-		w.read(k.b, 1)
-		for i := range w.p.headers {
-			if h := &w.p.headers[i]; !h.meta {
-				w.read(h.base, uint32(h.typ.size))
+	case program.CallAddHeader, program.CallRemoveHeader, program.CallAssignHeader:
+		w.read(k.A, 1)
+		w.read(k.B, 1)
+		for i := range w.p.Headers {
+			if h := &w.p.Headers[i]; !h.Meta {
+				w.read(h.Base, uint32(h.Type.Size))
 			}
 		}
 	default:

@@ -1,5 +1,9 @@
 package interp
 
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
 // recorder follows one packet through one half of the program.
 type recorder struct {
 	t      *Traces
@@ -26,20 +30,20 @@ type recorder struct {
 
 func (t *Traces) newRecorder(s *Switch, data []byte, at uint32) *recorder {
 	r := &recorder{t: t, s: s, data: data, written: map[int]bool{}}
-	r.slots = make([]int32, t.p.slots)
-	r.fixed = make([]bool, t.p.slots)
+	r.slots = make([]int32, t.p.Slots)
+	r.fixed = make([]bool, t.p.Slots)
 	for i := range r.slots {
 		r.slots[i] = -1
 	}
 	r.values = append(r.values, value{}) // 0 is the constant 0
-	r.slots[slotZero] = 0
-	for _, c := range t.p.consts {
-		r.slots[c.slot] = r.constant(c.v)
-		r.fixed[c.slot] = true
+	r.slots[program.SlotZero] = 0
+	for _, c := range t.p.Constants {
+		r.slots[c.Slot] = r.constant(c.Value)
+		r.fixed[c.Slot] = true
 	}
-	r.regs = uint32(t.p.slots + maxTraceConsts)
+	r.regs = uint32(t.p.Slots + maxTraceConsts)
 	r.pc, r.follow = at, at != 0
-	r.hdrAt = make([]int32, len(t.p.headers))
+	r.hdrAt = make([]int32, len(t.p.Headers))
 	for i := range r.hdrAt {
 		r.hdrAt[i] = -1
 	}
@@ -71,17 +75,17 @@ func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
 	}
 	r := t.newRecorder(s, data, t.root)
 	p := t.p
-	for i := p.phvLo; i < p.phvHi; i++ {
+	for i := p.PHVLo; i < p.PHVHi; i++ {
 		r.slots[i] = 0
 	}
-	std := &p.std
-	r.set(std.ingressPort, r.input(traceInput, inIngressPort, std.ingressPort.mask))
-	r.set(std.packetLength, r.input(traceInput, inLength, std.packetLength.mask))
-	r.set(std.ingressTS, r.input(traceInputUs, inIngressTS, std.ingressTS.mask))
+	std := &p.Standard
+	r.set(std.IngressPort, r.input(traceInput, inIngressPort, std.IngressPort.Mask))
+	r.set(std.PacketLength, r.input(traceInput, inLength, std.PacketLength.Mask))
+	r.set(std.IngressTS, r.input(traceInputUs, inIngressTS, std.IngressTS.Mask))
 	leaf := traceLeaf{}
 	if r.parse(); r.bad == "" {
-		r.set(std.parserError, r.constant(p.errs.none&std.parserError.mask))
-		r.run(p.ingress)
+		r.set(std.ParserError, r.constant(p.Errors.None&std.ParserError.Mask))
+		r.run(p.Ingress)
 	}
 	if r.bad == "" {
 		r.leaveIngress(&leaf)
@@ -90,13 +94,13 @@ func (t *Traces) recordIngress(s *Switch, data []byte, _ *Held) {
 }
 
 // set puts a value into a field of standard metadata.
-func (r *recorder) set(f stdSlot, id int32) { r.slots[f.slot] = id }
+func (r *recorder) set(f program.StdSlot, id int32) { r.slots[f.Slot] = id }
 
-func (r *recorder) std(f stdSlot) int32 {
-	if !f.has {
+func (r *recorder) std(f program.StdSlot) int32 {
+	if !f.Has {
 		return 0
 	}
-	return r.get(f.slot)
+	return r.get(f.Slot)
 }
 
 // decide writes a guard, unless the outcome is the same for all packets.
@@ -109,19 +113,19 @@ func (r *recorder) decide(op traceOp, holds bool, a, b int32) bool {
 
 // leaveIngress writes what follows the ingress pipeline.
 func (r *recorder) leaveIngress(l *traceLeaf) {
-	p, std := r.t.p, &r.t.p.std
-	group := r.std(std.mcast)
+	p, std := r.t.p, &r.t.p.Standard
+	group := r.std(std.Multicast)
 	if r.decide(traceNZ, r.c(group) != 0, group, 0) {
 		r.unfit("multicast")
 		return
 	}
-	port := r.std(std.egressSpec)
+	port := r.std(std.EgressSpec)
 	drop := r.constant(r.s.dropSpec)
 	if r.decide(traceEq, r.c(port) == r.s.dropSpec, port, drop) {
 		l.drop = true
 		return
 	}
-	prio, queues := r.std(std.priority), r.constant(uint64(r.s.cfg.QueuesPerPort))
+	prio, queues := r.std(std.Priority), r.constant(uint64(r.s.cfg.QueuesPerPort))
 	if r.decide(traceGeU, r.c(prio) >= uint64(r.s.cfg.QueuesPerPort), prio, queues) {
 		r.unfit("priority without a queue")
 		return
@@ -132,17 +136,17 @@ func (r *recorder) leaveIngress(l *traceLeaf) {
 		return
 	}
 	l.port, l.prio = r.place(port), r.place(prio)
-	r.slots[std.instanceType.slot] = r.constant(instanceNormal)
+	r.slots[std.InstanceType.Slot] = r.constant(instanceNormal)
 
 	if r.writeBack(l, true); r.bad != "" {
 		return
 	}
-	l.end = make([]endSlot, p.phvHi-p.phvLo)
-	for slot := p.phvLo; slot < p.phvHi; slot++ {
+	l.end = make([]endSlot, p.PHVHi-p.PHVLo)
+	for slot := p.PHVLo; slot < p.PHVHi; slot++ {
 		x := &r.values[r.slots[slot]]
-		l.end[slot-p.phvLo] = endSlot{kind: x.kind, c: x.c, parts: x.parts}
+		l.end[slot-p.PHVLo] = endSlot{kind: x.kind, c: x.c, parts: x.parts}
 		if x.kind == valueHeld {
-			l.end[slot-p.phvLo].c = uint64(x.index)
+			l.end[slot-p.PHVLo].c = uint64(x.index)
 		}
 	}
 	l.hdrAt, l.pos = r.hdrAt, r.pos
@@ -175,10 +179,10 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 	}
 	r := t.newRecorder(s, data, begin.egress)
 	r.egress = true
-	p, std := t.p, &t.p.std
+	p, std := t.p, &t.p.Standard
 	for i := range begin.end {
 		e := &begin.end[i]
-		slot := p.phvLo + uint32(i)
+		slot := p.PHVLo + uint32(i)
 		switch e.kind {
 		case valueField:
 			r.slots[slot] = r.field(e.parts)
@@ -190,17 +194,17 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 	}
 	copy(r.hdrAt, begin.hdrAt)
 	r.pos = begin.pos
-	r.set(std.egressTS, r.input(traceInputUs, inEgressTS, std.egressTS.mask))
-	r.set(std.enqTS, r.input(traceInputUs, inEnqTS, std.enqTS.mask))
-	r.set(std.enqDepth, r.input(traceInput, inEnqDepth, std.enqDepth.mask))
-	r.set(std.deqDelta, r.input(traceInput, inDeqDelta, std.deqDelta.mask))
-	r.set(std.deqDepth, r.input(traceInput, inDeqDepth, std.deqDepth.mask))
-	r.set(std.qid, r.input(traceInput, inQid, std.qid.mask))
-	r.set(std.egressPort, r.input(traceInput, inEgressPort, std.egressPort.mask))
-	r.set(std.egressSpec, r.constant((s.dropSpec+1)&std.egressSpec.mask))
-	r.set(std.packetLength, r.input(traceInput, inLength, std.packetLength.mask))
+	r.set(std.EgressTS, r.input(traceInputUs, inEgressTS, std.EgressTS.Mask))
+	r.set(std.EnqTS, r.input(traceInputUs, inEnqTS, std.EnqTS.Mask))
+	r.set(std.EnqDepth, r.input(traceInput, inEnqDepth, std.EnqDepth.Mask))
+	r.set(std.DeqDelta, r.input(traceInput, inDeqDelta, std.DeqDelta.Mask))
+	r.set(std.DeqDepth, r.input(traceInput, inDeqDepth, std.DeqDepth.Mask))
+	r.set(std.QueueID, r.input(traceInput, inQid, std.QueueID.Mask))
+	r.set(std.EgressPort, r.input(traceInput, inEgressPort, std.EgressPort.Mask))
+	r.set(std.EgressSpec, r.constant((s.dropSpec+1)&std.EgressSpec.Mask))
+	r.set(std.PacketLength, r.input(traceInput, inLength, std.PacketLength.Mask))
 	leaf := traceLeaf{}
-	if r.run(p.egress); r.bad == "" {
+	if r.run(p.Egress); r.bad == "" {
 		r.leaveEgress(&leaf)
 	}
 	r.end(leaf)
@@ -208,32 +212,32 @@ func (t *Traces) recordEgress(s *Switch, from int32, data []byte, h *Held) {
 
 func (r *recorder) leaveEgress(l *traceLeaf) {
 	p, s := r.t.p, r.s
-	port, drop := r.std(p.std.egressSpec), r.constant(s.dropSpec)
+	port, drop := r.std(p.Standard.EgressSpec), r.constant(s.dropSpec)
 	if r.decide(traceEq, r.c(port) == s.dropSpec, port, drop) {
 		l.drop = true
 		return
 	}
-	for i := range p.checks {
-		if k := &p.checks[i]; k.update && !k.bytes && r.applies(k) {
+	for i := range p.Checksums {
+		if k := &p.Checksums[i]; k.Update && !k.Bytes && r.applies(k) {
 			r.unfit("a checksum over more than its header")
 			return
 		}
 	}
 	// The packet must leave with the headers it came with, where they were.
 	at := 0
-	var sums []*deparseStep
-	for i := range p.deparse {
-		d := &p.deparse[i]
-		valid := r.get(d.valid)
+	var sums []*program.DeparseStep
+	for i := range p.Deparser {
+		d := &p.Deparser[i]
+		valid := r.get(d.Valid)
 		if r.decide(traceZ, r.c(valid) == 0, valid, 0) {
 			continue
 		}
-		if r.bad != "" || p.headers[d.id].meta || int(r.hdrAt[d.id]) != at {
+		if r.bad != "" || p.Headers[d.ID].Meta || int(r.hdrAt[d.ID]) != at {
 			r.unfit("headers that come, go or move")
 			return
 		}
-		at += d.bytes
-		if d.sum != nil && r.applies(d.sum) {
+		at += d.Bytes
+		if d.Sum != nil && r.applies(d.Sum) {
 			sums = append(sums, d)
 		}
 	}
@@ -243,19 +247,19 @@ func (r *recorder) leaveEgress(l *traceLeaf) {
 	}
 	r.writeBack(l, false)
 	for _, d := range sums {
-		from := int(r.hdrAt[d.id])
-		l.sums = append(l.sums, traceSumming{from, from + d.bytes, d.sum.at})
+		from := int(r.hdrAt[d.ID])
+		l.sums = append(l.sums, traceSumming{from, from + d.Bytes, d.Sum.At})
 	}
 }
 
 // applies runs a checksum's condition.
-func (r *recorder) applies(k *checksum) bool {
-	if k.cond != 0 {
+func (r *recorder) applies(k *program.Checksum) bool {
+	if k.Cond != 0 {
 		exit := r.exit
-		r.run(k.cond)
+		r.run(k.Cond)
 		r.exit = exit
 	}
-	id := r.get(k.slot)
+	id := r.get(k.Slot)
 	return r.decide(traceNZ, r.c(id) != 0, id, 0)
 }
 
@@ -265,15 +269,15 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 	p := r.t.p
 	type store struct {
 		slot  uint32
-		parts []part
+		parts []program.Part
 	}
 	var stores []store
 	for id := range r.hdrAt {
-		h := &p.headers[id]
+		h := &p.Headers[id]
 		if r.hdrAt[id] < 0 {
 			continue
 		}
-		valid := r.get(h.validSlot())
+		valid := r.get(h.ValidSlot())
 		if !r.isConst(valid) {
 			r.unfit("a header whose validity is computed")
 			return
@@ -281,20 +285,20 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 		if r.c(valid) == 0 {
 			continue
 		}
-		e := &p.extracts[id]
+		e := &p.Extractions[id]
 		off := 0
-		for i := range h.typ.fields {
-			f := &h.typ.fields[i]
-			ps := parts(h.base+f.off, off, f.width)
-			off += f.width
-			if e.raw != 0 && (e.patches[i] == nil || r.c(r.get(e.dirty))>>i&1 == 0) {
+		for i := range h.Type.Fields {
+			f := &h.Type.Fields[i]
+			ps := program.Parts(h.Base+f.Offset, off, f.Width)
+			off += f.Width
+			if e.Raw != 0 && (e.Patches[i] == nil || r.c(r.get(e.Dirty))>>i&1 == 0) {
 				continue
 			}
 			for _, one := range bySlot(ps, r.hdrAt[id]) {
-				if x := &r.values[r.get(one[0].slot)]; x.kind == valueField && sameParts(x.parts, one) {
+				if x := &r.values[r.get(one[0].Slot)]; x.kind == valueField && sameParts(x.parts, one) {
 					continue
 				}
-				stores = append(stores, store{one[0].slot, one})
+				stores = append(stores, store{one[0].Slot, one})
 			}
 		}
 	}
@@ -309,7 +313,7 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 		for _, st := range stores {
 			stored[st.slot] = true
 		}
-		for slot := p.phvLo; slot < p.phvHi; slot++ {
+		for slot := p.PHVLo; slot < p.PHVHi; slot++ {
 			if stored[slot] {
 				continue
 			}
@@ -341,11 +345,11 @@ func (r *recorder) writeBack(l *traceLeaf, keep bool) {
 }
 
 // apart reports whether two fields have no bit in common.
-func apart(a, b []part) bool {
+func apart(a, b []program.Part) bool {
 	for i := range a {
 		for k := range b {
-			x, y := a[i].mask<<(a[i].shift&63), b[k].mask<<(b[k].shift&63)
-			switch d := (int(b[k].byte) - int(a[i].byte)) * 8; {
+			x, y := a[i].Mask<<(a[i].Shift&63), b[k].Mask<<(b[k].Shift&63)
+			switch d := (int(b[k].Byte) - int(a[i].Byte)) * 8; {
 			case d >= 64 || d <= -64:
 				continue
 			case d >= 0:
@@ -363,20 +367,20 @@ func apart(a, b []part) bool {
 
 // bySlot splits the parts of a field by the slot they fill, and says where they
 // are in the packet.
-func bySlot(ps []part, at int32) [][]part {
-	var out [][]part
+func bySlot(ps []program.Part, at int32) [][]program.Part {
+	var out [][]program.Part
 	for _, p := range ps {
-		p.byte += uint16(at)
-		if k := len(out); k > 0 && out[k-1][0].slot == p.slot {
+		p.Byte += uint16(at)
+		if k := len(out); k > 0 && out[k-1][0].Slot == p.Slot {
 			out[k-1] = append(out[k-1], p)
 		} else {
-			out = append(out, []part{p})
+			out = append(out, []program.Part{p})
 		}
 	}
 	return out
 }
 
-func sameParts(a, b []part) bool {
+func sameParts(a, b []program.Part) bool {
 	if len(a) != len(b) {
 		return false
 	}

@@ -3,6 +3,8 @@ package interp
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // When a way has been recorded, its instructions are sorted into what is settled
@@ -110,7 +112,7 @@ func (x *rester) settled(reg uint32) bool {
 func (x *rester) guard(in *top) bool {
 	a, b := in.a, in.b
 	if in.op == traceZ || in.op == traceNZ || in.op == traceBits || in.op == traceNoBits {
-		b = slotZero
+		b = program.SlotZero
 	}
 	if x.from[a] == fromState || x.from[b] == fromState {
 		return false
@@ -172,8 +174,8 @@ func (x *rester) define(i int) bool {
 	case traceInputUs, traceHeld, traceRead:
 		x.from[in.dst] = fromState
 	case traceTable:
-		tab := &x.t.p.tables[in.a]
-		if tab.info.Profile >= 0 {
+		tab := &x.t.p.Tables[in.a]
+		if tab.Info.Profile >= 0 {
 			return false // a hash may choose
 		}
 		for _, p := range x.t.keys[in.imm].pieces {
@@ -182,13 +184,13 @@ func (x *rester) define(i int) bool {
 			}
 		}
 		x.decisive(in)
-		for k := range uint32(tab.argMax) {
+		for k := range uint32(tab.ArgMax) {
 			x.defs[in.dst+1+k] = append(x.defs[in.dst+1+k], i)
 		}
 	case traceMove, traceHash, traceRandom, traceShort:
 		return false
 	default:
-		if in.op < traceOp(opMov) || in.op > traceOp(opSel) {
+		if in.op < traceOp(program.OpMov) || in.op > traceOp(program.OpSel) {
 			return false
 		}
 		h := headerBits{}

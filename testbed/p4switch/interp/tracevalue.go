@@ -1,5 +1,9 @@
 package interp
 
+import (
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
 // The recorder follows one packet and keeps, for every slot, the value in it:
 // what the value is for this packet, and how it comes about for any packet that
 // goes the same way. Code for a value is written when something needs it, so
@@ -26,7 +30,7 @@ type value struct {
 	n     int // how many args
 	imm   uint64
 	index uint32 // of an input or held number; the width of a register read
-	parts []part
+	parts []program.Part
 }
 
 // newValue adds a value and returns its index.
@@ -40,11 +44,11 @@ func (r *recorder) constant(c uint64) int32 {
 }
 
 // field is a value that lies in the packet's bytes.
-func (r *recorder) field(ps []part) int32 {
+func (r *recorder) field(ps []program.Part) int32 {
 	x := value{kind: valueField, parts: ps}
 	for i := range ps {
-		x.c |= ps[i].load(r.data)
-		x.bits |= ps[i].mask << (ps[i].right & 63)
+		x.c |= ps[i].Load(r.data)
+		x.bits |= ps[i].Mask << (ps[i].Right & 63)
 	}
 	return r.newValue(x)
 }
@@ -72,7 +76,7 @@ func (r *recorder) isConst(id int32) bool { return r.values[id].kind == valueCon
 func (r *recorder) c(id int32) uint64 { return r.values[id].c }
 
 // arith is the value of a pure operation.
-func (r *recorder) arith(op opcode, imm uint64, args ...int32) int32 {
+func (r *recorder) arith(op program.Opcode, imm uint64, args ...int32) int32 {
 	x := value{kind: valueOp, op: traceOp(op), imm: imm, bits: ^uint64(0), n: len(args)}
 	var c [3]uint64
 	same := true
@@ -85,13 +89,13 @@ func (r *recorder) arith(op opcode, imm uint64, args ...int32) int32 {
 		return r.constant(x.c)
 	}
 	switch {
-	case op == opMov && r.values[args[0]].bits&^imm == 0:
+	case op == program.OpMov && r.values[args[0]].bits&^imm == 0:
 		return args[0]
-	case op == opAnd:
+	case op == program.OpAnd:
 		x.bits = r.values[args[0]].bits & r.values[args[1]].bits & imm
-	case op <= lastMasked:
+	case op <= program.LastMasked:
 		x.bits = imm
-	case op >= opEq && op <= opIsZ:
+	case op >= program.OpEq && op <= program.OpIsZ:
 		x.bits = 1
 	}
 	if x.bits == 0 {
@@ -132,7 +136,7 @@ func (r *recorder) place(id int32) uint32 {
 	case valueField:
 		for i := range x.parts {
 			p := &x.parts[i]
-			in := top{op: traceLoad, n: p.byte, a: uint32(p.shift), b: uint32(p.right), imm: p.mask}
+			in := top{op: traceLoad, n: p.Byte, a: uint32(p.Shift), b: uint32(p.Right), imm: p.Mask}
 			if i == 0 {
 				x.reg = r.emitTo(in, 1)
 				continue
@@ -153,7 +157,7 @@ func (r *recorder) made(reg uint32, bits uint64) int32 {
 // natural makes sure that a slot of the program has its value in the slot
 // itself, for code that looks there.
 func (r *recorder) natural(slot uint32) {
-	if slot == slotZero || slot == slotOne || r.fixed[slot] {
+	if slot == program.SlotZero || slot == program.SlotOne || r.fixed[slot] {
 		return
 	}
 	from := r.place(r.get(slot))
@@ -164,7 +168,7 @@ func (r *recorder) natural(slot uint32) {
 // constantReg returns a register that always holds c, 0 when there is no room.
 func (t *Traces) constantReg(c uint64) uint32 {
 	if c == 1 {
-		return slotOne
+		return program.SlotOne
 	}
 	if reg, ok := t.consts[c]; ok {
 		return reg
@@ -172,7 +176,7 @@ func (t *Traces) constantReg(c uint64) uint32 {
 	if len(t.consts) == maxTraceConsts {
 		return 0
 	}
-	reg := uint32(t.p.slots + len(t.consts))
+	reg := uint32(t.p.Slots + len(t.consts))
 	t.consts[c] = reg
 	t.v[reg] = c
 	return reg
@@ -184,7 +188,7 @@ func (r *recorder) emitTo(in top, n int) uint32 {
 	r.regs += uint32(n)
 	if int(r.regs) > len(r.t.v) {
 		r.unfit("too many registers")
-		r.regs = uint32(r.t.p.slots + maxTraceConsts)
+		r.regs = uint32(r.t.p.Slots + maxTraceConsts)
 		in.dst = r.regs
 	}
 	r.emit(in)

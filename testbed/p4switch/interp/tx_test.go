@@ -8,14 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // snapshot reads everything that the control plane can.
 func snapshot(s *interp.Switch) string {
 	p := s.Program()
 	out := ""
-	for t := range p.Tables() {
-		id := interp.TableID(t)
+	for t := range p.TableInfos() {
+		id := program.TableID(t)
 		d, ok := s.Default(id)
 		out += fmt.Sprintln("default", t, d, ok)
 		for h, e := range s.Entries(id) {
@@ -24,8 +25,8 @@ func snapshot(s *interp.Switch) string {
 			out += fmt.Sprintln("entry", t, h, e, c, set, n, b)
 		}
 	}
-	for pr := range p.Profiles() {
-		id := interp.ProfileID(pr)
+	for pr := range p.ProfileInfos() {
+		id := program.ProfileID(pr)
 		for m, c := range s.Members(id) {
 			live, _ := s.MemberLive(id, m)
 			out += fmt.Sprintln("member", m, c, live)
@@ -57,7 +58,7 @@ func TestRollbackRestoresEverything(t *testing.T) {
 	lpm, _ := p.TableByName("In.lpm_t")
 	pr, _ := p.ProfileByName("In.sel")
 	sel, call := x.call("In.sel_t", "In.forward", []byte{1})
-	any1 := []interp.FieldMatch{{Any: true}}
+	any1 := []program.FieldMatch{{Any: true}}
 	h := x.add(0, any1, "In.lpm_t", "In.metered", []byte{1})
 	m1, err := s.AddMember(pr, call)
 	ok(err)
@@ -66,7 +67,7 @@ func TestRollbackRestoresEverything(t *testing.T) {
 	g, err := s.CreateGroup(pr)
 	ok(err)
 	ok(s.SetGroup(pr, g, []interp.MemberID{m1, m2, m2}))
-	sh, err := s.Insert(sel, interp.Entry{Match: []interp.FieldMatch{{Value: []byte{6}}}, Target: interp.Target{Kind: interp.ByGroup, Group: g}})
+	sh, err := s.Insert(sel, interp.Entry{Match: []program.FieldMatch{{Value: []byte{6}}}, Target: interp.Target{Kind: interp.ByGroup, Group: g}})
 	ok(err)
 	ok(s.SetRegister(0, 1, []byte{7}))
 	ok(s.SetMulticastGroup(1, []interp.Replica{{Port: 1}}))

@@ -4,24 +4,26 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // SetValueSet replaces the members of a parser value set. Each matches on the
-// fields of [ValueSetInfo.Widths]: Value, with Mask or PrefixLen when those
+// fields of [program.ValueSetInfo.Widths]: Value, with Mask or PrefixLen when those
 // are set; Any matches everything.
-func (s *Switch) SetValueSet(id ValueSetID, members [][]FieldMatch) error {
+func (s *Switch) SetValueSet(id program.ValueSetID, members [][]program.FieldMatch) error {
 	if id < 0 || int(id) >= len(s.vsets) {
 		return fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}
-	info := &s.p.vsets[id]
+	info := &s.p.ValueSets[id]
 	vals := map[int][]uint64{}
-	for u := range s.p.vsetUses {
-		use := &s.p.vsetUses[u]
-		if use.set != int(id) {
+	for u := range s.p.ValueSetUses {
+		use := &s.p.ValueSetUses[u]
+		if use.Set != int(id) {
 			continue
 		}
 		for _, m := range members {
-			kv, err := use.pack(m)
+			kv, err := packMember(use, m)
 			if err != nil {
 				return fmt.Errorf("interp: value set %q: %w", info.Name, err)
 			}
@@ -32,8 +34,8 @@ func (s *Switch) SetValueSet(id ValueSetID, members [][]FieldMatch) error {
 	for u := range vals {
 		oldVals[u] = s.vsetVals[u]
 	}
-	for u := range s.p.vsetUses {
-		if s.p.vsetUses[u].set == int(id) {
+	for u := range s.p.ValueSetUses {
+		if s.p.ValueSetUses[u].Set == int(id) {
 			oldVals[u] = s.vsetVals[u]
 			s.vsetVals[u] = vals[u]
 		}
@@ -48,39 +50,39 @@ func (s *Switch) SetValueSet(id ValueSetID, members [][]FieldMatch) error {
 	return nil
 }
 
-// pack returns a member's value and mask in the packed form of a select key.
-func (u *vsetUse) pack(m []FieldMatch) ([]uint64, error) {
-	if len(m) != len(u.key) {
-		return nil, fmt.Errorf("%w: a member of %d fields; the set has %d", ErrInvalid, len(m), len(u.key))
+// packMember returns a member's value and mask in the packed form of a select key.
+func packMember(u *program.ValueSetUse, m []program.FieldMatch) ([]uint64, error) {
+	if len(m) != len(u.Key) {
+		return nil, fmt.Errorf("%w: a member of %d fields; the set has %d", ErrInvalid, len(m), len(u.Key))
 	}
-	out := make([]uint64, 2*u.words)
+	out := make([]uint64, 2*u.Words)
 	for i := range m {
-		k, f := &u.key[i], &m[i]
-		v, w := make([]uint64, k.words), make([]uint64, k.words)
-		prefixMask(w, k.width, k.width)
-		if err := putValue(v, f.Value, k.width); err != nil {
+		k, f := &u.Key[i], &m[i]
+		v, w := make([]uint64, k.Words), make([]uint64, k.Words)
+		prefixMask(w, k.Width, k.Width)
+		if err := putValue(v, f.Value, k.Width); err != nil {
 			return nil, fmt.Errorf("field %d: %w", i, err)
 		}
 		switch {
 		case f.Any:
 			clear(w)
 		case f.High != nil:
-			return nil, fmt.Errorf("field %d: %w: ranges in value sets; use a mask", i, ErrUnsupported)
+			return nil, fmt.Errorf("field %d: %w: ranges in value sets; use a mask", i, program.ErrUnsupported)
 		case f.Mask != nil:
-			if err := putValue(w, f.Mask, k.width); err != nil {
+			if err := putValue(w, f.Mask, k.Width); err != nil {
 				return nil, fmt.Errorf("field %d: %w", i, err)
 			}
-		case f.PrefixLen > 0 && f.PrefixLen <= k.width:
-			prefixMask(w, k.width, f.PrefixLen)
+		case f.PrefixLen > 0 && f.PrefixLen <= k.Width:
+			prefixMask(w, k.Width, f.PrefixLen)
 		}
 		for j := range v {
-			out[int(k.word)+j] |= v[j] << k.shift
-			out[u.words+int(k.word)+j] |= w[j] << k.shift
+			out[int(k.Word)+j] |= v[j] << k.Shift
+			out[u.Words+int(k.Word)+j] |= w[j] << k.Shift
 		}
 	}
-	for j := range u.words {
-		out[u.words+j] &= u.mask[j]
-		out[j] &= out[u.words+j]
+	for j := range u.Words {
+		out[u.Words+j] &= u.Mask[j]
+		out[j] &= out[u.Words+j]
 	}
 	return out, nil
 }
@@ -101,7 +103,7 @@ next:
 }
 
 // ValueSet reads a value set's members.
-func (s *Switch) ValueSet(id ValueSetID) ([][]FieldMatch, error) {
+func (s *Switch) ValueSet(id program.ValueSetID) ([][]program.FieldMatch, error) {
 	if id < 0 || int(id) >= len(s.vsets) {
 		return nil, fmt.Errorf("interp: value set %d: %w", id, ErrNotFound)
 	}

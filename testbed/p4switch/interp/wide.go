@@ -1,8 +1,11 @@
 package interp
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
 
-import "math/bits"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // Arithmetic on numbers of several words, least significant first, in two's
 // complement. Destinations may alias operands unless said otherwise.
@@ -146,22 +149,22 @@ func divWords(q, r, a, b []uint64) {
 }
 
 // wideOp executes one of the wide instructions.
-func (s *Switch) wideOp(v []uint64, in *inst) {
-	n := uint32(in.n)
-	switch in.op { // those whose a has other than n words
-	case opWSel:
-		from := uint32(in.imm)
-		if v[in.a] != 0 {
-			from = in.b
+func (s *Switch) wideOp(v []uint64, in *program.Inst) {
+	n := uint32(in.N)
+	switch in.Op { // those whose a has other than n words
+	case program.OpWSel:
+		from := uint32(in.Imm)
+		if v[in.A] != 0 {
+			from = in.B
 		}
-		copy(v[in.dst:in.dst+n], v[from:from+n])
+		copy(v[in.Dst:in.Dst+n], v[from:from+n])
 		return
-	case opWZext, opWSext:
-		m := in.b
-		d := v[in.dst : in.dst+n]
-		copy(d, v[in.a:in.a+m])
+	case program.OpWZext, program.OpWSext:
+		m := in.B
+		d := v[in.Dst : in.Dst+n]
+		copy(d, v[in.A:in.A+m])
 		var fill uint64
-		if in.op == opWSext && v[in.a+m-1]>>63 != 0 {
+		if in.Op == program.OpWSext && v[in.A+m-1]>>63 != 0 {
 			fill = ^uint64(0)
 		}
 		for i := m; i < n; i++ {
@@ -169,97 +172,97 @@ func (s *Switch) wideOp(v []uint64, in *inst) {
 		}
 		return
 	}
-	a := v[in.a : in.a+n]
-	switch in.op {
-	case opWEq, opWNe, opWLtU, opWLeU, opWLtS, opWLeS:
-		b := v[in.b : in.b+n]
+	a := v[in.A : in.A+n]
+	switch in.Op {
+	case program.OpWEq, program.OpWNe, program.OpWLtU, program.OpWLeU, program.OpWLtS, program.OpWLeS:
+		b := v[in.B : in.B+n]
 		var r bool
-		switch in.op {
-		case opWEq:
+		switch in.Op {
+		case program.OpWEq:
 			r = cmpWords(a, b) == 0
-		case opWNe:
+		case program.OpWNe:
 			r = cmpWords(a, b) != 0
-		case opWLtU:
+		case program.OpWLtU:
 			r = cmpWords(a, b) < 0
-		case opWLeU:
+		case program.OpWLeU:
 			r = cmpWords(a, b) <= 0
-		case opWLtS:
+		case program.OpWLtS:
 			r = cmpSigned(a, b) < 0
 		default:
 			r = cmpSigned(a, b) <= 0
 		}
-		v[in.dst] = b2u(r)
+		v[in.Dst] = b2u(r)
 		return
-	case opWNonZ:
-		v[in.dst] = b2u(!isZeroWords(a))
+	case program.OpWNonZ:
+		v[in.Dst] = b2u(!isZeroWords(a))
 		return
-	case opWCount:
+	case program.OpWCount:
 		x := a[0]
 		if !isZeroWords(a[1:]) {
 			x = 1 << 32
 		}
-		v[in.dst] = min(x, 1<<32)
+		v[in.Dst] = min(x, 1<<32)
 		return
 	}
-	d := v[in.dst : in.dst+n]
-	switch in.op {
-	case opWMov:
+	d := v[in.Dst : in.Dst+n]
+	switch in.Op {
+	case program.OpWMov:
 		copy(d, a)
-	case opWAdd:
-		b := v[in.b : in.b+n]
+	case program.OpWAdd:
+		b := v[in.B : in.B+n]
 		var c uint64
 		for i := range d {
 			d[i], c = bits.Add64(a[i], b[i], c)
 		}
-	case opWSub:
-		b := v[in.b : in.b+n]
+	case program.OpWSub:
+		b := v[in.B : in.B+n]
 		var c uint64
 		for i := range d {
 			d[i], c = bits.Sub64(a[i], b[i], c)
 		}
-	case opWMul:
-		mulWords(d, a, v[in.b:in.b+n])
-	case opWAnd:
-		b := v[in.b : in.b+n]
+	case program.OpWMul:
+		mulWords(d, a, v[in.B:in.B+n])
+	case program.OpWAnd:
+		b := v[in.B : in.B+n]
 		for i := range d {
 			d[i] = a[i] & b[i]
 		}
-	case opWOr:
-		b := v[in.b : in.b+n]
+	case program.OpWOr:
+		b := v[in.B : in.B+n]
 		for i := range d {
 			d[i] = a[i] | b[i]
 		}
-	case opWXor:
-		b := v[in.b : in.b+n]
+	case program.OpWXor:
+		b := v[in.B : in.B+n]
 		for i := range d {
 			d[i] = a[i] ^ b[i]
 		}
-	case opWNot:
+	case program.OpWNot:
 		for i := range d {
 			d[i] = ^a[i]
 		}
-	case opWShl:
-		shiftLeftWords(d, a, v[in.b])
-	case opWShr:
-		shiftRightWords(d, a, v[in.b], 0)
-	case opWSar:
+	case program.OpWShl:
+		shiftLeftWords(d, a, v[in.B])
+	case program.OpWShr:
+		shiftRightWords(d, a, v[in.B], 0)
+	case program.OpWSar:
 		var fill uint64
 		if isNeg(a) {
 			fill = ^uint64(0)
 		}
-		shiftRightWords(d, a, v[in.b], fill)
-	case opWDiv:
-		divWords(d, s.wideBuf(int(n)), a, v[in.b:in.b+n])
-	case opWMod:
-		divWords(s.wideBuf(int(n)), d, a, v[in.b:in.b+n])
-	case opWMask:
+		shiftRightWords(d, a, v[in.B], fill)
+	case program.OpWDiv:
+		divWords(d, s.wideBuf(int(n)), a, v[in.B:in.B+n])
+	case program.OpWMod:
+		divWords(s.wideBuf(int(n)), d, a, v[in.B:in.B+n])
+	case program.OpWMask:
 		copy(d, a)
-		maskWords(d, int(in.imm))
-	case opWSextAt:
+		maskWords(d, int(in.Imm))
+	case program.OpWSextAt:
 		copy(d, a)
-		signExtend(d, int(in.imm))
-	case opWSat, opWSatS:
-		saturate(d, a, int(in.imm), in.op == opWSatS)
+		signExtend(d, int(in.Imm))
+	case program.OpWSat, program.OpWSatS:
+		saturate(d, a, int(in.Imm), in.Op == program.OpWSatS)
 	}
 }
 

@@ -1,6 +1,10 @@
 package interp
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
 
 // What a look-up finds depends on few bits of its key. Where an entry is found, on
 // those of its mask. Where a group has none, often on one byte in which all entries
@@ -53,7 +57,7 @@ func (ts *tableState) witness(key, masked, w []uint64) {
 		at, ok := g.find(ts, hashOf(masked), masked)
 		switch i := g.tab[at].idx - 1; {
 		case !ok:
-		case ts.t.kind <= LPM:
+		case ts.t.Kind <= program.LPM:
 			return
 		case best < 0 || ts.entries[i].prio > prio:
 			best, prio = i, ts.entries[i].prio

@@ -191,7 +191,7 @@ func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEnt
 	if re.GetData() == nil {
 		return rpc.Invalidf("register %s: data is not set", g.name)
 	}
-	width := p.prog.Registers()[g.rid].Width
+	width := p.prog.Registers[g.rid].Width
 	// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
 	w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
 	if err := p.decompose(g.spec, re.GetData(), w.put, 0); err != nil {
@@ -229,7 +229,7 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) err
 		if err != nil {
 			return rpc.Within("register "+g.name, err)
 		}
-		width := p.prog.Registers()[g.rid].Width
+		width := p.prog.Registers[g.rid].Width
 		err = readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
 			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
 			data, err := p.compose(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)

@@ -7,7 +7,7 @@ import (
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	"google.golang.org/grpc/codes"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -22,7 +22,7 @@ type binder struct {
 
 // bind checks info and ties it to prog. The errors are INVALID_ARGUMENT: the
 // two do not belong together, or info is no P4Info.
-func bind(info *p4config.P4Info, prog *interp.Program) (*schema, error) {
+func bind(info *p4config.P4Info, prog *program.Program) (*schema, error) {
 	b := &binder{
 		schema: &schema{
 			info: info, prog: prog,
@@ -42,7 +42,7 @@ func bind(info *p4config.P4Info, prog *interp.Program) (*schema, error) {
 			return nil, err
 		}
 	}
-	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.Tables(), func(t interp.TableInfo) bool { return !t.Hidden }) {
+	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.TableInfos(), func(t program.TableInfo) bool { return !t.Hidden }) {
 		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	b.portNames = b.portNamed()
@@ -159,7 +159,7 @@ func (b *binder) bindMeters() error {
 			b.absent[o.id] = "meter " + o.name
 			continue
 		}
-		ms := &meterSchema{object: o, mid: mid, size: b.prog.Meters()[mid].Size, kind: m.GetSpec().GetType()}
+		ms := &meterSchema{object: o, mid: mid, size: b.prog.Meters[mid].Size, kind: m.GetSpec().GetType()}
 		b.meters[o.id] = ms
 		b.meterList = append(b.meterList, ms)
 	}
@@ -193,10 +193,10 @@ func (b *binder) bindTables() error {
 			b.absent[o.id] = "table " + o.name
 			continue
 		}
-		ti := &b.prog.Tables()[tid]
+		ti := &b.prog.TableInfos()[tid]
 		ts := &tableSchema{
 			object: o, index: len(b.tableList), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
-			actions: map[uint32]*actionRef{}, actionByBMv2: map[interp.ActionID]uint32{},
+			actions: map[uint32]*actionRef{}, actionByBMv2: map[program.ActionID]uint32{},
 			constTable: t.GetIsConstTable() || ti.ConstEntries, constDefault: t.GetConstDefaultActionId() != 0 || ti.ConstDefault,
 			idleTimeout: t.GetIdleTimeoutBehavior() == p4config.Table_NOTIFY_CONTROL,
 		}
@@ -252,7 +252,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 			return missing("no action "+as.name+" of table", ts.name)
 		}
 		ar := &actionRef{actionSchema: as, aid: aid, scope: ref.GetScope()}
-		for _, ai := range b.prog.Tables()[ts.tid].Actions {
+		for _, ai := range b.prog.TableInfos()[ts.tid].Actions {
 			if ai.ID != aid {
 				continue
 			}
@@ -276,7 +276,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 
 // bindKey pairs match fields with the program's key fields: by name where the
 // names are the same and unique, else by position.
-func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []interp.KeyField) ([]*fieldSchema, map[uint32]int, error) {
+func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []program.KeyField) ([]*fieldSchema, map[uint32]int, error) {
 	if len(fields) != len(key) {
 		return nil, nil, rpc.Invalidf("p4info: %s has %d match fields, in the BMv2 JSON %d", what, len(fields), len(key))
 	}
@@ -317,18 +317,18 @@ func (b *binder) bindKey(what string, fields []*p4config.MatchField, key []inter
 	return out, byID, nil
 }
 
-func matches(m p4config.MatchField_MatchType, k interp.MatchKind) bool {
+func matches(m p4config.MatchField_MatchType, k program.MatchKind) bool {
 	switch m {
 	case p4config.MatchField_EXACT:
-		return k == interp.Exact
+		return k == program.Exact
 	case p4config.MatchField_LPM:
-		return k == interp.LPM || k == interp.Ternary
+		return k == program.LPM || k == program.Ternary
 	case p4config.MatchField_TERNARY:
-		return k == interp.Ternary
+		return k == program.Ternary
 	case p4config.MatchField_OPTIONAL:
-		return k == interp.Optional || k == interp.Ternary
+		return k == program.Optional || k == program.Ternary
 	case p4config.MatchField_RANGE:
-		return k == interp.Range
+		return k == program.Range
 	}
 	return false
 }
@@ -344,7 +344,7 @@ func (b *binder) bindCounters() error {
 			b.absent[o.id] = "counter " + o.name
 			continue
 		}
-		cs := &counterSchema{object: o, cid: cid, size: b.prog.Counters()[cid].Size}
+		cs := &counterSchema{object: o, cid: cid, size: b.prog.Counters[cid].Size}
 		b.counters[o.id] = cs
 		b.counterList = append(b.counterList, cs)
 	}
@@ -362,7 +362,7 @@ func (b *binder) bindRegisters() error {
 			b.absent[o.id] = "register " + o.name
 			continue
 		}
-		ri := b.prog.Registers()[rid]
+		ri := b.prog.Registers[rid]
 		if w, err := b.flatWidth(r.GetTypeSpec(), 0); err != nil {
 			return rpc.Invalidf("p4info: register %s: %v", o.name, err)
 		} else if w != ri.Width {
@@ -386,23 +386,23 @@ func (b *binder) bindValueSets() error {
 			b.absent[o.id] = "value set " + o.name
 			continue
 		}
-		widths := b.prog.ValueSets()[vid].Widths
+		widths := b.prog.ValueSets[vid].Widths
 		vs := &valueSetSchema{object: o, vid: vid, size: int(v.GetSize()), fieldByID: map[uint32]int{}}
 		if len(v.GetMatch()) != len(widths) {
 			return rpc.Invalidf("p4info: value set %s has %d fields, in the BMv2 JSON %d", o.name, len(v.GetMatch()), len(widths))
 		}
-		key := make([]interp.KeyField, len(widths))
+		key := make([]program.KeyField, len(widths))
 		for i, w := range widths {
 			key[i].Width = w
 			switch v.GetMatch()[i].GetMatchType() {
 			case p4config.MatchField_EXACT:
-				key[i].Kind = interp.Exact
+				key[i].Kind = program.Exact
 			case p4config.MatchField_LPM:
-				key[i].Kind = interp.LPM
+				key[i].Kind = program.LPM
 			case p4config.MatchField_RANGE:
-				key[i].Kind = interp.Range
+				key[i].Kind = program.Range
 			default:
-				key[i].Kind = interp.Ternary
+				key[i].Kind = program.Ternary
 			}
 		}
 		if vs.fields, vs.fieldByID, err = b.bindKey("value set "+o.name, v.GetMatch(), key); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -39,9 +40,9 @@ type Config struct {
 	// Switch sets up every data-plane switch that a pipeline push makes. Its
 	// Digest is the core's.
 	Switch interp.Config
-	// Load compiles BMv2 JSON. Nil: interp.Load. Whoever runs many switches
+	// Load compiles BMv2 JSON. Nil: program.Load. Whoever runs many switches
 	// with one program passes a function that remembers it.
-	Load func(json []byte) (*interp.Program, error)
+	Load func(json []byte) (*program.Program, error)
 	// Budget bounds what clients may ask for and leave here.
 	Budget rpc.Budget
 	// DataPath is the lock that the owner of the data plane holds while packets

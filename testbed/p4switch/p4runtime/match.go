@@ -7,15 +7,15 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 // scratch is memory that one operation after the other uses.
 type scratch struct {
-	match []interp.FieldMatch // by position in the program's key
-	key   []byte              // the match, padded, as a map key
-	given []*p4.FieldMatch    // by position in P4Info
+	match []program.FieldMatch // by position in the program's key
+	key   []byte               // the match, padded, as a map key
+	given []*p4.FieldMatch     // by position in P4Info
 	args  [][]byte
 }
 
@@ -25,7 +25,7 @@ type scratch struct {
 // all are.
 func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen int, in []*p4.FieldMatch) ([]*p4.FieldMatch, error) {
 	sc.key = sc.key[:0]
-	sc.match = append(sc.match[:0], make([]interp.FieldMatch, keyLen)...)
+	sc.match = append(sc.match[:0], make([]program.FieldMatch, keyLen)...)
 	sc.given = append(sc.given[:0], make([]*p4.FieldMatch, len(fields))...)
 	for _, m := range in {
 		i, ok := byID[m.GetFieldId()]
@@ -71,7 +71,7 @@ func (sc *scratch) parseMatch(fields []*fieldSchema, byID map[uint32]int, keyLen
 
 // parse checks one field and fills fm with the values as they were sent. It
 // reports whether all of them are canonical.
-func (f *fieldSchema) parse(m *p4.FieldMatch, fm *interp.FieldMatch) (bool, error) {
+func (f *fieldSchema) parse(m *p4.FieldMatch, fm *program.FieldMatch) (bool, error) {
 	wrong := func() error {
 		return rpc.Invalidf("match field %s is matched as %v, the request has %T", f.name, f.match, m.GetFieldMatchType())
 	}
@@ -153,7 +153,7 @@ func (f *fieldSchema) parse(m *p4.FieldMatch, fm *interp.FieldMatch) (bool, erro
 }
 
 // appendKey adds a present field to the key.
-func (sc *scratch) appendKey(f *fieldSchema, fm *interp.FieldMatch) {
+func (sc *scratch) appendKey(f *fieldSchema, fm *program.FieldMatch) {
 	if f.match != p4config.MatchField_EXACT {
 		sc.key = append(sc.key, 1)
 	}
@@ -169,8 +169,8 @@ func (sc *scratch) appendKey(f *fieldSchema, fm *interp.FieldMatch) {
 }
 
 // adapt turns the match into the kind that the program has for the field.
-func (f *fieldSchema) adapt(fm *interp.FieldMatch) {
-	if f.kind != interp.Ternary {
+func (f *fieldSchema) adapt(fm *program.FieldMatch) {
+	if f.kind != program.Ternary {
 		return
 	}
 	switch f.match {
@@ -203,7 +203,7 @@ func canonicalMatch(m *p4.FieldMatch) *p4.FieldMatch {
 
 // fromProgram is the P4Runtime form of a match that came with the program, or
 // nil if it matches everything.
-func (f *fieldSchema) fromProgram(fm interp.FieldMatch) *p4.FieldMatch {
+func (f *fieldSchema) fromProgram(fm program.FieldMatch) *p4.FieldMatch {
 	if fm.Any {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (f *fieldSchema) fromProgram(fm interp.FieldMatch) *p4.FieldMatch {
 		out.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: value}}
 	case p4config.MatchField_LPM:
 		n := fm.PrefixLen
-		if f.kind == interp.Ternary {
+		if f.kind == program.Ternary {
 			for n = f.width; n > 0 && compare(prefixMask(n, f.width), fm.Mask) != 0; n-- {
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -23,7 +24,7 @@ type pipeline struct {
 	pre             replication
 	valueSetEntries map[uint32]*p4.ValueSetEntry
 	learning        map[uint32]*digestState
-	byDigest        map[interp.DigestID]*digestState
+	byDigest        map[program.DigestID]*digestState
 	idle            idleQueue
 
 	names      map[string]*nameTable // by type
@@ -56,7 +57,7 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	p := &pipeline{
 		schema: sch, core: c, config: config,
 		valueSetEntries: map[uint32]*p4.ValueSetEntry{}, learning: map[uint32]*digestState{},
-		byDigest: map[interp.DigestID]*digestState{}, pre: newReplication(), names: map[string]*nameTable{},
+		byDigest: map[program.DigestID]*digestState{}, pre: newReplication(), names: map[string]*nameTable{},
 	}
 	for name := range sch.nameTypes {
 		p.names[name] = newNameTable()
@@ -79,12 +80,12 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	return p, nil
 }
 
-func (c *Core) load(config []byte) (*interp.Program, error) {
+func (c *Core) load(config []byte) (*program.Program, error) {
 	json := deviceData(config)
 	if c.cfg.Load != nil {
 		return c.cfg.Load(json)
 	}
-	return interp.Load(json)
+	return program.Load(json)
 }
 
 // SetForwardingPipelineConfig answers the RPC of that name. The error is a

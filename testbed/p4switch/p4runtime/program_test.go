@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 const cpuPort = 510
@@ -202,17 +203,17 @@ func sameEntities(want, got []*p4.Entity) string {
 		cmpopts.SortSlices(func(a, b protocmp.Message) bool { return a.String() < b.String() }), cmpopts.EquateEmpty())
 }
 
-// loadOnce is interp.Load for tests that push the same program many times.
-var loadOnce = func() func([]byte) (*interp.Program, error) {
+// loadOnce is program.Load for tests that push the same program many times.
+var loadOnce = func() func([]byte) (*program.Program, error) {
 	var mu sync.Mutex
-	programs := map[string]*interp.Program{}
-	return func(json []byte) (*interp.Program, error) {
+	programs := map[string]*program.Program{}
+	return func(json []byte) (*program.Program, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p := programs[string(json)]; p != nil {
 			return p, nil
 		}
-		p, err := interp.Load(json)
+		p, err := program.Load(json)
 		if err == nil {
 			programs[string(json)] = p
 		}

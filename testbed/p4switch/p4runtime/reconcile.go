@@ -149,7 +149,7 @@ func (p *pipeline) inheritArrays(old *pipeline) error {
 	}
 	for _, or := range old.registerList {
 		nr := p.registers[or.id]
-		if nr == nil || old.prog.Registers()[or.rid].Width != p.prog.Registers()[nr.rid].Width {
+		if nr == nil || old.prog.Registers[or.rid].Width != p.prog.Registers[nr.rid].Width {
 			continue
 		}
 		for i := range min(or.size, nr.size) {

@@ -3,7 +3,7 @@ package p4runtime
 import (
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // schema is a P4Info bound to the program that realises it: it answers, for
@@ -11,7 +11,7 @@ import (
 // names. It is immutable.
 type schema struct {
 	info *p4config.P4Info
-	prog *interp.Program
+	prog *program.Program
 
 	tables    map[uint32]*tableSchema
 	actions   map[uint32]*actionSchema
@@ -49,13 +49,13 @@ type object struct {
 type tableSchema struct {
 	object
 	index         int // in tableList
-	tid           interp.TableID
+	tid           program.TableID
 	fields        []*fieldSchema // in P4Info order
 	fieldByID     map[uint32]int
 	keyLen        int // number of the program's key fields
 	needsPriority bool
 	actions       map[uint32]*actionRef
-	actionByBMv2  map[interp.ActionID]uint32
+	actionByBMv2  map[program.ActionID]uint32
 	size          int64
 	constTable    bool
 	constDefault  bool
@@ -70,15 +70,15 @@ type fieldSchema struct {
 	id    uint32
 	name  string
 	match p4config.MatchField_MatchType
-	kind  interp.MatchKind // how the program matches it
-	pos   int              // of the program's key fields
-	width int              // bits that a value may have
-	named *nameType        // nil: it is a number
+	kind  program.MatchKind // how the program matches it
+	pos   int               // of the program's key fields
+	width int               // bits that a value may have
+	named *nameType         // nil: it is a number
 }
 
 type actionRef struct {
 	*actionSchema
-	aid   interp.ActionID
+	aid   program.ActionID
 	scope p4config.ActionRef_Scope
 }
 
@@ -98,7 +98,7 @@ type paramSchema struct {
 type profileSchema struct {
 	object
 	index             int // in profileList
-	pid               interp.ProfileID
+	pid               program.ProfileID
 	selector          bool
 	size              int64
 	maxGroupSize      int32
@@ -111,27 +111,27 @@ type profileSchema struct {
 
 type counterSchema struct {
 	object
-	cid  interp.CounterID
+	cid  program.CounterID
 	size int
 }
 
 type meterSchema struct {
 	object
-	mid  interp.MeterID
+	mid  program.MeterID
 	size int // 0 of a direct meter
 	kind p4config.MeterSpec_Type
 }
 
 type registerSchema struct {
 	object
-	rid  interp.RegisterID
+	rid  program.RegisterID
 	size int
 	spec *p4config.P4DataTypeSpec
 }
 
 type valueSetSchema struct {
 	object
-	vid       interp.ValueSetID
+	vid       program.ValueSetID
 	size      int
 	fields    []*fieldSchema
 	fieldByID map[uint32]int
@@ -139,7 +139,7 @@ type valueSetSchema struct {
 
 type digestSchema struct {
 	object
-	did  interp.DigestID
+	did  program.DigestID
 	spec *p4config.P4DataTypeSpec
 }
 

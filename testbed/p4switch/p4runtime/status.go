@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -32,7 +33,7 @@ func fromSwitch(err error) error {
 		code = codes.FailedPrecondition
 	case errors.Is(err, interp.ErrInvalid):
 		code = codes.InvalidArgument
-	case errors.Is(err, interp.ErrUnsupported):
+	case errors.Is(err, program.ErrUnsupported):
 		code = codes.Unimplemented
 	}
 	return rpc.Errorf(code, "%s", err.Error())

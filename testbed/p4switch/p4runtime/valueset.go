@@ -6,7 +6,7 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
@@ -32,7 +32,7 @@ func (p *pipeline) writeValueSet(r *role, typ p4.Update_Type, ve *p4.ValueSetEnt
 	sc := &p.core.scratch
 	seen := map[string]bool{}
 	out := &p4.ValueSetEntry{ValueSetId: v.id}
-	var members [][]interp.FieldMatch
+	var members [][]program.FieldMatch
 	for _, m := range ve.GetMembers() {
 		match, err := sc.parseMatch(v.fields, v.fieldByID, len(v.fields), m.GetMatch())
 		if err != nil {

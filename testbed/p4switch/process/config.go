@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
@@ -96,7 +96,7 @@ type Config struct {
 	// packets here. Without it that is an error.
 	KernelOptional bool
 	// KernelHook is where the program is put; "": the best that there is.
-	KernelHook kernel.HookKind
+	KernelHook ebpf.HookKind
 
 	// Routes has the kernel forward by its routes, which follow the program's tables; see package routes. Here come
 	// frames to group addresses only. Ports must be a [port.Interface] each, in a network namespace of the switch's own.

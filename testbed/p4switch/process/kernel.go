@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
 // inKernel is the program in the kernel, where it is wanted there. The device's mu
 // guards it.
 type inKernel struct {
-	sw     *kernel.Switch          // nil: the kernel does not take the program
-	hooks  []kernel.Hook           // by the ports' position
-	queues *kernel.Queues          // below the ports
-	began  map[int]port.Counters   // of the interfaces, by index, before this switch
-	below  map[uint32]kernel.Queue // what was read of them last
-	failed error                   // why it is not in use
-	past   Stats                   // counts of programs before; its Kernel is nil where it is not wanted
+	sw     *ebpf.Switch          // nil: the kernel does not take the program
+	hooks  []ebpf.Hook           // by the ports' position
+	queues *ebpf.Queues          // below the ports
+	began  map[int]port.Counters // of the interfaces, by index, before this switch
+	below  map[uint32]ebpf.Queue // what was read of them last
+	failed error                 // why it is not in use
+	past   Stats                 // counts of programs before; its Kernel is nil where it is not wanted
 }
 
 // KernelStats says which packets the kernel forwarded or dropped itself, and for
@@ -30,7 +30,7 @@ type KernelStats struct {
 	Forwarded uint64  `json:"forwarded"`
 	Dropped   uint64  `json:"dropped"`
 	Up        []UpFor `json:"up"`              // of this program
-	Hook      string  `json:"hook,omitempty"`  // where the program is; see kernel.HookKind
+	Hook      string  `json:"hook,omitempty"`  // where the program is; see ebpf.HookKind
 	Err       string  `json:"error,omitempty"` // why the kernel takes no packets
 }
 
@@ -48,7 +48,7 @@ func (d *Device) attach() error {
 		if _, ok := e.port.(*port.Interface); !ok || e.index == 0 {
 			return fmt.Errorf("switch: port %s: the kernel's data path takes network interfaces only", e.name)
 		}
-		h, err := kernel.Attach(e.index, d.cfg.KernelHook)
+		h, err := ebpf.Attach(e.index, d.cfg.KernelHook)
 		if err != nil {
 			return fmt.Errorf("switch: port %s: %w", e.name, err)
 		}
@@ -130,12 +130,12 @@ func (d *Device) detach() error {
 }
 
 // lower loads a switch's program into the kernel, which takes a while: no lock is held.
-func (d *Device) lower(sw *interp.Switch) (*kernel.Switch, error) {
+func (d *Device) lower(sw *interp.Switch) (*ebpf.Switch, error) {
 	if !d.cfg.Kernel {
 		return nil, nil
 	}
-	cfg := kernel.Config{
-		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: kernel.Mark,
+	cfg := ebpf.Config{
+		QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort, CPUPort: d.cfg.CPUPort, Mark: ebpf.Mark,
 		Ports: map[uint32]uint32{}, Epoch: uint64(monotonic.Now() - d.clock()),
 	}
 	for _, e := range d.ports {
@@ -144,12 +144,12 @@ func (d *Device) lower(sw *interp.Switch) (*kernel.Switch, error) {
 	d.mu.Lock()
 	cfg.Queues = d.kernel.below
 	d.mu.Unlock()
-	return kernel.Load(sw, cfg)
+	return ebpf.Load(sw, cfg)
 }
 
 // useKernel has packets run through a program from now on. With an error they are all
 // forwarded here.
-func (d *Device) useKernel(next *kernel.Switch, err error) {
+func (d *Device) useKernel(next *ebpf.Switch, err error) {
 	k := &d.kernel
 	if !d.cfg.Kernel {
 		return
@@ -179,11 +179,11 @@ func (d *Device) useKernel(next *kernel.Switch, err error) {
 // runInKernel puts a program on all interfaces, or with nil takes it off. A packet that
 // comes meanwhile may be lost; none is processed twice: where the program cannot be taken
 // off, the port goes on without what the kernel forwards.
-func (d *Device) runInKernel(sw *kernel.Switch) {
+func (d *Device) runInKernel(sw *ebpf.Switch) {
 	var errs []error
 	for i, h := range d.kernel.hooks {
 		p := d.ports[i].port.(*port.Interface)
-		first, then := func() error { return p.OnlyMarked(kernel.Mark) }, func() error { return h.Run(sw) }
+		first, then := func() error { return p.OnlyMarked(ebpf.Mark) }, func() error { return h.Run(sw) }
 		if sw == nil {
 			first, then = then, func() error { return p.OnlyMarked(0) }
 		}
@@ -272,31 +272,31 @@ func (k *inKernel) addTo(s *Stats) {
 	}
 	fates := countFates(k.sw, s)
 	for i, c := range k.sw.Constructs() {
-		if n := fates[interp.FateUp+i]; n > 0 {
+		if n := fates[ebpf.FateUp+i]; n > 0 {
 			s.Kernel.Up = append(s.Kernel.Up, UpFor{c, n})
 		}
 	}
 }
 
 // countFates adds what became of a program's packets in the kernel.
-func countFates(sw *kernel.Switch, s *Stats) []uint64 {
+func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	fates, err := sw.Fates()
 	if err != nil {
 		s.Kernel.Err = err.Error()
-		return make([]uint64, interp.FateUp+len(sw.Constructs()))
+		return make([]uint64, ebpf.FateUp+len(sw.Constructs()))
 	}
-	s.Sent += fates[interp.FateForwarded]
-	s.NoPort += fates[interp.FateNoPort]
-	s.PortDown += fates[interp.FatePortDown]
-	s.PipelineDrops[interp.DropIngress] += fates[interp.FateDroppedIngress]
-	s.PipelineDrops[interp.DropEgress] += fates[interp.FateDroppedEgress]
-	s.PipelineDrops[interp.DropParser] += fates[interp.FateParserError]
-	s.PipelineDrops[interp.DropPriority] += fates[interp.FatePriority]
-	s.Kernel.Forwarded += fates[interp.FateForwarded]
-	for _, n := range fates[interp.FateDroppedIngress:interp.FateUp] {
+	s.Sent += fates[ebpf.FateForwarded]
+	s.NoPort += fates[ebpf.FateNoPort]
+	s.PortDown += fates[ebpf.FatePortDown]
+	s.PipelineDrops[interp.DropIngress] += fates[ebpf.FateDroppedIngress]
+	s.PipelineDrops[interp.DropEgress] += fates[ebpf.FateDroppedEgress]
+	s.PipelineDrops[interp.DropParser] += fates[ebpf.FateParserError]
+	s.PipelineDrops[interp.DropPriority] += fates[ebpf.FatePriority]
+	s.Kernel.Forwarded += fates[ebpf.FateForwarded]
+	for _, n := range fates[ebpf.FateDroppedIngress:ebpf.FateUp] {
 		s.Kernel.Dropped += n
 	}
-	for _, n := range fates[:interp.FateUp] {
+	for _, n := range fates[:ebpf.FateUp] {
 		s.Ingress += n
 	}
 	return fates

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
+	bpf "github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
@@ -21,7 +21,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -37,7 +37,7 @@ type wired struct {
 }
 
 // newWired starts a switch with three ports that runs Ethereal's program as in a rack, in the kernel with a hook.
-func newWired(t *testing.T, ns *porttest.Namespace, name string, hook kernel.HookKind) *wired {
+func newWired(t *testing.T, ns *porttest.Namespace, name string, hook ebpf.HookKind) *wired {
 	t.Helper()
 	w := &wired{lab: lab{t: t}, names: running{info: p4src.V1ModelP4Info()}}
 	cfg := process.Config{Kernel: hook != "", KernelHook: hook, Queues: 8, CPUPort: 255}
@@ -79,14 +79,14 @@ func newWired(t *testing.T, ns *porttest.Namespace, name string, hook kernel.Hoo
 }
 
 // kernelOrSkip skips the test where no program can be attached to an interface.
-func kernelOrSkip(t *testing.T, name string, hook kernel.HookKind) {
+func kernelOrSkip(t *testing.T, name string, hook ebpf.HookKind) {
 	t.Helper()
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := kernel.Attach(i.Index, hook)
-	missing := []error{unix.EPERM, unix.ENOSYS, unix.EINVAL, ebpf.ErrNotSupported}
+	h, err := ebpf.Attach(i.Index, hook)
+	missing := []error{unix.EPERM, unix.ENOSYS, unix.EINVAL, bpf.ErrNotSupported}
 	if slices.ContainsFunc(missing, func(e error) bool { return errors.Is(err, e) }) {
 		t.Skipf("programs cannot be attached to interfaces here: %v", err)
 	}
@@ -186,7 +186,7 @@ func roce(size int, source uint16, below bool) []byte {
 // writes to tables and counters take effect. The packets that no label guides need a
 // selector, so the kernel hands them up.
 func TestKernelDatapath(t *testing.T) {
-	for _, hook := range []kernel.HookKind{kernel.HookTCX, kernel.HookClsact} {
+	for _, hook := range []ebpf.HookKind{ebpf.HookTCX, ebpf.HookClsact} {
 		t.Run(string(hook), func(t *testing.T) {
 			ns := porttest.Enter(t)
 			kernelOrSkip(t, "lo", hook)
@@ -195,7 +195,7 @@ func TestKernelDatapath(t *testing.T) {
 	}
 }
 
-func testKernelDatapath(t *testing.T, ns *porttest.Namespace, hook kernel.HookKind) {
+func testKernelDatapath(t *testing.T, ns *porttest.Namespace, hook ebpf.HookKind) {
 	k, judge := newWired(t, ns, "k", hook), newWired(t, ns, "i", "")
 	both := []*wired{k, judge}
 	if s := k.d.Stats().Kernel; s.Err != "" || s.Hook != string(hook) {
@@ -303,7 +303,7 @@ func TestKernelDatapathKilled(t *testing.T) {
 	}
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 1500)
-	kernelOrSkip(t, "s1", kernel.HookTCX)
+	kernelOrSkip(t, "s1", ebpf.HookTCX)
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch", "--datapath", "kernel"}, "s1")
 	p.program(t)
 	i, err := net.InterfaceByName("s1")
@@ -311,7 +311,7 @@ func TestKernelDatapathKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := func() int {
-		r, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: ebpf.AttachTCXIngress})
+		r, err := link.QueryPrograms(link.QueryOptions{Target: i.Index, Attach: bpf.AttachTCXIngress})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,8 @@ package process
 import (
 	"fmt"
 
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/kernel"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/routes"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
@@ -50,7 +50,7 @@ func (d *Device) openRoutes() error {
 
 // countInterfaces has the ports' counters be those of their interfaces from now on.
 func (d *Device) countInterfaces() (err error) {
-	if d.kernel.queues, err = kernel.OpenQueues(); err != nil {
+	if d.kernel.queues, err = ebpf.OpenQueues(); err != nil {
 		return fmt.Errorf("switch: %w", err)
 	}
 	d.kernel.began = map[int]port.Counters{}

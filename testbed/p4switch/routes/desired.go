@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // ErrProgram is what a program fails with that has other tables than Ethereal's.
@@ -54,7 +55,7 @@ type Hop struct {
 // tables reads the program's tables by their names.
 type tables struct {
 	sw      *interp.Switch
-	program *interp.Program
+	program *program.Program
 	up      func(port uint32) bool
 }
 
@@ -92,7 +93,7 @@ func Desired(sw *interp.Switch, up func(port uint32) bool) ([]Route, error) {
 	return out, nil
 }
 
-func (t *tables) table(want controller.Table) (interp.TableID, error) {
+func (t *tables) table(want controller.Table) (program.TableID, error) {
 	id, ok := t.program.TableByName(want.String())
 	if !ok {
 		return 0, fmt.Errorf("routes: %w: it has no %v", ErrProgram, want)
@@ -105,7 +106,7 @@ func (t *tables) name(g interp.Target) string {
 	if g.Kind != interp.ByAction {
 		return ""
 	}
-	return t.program.Actions()[g.Call.Action].Name
+	return t.program.ActionInfos()[g.Call.Action].Name
 }
 
 // route returns what an entry of a route table means.
@@ -157,7 +158,7 @@ func (t *tables) group(number uint64) ([]Hop, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile := t.program.Tables()[id].Profile
+	profile := t.program.TableInfos()[id].Profile
 	for _, e := range t.sw.Entries(id) {
 		if numberOf(e.Match) != number || e.Target.Kind != interp.ByGroup {
 			continue
@@ -172,13 +173,13 @@ func (t *tables) group(number uint64) ([]Hop, error) {
 }
 
 // members returns the hops of a group's members: how often one is there is its weight.
-func (t *tables) members(profile interp.ProfileID, members []interp.MemberID) (out []Hop, err error) {
+func (t *tables) members(profile program.ProfileID, members []interp.MemberID) (out []Hop, err error) {
 	for _, m := range members {
 		call, err := t.sw.Member(profile, m)
 		if err != nil {
 			return nil, err
 		}
-		if t.program.Actions()[call.Action].Name != controller.TakeUplink.String() {
+		if t.program.ActionInfos()[call.Action].Name != controller.TakeUplink.String() {
 			continue // NoAction: a packet that meets it is dropped
 		}
 		port := uint32(number(call.Args[0]))
@@ -193,7 +194,7 @@ func (t *tables) members(profile interp.ProfileID, members []interp.MemberID) (o
 	return out, nil
 }
 
-func numberOf(m []interp.FieldMatch) uint64 { return number(m[0].Value) }
+func numberOf(m []program.FieldMatch) uint64 { return number(m[0].Value) }
 
 // number reads a value of up to 64 bits.
 func number(b []byte) (n uint64) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Tables of the kernel: main, and what IPv4 packets in outer headers look at first. The latter has the routes that take
@@ -173,7 +174,7 @@ func (m *Mirror) Use(sw *interp.Switch) {
 		return
 	}
 	m.changed = true
-	sw.WatchTables(func(interp.TableID) { m.changed = true })
+	sw.WatchTables(func(program.TableID) { m.changed = true })
 	sw.CountBeside(m)
 }
 
@@ -373,9 +374,9 @@ func (m *Mirror) removeUnwrap(to netip.Prefix) error {
 const counterData = "port_tx_data"
 
 // Counted implements [interp.Counting].
-func (m *Mirror) Counted(id interp.CounterID, index int) (packets, bytes uint64, err error) {
+func (m *Mirror) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
 	p := m.ports[uint32(index)]
-	if p == nil || m.sw.Program().Counters()[id].Name != counterData {
+	if p == nil || m.sw.Program().Counters[id].Name != counterData {
 		return 0, 0, nil
 	}
 	l, err := m.netlink.LinkByIndex(p.Index)
@@ -387,4 +388,4 @@ func (m *Mirror) Counted(id interp.CounterID, index int) (packets, bytes uint64,
 }
 
 // CountedAt implements [interp.Counting]: of entries nothing is counted.
-func (*Mirror) CountedAt(interp.TableID, int) (packets, bytes uint64, err error) { return 0, 0, nil }
+func (*Mirror) CountedAt(program.TableID, int) (packets, bytes uint64, err error) { return 0, 0, nil }

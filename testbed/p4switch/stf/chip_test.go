@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/p4src"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
 )
 
@@ -25,7 +25,7 @@ func TestChip(t *testing.T) {
 	if dirs == "" {
 		t.Skip("ETHEREAL_CHIP_TESTS names no folder of P4Testgen's scripts: docs/tofino.md")
 	}
-	prog, err := interp.Load(p4src.V1ModelJSON())
+	prog, err := program.Load(p4src.V1ModelJSON())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
 )
 
@@ -42,7 +42,7 @@ func TestOwnPrograms(t *testing.T) {
 // finds wrong.
 func play(t *testing.T, json []byte, script string) *stf.Report {
 	t.Helper()
-	prog, err := interp.Load(json)
+	prog, err := program.Load(json)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // Report is what a run found.
@@ -27,7 +28,7 @@ func (r *Report) Passed() bool { return len(r.Failures) == 0 }
 // run is the state of one run.
 type run struct {
 	script   *Script
-	prog     *interp.Program
+	prog     *program.Program
 	sw       *interp.Switch
 	process  Process
 	rep      Report
@@ -60,7 +61,7 @@ type mirror struct {
 
 // Run plays the script on a fresh switch with p. The error is for scripts
 // that cannot be played, such as one that names a table that p has not got.
-func (s *Script) Run(p *interp.Program) (*Report, error) {
+func (s *Script) Run(p *program.Program) (*Report, error) {
 	return s.RunThrough(p, func(sw *interp.Switch) (Process, error) {
 		return func(in interp.Input, emit func(interp.Output)) error {
 			sw.Process(in, emit)
@@ -74,7 +75,7 @@ type Process func(in interp.Input, emit func(interp.Output)) error
 
 // RunThrough is [Script.Run] with packets processed by what through makes for the
 // switch that has the script's entries.
-func (s *Script) RunThrough(p *interp.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
+func (s *Script) RunThrough(p *program.Program, through func(*interp.Switch) (Process, error)) (*Report, error) {
 	r := &run{
 		script: s, prog: p, got: map[uint32][]string{}, want: map[uint32][]expectation{},
 		mentions: map[uint32]bool{}, groups: map[uint32][]int{}, mirrors: map[uint32]mirror{},
@@ -293,7 +294,7 @@ func (r *run) array(verb string, w []string) error {
 	case "register_read", "register_write", "register_reset":
 		return r.register(verb, w, idx)
 	case "counter_read", "counter_write":
-		id, err := find("counter", w[0], r.prog.CounterByName, namesOf(r.prog.Counters(), func(c interp.CounterInfo) string { return c.Name }))
+		id, err := find("counter", w[0], r.prog.CounterByName, namesOf(r.prog.Counters, func(c program.CounterInfo) string { return c.Name }))
 		if err != nil {
 			return err
 		}
@@ -312,8 +313,8 @@ func (r *run) array(verb string, w []string) error {
 }
 
 func (r *run) register(verb string, w []string, idx int) error {
-	regs := r.prog.Registers()
-	id, err := find("register", w[0], r.prog.RegisterByName, namesOf(regs, func(c interp.RegisterInfo) string { return c.Name }))
+	regs := r.prog.Registers
+	id, err := find("register", w[0], r.prog.RegisterByName, namesOf(regs, func(c program.RegisterInfo) string { return c.Name }))
 	if err != nil {
 		return err
 	}
@@ -339,8 +340,8 @@ func (r *run) register(verb string, w []string, idx int) error {
 
 // meter sets rates, given as rate per microsecond and burst, smaller first.
 func (r *run) meter(verb string, w []string, idx int) error {
-	meters := r.prog.Meters()
-	id, err := find("meter", w[0], r.prog.MeterByName, namesOf(meters, func(c interp.MeterInfo) string { return c.Name }))
+	meters := r.prog.Meters
+	id, err := find("meter", w[0], r.prog.MeterByName, namesOf(meters, func(c program.MeterInfo) string { return c.Name }))
 	if err != nil {
 		return err
 	}

@@ -7,17 +7,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
 )
 
-func program(t *testing.T, name string) *interp.Program {
+func load(t *testing.T, name string) *program.Program {
 	t.Helper()
 	b, err := os.ReadFile("../interp/testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := interp.Load(b)
+	p, err := program.Load(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ remove all
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := sc.Run(program(t, "state.json"))
+	rep, err := sc.Run(load(t, "state.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestDifferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rep, err := sc.Run(program(t, "state.json"))
+		rep, err := sc.Run(load(t, "state.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	p := program(t, "state.json")
+	p := load(t, "state.json")
 	for src, want := range map[string]string{
 		"pocket 1 00":                               `t.stf:1: unknown statement "pocket"`,
 		"packet 1":                                  "t.stf:1: packet needs 1 more words",

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
 // add executes: add TABLE [PRIORITY] FIELD:VALUE... ACTION(ARG:VALUE, ...)
@@ -17,7 +18,7 @@ func (r *run) add(w []string) error {
 	if err != nil {
 		return err
 	}
-	info := r.prog.Tables()[t]
+	info := r.prog.TableInfos()[t]
 	text := strings.Join(w[1:], " ")
 	open := strings.IndexByte(text, '(')
 	end := strings.LastIndexByte(text, ')')
@@ -28,7 +29,7 @@ func (r *run) add(w []string) error {
 	if len(fields) == 0 {
 		return fmt.Errorf("the action lacks a name")
 	}
-	e := interp.Entry{Match: make([]interp.FieldMatch, len(info.Key))}
+	e := interp.Entry{Match: make([]program.FieldMatch, len(info.Key))}
 	name := fields[len(fields)-1]
 	fields = fields[:len(fields)-1]
 	if len(fields) > 0 && !strings.Contains(fields[0], ":") {
@@ -43,7 +44,7 @@ func (r *run) add(w []string) error {
 	}
 	for i, k := range info.Key {
 		// What is not mentioned: 0 in an exact field, anything in others.
-		e.Match[i] = interp.FieldMatch{Any: k.Kind != interp.Exact, Value: []byte{0}}
+		e.Match[i] = program.FieldMatch{Any: k.Kind != program.Exact, Value: []byte{0}}
 	}
 	for _, f := range fields {
 		key, val, ok := strings.Cut(f, ":")
@@ -75,7 +76,7 @@ func (r *run) setDefault(w []string) error {
 	if open < 0 || end < open {
 		return fmt.Errorf("the action lacks its parentheses")
 	}
-	g, err := r.action(r.prog.Tables()[t], strings.TrimSpace(text[:open]), text[open+1:end])
+	g, err := r.action(r.prog.TableInfos()[t], strings.TrimSpace(text[:open]), text[open+1:end])
 	if err != nil {
 		return err
 	}
@@ -86,15 +87,15 @@ func (r *run) removeAll(w []string) error {
 	if strings.ToLower(w[0]) != "all" {
 		return fmt.Errorf("only all can be removed")
 	}
-	for t := range r.prog.Tables() {
+	for t := range r.prog.TableInfos() {
 		var hs []interp.Handle
-		for h, e := range r.sw.Entries(interp.TableID(t)) {
+		for h, e := range r.sw.Entries(program.TableID(t)) {
 			if !e.Const {
 				hs = append(hs, h)
 			}
 		}
 		for _, h := range hs {
-			if err := r.sw.Delete(interp.TableID(t), h); err != nil {
+			if err := r.sw.Delete(program.TableID(t), h); err != nil {
 				return err
 			}
 		}
@@ -102,29 +103,29 @@ func (r *run) removeAll(w []string) error {
 	return nil
 }
 
-func (r *run) table(name string) (interp.TableID, error) {
-	return find("table", name, r.prog.TableByName, namesOf(r.prog.Tables(), func(t interp.TableInfo) string { return t.Name }))
+func (r *run) table(name string) (program.TableID, error) {
+	return find("table", name, r.prog.TableByName, namesOf(r.prog.TableInfos(), func(t program.TableInfo) string { return t.Name }))
 }
 
 var stackIndex = regexp.MustCompile(`^(.*)\$([0-9]+)(.*)$`)
 
 // keyField finds a key field by the name that a script gives it.
-func keyField(key []interp.KeyField, name string) (int, error) {
+func keyField(key []program.KeyField, name string) (int, error) {
 	if m := stackIndex.FindStringSubmatch(name); m != nil {
 		name = m[1] + "[" + m[2] + "]" + m[3]
 	}
-	is := func(n string) int { return slices.IndexFunc(key, func(k interp.KeyField) bool { return k.Name == n }) }
+	is := func(n string) int { return slices.IndexFunc(key, func(k program.KeyField) bool { return k.Name == n }) }
 	for _, n := range []string{name, name + "$", name + ".$valid$", strings.TrimSuffix(name, "valid") + "$valid$"} {
 		if i := is(n); i >= 0 {
 			return i, nil
 		}
 	}
-	at := slices.IndexFunc(key, func(k interp.KeyField) bool {
+	at := slices.IndexFunc(key, func(k program.KeyField) bool {
 		return strings.HasSuffix(k.Name, "."+name) || strings.HasSuffix(k.Name, "."+name+"$") ||
 			(name == "valid" && strings.HasSuffix(k.Name, "$valid$"))
 	})
 	if at < 0 {
-		return 0, fmt.Errorf("the key has no field %q, only %v", name, namesOf(key, func(k interp.KeyField) string { return k.Name }))
+		return 0, fmt.Errorf("the key has no field %q, only %v", name, namesOf(key, func(k program.KeyField) string { return k.Name }))
 	}
 	return at, nil
 }
@@ -154,8 +155,8 @@ func value(s string) (val, mask []byte, err error) {
 }
 
 // match reads a field's value as its kind has it.
-func match(k interp.KeyField, s string) (interp.FieldMatch, error) {
-	var m interp.FieldMatch
+func match(k program.KeyField, s string) (program.FieldMatch, error) {
+	var m program.FieldMatch
 	head, tail, slash := strings.Cut(s, "/")
 	v, mask, err := value(head)
 	if err != nil {
@@ -166,7 +167,7 @@ func match(k interp.KeyField, s string) (interp.FieldMatch, error) {
 		m.Value = []byte{0}
 	}
 	switch k.Kind {
-	case interp.LPM:
+	case program.LPM:
 		m.PrefixLen = k.Width
 		if slash {
 			if m.PrefixLen, err = strconv.Atoi(tail); err != nil {
@@ -178,23 +179,23 @@ func match(k interp.KeyField, s string) (interp.FieldMatch, error) {
 				m.PrefixLen *= 4
 			}
 		}
-	case interp.Ternary, interp.Optional:
+	case program.Ternary, program.Optional:
 		if len(mask) > 0 { // of a number with a base: the digits that are given
 			fit := new(big.Int).SetBytes(mask)
 			fit.And(fit, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(k.Width)), big.NewInt(1)))
 			m.Mask = fit.FillBytes(make([]byte, (k.Width+7)/8))
 		}
-	case interp.Range:
+	case program.Range:
 		m.High = m.Value
 	}
 	return m, nil
 }
 
-func (r *run) action(info interp.TableInfo, name, args string) (interp.Target, error) {
-	at := slices.IndexFunc(info.Actions, func(a interp.ActionInfo) bool { return a.Name == name })
+func (r *run) action(info program.TableInfo, name, args string) (interp.Target, error) {
+	at := slices.IndexFunc(info.Actions, func(a program.ActionInfo) bool { return a.Name == name })
 	if at < 0 {
 		var err error
-		if at, err = bySuffix("action", name, namesOf(info.Actions, func(a interp.ActionInfo) string { return a.Name })); err != nil {
+		if at, err = bySuffix("action", name, namesOf(info.Actions, func(a program.ActionInfo) string { return a.Name })); err != nil {
 			return interp.Target{}, err
 		}
 	}
@@ -206,7 +207,7 @@ func (r *run) action(info interp.TableInfo, name, args string) (interp.Target, e
 			continue
 		}
 		n, v, ok := strings.Cut(arg, ":")
-		i := slices.IndexFunc(a.Params, func(p interp.Param) bool { return p.Name == strings.TrimSpace(n) })
+		i := slices.IndexFunc(a.Params, func(p program.Param) bool { return p.Name == strings.TrimSpace(n) })
 		if !ok || i < 0 {
 			return interp.Target{}, fmt.Errorf("action %q has no parameter %q", a.Name, n)
 		}
@@ -231,7 +232,7 @@ func (r *run) checkCounter(line int, s string) error {
 	if m == nil {
 		return fmt.Errorf("%q is not NAME(INDEX) packets|bytes OP NUMBER", s)
 	}
-	id, err := find("counter", m[1], r.prog.CounterByName, namesOf(r.prog.Counters(), func(c interp.CounterInfo) string { return c.Name }))
+	id, err := find("counter", m[1], r.prog.CounterByName, namesOf(r.prog.Counters, func(c program.CounterInfo) string { return c.Name }))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
@@ -85,7 +86,7 @@ type world struct {
 	*sim.Network
 	t        testing.TB
 	fab      *fabric.Fabric
-	prog     *interp.Program
+	prog     *program.Program
 	switches map[fabric.NodeID]*interp.Switch
 	stations []*station
 }
@@ -96,7 +97,7 @@ func be(v uint64, n int) []byte {
 	return b[8-n:]
 }
 
-func (w *world) call(table interp.TableID, action string, args ...uint64) interp.Target {
+func (w *world) call(table program.TableID, action string, args ...uint64) interp.Target {
 	w.t.Helper()
 	id, ok := w.prog.ActionByName(table, action)
 	if !ok {
@@ -110,7 +111,7 @@ func (w *world) call(table interp.TableID, action string, args ...uint64) interp
 	return interp.Target{Call: c}
 }
 
-func (w *world) table(name string) interp.TableID {
+func (w *world) table(name string) program.TableID {
 	w.t.Helper()
 	id, ok := w.prog.TableByName(name)
 	if !ok {
@@ -119,10 +120,10 @@ func (w *world) table(name string) interp.TableID {
 	return id
 }
 
-func (w *world) insert(sw *interp.Switch, table string, m interp.FieldMatch, priority int32, action string, args ...uint64) {
+func (w *world) insert(sw *interp.Switch, table string, m program.FieldMatch, priority int32, action string, args ...uint64) {
 	w.t.Helper()
 	id := w.table(table)
-	_, err := sw.Insert(id, interp.Entry{Match: []interp.FieldMatch{m}, Priority: priority, Target: w.call(id, action, args...)})
+	_, err := sw.Insert(id, interp.Entry{Match: []program.FieldMatch{m}, Priority: priority, Target: w.call(id, action, args...)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func newWorld(t testing.TB) *world { return newWorldOf(t, true) }
 // newWorldOf is newWorld with or without traces.
 func newWorldOf(t testing.TB, traced bool) *world {
 	t.Helper()
-	prog, err := interp.Load(p4src.V1ModelJSON())
+	prog, err := program.Load(p4src.V1ModelJSON())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,25 +166,25 @@ func newWorldOf(t testing.TB, traced bool) *world {
 			uint64(id), 1, 0, uint64(node.Uplinks()), 7, 0)); err != nil {
 			t.Fatal(err)
 		}
-		w.insert(sw, "label_carrier", interp.FieldMatch{Value: be(0, 1)}, 0, "carrier_udp_sport")
+		w.insert(sw, "label_carrier", program.FieldMatch{Value: be(0, 1)}, 0, "carrier_udp_sport")
 		for p := range node.Ports() {
 			port := fabric.PortNo(p + 1)
 			if err := sw.SetCloneSession(512+uint32(port), interp.CloneSession{
 				Replicas: []interp.Replica{{Port: uint32(port)}}, Truncate: 128, Class: 7}); err != nil {
 				t.Fatal(err)
 			}
-			w.insert(sw, "ecn_profile", interp.FieldMatch{Value: be(uint64(port), 2)}, 0, "mark_between", 40, 40, 0)
+			w.insert(sw, "ecn_profile", program.FieldMatch{Value: be(uint64(port), 2)}, 0, "mark_between", 40, 40, 0)
 		}
 		for u := range node.Uplinks() {
 			port := uint64(node.FirstUplink()) + uint64(u)
-			w.insert(sw, "source_route", interp.FieldMatch{Value: be(uint64(u), 2), Mask: be(1<<14-1, 2)}, 1, "take_uplink", port)
-			w.insert(sw, "uplink_of_port", interp.FieldMatch{Value: be(port, 2)}, 0, "set_uplink_index", uint64(u))
-			w.insert(sw, "port_of_uplink", interp.FieldMatch{Value: be(uint64(u), 1)}, 0, "take_uplink", port)
+			w.insert(sw, "source_route", program.FieldMatch{Value: be(uint64(u), 2), Mask: be(1<<14-1, 2)}, 1, "take_uplink", port)
+			w.insert(sw, "uplink_of_port", program.FieldMatch{Value: be(port, 2)}, 0, "set_uplink_index", uint64(u))
+			w.insert(sw, "port_of_uplink", program.FieldMatch{Value: be(uint64(u), 1)}, 0, "take_uplink", port)
 		}
 		for h := range f.Hosts() {
 			host := fabric.NodeID(h)
 			a := f.HostAddr4(host).As4()
-			m := interp.FieldMatch{Value: a[:], PrefixLen: 32}
+			m := program.FieldMatch{Value: a[:], PrefixLen: 32}
 			switch tor := f.ToROf(host); {
 			case node.Tier == fabric.Core:
 				w.insert(sw, "route_v4", m, 0, "forward_down", uint64(f.Node(tor).Index+1))

@@ -20,7 +20,7 @@ type job interface {
 func (w *world) newJob() (job, error) {
 	if w.run.Program != nil {
 		r, err := workload.NewRunner(w.run.Program)
-		return &program{w: w, Runner: r}, err
+		return &workloadJob{w: w, Runner: r}, err
 	}
 	j, err := collective.New(w.run.CollectiveSpec())
 	return single{w, j}, err
@@ -63,34 +63,34 @@ func (w *world) after(rank int, now, delay fabric.Time, do func(now fabric.Time)
 	w.net.AtNode(w.host(rank).id, now+delay, do)
 }
 
-// program is a workload, whose computations take simulated time.
-type program struct {
+// workloadJob is a workload, whose computations take simulated time.
+type workloadJob struct {
 	w *world
 	*workload.Runner
 	tick fabric.Time // when the next end of a computation is scheduled for; 0: none is
 }
 
-func (p *program) start() {
+func (p *workloadJob) start() {
 	p.Start(0, p.w.poster(0))
 	p.schedule()
 }
 
-func (p *program) received(now fabric.Time, id collective.ID) error {
+func (p *workloadJob) received(now fabric.Time, id collective.ID) error {
 	defer p.schedule()
 	return p.Received(now, id, p.w.poster(now))
 }
 
-func (p *program) sent(now fabric.Time, id collective.ID) error {
+func (p *workloadJob) sent(now fabric.Time, id collective.ID) error {
 	defer p.schedule()
 	return p.Sent(now, id, p.w.poster(now))
 }
 
-func (p *program) done(rank int) bool { return p.Done(rank) }
-func (p *program) finished() bool     { return p.Finished() }
-func (p *program) bound() fabric.Time { return programBound(p.w.run) }
+func (p *workloadJob) done(rank int) bool { return p.Done(rank) }
+func (p *workloadJob) finished() bool     { return p.Finished() }
+func (p *workloadJob) bound() fabric.Time { return programBound(p.w.run) }
 
 // schedule sees to the next end of a computation.
-func (p *program) schedule() {
+func (p *workloadJob) schedule() {
 	at, ok := p.Deadline()
 	if !ok || p.tick != 0 && p.tick <= at {
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	netp4 "github.com/ethereal-fabric/ethereal/testbed/sim/p4"
 )
 
@@ -52,7 +53,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	n.core, err = p4runtime.New(p4runtime.Config{
 		DeviceID: deviceID(id), Ports: n.ports, Now: w.nanoseconds,
 		Switch:      interp.Config{Seed: w.run.Seed<<16 ^ uint64(id), QueuesPerPort: 8, Traces: traces},
-		Load:        func([]byte) (*interp.Program, error) { return w.lab.program, nil },
+		Load:        func([]byte) (*program.Program, error) { return w.lab.program, nil },
 		OnSwitch:    n.pipeline.Use,
 		OnPortEvent: n.portEvent,
 		PortTables:  p4src.PortTables(), OnPortTables: n.repeatPortEvents,

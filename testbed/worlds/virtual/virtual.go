@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim/hugepages"
@@ -20,7 +20,7 @@ import (
 // Lab holds what all runs share: the compiled P4 program and the controller's
 // view of its P4Info. It is safe for concurrent use.
 type Lab struct {
-	program *interp.Program
+	program *program.Program
 	schema  *p4rt.Schema
 
 	untraced bool // for tests: every packet through the interpreter
@@ -28,7 +28,7 @@ type Lab struct {
 
 // NewLab compiles the embedded P4 program.
 func NewLab() (*Lab, error) {
-	program, err := interp.Load(p4src.V1ModelJSON())
+	program, err := program.Load(p4src.V1ModelJSON())
 	if err != nil {
 		return nil, fmt.Errorf("virtual: the embedded P4 program: %w", err)
 	}

@@ -1,0 +1,66 @@
+//go:build linux
+
+package ebpf_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+)
+
+// TestRefusedByVerifier: what the verifier says of a program that reads what it never wrote is in the error, in a
+// few words. The switch is as it was, and its own program loads.
+func TestRefusedByVerifier(t *testing.T) {
+	sw := interp.NewSwitch(read(t, "../process/testdata/lpm.json"), interp.Config{})
+	load(t, sw).Close() // or skips
+	_, err := ebpf.LoadAfter(asm.Instructions{asm.Mov.Reg(asm.R0, asm.R5)}, sw)
+	if !errors.Is(err, ebpf.ErrVerifier) || !strings.Contains(err.Error(), "R5 !read_ok") || len(err.Error()) > 500 {
+		t.Errorf("error %v", err)
+	}
+	load(t, sw)
+}
+
+// TestRefusedForSize loads programs whose actions have more and more statements, until jumps over them are longer
+// than an instruction says.
+func TestRefusedForSize(t *testing.T) {
+	b, err := os.ReadFile("../process/testdata/lpm.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		repeat int
+		fits   bool
+	}{{100, true}, {2400, false}} {
+		var doc map[string]any
+		if err := json.Unmarshal(b, &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range doc["actions"].([]any) {
+			action := action.(map[string]any)
+			action["primitives"] = slices.Repeat(action["primitives"].([]any), c.repeat)
+		}
+		large, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := program.Load(large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sw := interp.NewSwitch(p, interp.Config{})
+		if c.fits {
+			load(t, sw)
+		} else if _, err := ebpf.Load(sw, ebpf.Config{}); !errors.Is(err, program.ErrUnsupported) || !strings.Contains(err.Error(), "jump") {
+			t.Errorf("actions %d times as long: %v", c.repeat, err)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package program
+
+import (
+	"math/big"
+	"sync"
+)
+
+// Program is a compiled P4 program. It is immutable: any number of switches
+// and goroutines may share it.
+type Program struct {
+	Code    []Inst
+	Calls   []Call
+	Ingress uint32 // program counters
+	Egress  uint32
+
+	Headers     []Header
+	Extractions []Extraction // by header
+	Emits       [][]EmitStep // by header
+	Unions      []Union
+	Stacks      []Stack
+	UnionStacks []UnionStack
+
+	Slots                int
+	PHVLo, MetaHi, PHVHi uint32
+	Args                 uint32
+	Constants            []Constant
+	Standard             StandardSlots
+
+	Parser       Parser
+	Errors       ParseErrors
+	Deparser     []DeparseStep
+	DeparsePC    uint32
+	Checksums    []Checksum
+	Verifies     bool // some checksum is verified
+	Updates      bool // some is updated otherwise than over its header's bytes
+	Calculations []Calculation
+	FieldLists   map[uint64][]Ref
+	DigestByID   map[uint64]int
+	DigestFields [][]Ref
+	ValueSetUses []ValueSetUse
+	RoundRobins  int
+
+	Actions   []Action
+	Tables    []Table
+	Profiles  []Profile
+	Counters  []CounterInfo
+	Meters    []MeterInfo
+	Registers []RegisterInfo
+	ValueSets []ValueSetInfo
+	Digests   []DigestInfo
+
+	once   sync.Once
+	shared any
+
+	tableIndex, profileIndex, counterIndex, meterIndex, registerIndex, vsetIndex map[string]int
+}
+
+func (c *compiler) finish(p *Program) {
+	p.Code, p.Calls = c.code, c.calls
+	p.Headers, p.Unions, p.Stacks, p.UnionStacks = c.headers, c.unions, c.stacks, c.unionStacks
+	p.Standard = c.std.slots(c)
+	p.Slots, p.PHVLo, p.MetaHi, p.PHVHi, p.Args = int(c.slots), c.phvLo, c.metaHi, c.phvHi, c.args
+	p.Constants = c.constList
+	p.Parser, p.Errors, p.DeparsePC = c.parser, c.err, c.deparsePC
+	p.Checksums, p.Calculations, p.FieldLists = c.checks, c.calcs, c.fieldLists
+	p.DigestByID, p.DigestFields, p.ValueSetUses, p.RoundRobins = c.digestByID, c.digestSteps, c.vsetUses, c.roundRobins
+	p.Actions, p.Tables, p.Profiles = c.actions, c.tables, c.profiles
+	p.Counters, p.Meters, p.Registers, p.ValueSets, p.Digests = c.counters, c.meters, c.registers, c.vsets, c.digests
+	p.tableIndex, p.profileIndex, p.counterIndex = c.tableIndex, c.profileByName, c.counterByName
+	p.meterIndex, p.registerIndex, p.vsetIndex = c.meterByName, c.registerByName, c.vsetByName
+	for i := range p.Tables {
+		t := &p.Tables[i]
+		for k, a := range t.Info.Actions {
+			x := TableAction{PC: p.Actions[a.ID].PC, Words: int32(p.Actions[a.ID].Words)}
+			if t.nextHit != nil {
+				x.Hit, x.Miss = t.nextHit[k], t.nextDef[k]
+			}
+			t.Actions = append(t.Actions, x)
+		}
+		t.Local = make([]int32, len(p.Actions))
+		for k := range t.Local {
+			t.Local[k] = -1
+		}
+		for id, k := range t.IndexOf {
+			t.Local[id] = int32(k)
+		}
+		for k, m := range t.masks {
+			if m == nil {
+				continue
+			}
+			if t.KeyMask == nil {
+				t.KeyMask = make([]uint64, t.Words)
+				for j := range t.Key {
+					if t.masks[j] == nil {
+						t.Key[j].place(t.KeyMask, big.NewInt(-1))
+					}
+				}
+			}
+			t.Key[k].place(t.KeyMask, m)
+		}
+	}
+	for i := range p.Checksums {
+		p.Verifies = p.Verifies || p.Checksums[i].Verify
+		p.Updates = p.Updates || p.Checksums[i].Update && !p.Checksums[i].Bytes
+	}
+	for i := range p.Headers {
+		h := &p.Headers[i]
+		p.Extractions = append(p.Extractions, c.newExtraction(i))
+		var steps []EmitStep
+		for k := range h.Type.Fields {
+			st := c.emitOf(Ref{h, &h.Type.Fields[k]})
+			st.Guard = SlotOne
+			steps = append(steps, st)
+		}
+		p.Emits = append(p.Emits, steps)
+	}
+	for _, id := range c.deparse {
+		e := &p.Extractions[id]
+		d := DeparseStep{ID: id, Valid: e.Valid, Raw: e.Raw, Dirty: e.Dirty, Bytes: e.Bytes, Patches: e.Patches}
+		if p.Headers[id].Meta {
+			d.Valid = SlotOne
+		}
+		for i := range p.Checksums {
+			if k := &p.Checksums[i]; k.Bytes && k.Field.h.index == id {
+				d.Sum = k
+			}
+		}
+		p.Deparser = append(p.Deparser, d)
+	}
+}
+
+// Shared returns what derive made of the program the first time it was asked
+// for: what does not depend on a switch's state is kept once for all of them.
+func (p *Program) Shared(derive func() any) any {
+	p.once.Do(func() { p.shared = derive() })
+	return p.shared
+}
+
+// Tables describes the tables, indexed by TableID. The result is shared: do
+// not change it.
+func (p *Program) TableInfos() []TableInfo {
+	out := make([]TableInfo, len(p.Tables))
+	for i := range p.Tables {
+		out[i] = p.Tables[i].Info
+	}
+	return out
+}
+
+// Actions describes all actions, indexed by ActionID.
+func (p *Program) ActionInfos() []ActionInfo {
+	out := make([]ActionInfo, len(p.Actions))
+	for i := range p.Actions {
+		out[i] = p.Actions[i].Info
+	}
+	return out
+}
+
+// Profiles describes the action profiles, indexed by ProfileID.
+func (p *Program) ProfileInfos() []ProfileInfo {
+	out := make([]ProfileInfo, len(p.Profiles))
+	for i := range p.Profiles {
+		out[i] = p.Profiles[i].Info
+	}
+	return out
+}
+
+// TableByName finds a table by its fully-qualified P4 name.
+func (p *Program) TableByName(name string) (TableID, bool) {
+	i, ok := p.tableIndex[name]
+	return TableID(i), ok
+}
+
+// ActionByName finds an action among those that the table lists.
+func (p *Program) ActionByName(t TableID, name string) (ActionID, bool) {
+	if t < 0 || int(t) >= len(p.Tables) {
+		return 0, false
+	}
+	for _, a := range p.Tables[t].Info.Actions {
+		if a.Name == name {
+			return a.ID, true
+		}
+	}
+	return 0, false
+}
+
+// ProfileByName finds an action profile.
+func (p *Program) ProfileByName(name string) (ProfileID, bool) {
+	i, ok := p.profileIndex[name]
+	return ProfileID(i), ok
+}
+
+// CounterByName finds an indirect counter.
+func (p *Program) CounterByName(name string) (CounterID, bool) {
+	i, ok := p.counterIndex[name]
+	return CounterID(i), ok
+}
+
+// MeterByName finds a meter, direct or indirect.
+func (p *Program) MeterByName(name string) (MeterID, bool) {
+	i, ok := p.meterIndex[name]
+	return MeterID(i), ok
+}
+
+// RegisterByName finds a register.
+func (p *Program) RegisterByName(name string) (RegisterID, bool) {
+	i, ok := p.registerIndex[name]
+	return RegisterID(i), ok
+}
+
+// ValueSetByName finds a parser value set.
+func (p *Program) ValueSetByName(name string) (ValueSetID, bool) {
+	i, ok := p.vsetIndex[name]
+	return ValueSetID(i), ok
+}
+
+// DigestByName finds a digest.
+func (p *Program) DigestByName(name string) (DigestID, bool) {
+	for i := range p.Digests {
+		if p.Digests[i].Name == name {
+			return DigestID(i), true
+		}
+	}
+	return 0, false
+}
