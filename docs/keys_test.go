@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the table of keys in scenario.md")
+var rewrite = flag.Bool("rewrite", false, "rewrite the tables of pages that are made of what the program knows")
 
 // TestKeys holds the table in scenario.md to scenario.schema.json.
 func TestKeys(t *testing.T) {
@@ -27,24 +27,31 @@ func TestKeys(t *testing.T) {
 	k.out.WriteString("| key | what | default | meaning |\n|---|---|---|---|\n")
 	k.object(k.root, "")
 
-	page, err := os.ReadFile("scenario.md")
+	checkTable(t, "scenario.md", "keys", k.out.String())
+}
+
+// checkTable holds the table of that name on a page, between two comments, to what it should be; -rewrite writes it.
+func checkTable(t *testing.T, path, name, want string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const first, last = "-rewrite -->\n", "<!-- end of keys -->"
-	before, rest, ok := strings.Cut(string(page), first)
-	table, after, ok2 := strings.Cut(rest, last)
-	if !ok || !ok2 {
-		t.Fatalf("scenario.md has no place for the keys, between %q and %q", first, last)
+	first, last := "<!-- "+name+": written by", "<!-- end of "+name+" -->"
+	at := strings.Index(string(page), first)
+	from := at + strings.Index(string(page)[max(0, at):], "\n") + 1
+	to := strings.Index(string(page), last)
+	if at < 0 || to < from {
+		t.Fatalf("%s has no place for the %s, between %q and %q", path, name, first, last)
 	}
 	if *rewrite {
-		if err := os.WriteFile("scenario.md", []byte(before+first+k.out.String()+last+after), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(string(page)[:from]+want+string(page)[to:]), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if d := cmp.Diff(k.out.String(), table); d != "" {
-		t.Errorf("scenario.md's keys (-schema +page; -rewrite writes them):\n%s", d)
+	if d := cmp.Diff(want, string(page)[from:to]); d != "" {
+		t.Errorf("%s's %s (-program +page; -rewrite writes them):\n%s", path, name, d)
 	}
 }
 

@@ -1,12 +1,51 @@
 package docs
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
+
+// TestRateControls holds the tables of receivers and rate controls in scenario.md to endpoint.Specs.
+func TestRateControls(t *testing.T) {
+	var receivers, controls strings.Builder
+	receivers.WriteString("| receiver | what it does with a packet that comes before its turn |\n|---|---|\n")
+	controls.WriteString("| rate control | what it is | parameters | needs |\n|---|---|---|---|\n")
+	for _, s := range endpoint.Specs() {
+		if s.Kind == endpoint.Transport {
+			fmt.Fprintf(&receivers, "| `%s` | %s |\n", s.Name, s.Summary)
+			continue
+		}
+		var params []string
+		for _, p := range s.Params {
+			params = append(params, "`"+p.Name+"`: "+p.Meaning)
+		}
+		fmt.Fprintf(&controls, "| `%s` | %s | %s | %s |\n", s.Name, s.Summary, strings.Join(params, ". "), needs(s.Needs))
+	}
+	checkTable(t, "scenario.md", "receivers", receivers.String())
+	checkTable(t, "scenario.md", "rate controls", controls.String())
+}
+
+// needs says what a rate control needs.
+func needs(n endpoint.Needs) string {
+	var out []string
+	say := func(needed bool, what string) {
+		if needed {
+			out = append(out, what)
+		}
+	}
+	say(n.Marks, "ECN marks of switches")
+	say(n.Telemetry, "telemetry of switches")
+	say(n.DataField > 0, fmt.Sprintf("%d bytes of data packets", n.DataField))
+	say(n.AckField > 0, fmt.Sprintf("%d bytes of ACKs", n.AckField))
+	say(n.AnyOrder, "receivers that keep packets")
+	say(n.OneLink, "hosts with one link")
+	return strings.Join(out, ", ")
+}
 
 // TestSchemes: the page about scenarios has a row for every scheme, with the
 // receiver that it assumes and all of its parameters.
@@ -30,7 +69,7 @@ func TestSchemes(t *testing.T) {
 			t.Errorf("scenario.md: no row for scheme %s", name)
 			continue
 		}
-		if want := spec.Receiver.String() + " | "; !strings.HasPrefix(row, want) {
+		if want := string(spec.Receiver) + " | "; !strings.HasPrefix(row, want) {
 			t.Errorf("scenario.md: %s: the receiver should be %s", name, want)
 		}
 		for _, p := range spec.Params {

@@ -133,7 +133,7 @@ func (still) Echo(fabric.Time, QP, Echo)         {}
 // reorder.
 func BenchmarkSpray(b *testing.B) {
 	for _, r := range []Receiver{SelectiveRepeat, Ideal} {
-		b.Run(r.String(), func(b *testing.B) {
+		b.Run(string(r), func(b *testing.B) {
 			exchange := pair(b, 512, 1<<30, Config{Balancer: still{}, Receiver: r})
 			for range 1024 {
 				exchange()

@@ -10,12 +10,10 @@ import (
 
 // Defaults of a [Config]: the reference evaluation's.
 const (
-	DefaultMTU          = 9000               // [ref] bytes of payload
-	DefaultRTO          = fabric.Millisecond // [ref]
-	DefaultAdditiveRate = fabric.Gbps        // [ref] per round trip, at 400 Gb/s
-	DefaultMinRate      = 100 * fabric.Mbps
-	slowest             = 100 // of these a line has: steps up to its rate
-	DefaultGainShift    = 4   // [ref] g = 1/16
+	DefaultMTU     = 9000               // [ref] bytes of payload
+	DefaultRTO     = fabric.Millisecond // [ref]
+	DefaultMinRate = 100 * fabric.Mbps
+	slowest        = 100 // of these a line has: steps up to its rate
 
 	// DefaultReorderWindow is in packets: 2.3 MB of the default MTU, several
 	// round trips at 400 Gb/s.
@@ -86,14 +84,9 @@ type Config struct {
 	Reordered bool
 
 	Control Control
-	// AdditiveRate is what DCTCP adds per round trip without a mark, DCQCN per step;
-	// 0: what the control's authors have, and DCTCP at most a hundredth of the line
-	// rate: on a slow line the authors' step would undo every cut at once.
-	AdditiveRate fabric.Rate
-	MinRate      fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
-	CNPInterval  fabric.Time // DCQCN: a QP's CNPs are at least this far apart; 0: DefaultCNPInterval
-	TargetDelay  fabric.Time // NSCC, Swift: queueing that is no congestion; 0: three quarters of the round trip
-	GainShift    uint        // DCTCP: alpha moves by 1/2^GainShift per round trip; 0: DefaultGainShift
+	// ControlParams are the control's parameters, by name; see [Spec].
+	ControlParams map[string]string
+	MinRate       fabric.Rate // 0: DefaultMinRate, or a hundredth of the line rate if that is less
 
 	// AckLabel chooses the label of a control packet to peer, given that of the
 	// data packet that caused it, and whether a switch sent that packet round a
@@ -129,20 +122,8 @@ func (c Config) withDefaults() Config {
 	if c.AckEvery == 0 {
 		c.AckEvery = 1
 	}
-	if c.CNPInterval == 0 {
-		c.CNPInterval = DefaultCNPInterval
-	}
-	if c.GainShift == 0 {
-		c.GainShift = DefaultGainShift
-	}
 	if c.LineRate == 0 && c.Fabric != nil && c.Host >= 0 && int(c.Host) < c.Fabric.Hosts() {
 		c.LineRate = c.Fabric.Link(c.Fabric.Node(c.Host).Link(1)).Rate
-	}
-	if c.AdditiveRate == 0 {
-		c.AdditiveRate = min(DefaultAdditiveRate, c.LineRate/slowest)
-		if c.Control == DCQCN {
-			c.AdditiveRate = dcqcnAdditiveRate
-		}
 	}
 	if c.MinRate == 0 {
 		c.MinRate = min(DefaultMinRate, c.LineRate/slowest)
@@ -162,6 +143,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
 	c = c.withDefaults()
+	receiver, err := c.Receiver.Spec()
+	if err != nil {
+		return err
+	}
+	control, err := c.Control.Spec()
+	if err != nil {
+		return err
+	}
 	switch {
 	case c.Fabric == nil:
 		return bad("no fabric")
@@ -173,28 +162,20 @@ func (c Config) Validate() error {
 		return bad("MTU is %d bytes of payload; use 256 to 65000", c.MTU)
 	case c.Trip < 0:
 		return bad("round trip is %v; use 0 for no probes of late answers", c.Trip)
-	case c.TargetDelay < 0:
-		return bad("target delay is %v; use 0 for three quarters of the round trip", c.TargetDelay)
-	case c.RTO < 0 || c.AckEvery < 0 || c.AdditiveRate < 0 || c.CNPInterval < 0:
-		return bad("RTO, AckEvery, AdditiveRate or CNPInterval is negative; use 0 for the default")
+	case c.RTO < 0 || c.AckEvery < 0:
+		return bad("RTO or AckEvery is negative; use 0 for the default")
 	case c.MinRate < 0 || c.MinRate > c.LineRate:
 		return bad("least rate is %v; use one up to the line's, %v", c.MinRate, c.LineRate)
 	case c.LineRate > 8*fabric.Tbps:
 		return bad("line rate is %v; use at most 8Tb/s", c.LineRate)
-	case c.GainShift > 16:
-		return bad("gain is 1/2^%d; use a shift of 1 to 16", c.GainShift)
-	case c.Receiver > Ideal:
-		return bad("receiver %d is unknown", c.Receiver)
-	case c.Control == RCCC && c.Receiver == GoBackN:
-		return bad("rccc needs receivers that keep packets; use the receiver %v or %v", SelectiveRepeat, Ideal)
+	case control.Needs.AnyOrder && receiver.Needs.InOrder:
+		return bad("%s needs receivers that keep packets; use the receiver %v or %v", control.Name, SelectiveRepeat, Ideal)
 	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
-	case c.Place != nil && c.Receiver != GoBackN:
+	case c.Place != nil && !receiver.Needs.InOrder:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
-	case c.Control > HPCC:
-		return bad("congestion control %d is unknown", c.Control)
 	}
-	return nil
+	return control.Check(c.ControlParams)
 }
 
 // hashedPSN mixes its arguments; the result needs to differ between QPs, nothing more.

@@ -1,13 +1,15 @@
 package endpoint
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
+)
 
 // Constants of DCQCN as its authors set them (Zhu et al., Congestion Control for
 // Large-Scale RDMA Deployments, SIGCOMM 2015, sections 3.3 and 5.2). They were
 // found at 40 Gb/s; the rates are left as they are at other speeds.
 const (
-	DefaultCNPInterval = 50 * fabric.Microsecond // N: between two CNPs of a QP
-
+	dcqcnCNPInterval   = 50 * fabric.Microsecond // N: between two CNPs of a QP
 	dcqcnGainShift     = 8                       // g = 1/256
 	dcqcnAlphaTimer    = 55 * fabric.Microsecond // K
 	dcqcnIncreaseTimer = 55 * fabric.Microsecond // T
@@ -21,7 +23,34 @@ const (
 
 // dcqcn is DCQCN. A responder sends CNPs; the timers of the reaction point are looked
 // at when the QP sends or takes a CNP, not before: nobody needs the rate in between.
-type dcqcn struct{ *Endpoint }
+type dcqcn struct {
+	*Endpoint
+	qps      perQP[reaction]
+	additive fabric.Rate
+	interval fabric.Time // between two CNPs of a QP
+}
+
+// DCQCN reacts to congestion notification packets.
+const DCQCN Control = "dcqcn"
+
+func dcqcnSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(DCQCN), Summary: "a rate, by the receivers' congestion notification packets",
+		Params: []Param{
+			{"additive_rate", "a step of additive increase; 40Mb/s when absent"},
+			{"cnp_interval", "a queue pair is sent no two notification packets within it; 50us when absent"},
+		},
+		Needs: Needs{Marks: true},
+		control: func(a *params.Reader) controlMaker {
+			additive := a.Rate("additive_rate", dcqcnAdditiveRate, dcqcnAdditiveRate)
+			interval := a.Time("cnp_interval", dcqcnCNPInterval, dcqcnCNPInterval)
+			return func(e *Endpoint) rateControl {
+				c := &dcqcn{Endpoint: e, additive: additive, interval: interval}
+				return rateControl{pacer: c, departs: c, marks: c}
+			}
+		},
+	}
+}
 
 // reaction is what the reaction point keeps of a QP beside its rate.
 type reaction struct {
@@ -35,10 +64,10 @@ type reaction struct {
 	byBytes    int32
 }
 
-func (c dcqcn) open(q *qp) { q.keep().reaction = reaction{alpha: alphaOne} }
+func (c *dcqcn) open(q *qp) { *c.qps.open(q) = reaction{alpha: alphaOne} }
 
-func (c dcqcn) sent(now fabric.Time, q *qp, _ int32, bytes int64) {
-	d := &q.state.reaction
+func (c *dcqcn) sent(now fabric.Time, q *qp, _ int32, bytes int64) {
+	d := c.qps.at(q)
 	if !d.slowed {
 		return
 	}
@@ -50,13 +79,13 @@ func (c dcqcn) sent(now fabric.Time, q *qp, _ int32, bytes int64) {
 	}
 }
 
-func (c dcqcn) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
+func (c *dcqcn) acked(fabric.Time, *qp, *packet, int32, int32, bool) {}
 
-func (c dcqcn) wentBack(*qp) {}
+func (c *dcqcn) wentBack(*qp) {}
 
-func (c dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
+func (c *dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
 	c.elapse(now, q)
-	d := &q.state.reaction
+	d := c.qps.at(q)
 	target, alpha := q.rate.now, d.alpha
 	c.setRate(q, c.less(q, alpha))
 	*d = reaction{
@@ -68,18 +97,18 @@ func (c dcqcn) notified(now fabric.Time, q *qp, _ *packet) {
 }
 
 // received sends a CNP for a mark, unless the QP was sent one a short while ago.
-func (c dcqcn) received(now fabric.Time, x *context, p *packet) {
+func (c *dcqcn) received(now fabric.Time, x *context, p *packet) {
 	if !p.ce || now < x.cnpAt {
 		return
 	}
-	x.cnpAt = now + c.cfg.CNPInterval
+	x.cnpAt = now + c.interval
 	c.stats.CNPsSent++
 	c.answer(control{dst: p.src, qpn: p.qpn, label: c.ackLabel(now, p), becn: true, cnp: true})
 }
 
 // elapse does what the timers ask for until now.
-func (c dcqcn) elapse(now fabric.Time, q *qp) {
-	d := &q.state.reaction
+func (c *dcqcn) elapse(now fabric.Time, q *qp) {
+	d := c.qps.at(q)
 	for d.slowed && d.increaseAt <= now {
 		d.increaseAt += dcqcnIncreaseTimer
 		d.byTime++
@@ -97,15 +126,15 @@ func (c dcqcn) elapse(now fabric.Time, q *qp) {
 // increase is one step up: fast recovery towards the rate before the cut, after
 // F steps by either count additive increase of that rate, after F steps by both
 // hyper increase.
-func (c dcqcn) increase(q *qp) {
-	d := &q.state.reaction
+func (c *dcqcn) increase(q *qp) {
+	d := c.qps.at(q)
 	switch {
 	case max(d.byTime, d.byBytes) < dcqcnFastRecovery:
 	case min(d.byTime, d.byBytes) > dcqcnFastRecovery:
 		steps := fabric.Rate(min(d.byTime, d.byBytes) - dcqcnFastRecovery)
-		d.target += min(steps*dcqcnHyperFactor*c.cfg.AdditiveRate, c.cfg.LineRate)
+		d.target += min(steps*dcqcnHyperFactor*c.additive, c.cfg.LineRate)
 	default:
-		d.target += c.cfg.AdditiveRate
+		d.target += c.additive
 	}
 	d.target = min(d.target, c.cfg.LineRate)
 	to := q.rate.now + (d.target-q.rate.now)/2

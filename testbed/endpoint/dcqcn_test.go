@@ -5,7 +5,6 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestDCQCN follows one QP's rate through what the paper's figures of the
@@ -14,11 +13,11 @@ func TestDCQCN(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = DCQCN })
 	e := w.hosts[0].e
 	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
-	e.rates.open(q)
-	d := &q.state.reaction
+	e.control.pacer.open(q)
+	d := e.control.pacer.(*dcqcn).qps.at(q)
 	at := func(us, want int64) {
 		t.Helper()
-		e.meter.sent(fabric.Time(us)*fabric.Microsecond, q, 0, 0)
+		e.control.departs.sent(fabric.Time(us)*fabric.Microsecond, q, 0, 0)
 		if got := int64(q.rate.now / fabric.Mbps); got < want-1 || got > want+1 {
 			t.Fatalf("at %d us: %d Mb/s, want %d", us, got, want)
 		}
@@ -27,7 +26,7 @@ func TestDCQCN(t *testing.T) {
 		}
 	}
 	at(100, 400_000)
-	e.rates.notified(100*fabric.Microsecond, q, nil) // alpha is 1
+	e.control.pacer.notified(100*fabric.Microsecond, q, nil) // alpha is 1
 	at(101, 200_000)
 	at(154, 200_000)
 	at(155, 300_000) // half of the way back, each 55 us
@@ -35,11 +34,11 @@ func TestDCQCN(t *testing.T) {
 	at(265, 375_000)
 	// Alpha has decayed three times by 1/256 of it: 0.98833. The rate is cut by
 	// half of that, and goes back to 375.
-	e.rates.notified(266*fabric.Microsecond, q, nil)
+	e.control.pacer.notified(266*fabric.Microsecond, q, nil)
 	at(266, 189_688)
 	at(321, 282_344)
 	// A second CNP before the rate is back lowers the target.
-	e.rates.notified(322*fabric.Microsecond, q, nil)
+	e.control.pacer.notified(322*fabric.Microsecond, q, nil)
 	cut := int64(q.rate.now / fabric.Mbps)
 	at(377, (cut+282_344)/2)
 	// Steps 2 to 4 of fast recovery, then 40 Mb/s a step.
@@ -51,14 +50,14 @@ func TestDCQCN(t *testing.T) {
 	}
 	// The byte counter counts as well; with both above F the steps grow.
 	for range 6 {
-		e.meter.sent(600*fabric.Microsecond, q, 0, dcqcnByteCounter)
+		e.control.departs.sent(600*fabric.Microsecond, q, 0, dcqcnByteCounter)
 	}
 	before = d.target
-	e.meter.sent((377+6*55)*fabric.Microsecond, q, 0, 0) // 7 by time, 6 by bytes
+	e.control.departs.sent((377+6*55)*fabric.Microsecond, q, 0, 0) // 7 by time, 6 by bytes
 	if got := d.target - before; got != 2*400*fabric.Mbps {
 		t.Errorf("two steps of hyper increase add %v", got)
 	}
-	e.meter.sent(200*fabric.Millisecond, q, 0, 0)
+	e.control.departs.sent(200*fabric.Millisecond, q, 0, 0)
 	if q.rate.now != e.cfg.LineRate || d.slowed {
 		t.Errorf("%v in the end", q.rate.now)
 	}
@@ -97,7 +96,7 @@ func TestCNP(t *testing.T) {
 			t.Fatalf("%d CNPs", len(at))
 		}
 		for i := range len(at) - 1 {
-			if d := at[i+1] - at[i]; d < DefaultCNPInterval {
+			if d := at[i+1] - at[i]; d < dcqcnCNPInterval {
 				t.Errorf("CNPs %v apart", d)
 			}
 		}
@@ -109,14 +108,5 @@ func TestCNP(t *testing.T) {
 		if s := w.hosts[0].e.Stats(); s.CNPsTaken != 1 || s.RateCuts != 0 {
 			t.Errorf("%+v", s)
 		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	if diff := cmp.Diff([]string{DCTCP.String(), NoControl.String(), DCQCN.String(), NSCC.String(), Swift.String(), RCCC.String(), HPCC.String()}, ControlNames()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{GoBackN.String(), SelectiveRepeat.String(), Ideal.String()}, ReceiverNames()); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -2,7 +2,7 @@ package endpoint
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // delays is what rate controls have in common that go by how long packets queue: each
@@ -13,11 +13,15 @@ type delays struct {
 	target fabric.Time // of queueing
 }
 
-// measured says that round trips are wanted.
-func (delays) measured() {}
+// targetDelay is the parameter of all of them. They need [Needs].SendTimes.
+var targetDelay = Param{"target_delay", "queueing that is no congestion; three quarters of a round trip through an idle fabric when absent"}
 
-func newDelays(e *Endpoint) delays {
-	d := delays{e, e.idleTrip(), e.cfg.TargetDelay}
+func readTargetDelay(a *params.Reader) fabric.Time {
+	return a.Time(targetDelay.Name, 0, 6*fabric.Microsecond)
+}
+
+func newDelays(e *Endpoint, target fabric.Time) delays {
+	d := delays{e, e.idleTrip(), target}
 	if d.target == 0 {
 		d.target = d.trip * 3 / 4
 	}
@@ -27,24 +31,8 @@ func newDelays(e *Endpoint) delays {
 // measure returns the round trip of the packet that an answer is for. ok is false if it
 // is not known.
 func (c delays) measure(now fabric.Time, q *qp, p *packet, at int32) (trip fabric.Time, ok bool) {
-	sent, ok := q.state.sends.take(c.answeredBy(q, p, at))
+	sent, ok := q.state.sends.take(c.transport.answeredBy(q, p, at))
 	return now - sent.at, ok && sent.at != never
-}
-
-// answeredBy returns the packet that an answer is for: the last of those it acknowledges, or the one it names.
-func (e *Endpoint) answeredBy(q *qp, p *packet, at int32) int32 {
-	if e.cfg.Receiver == GoBackN {
-		return at - 1
-	}
-	return q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
-}
-
-// outstanding returns how many packets are on the way.
-func (c delays) outstanding(q *qp) int32 {
-	if c.cfg.Receiver == GoBackN {
-		return q.nextOut - q.unacked
-	}
-	return q.state.selective.onTheWay
 }
 
 // idleTrip returns the round trip of a full packet over the longest path, when nothing else

@@ -80,11 +80,7 @@ type Endpoint struct {
 	handler Handler
 
 	transport transport
-	rates     rateControl
-	meter     meter // rates, if it is one
-	echo      echo  // rates, if it is one
-	losses    losses
-	granter   granter // rates, if it is one
+	control   rateControl
 	// keepsSends: the rate control, or somebody else, asks when and how packets were sent.
 	keepsSends bool
 
@@ -93,10 +89,12 @@ type Endpoint struct {
 	fullGap fabric.Time // their transmission time at line rate
 	span    int32       // packets a responder can be sent from the first it misses
 	ask     int         // every so many packets ask for an ACK
-	told    bool        // packets carry telemetry
-	stats   Stats
-	paused  bool // no data may be sent
-	tails   tails
+	// dataField and ackField are as in [Needs].
+	dataField, ackField int
+
+	stats  Stats
+	paused bool // no data may be sent
+	tails  tails
 
 	ports    []port // one a plane
 	incoming packet // scratch of Receive
@@ -111,33 +109,40 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{cfg: c.withDefaults(), handler: h}
-	e.transport, e.rates = e.cfg.Receiver.transport(e), e.cfg.Control.rateControl(e)
-	e.meter, _ = e.rates.(meter)
-	e.echo, _ = e.rates.(echo)
-	e.granter, _ = e.rates.(granter)
-	if e.losses, _ = e.rates.(losses); e.losses == nil {
-		e.losses = lineRate{}
+	receiver, err := e.cfg.Receiver.Spec()
+	if err != nil {
+		return nil, err
 	}
-	_, delays := e.rates.(interface{ measured() })
-	e.keepsSends = delays || e.cfg.Losses != nil
+	control, err := e.cfg.Control.Spec()
+	if err != nil {
+		return nil, err
+	}
+	newControl, err := control.read(e.cfg.ControlParams)
+	if err != nil {
+		return nil, err
+	}
+	e.dataField, e.ackField = control.Needs.DataField, control.Needs.AckField
+	e.keepsSends = control.Needs.SendTimes || e.cfg.Losses != nil
 	e.ports = make([]port, e.cfg.Fabric.Planes())
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
-	if e.cfg.Receiver == SelectiveRepeat {
+	if receiver.Needs.ReorderWindow {
 		e.span = int32(e.cfg.ReorderWindow)
 	}
 	// A sender that has filled the span waits for an ACK: half of it may be on the way.
 	e.ask = min(e.cfg.AckEvery, max(1, int(e.span/2)))
-	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize + e.cfg.Outer
-	if _, e.told = e.rates.(interface{ told() }); e.told {
-		e.full += telemetrySize
-	}
+	e.full = e.stack.len + e.cfg.MTU + padding(e.cfg.MTU) + rocev2.ICRCSize + e.cfg.Outer + e.dataField
 	e.fullGap = e.cfg.LineRate.TimeFor(int64(e.full))
 	if err := e.stack.encode(e.template[:], &e.cfg, e.cfg.Host, rocev2.WriteMiddle, ecnECT0); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
 	if err := e.ack.init(&e.stack, &e.cfg); err != nil {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
+	}
+	e.transport = receiver.transport(e)
+	e.control = newControl(e)
+	if e.control.losses == nil {
+		e.control.losses = lineRate{}
 	}
 	return e, nil
 }
@@ -159,14 +164,14 @@ func (e *Endpoint) Next(now fabric.Time, dst []byte) (f Frame, ok bool) { return
 // NextBy is Next for a port of several.
 func (e *Endpoint) NextBy(number int, now fabric.Time, dst []byte) (f Frame, ok bool) {
 	e.expire(now)
-	if e.granter != nil {
-		e.granter.grant(now)
+	if e.control.credit != nil {
+		e.control.credit.grant(now)
 	}
 	p := &e.ports[number]
 	if p.queue.len > 0 {
 		e.stats.ControlSent++
-		k, told := p.queue.pop()
-		return e.buildAck(k, told, dst), true
+		k, field := p.queue.pop()
+		return e.buildAck(k, field, dst), true
 	}
 	if e.paused {
 		return Frame{}, false
@@ -188,8 +193,8 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 	if t, waits := e.nextTail(); waits && (!ok || t < at) {
 		at, ok = t, true
 	}
-	if e.granter != nil {
-		if t := e.granter.due(); t < never && (!ok || t < at) {
+	if e.control.credit != nil {
+		if t := e.control.credit.due(); t < never && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}

@@ -21,7 +21,7 @@ func TestExactlyOnce(t *testing.T) {
 		every := rapid.IntRange(1, 5).Draw(rt, "ack every")
 		byAck := rapid.Bool().Draw(rt, "timer by ack")
 		perPath := rapid.Bool().Draw(rt, "nak per path")
-		receiver := Receiver(rapid.IntRange(0, int(Ideal)).Draw(rt, "receiver"))
+		receiver := rapid.SampledFrom([]Receiver{GoBackN, SelectiveRepeat, Ideal}).Draw(rt, "receiver")
 		window := rapid.SampledFrom([]int{2, 3, 20, 300}).Draw(rt, "reorder window")
 		balanced := rapid.Bool().Draw(rt, "balanced")
 		w := newWorld(t, n, func(c *Config) {
@@ -319,8 +319,11 @@ func TestRefusals(t *testing.T) {
 		{Config{Fabric: f, MTU: 12}, "MTU is 12"},
 		{Config{Fabric: f, RTO: -1}, "negative"},
 		{Config{Fabric: f, MinRate: fabric.Tbps}, "least rate"},
-		{Config{Fabric: f, Control: 9}, "control 9"},
-		{Config{Fabric: f, Receiver: 9}, "receiver 9"},
+		{Config{Fabric: f, Control: "best"}, `congestion control "best" is unknown; use one of dctcp, none, `},
+		{Config{Fabric: f, Receiver: "best"}, `receiver "best" is unknown; use one of go-back-n, `},
+		{Config{Fabric: f, Control: RCCC}, "rccc needs receivers that keep packets; use the receiver selective-repeat or ideal"},
+		{Config{Fabric: f, Control: Swift, ControlParams: map[string]string{"target_delay": "soon"}}, `target_delay of swift is "soon"; use a time`},
+		{Config{Fabric: f, ControlParams: map[string]string{"gain_shift": "17"}}, `gain_shift of dctcp is "17"; use 1 to 16`},
 		{Config{Fabric: f, ReorderWindow: 1}, "reorder window is 1"},
 	} {
 		if _, err := New(c.c, w.hosts[0]); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {

@@ -9,6 +9,16 @@ import (
 // answers the first one ahead with a NAK; the requester goes back to what is missing.
 type goBackN struct{ *Endpoint }
 
+// GoBackN is RC as RNICs have had it from the start.
+const GoBackN Receiver = "go-back-n"
+
+func goBackNSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(GoBackN), Summary: "drop it and ask once for what is missing; the sender goes back to it",
+		Needs: Needs{InOrder: true}, transport: func(e *Endpoint) transport { return goBackN{e} },
+	}
+}
+
 func (t goBackN) open(q *qp) { q.window = unlimited }
 
 func (t goBackN) pick(q *qp) (packet int32, ok bool) {
@@ -37,7 +47,7 @@ func (t goBackN) expired(now fabric.Time, q *qp) {
 func (t goBackN) lost(q *qp) {
 	q.nextOut, q.once = q.unacked, q.sent
 	q.noTail()
-	t.rates.wentBack(q)
+	t.control.pacer.wentBack(q)
 	q.nudges = 0
 	if q.state != nil {
 		q.state.timing.packet = 0 // its ACK could be for either copy
@@ -79,7 +89,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 		t.stats.Marked++
 	}
 	if newly > 0 {
-		t.rates.acked(now, q, p, newly, upTo, late)
+		t.control.pacer.acked(now, q, p, newly, upTo, late)
 	}
 	if nak {
 		t.stats.NaksTaken++
@@ -131,6 +141,11 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
 		f.Failed(now, q.id, s)
 	}
 }
+
+// answeredBy returns the last packet that is acknowledged.
+func (t goBackN) answeredBy(_ *qp, _ *packet, at int32) int32 { return at - 1 }
+
+func (t goBackN) outstanding(q *qp) int32 { return q.nextOut - q.unacked }
 
 func (t goBackN) begin(*context) {}
 

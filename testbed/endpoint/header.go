@@ -19,7 +19,7 @@ const (
 	stackLen = etherLen + ipv6Len + udpLen + rocev2.BTHSize
 
 	// MaxHeader is the most header bytes a packet has.
-	MaxHeader = stackLen + rocev2.RETHSize + telemetrySize
+	MaxHeader = stackLen + rocev2.RETHSize + MaxField
 )
 
 const (

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // hpcc is HPCC (Li et al., SIGCOMM 2019, algorithm 1): a window set by what the busiest link of the path carries and holds, as
@@ -14,6 +15,7 @@ import (
 // the path's ID: of a queue pair whose packets go many ways most answers tell nothing.
 type hpcc struct {
 	*Endpoint
+	qps  perQP[hpccState]
 	trip fabric.Time // T of the paper: of a full packet over the longest path, when nothing else is on the way
 }
 
@@ -36,40 +38,52 @@ type hpccState struct {
 	heard             fabric.Time // when that came
 }
 
-func newHPCC(e *Endpoint) hpcc {
-	return hpcc{e, e.idleTrip()}
+// HPCC goes by what switches write into packets.
+const HPCC Control = "hpcc"
+
+func hpccSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(HPCC), Summary: "a window, by what switches write into packets, in virtual time",
+		Needs: Needs{DataField: telemetrySize, AckField: telemetrySize, Telemetry: true},
+		control: func(*params.Reader) controlMaker {
+			return func(e *Endpoint) rateControl {
+				c := &hpcc{Endpoint: e, trip: e.idleTrip()}
+				return rateControl{pacer: c, ack: c}
+			}
+		},
+	}
 }
 
-// told says that switches are asked to write telemetry.
-func (hpcc) told() {}
+func (c *hpcc) open(q *qp) {
+	whole, s := c.product(c.trip), c.qps.open(q)
+	s.window, s.reference = whole, whole
+	c.bound(q, s)
+}
 
-func (c hpcc) open(q *qp) {
-	s := q.keep()
-	if s.hpcc == nil {
-		s.hpcc = new(hpccState)
+// writeAck implements [ackField]: the telemetry goes back.
+func (*hpcc) writeAck(p *packet, field []byte) {
+	if at := len(p.rest) - telemetrySize; at >= 0 {
+		copy(field, p.rest[at:])
 	}
-	whole := c.product(c.trip)
-	*s.hpcc = hpccState{window: whole, reference: whole}
-	c.bound(q, s.hpcc)
 }
 
 // bound keeps the window within its bounds, and has the queue pair heed it.
-func (c hpcc) bound(q *qp, s *hpccState) {
+func (c *hpcc) bound(q *qp, s *hpccState) {
 	packet, whole := int64(c.full), c.product(c.trip)
 	s.window = min(max(s.window, whole/1000), max(whole, packet))
 	q.window = int32(max(1, (s.window+packet-1)/packet))
 	c.setRate(q, min(c.cfg.LineRate, max(c.cfg.MinRate, fabric.Rate(int64(c.cfg.LineRate)/1000*s.window/whole*1000))))
 }
 
-func (c hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
+func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	if len(p.rest) < rocev2.AETHSize+telemetrySize {
 		return
 	}
-	s, told := q.state.hpcc, telemetry(p.rest[rocev2.AETHSize:])
+	s, told := c.qps.at(q), telemetry(p.rest[rocev2.AETHSize:])
 	if !c.measure(now, s, &told) {
 		return
 	}
-	renew := c.answeredBy(q, p, at) >= s.renewed
+	renew := c.transport.answeredBy(q, p, at) >= s.renewed
 	grown := max(1, c.product(c.trip)/hpccShare)
 	if s.utilisation >= hpccTarget || s.stage >= hpccStages {
 		if s.window = s.reference*hpccTarget/max(s.utilisation, 1) + grown; renew {
@@ -87,7 +101,7 @@ func (c hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 
 // measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against: the
 // first word of a path, of a link whose rate has changed, or after a silence in which its counters may have come round.
-func (c hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool) {
+func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool) {
 	hops, id, ok := told.path()
 	if !ok {
 		return false
@@ -121,5 +135,5 @@ func (c hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool) 
 	return true
 }
 
-func (hpcc) wentBack(*qp)                       {}
-func (hpcc) notified(fabric.Time, *qp, *packet) {}
+func (*hpcc) wentBack(*qp)                       {}
+func (*hpcc) notified(fabric.Time, *qp, *packet) {}

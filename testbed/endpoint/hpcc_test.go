@@ -13,8 +13,8 @@ func TestHPCC(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
-	q, c := e.qps[0], e.rates.(hpcc)
-	s, whole := q.state.hpcc, c.product(c.trip)
+	q, c := e.qps[0], e.control.pacer.(*hpcc)
+	s, whole := c.qps.at(q), c.product(c.trip)
 	grown := whole / 2000
 	if s.window != whole || q.rate.now != e.cfg.LineRate/1000*1000 {
 		t.Fatalf("begins with %d bytes at %v; want %d", s.window, q.rate.now, whole)
@@ -86,8 +86,8 @@ func TestHPCCAnew(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
-	q, c := e.qps[0], e.rates.(hpcc)
-	s, now, sent := q.state.hpcc, fabric.Millisecond, int64(0)
+	q, c := e.qps[0], e.control.pacer.(*hpcc)
+	s, now, sent := c.qps.at(q), fabric.Millisecond, int64(0)
 	word := func(after fabric.Time, bytes int64, rate fabric.Rate) bool {
 		now, sent = now+after, sent+bytes
 		hdr := dataHeader(e, q)
@@ -131,8 +131,8 @@ func TestHPCCShares(t *testing.T) {
 		w.open(0, Message{QP: QP(id + 1), ID: uint64(id + 1), Dst: 1, Bytes: 1 << 30})
 	}
 	e := w.hosts[0].e
-	c := e.rates.(hpcc)
-	a, b := e.qps[0].state.hpcc, e.qps[1].state.hpcc
+	c := e.control.pacer.(*hpcc)
+	a, b := c.qps.at(e.qps[0]), c.qps.at(e.qps[1])
 	whole := c.product(c.trip)
 	a.window, a.reference = whole*85/100, whole*85/100
 	b.window, b.reference = whole/10, whole/10
@@ -143,9 +143,9 @@ func TestHPCCShares(t *testing.T) {
 		for _, q := range e.qps[:2] {
 			hdr := dataHeader(e, q)
 			Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
-			p := ackOf(q, q.state.hpcc.renewed)
+			p := ackOf(q, c.qps.at(q).renewed)
 			p.rest = append(append([]byte{}, p.rest...), hdr[len(hdr)-telemetrySize:]...)
-			c.acked(now, q, p, 1, q.state.hpcc.renewed+1, false)
+			c.acked(now, q, p, 1, c.qps.at(q).renewed+1, false)
 		}
 	}
 	const halves = 658

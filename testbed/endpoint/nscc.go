@@ -1,6 +1,9 @@
 package endpoint
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
+)
 
 // nscc is the network-signalled congestion control of Ultra Ethernet's senders (UE
 // specification 1.0, section 3.6.13): a window of bytes on the way, moved by what each
@@ -15,6 +18,7 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // computes the same: bytes, and picoseconds.
 type nscc struct {
 	delays
+	qps   perQP[nsccState]
 	scale int64 // bytes that the line sends in a trip
 }
 
@@ -46,35 +50,43 @@ type nsccState struct {
 	ignored, ignores int64       // bytes of answers that count for nothing, being of before
 }
 
-func newNSCC(e *Endpoint) nscc {
-	c := nscc{delays: newDelays(e)}
-	c.scale = c.product(c.trip)
-	return c
+// NSCC is Ultra Ethernet's control of senders.
+const NSCC Control = "nscc"
+
+func nsccSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(NSCC), Summary: "Ultra Ethernet's of the sender: a window, by marks and delay",
+		Params: []Param{targetDelay}, Needs: Needs{SendTimes: true, Marks: true},
+		control: func(a *params.Reader) controlMaker {
+			target := readTargetDelay(a)
+			return func(e *Endpoint) rateControl {
+				c := &nscc{delays: newDelays(e, target)}
+				c.scale = c.product(c.trip)
+				return rateControl{pacer: c, losses: c}
+			}
+		},
+	}
 }
 
 // open begins with the largest window: one and a half of what the line sends in a round
 // trip.
-func (c nscc) open(q *qp) {
-	s := q.keep()
-	if s.nscc == nil {
-		s.nscc = new(nsccState)
-	}
-	n := s.nscc
-	*n = nsccState{base: c.trip}
+func (c *nscc) open(q *qp) {
+	n := c.qps.open(q)
+	n.base = c.trip
 	n.most = c.product(c.trip) * 3 / 2
 	n.window = n.most
 	c.bound(q, n)
 }
 
 // bound keeps the window within its bounds, and has the queue pair heed it.
-func (c nscc) bound(q *qp, n *nsccState) {
+func (c *nscc) bound(q *qp, n *nsccState) {
 	packet := int64(c.full)
 	n.window = min(max(n.window, packet), max(n.most, packet))
 	q.window = int32(n.window / packet)
 }
 
-func (c nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
-	n := q.state.nscc
+func (c *nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
+	n := c.qps.at(q)
 	bytes := int64(packets) * int64(c.full)
 	n.achieved += bytes
 	n.answered += bytes
@@ -99,7 +111,7 @@ func (c nscc) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool
 }
 
 // queued takes a packet's round trip, and returns how long it queued.
-func (c nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
+func (c *nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 	if trip < n.base {
 		n.base = trip
 		n.most = c.product(trip) * 3 / 2
@@ -114,10 +126,10 @@ func (c nscc) queued(n *nsccState, trip fabric.Time, marked bool) fabric.Time {
 }
 
 // scaled returns a constant of the specification's reference network for this one.
-func (c nscc) scaled(bytes int64) int64 { return bytes * c.scale / nsccReference }
+func (c *nscc) scaled(bytes int64) int64 { return bytes * c.scale / nsccReference }
 
 // adjust moves the window for an answer.
-func (c nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.Time, bytes int64) {
+func (c *nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.Time, bytes int64) {
 	mtu := int64(c.cfg.MTU)
 	switch {
 	case marked && delay >= c.target:
@@ -135,7 +147,7 @@ func (c nscc) adjust(now fabric.Time, n *nsccState, marked bool, delay fabric.Ti
 }
 
 // grow adds at once when a whole window has met no queue.
-func (c nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
+func (c *nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
 	if delay >= nsccFastDelay {
 		n.quiet, n.fast = 0, false
 		return false
@@ -149,7 +161,7 @@ func (c nscc) grow(n *nsccState, delay fabric.Time, bytes int64) bool {
 }
 
 // adapt is quick adapt. It reports whether the answer is to have no other effect.
-func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
+func (c *nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, delay fabric.Time) bool {
 	done := false
 	switch {
 	case n.ignored < n.ignores && marked:
@@ -157,7 +169,7 @@ func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, dela
 	case now > n.periodEnd:
 		if n.periodEnd != 0 && (n.cut || cut || delay > nsccAdaptDelay*c.target) && n.achieved < n.most>>nsccAdaptGate {
 			n.window = n.achieved
-			n.ignores, n.ignored = int64(c.outstanding(q))*int64(c.full), 0
+			n.ignores, n.ignored = int64(c.transport.outstanding(q))*int64(c.full), 0
 			n.cut, done = false, true
 		}
 		n.achieved = 0
@@ -170,8 +182,8 @@ func (c nscc) adapt(now fabric.Time, q *qp, n *nsccState, cut, marked bool, dela
 }
 
 // cut implements [losses]: a packet was cut by a queue as long as a round trip.
-func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
-	n := q.state.nscc
+func (c *nscc) cut(now fabric.Time, q *qp, packet int32) {
+	n := c.qps.at(q)
 	q.state.sends.take(packet)
 	n.ignored += int64(c.full)
 	n.delay += (c.trip - n.delay) / nsccDelayGain
@@ -183,11 +195,11 @@ func (c nscc) cut(now fabric.Time, q *qp, packet int32) {
 }
 
 // lost implements [losses].
-func (c nscc) lost(_ fabric.Time, q *qp, packets int32) {
-	n := q.state.nscc
+func (c *nscc) lost(_ fabric.Time, q *qp, packets int32) {
+	n := c.qps.at(q)
 	n.window -= int64(packets) * int64(c.full)
 	c.bound(q, n)
 }
 
-func (c nscc) wentBack(q *qp)                   { c.lost(0, q, 1) }
-func (nscc) notified(fabric.Time, *qp, *packet) {}
+func (c *nscc) wentBack(q *qp)                   { c.lost(0, q, 1) }
+func (*nscc) notified(fabric.Time, *qp, *packet) {}

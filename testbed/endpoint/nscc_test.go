@@ -57,8 +57,10 @@ func TestWindowsDeliver(t *testing.T) {
 			f := random(now, hdr, answer)
 			f.cut = rng.Float64() < 0.1
 			for _, q := range e.qps {
-				if n := q.state.nscc; control == NSCC && q.live && (n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full)) {
-					t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.window, n.most)
+				if cc, ok := e.control.pacer.(*nscc); ok && q.live {
+					if n := cc.qps.at(q); n.window < int64(e.full) || n.window > n.most || int64(q.window) != n.window/int64(e.full) {
+						t.Fatalf("seed %d: window of %d bytes, %d packets; the most is %d", seed, n.window, q.window, n.most)
+					}
 				}
 			}
 			return f
@@ -91,8 +93,8 @@ func TestNSCCQuadrants(t *testing.T) {
 		w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, NSCC })
 		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 		e := w.hosts[0].e
-		q, cc := e.qps[0], e.rates.(nscc)
-		n := q.state.nscc
+		q, cc := e.qps[0], e.control.pacer.(*nscc)
+		n := cc.qps.at(q)
 		n.window, n.delay = n.most/2, cc.target*c.delay/100
 		window, now := n.window, fabric.Millisecond
 		for range 20 { // within a round trip
@@ -126,8 +128,8 @@ func TestNSCCQuickAdapt(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, NSCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
-	q, cc := e.qps[0], e.rates.(nscc)
-	n := q.state.nscc
+	q, cc := e.qps[0], e.control.pacer.(*nscc)
+	n := cc.qps.at(q)
 	packets := q.window
 	cc.adapt(fabric.Microsecond, q, n, false, false, 0) // a period begins
 	for i := range packets - 1 {
@@ -191,7 +193,7 @@ func TestRCCCGrants(t *testing.T) {
 	}
 	w.run(never)
 	e := w.hosts[0].e
-	first := int(e.rates.(*rccc).first())
+	first := int(e.control.pacer.(*rccc).first())
 	total := 0
 	for host, n := range granted {
 		if packets := n * rcccGrant; packets < bytes/1000-first || packets > bytes/1000-first+2*rcccGrant {

@@ -20,14 +20,14 @@ func feed(t *testing.T, c Config, rounds, packets int, marked func(round, i int)
 		t.Fatal(err)
 	}
 	q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}}
-	e.rates.open(q)
+	e.control.pacer.open(q)
 	q.nextOut = int32(packets)
 	var rates []int64
 	for r := range rounds {
 		for i := range packets {
 			q.unacked++
 			q.nextOut = q.unacked + int32(packets) - 1 // a round trip is this many packets
-			e.rates.acked(0, q, &packet{becn: marked(r, i)}, 1, q.unacked, false)
+			e.control.pacer.acked(0, q, &packet{becn: marked(r, i)}, 1, q.unacked, false)
 		}
 		rates = append(rates, int64(q.rate.now/fabric.Gbps))
 	}
@@ -69,16 +69,16 @@ func TestRateAfterGoingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := &qp{rate: rate{e.cfg.LineRate, e.fullGap}, nextOut: 100, sent: 100, data: 100}
-		e.rates.open(q)
+		e.control.pacer.open(q)
 		q.unacked = 10
-		e.rates.acked(0, q, &packet{}, 10, q.unacked, false)
+		e.control.pacer.acked(0, q, &packet{}, 10, q.unacked, false)
 		e.setRate(q, 100*fabric.Gbps)
 		e.transport.lost(q)
 		ack := func(n int32, late bool) {
 			for range n {
 				q.unacked++
 				q.nextOut = max(q.nextOut, q.unacked)
-				e.rates.acked(0, q, &packet{becn: marked}, 1, q.unacked, late)
+				e.control.pacer.acked(0, q, &packet{becn: marked}, 1, q.unacked, late)
 			}
 		}
 		ack(60, true)
@@ -100,9 +100,12 @@ func TestRateAfterGoingBack(t *testing.T) {
 
 // On a slow line the steps are hundredths of its rate: a cut lasts.
 func TestSlowLine(t *testing.T) {
-	c := Config{Fabric: newWorld(t, 2, nil).f, LineRate: 30 * fabric.Mbps}.withDefaults()
-	if want := 300 * fabric.Kbps; c.AdditiveRate != want || c.MinRate != want {
-		t.Errorf("adds %v a round trip, sends at %v at least; want %v for both", c.AdditiveRate, c.MinRate, want)
+	e, err := New(Config{Fabric: newWorld(t, 2, nil).f, LineRate: 30 * fabric.Mbps}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adds, want := e.control.pacer.(*dctcp).additive, 300*fabric.Kbps; adds != want || e.cfg.MinRate != want {
+		t.Errorf("adds %v a round trip, sends at %v at least; want %v for both", adds, e.cfg.MinRate, want)
 	}
 }
 

@@ -3,18 +3,29 @@ package endpoint
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
-// A rateControl is a congestion control: how fast a QP sends, which it sets with
-// [Endpoint.setRate], and how much it may have on the way, q.window, in packets. It has
-// no timer of its own: it brings a QP's state up to date when it is called.
+// A rateControl is a congestion control by its parts: how fast a QP sends, which it sets with [Endpoint.setRate], and how
+// much it may have on the way, q.window, in packets. It has no timer of its own: it brings a QP's state up to date when it
+// is called. Every control has a pacer; the parts that it has not are nil.
 //
-// An endpoint has one, for all its queue pairs. Its state of a QP is in [qp] or
-// [state]. None of its calls may allocate once the QP is open.
-type rateControl interface {
+// An endpoint has one, for all its queue pairs. What it keeps of a QP is a [perQP]. None of its calls may allocate once
+// the QP is open.
+type rateControl struct {
+	pacer   pacer
+	departs departures
+	losses  losses
+	marks   marks
+	credit  credit
+	ack     ackField // of specs with [Needs].AckField
+}
+
+// A pacer sets a QP's rate and window by what its sender learns.
+type pacer interface {
 	// open makes the state of a QP new, whose rate is the line's.
 	open(q *qp)
-	// acked takes the word that some more packets were acknowledged, the latest sent of
+	// acked reports that some more packets were acknowledged, the latest sent of
 	// them being the one before `at`, by an answer p, which has what the network and the
 	// responder said: marks, or measurements behind its AETH. late says that they were on
 	// the way when the QP went back: they belong to the round trip before.
@@ -25,23 +36,30 @@ type rateControl interface {
 	notified(now fabric.Time, q *qp, p *packet)
 }
 
-// A meter is a rateControl that wants to hear of each packet sent.
-type meter interface {
-	// sent takes the word that the QP sends a packet of that many bytes on the wire now.
+// departures learns of each packet sent.
+type departures interface {
+	// sent reports that the QP sends a packet of that many bytes on the wire now.
 	sent(now fabric.Time, q *qp, packet int32, bytes int64)
 }
 
-// An echo is a rateControl with a part at the responder.
-type echo interface {
-	// received takes the word that a data packet has come, p.ce if it was marked. It
-	// may push an answer of its own, as DCQCN does a CNP; a credit would be one.
+// losses learns of what is to be sent again one by one. (Of going back the pacer learns by wentBack.)
+type losses interface {
+	// cut reports that a packet came without its payload.
+	cut(now fabric.Time, q *qp, packet int32)
+	// lost reports that some packets are taken for lost.
+	lost(now fabric.Time, q *qp, packets int32)
+}
+
+// marks is the part at the responder that learns of congestion.
+type marks interface {
+	// received reports that a data packet has come, p.ce if it was marked, before it is answered. It
+	// may push an answer itself, as DCQCN does a CNP.
 	received(now fabric.Time, c *context, p *packet)
 }
 
-// A granter is a rateControl with a clock at the receiver, which tells senders how much they
-// may send.
-type granter interface {
-	// arrived takes the word that a data packet has come, cut ones too, and what it said
+// credit is the part at the responder that has a clock, and tells senders how much they may send.
+type credit interface {
+	// arrived reports that a data packet has come, cut ones too, and what it said
 	// has been noted.
 	arrived(now fabric.Time, c *context, p *packet)
 	// grant queues the control packets that are due; due says when the next will be.
@@ -49,60 +67,23 @@ type granter interface {
 	due() fabric.Time
 }
 
-// losses is a rateControl that wants to hear of what is to be sent again one by one. (Of
-// going back it hears in wentBack.)
-type losses interface {
-	// cut takes the word that a packet came without its payload.
-	cut(now fabric.Time, q *qp, packet int32)
-	// lost takes the word that some packets are taken for lost.
-	lost(now fabric.Time, q *qp, packets int32)
+// ackField is the part at the responder that writes what ACKs carry behind their AETH.
+type ackField interface {
+	// writeAck fills the field, zeros so far, of the answer to a packet.
+	writeAck(p *packet, field []byte)
 }
 
-// Control is what a QP does when it hears of congestion.
-type Control uint8
+// NoControl sends at line rate, always.
+const NoControl Control = "none"
 
-// The congestion controls.
-const (
-	DCTCP     Control = iota // [ref] cut by alpha/2 in a marked round trip, additive increase
-	NoControl                // line rate, always
-	DCQCN                    // CNPs; see dcqcn.go for its constants
-	NSCC                     // Ultra Ethernet's, of the sender; see nscc.go
-	Swift                    // by delay; see swift.go
-	RCCC                     // Ultra Ethernet's, of the receiver; see rccc.go
-	HPCC                     // by what switches tell; see hpcc.go
-)
-
-var controlNames = [...]string{"dctcp", "none", "dcqcn", "nscc", "swift", "rccc", "hpcc"}
-
-// rateControl returns a new endpoint's.
-func (c Control) rateControl(e *Endpoint) rateControl {
-	switch c {
-	case DCTCP:
-		return dctcp{e}
-	case DCQCN:
-		return dcqcn{e}
-	case NSCC:
-		return newNSCC(e)
-	case Swift:
-		return newSwift(e)
-	case RCCC:
-		return newRCCC(e)
-	case HPCC:
-		return newHPCC(e)
+func lineRateSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(NoControl), Summary: "always at line rate",
+		control: func(*params.Reader) controlMaker {
+			return func(*Endpoint) rateControl { return rateControl{pacer: lineRate{}} }
+		},
 	}
-	return lineRate{}
 }
-
-func (c Control) String() string {
-	if int(c) < len(controlNames) {
-		return controlNames[c]
-	}
-	return "unknown"
-}
-
-// ControlNames returns the congestion controls' names, in the order of their
-// values.
-func ControlNames() []string { return controlNames[:] }
 
 // lineRate is no control.
 type lineRate struct{}
@@ -113,6 +94,27 @@ func (lineRate) wentBack(*qp)                                        {}
 func (lineRate) notified(fabric.Time, *qp, *packet)                  {}
 func (lineRate) cut(fabric.Time, *qp, int32)                         {}
 func (lineRate) lost(fabric.Time, *qp, int32)                        {}
+
+// perQP is what a rate control keeps of each queue pair. It stays with the place of one for QPs to come.
+type perQP[T any] struct{ of []*T }
+
+// open returns the state of a QP, made new.
+func (s *perQP[T]) open(q *qp) *T {
+	for int(q.pos) >= len(s.of) {
+		s.of = append(s.of, nil)
+	}
+	t := s.of[q.pos]
+	if t == nil {
+		t = new(T)
+		s.of[q.pos] = t
+	}
+	var fresh T
+	*t = fresh
+	return t
+}
+
+// at returns the state of an open QP.
+func (s *perQP[T]) at(q *qp) *T { return s.of[q.pos] }
 
 // rate is how fast a QP sends.
 type rate struct {

@@ -1,6 +1,9 @@
 package endpoint
 
-import "github.com/ethereal-fabric/ethereal/fabric"
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
+)
 
 // rccc is the receiver-credit congestion control of Ultra Ethernet (UE specification 1.0,
 // section 3.6.14; EQDS, NSDI 2022, is its ancestor). A sender begins with credit for one and
@@ -16,8 +19,9 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // there as a request.
 type rccc struct {
 	*Endpoint
-	asking []*context
-	next   fabric.Time // of the next grant, at the earliest
+	granted perQP[int32] // packets
+	asking  []*context
+	next    fabric.Time // of the next grant, at the earliest
 }
 
 const (
@@ -33,8 +37,20 @@ type granting struct {
 	label            fabric.Label // of its latest packet
 }
 
-func newRCCC(e *Endpoint) *rccc {
-	return &rccc{Endpoint: e}
+// RCCC is Ultra Ethernet's control of receivers.
+const RCCC Control = "rccc"
+
+func rcccSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(RCCC), Summary: "Ultra Ethernet's of the receiver: credit",
+		Needs: Needs{AnyOrder: true, OneLink: true},
+		control: func(*params.Reader) controlMaker {
+			return func(e *Endpoint) rateControl {
+				c := &rccc{Endpoint: e}
+				return rateControl{pacer: c, losses: c, credit: c}
+			}
+		},
+	}
 }
 
 // first returns the packets of credit that need no grant.
@@ -44,7 +60,7 @@ func (c *rccc) first() int32 { return max(1, int32(c.product(c.idleTrip())*3/2/i
 // the way and the credit that is left: it is the same after a packet is sent.
 func (c *rccc) open(q *qp) {
 	q.window = c.first()
-	q.keep().granted = q.window
+	*c.granted.open(q) = q.window
 }
 
 // acked takes away what was spent.
@@ -62,14 +78,15 @@ func (c *rccc) wentBack(*qp) {}
 
 // notified takes a grant.
 func (c *rccc) notified(_ fabric.Time, q *qp, p *packet) {
-	if more := psnDiff(p.psn, uint32(q.state.granted)&psnMask); more > 0 {
-		q.state.granted += more
+	granted := c.granted.at(q)
+	if more := psnDiff(p.psn, uint32(*granted)&psnMask); more > 0 {
+		*granted += more
 		q.window += more
 		c.activate(q)
 	}
 }
 
-// arrived implements [granter].
+// arrived implements [credit].
 func (c *rccc) arrived(now fabric.Time, x *context, p *packet) {
 	r := x.reorder
 	g := &r.granting

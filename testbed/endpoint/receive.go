@@ -107,7 +107,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
 		if q := e.lookup(p.src, p.qpn); q != nil {
-			e.rates.notified(now, q, p)
+			e.control.pacer.notified(now, q, p)
 		}
 	default:
 		e.stats.Malformed++

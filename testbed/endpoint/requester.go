@@ -165,7 +165,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 		q.keep().timing = timing{}
 	}
 	e.transport.open(q)
-	e.rates.open(q)
+	e.control.pacer.open(q)
 	if e.keepsSends {
 		q.keep().sends.reset()
 	}

@@ -67,12 +67,12 @@ func (e *Endpoint) receiveData(now fabric.Time, p *packet) {
 	if p.cut {
 		e.stats.Trimmed++
 	}
-	if e.echo != nil {
-		e.echo.received(now, c, p)
+	if e.control.marks != nil {
+		e.control.marks.received(now, c, p)
 	}
 	e.transport.receive(now, c, p)
-	if e.granter != nil {
-		e.granter.arrived(now, c, p)
+	if e.control.credit != nil {
+		e.control.credit.arrived(now, c, p)
 	}
 }
 
@@ -160,26 +160,25 @@ func (t *ackTemplate) init(st *stack, c *Config) error {
 	return nil
 }
 
-// answer has a control packet sent by the port that its label names. An ACK takes along what the packet that it is for has
-// been told.
+// answer has a control packet sent by the port that its label names. The rate control may fill a field of an ACK.
 func (e *Endpoint) answer(k control) {
 	q := &e.ports[e.portOf(k.label)].queue
 	q.push(k)
-	if at := len(e.incoming.rest) - telemetrySize; e.told && !k.cnp && at >= 0 {
-		q.tell(telemetry(e.incoming.rest[at:]))
+	if e.ackField > 0 && !k.cnp {
+		e.control.ack.writeAck(&e.incoming, q.field()[:e.ackField])
 	}
 }
 
 // buildAck writes a control packet.
-func (e *Endpoint) buildAck(k control, told *telemetry, dst []byte) Frame {
+func (e *Endpoint) buildAck(k control, field *field, dst []byte) Frame {
 	st := &e.stack
 	n := copy(dst, e.ack.hdr[:st.len+rocev2.AETHSize])
 	if k.cnp {
 		n = st.len + cnpReserved
 		dst[st.bth] = byte(rocev2.CNP)
 		clear(dst[st.len:n])
-	} else if told != nil {
-		n += copy(dst[n:], told[:])
+	} else if field != nil {
+		n += copy(dst[n:], field[:e.ackField])
 	}
 	st.setDst(dst, e.cfg.Fabric, k.dst)
 	st.setLabel(dst, k.label)
@@ -198,12 +197,15 @@ func (e *Endpoint) buildAck(k control, told *telemetry, dst []byte) Frame {
 	return Frame{Len: n, Tail: rocev2.ICRCSize, Control: true}
 }
 
+// field is what an answer carries behind its AETH.
+type field [MaxField]byte
+
 // controlQueue is a ring buffer that grows.
 type controlQueue struct {
-	ring  []control   // a power of two of them
-	told  []telemetry // beside them, where answers take some along; else empty
-	first int
-	len   int
+	ring   []control // a power of two of them
+	fields []field   // beside them, where answers carry some; else empty
+	first  int
+	len    int
 }
 
 func (q *controlQueue) push(k control) {
@@ -211,10 +213,10 @@ func (q *controlQueue) push(k control) {
 		ring := make([]control, max(8, 2*len(q.ring)))
 		n := copy(ring, q.ring[q.first:])
 		copy(ring[n:], q.ring[:q.first])
-		if len(q.told) > 0 {
-			told := make([]telemetry, len(ring))
-			copy(told[copy(told, q.told[q.first:]):], q.told[:q.first])
-			q.told = told
+		if len(q.fields) > 0 {
+			fields := make([]field, len(ring))
+			copy(fields[copy(fields, q.fields[q.first:]):], q.fields[:q.first])
+			q.fields = fields
 		}
 		q.ring, q.first = ring, 0
 	}
@@ -222,21 +224,23 @@ func (q *controlQueue) push(k control) {
 	q.len++
 }
 
-// tell has the last one pushed take telemetry along.
-func (q *controlQueue) tell(t telemetry) {
-	if len(q.told) == 0 {
-		q.told = make([]telemetry, len(q.ring))
+// field returns the field of the last one pushed, zeros.
+func (q *controlQueue) field() *field {
+	if len(q.fields) == 0 {
+		q.fields = make([]field, len(q.ring))
 	}
-	q.told[(q.first+q.len-1)&(len(q.ring)-1)] = t
+	f := &q.fields[(q.first+q.len-1)&(len(q.ring)-1)]
+	*f = field{}
+	return f
 }
 
-// pop returns the first, and what it takes along, nil if nothing; that is good until the next push.
-func (q *controlQueue) pop() (k control, told *telemetry) {
+// pop returns the first, and its field, nil if it has none; that is good until the next push.
+func (q *controlQueue) pop() (k control, f *field) {
 	k = q.ring[q.first]
-	if len(q.told) > 0 {
-		told = &q.told[q.first]
+	if len(q.fields) > 0 {
+		f = &q.fields[q.first]
 	}
 	q.first = (q.first + 1) & (len(q.ring) - 1)
 	q.len--
-	return k, told
+	return k, f
 }

@@ -160,8 +160,8 @@ func (x *exchange) create(t *testing.T, d *datadriven.TestData) {
 			Fabric: x.f, Host: fabric.NodeID(i), MTU: 1000, Balancer: &inTurnOf4{},
 			Trip:     fabric.Time(number(t, d, "trip", 0)) * fabric.Microsecond,
 			AckEvery: number(t, d, "ackevery", 1), ReorderWindow: number(t, d, "window", 256),
-			Receiver:   Receiver(slices.Index(ReceiverNames(), receiver)),
-			Control:    Control(slices.Index(ControlNames(), control)),
+			Receiver:   Receiver(receiver),
+			Control:    Control(control),
 			InitialPSN: func(fabric.NodeID, fabric.NodeID, uint32) uint32 { return 1<<24 - 2 }, // wraps around
 		}
 		if x.hosts[i], err = New(c, speaker{&x.out}); err != nil {

@@ -34,6 +34,28 @@ const unlimited = math.MaxInt32 / 2
 // a window or without end.
 type selectiveRepeat struct{ *Endpoint }
 
+// The receivers that keep packets and acknowledge each.
+const (
+	SelectiveRepeat Receiver = "selective-repeat" // within the reorder window, which the sender respects
+	Ideal           Receiver = "ideal"            // all
+)
+
+func selectiveRepeatSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keep it, within the reorder window; the sender repeats what is missing",
+		Needs: Needs{ReorderWindow: true}, transport: newSelectiveRepeat,
+	}
+}
+
+func idealSpec() Spec {
+	return Spec{
+		Kind: Transport, Name: string(Ideal), Summary: "keep it, however early; the sender repeats what is missing",
+		transport: newSelectiveRepeat,
+	}
+}
+
+func newSelectiveRepeat(e *Endpoint) transport { return selectiveRepeat{e} }
+
 func (t selectiveRepeat) open(q *qp) {
 	q.window = unlimited
 	s := &q.keep().selective
@@ -49,10 +71,10 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 	switch {
 	case !q.balanced && !t.cfg.Reordered:
 		return 1
-	case t.cfg.Receiver == Ideal:
+	case t.span == unlimited:
 		return unlimited
 	}
-	return int32(t.cfg.ReorderWindow) / 2
+	return t.span / 2
 }
 
 func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
@@ -108,10 +130,17 @@ func (t selectiveRepeat) restart(now fabric.Time, q *qp) {
 	q.state.selective.old = q.sent
 }
 
+// answeredBy returns the packet that the answer names.
+func (t selectiveRepeat) answeredBy(q *qp, p *packet, _ int32) int32 {
+	return q.unacked + psnDiff(rocev2.AETH(p.rest).MSN(), q.firstPSN+uint32(q.unacked))
+}
+
+func (t selectiveRepeat) outstanding(q *qp) int32 { return q.state.selective.onTheWay }
+
 func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, max(s.lost, s.old)
-	t.losses.lost(now, q, s.onTheWay)
+	t.control.losses.lost(now, q, s.onTheWay)
 	t.tell(now, q, s.old)
 	t.repeats(q)
 	t.timedOut(now, q)
@@ -181,11 +210,11 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 		s.onTheWay = 0
 	}
 	t.tailAnswered(now, q, q.unacked)
-	t.rates.acked(now, q, p, newly, max(upTo, own+1), false)
+	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
 	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
-		t.losses.lost(now, q, int32(lost))
+		t.control.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
 			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 				return // it was closed
@@ -216,7 +245,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	s.cut = append(s.cut, packet)
 	s.told.add(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
-	t.losses.cut(now, q, packet)
+	t.control.losses.cut(now, q, packet)
 	t.activate(q)
 }
 

@@ -78,8 +78,8 @@ func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) 
 			e.stats.Retransmissions++
 		}
 		e.stats.DataSent++
-		if e.meter != nil {
-			e.meter.sent(now, q, i, int64(f.Len+f.Tail))
+		if e.control.departs != nil {
+			e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
 		}
 		q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
 		if e.transport.sent(now, q, i) {
@@ -126,9 +126,9 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		rocev2.RETH(dst[n:]).Encode(&reth)
 		n += rocev2.RETHSize
 	}
-	if e.told {
-		clear(dst[n : n+telemetrySize])
-		n += telemetrySize
+	if e.dataField > 0 {
+		clear(dst[n : n+e.dataField])
+		n += e.dataField
 	}
 	tail := payload + pad + rocev2.ICRCSize
 	st.setLength(dst, n-st.bth+tail, q.ipSum)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // swift is Swift (Kumar et al., SIGCOMM 2020): a window, in packets and parts of one, that
@@ -16,7 +17,27 @@ import (
 // Constants are the paper's, and where that leaves them open htsim's (swift.cpp). A window
 // begins with what the line sends in a round trip, as that of an RNIC; the paper's begin
 // small. Delays are of the fabric alone here: hosts take no time.
-type swift struct{ delays }
+type swift struct {
+	delays
+	qps perQP[swiftState]
+}
+
+// Swift goes by delay alone.
+const Swift Control = "swift"
+
+func swiftSpec() Spec {
+	return Spec{
+		Kind: RateControl, Name: string(Swift), Summary: "a window, by delay",
+		Params: []Param{targetDelay}, Needs: Needs{SendTimes: true},
+		control: func(a *params.Reader) controlMaker {
+			target := readTargetDelay(a)
+			return func(e *Endpoint) rateControl {
+				c := &swift{delays: newDelays(e, target)}
+				return rateControl{pacer: c, losses: c}
+			}
+		},
+	}
+}
 
 const (
 	swiftIncrease  = 1   // packets per round trip
@@ -38,17 +59,14 @@ type swiftState struct {
 	failed int         // time-outs since an answer came
 }
 
-func newSwift(e *Endpoint) swift { return swift{newDelays(e)} }
-
-func (c swift) open(q *qp) {
-	s := q.keep()
-	s.swift = swiftState{window: c.product(c.trip), base: c.trip, trip: c.trip, cutAt: -fabric.Second}
+func (c *swift) open(q *qp) {
+	*c.qps.open(q) = swiftState{window: c.product(c.trip), base: c.trip, trip: c.trip, cutAt: -fabric.Second}
 	c.bound(q)
 }
 
 // bound keeps the window within its bounds, and has the queue pair heed it.
-func (c swift) bound(q *qp) {
-	s, packet := &q.state.swift, int64(c.full)
+func (c *swift) bound(q *qp) {
+	s, packet := c.qps.at(q), int64(c.full)
 	s.window = min(max(s.window, packet/swiftLeast), max(swiftMost*c.product(c.trip), packet))
 	q.window = max(1, int32(s.window/packet))
 	rate := c.cfg.LineRate
@@ -59,14 +77,14 @@ func (c swift) bound(q *qp) {
 }
 
 // allowed returns how long a packet may queue.
-func (c swift) allowed(window int64) fabric.Time {
+func (c *swift) allowed(window int64) fabric.Time {
 	root := int64(math.Sqrt(float64(window << 20 / int64(c.full)))) // of the packets, times 1024: exact on every machine
 	share := min(max(swiftMillionth*1024/max(1, root)-swiftFull, 0), swiftSpan)
 	return c.target + fabric.Time(int64(swiftRange*c.target/fabric.Nanosecond)*share/swiftSpan)*fabric.Nanosecond
 }
 
-func (c swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
-	s := &q.state.swift
+func (c *swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ bool) {
+	s := c.qps.at(q)
 	s.failed = 0
 	trip, ok := c.measure(now, q, p, at)
 	if !ok {
@@ -86,7 +104,7 @@ func (c swift) acked(now fabric.Time, q *qp, p *packet, packets, at int32, _ boo
 }
 
 // cutBy cuts the window, if it was not within a round trip, by half at most.
-func (c swift) cutBy(now fabric.Time, s *swiftState, bytes int64) {
+func (c *swift) cutBy(now fabric.Time, s *swiftState, bytes int64) {
 	if now-s.cutAt < s.trip {
 		return
 	}
@@ -96,22 +114,22 @@ func (c swift) cutBy(now fabric.Time, s *swiftState, bytes int64) {
 }
 
 // cut implements [losses].
-func (c swift) cut(now fabric.Time, q *qp, packet int32) {
+func (c *swift) cut(now fabric.Time, q *qp, packet int32) {
 	q.state.sends.take(packet)
-	c.cutBy(now, &q.state.swift, math.MaxInt64)
+	c.cutBy(now, c.qps.at(q), math.MaxInt64)
 	c.bound(q)
 }
 
 // lost implements [losses].
-func (c swift) lost(now fabric.Time, q *qp, _ int32) {
-	c.cutBy(now, &q.state.swift, math.MaxInt64)
+func (c *swift) lost(now fabric.Time, q *qp, _ int32) {
+	c.cutBy(now, c.qps.at(q), math.MaxInt64)
 	c.bound(q)
 }
 
 // wentBack cuts the window once more. One of which nothing arrives any more sends next to
 // nothing.
-func (c swift) wentBack(q *qp) {
-	s := &q.state.swift
+func (c *swift) wentBack(q *qp) {
+	s := c.qps.at(q)
 	s.window /= 2
 	if s.failed++; s.failed >= swiftGiveUp {
 		s.window = 0
@@ -119,4 +137,4 @@ func (c swift) wentBack(q *qp) {
 	c.bound(q)
 }
 
-func (swift) notified(fabric.Time, *qp, *packet) {}
+func (*swift) notified(fabric.Time, *qp, *packet) {}

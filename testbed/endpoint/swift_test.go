@@ -12,8 +12,8 @@ func TestSwift(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, Swift })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})
 	e := w.hosts[0].e
-	q, c := e.qps[0], e.rates.(swift)
-	s, packet := &q.state.swift, int64(e.full)
+	q, c := e.qps[0], e.control.pacer.(*swift)
+	s, packet := c.qps.at(q), int64(e.full)
 
 	least := fabric.Time(1 << 60)
 	for _, packets := range []int64{1, 2, 5, 20, 99} {

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// Telemetry is what switches write into data packets for a rate control that asks for it, and what its answers carry back:
+// telemetry is what switches write into data packets for a rate control that asks for it, and what its answers carry back:
 // in-band telemetry in HPCC's own format (Li et al., SIGCOMM 2019, figure 7), 2 bytes and 8 for each hop.
 //
 //	nHop 4, pathID 12, then of each hop: B 4, TS 24, txBytes 20, qLen 16 bits

@@ -21,17 +21,21 @@ type transport interface {
 	// again. No more than the window's packets may be on the way: sent, and neither
 	// acknowledged, one by one or with others, nor taken for lost.
 	pick(q *qp) (packet int32, ok bool)
-	// sent takes the word that the picked packet has been sent, starts the timer
+	// sent reports that the picked packet has been sent, starts the timer
 	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
 	sent(now fabric.Time, q *qp, packet int32) (more bool)
 	// answered takes an ACK, or a NAK, of the QP. It tells the rate control and the
 	// Balancer, and ends with [Endpoint.taken].
 	answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome)
-	// expired takes the word that the timer has run: what is on the way is lost, and
+	// expired reports that the timer has run: what is on the way is lost, and
 	// [Endpoint.timedOut] is to be called.
 	expired(now fabric.Time, q *qp)
-	// lost takes the word of the QP's owner that what is on the way is lost.
+	// lost reports, for the QP's owner, that what is on the way is lost.
 	lost(q *qp)
+	// answeredBy returns the packet that an answer is for, `at` being the one behind those it acknowledges.
+	answeredBy(q *qp, p *packet, at int32) int32
+	// outstanding returns how many packets are on the way.
+	outstanding(q *qp) int32
 
 	// begin makes the state of a responder's QP new, before its first packet.
 	begin(c *context)
@@ -40,52 +44,12 @@ type transport interface {
 	receive(now fabric.Time, c *context, p *packet)
 }
 
-// Receiver is a transport, named for what its responders do with a packet that comes
-// before its turn.
-type Receiver uint8
-
-// The receivers.
-const (
-	// GoBackN drops it and says so, once: RC as RNICs have had it from the start.
-	GoBackN Receiver = iota
-	// SelectiveRepeat keeps it if it is within the reorder window, which the
-	// sender respects. Each packet is acknowledged.
-	SelectiveRepeat
-	// Ideal keeps it. Each packet is acknowledged.
-	Ideal
-)
-
-var receiverNames = [...]string{"go-back-n", "selective-repeat", "ideal"}
-
-// transport returns a new endpoint's.
-func (r Receiver) transport(e *Endpoint) transport {
-	if r == GoBackN {
-		return goBackN{e}
-	}
-	return selectiveRepeat{e}
-}
-
-func (r Receiver) String() string {
-	if int(r) < len(receiverNames) {
-		return receiverNames[r]
-	}
-	return "unknown"
-}
-
-// ReceiverNames returns the receivers' names, in the order of their values.
-func ReceiverNames() []string { return receiverNames[:] }
-
-// state is what QPs have beyond a [qp] that need it: those that are balanced, and
-// those of transports and rate controls other than the default ones.
+// state is what QPs have beyond a [qp] that need it: those that are balanced, those of transports other than the default
+// one, and those whose packets' times of sending are kept.
 type state struct {
 	timing    timing // of balanced QPs
 	selective selective
-	reaction  reaction // of DCQCN
-	sends     sends    // if [Endpoint].keepsSends
-	nscc      *nsccState
-	swift     swiftState
-	hpcc      *hpccState
-	granted   int32 // packets, of RCCC
+	sends     sends // if [Endpoint].keepsSends
 }
 
 // keep returns the QP's further state, which stays with it for QPs to come.

@@ -9,19 +9,19 @@ import (
 // credit is a rate control of nothing but a window, which every ACK opens by a packet
 // up to a most, and a loss shuts to one: what a control asks of the seams beyond those
 // that there are.
-type credit struct {
+type oneByOne struct {
 	lineRate
 	most   int32
 	losses int
 }
 
-func (c *credit) open(q *qp) { q.window = 1 }
+func (c *oneByOne) open(q *qp) { q.window = 1 }
 
-func (c *credit) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
+func (c *oneByOne) acked(_ fabric.Time, q *qp, _ *packet, packets, _ int32, _ bool) {
 	q.window = min(q.window+packets, c.most)
 }
 
-func (c *credit) wentBack(q *qp) {
+func (c *oneByOne) wentBack(q *qp) {
 	q.window = 1
 	c.losses++
 }
@@ -33,9 +33,9 @@ func TestControlledWindow(t *testing.T) {
 	for _, r := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
 		for _, lost := range []int{0, 17} { // of the data, from 1
 			w := newWorld(t, 2, func(c *Config) { c.Receiver, c.MTU = r, 1000 })
-			c := &credit{most: most}
+			c := &oneByOne{most: most}
 			e := w.hosts[0].e
-			e.rates = c
+			e.control.pacer = c
 			sent, peak := 0, int32(0)
 			w.fate = func(_ fabric.Time, _ []byte, control bool) fate {
 				if !control {

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -148,10 +149,8 @@ func (h *Host) check(bad complain) {
 	if h.TargetDelay < 0 || h.TargetDelay > fabric.Second {
 		bad("host.target_delay", fmt.Sprintf("%v is outside 0 to 1s", h.TargetDelay), "write for example 6us, or leave it out")
 	}
-	if known := endpoint.ControlNames(); !slices.Contains(known, string(h.CongestionControl)) {
-		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
-	}
-	if known := append([]string{string(SchemeReceiver)}, endpoint.ReceiverNames()...); !slices.Contains(known, string(h.Receiver)) {
+	h.checkControl(bad)
+	if known := Receivers(); !slices.Contains(known, string(h.Receiver)) {
 		bad("host.receiver", fmt.Sprintf("%q is unknown", h.Receiver), strictyaml.Choose(string(h.Receiver), known))
 	}
 	if h.ReorderWindow < 2 || h.ReorderWindow > 1<<20 {
@@ -163,12 +162,43 @@ func (h *Host) check(bad complain) {
 	if known := []string{string(OnArrival), string(OnAck)}; !slices.Contains(known, string(h.Completion)) {
 		bad("host.completion", fmt.Sprintf("%q is unknown", h.Completion), strictyaml.Choose(string(h.Completion), known))
 	}
-	if h.Carrier == SRv6USID && h.CongestionControl == HPCC {
-		bad("host.congestion_control", "hpcc's telemetry and an outer header are more than a packet's headers have room for", "use another carrier, or another control")
-	}
 	if h.Carrier == IPv6FlowLabel && !h.IPv6 {
 		bad("host.carrier", "the flow label exists in IPv6 only", "set host.ipv6 to true, or the carrier to udp-sport")
 	}
+}
+
+func (h *Host) checkControl(bad complain) {
+	spec, err := h.CongestionControl.Spec()
+	if err != nil || h.CongestionControl == "" {
+		known := endpoint.Names(endpoint.RateControl)
+		bad("host.congestion_control", fmt.Sprintf("%q is unknown", h.CongestionControl), strictyaml.Choose(string(h.CongestionControl), known))
+		return
+	}
+	if checkParams("host.congestion_params", spec.Name, spec.ParamNames(), h.CongestionParams, bad) {
+		if err := spec.Check(h.CongestionParams); err != nil {
+			problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), endpoint.ErrConfig.Error()+": "), "; ")
+			bad("host.congestion_params", problem, remedy)
+		}
+	}
+	if h.Carrier == SRv6USID && spec.Needs.DataField+spec.Needs.AckField > 0 {
+		bad("host.congestion_control", spec.Name+"'s telemetry and an outer header are more than a packet's headers have room for",
+			"use another carrier, or another control")
+	}
+}
+
+// checkParams reports whether all parameters given are known, and complains of the first that is not.
+func checkParams(path, of string, known []string, given map[string]string, bad complain) bool {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, key) {
+			remedy := of + " takes none; remove it"
+			if len(known) > 0 {
+				remedy = strictyaml.Choose(key, known)
+			}
+			bad(path+"."+key, fmt.Sprintf("unknown parameter %q of %s", key, of), remedy)
+			return false
+		}
+	}
+	return true
 }
 
 // checkTimes checks the plain durations.
@@ -264,15 +294,8 @@ func (s Scheme) check(path string, bad complain) {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), strictyaml.Choose(s.Name, SchemeNames()))
 		return
 	}
-	for key := range s.Params {
-		if !slices.Contains(spec.Params, key) {
-			remedy := s.Name + " takes none; remove it"
-			if len(spec.Params) > 0 {
-				remedy = strictyaml.Choose(key, spec.Params)
-			}
-			bad(path+".params."+key, fmt.Sprintf("unknown parameter %q of %s", key, s.Name), remedy)
-			return
-		}
+	if !checkParams(path+".params", s.Name, spec.Params, s.Params, bad) {
+		return
 	}
 	if err := spec.Check(s.Params); err != nil {
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), balance.ErrScheme.Error()+": "), "; ")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
 // framing is about what a full packet has beside its payload, and what an answer is: their order is what counts here.
@@ -31,7 +32,7 @@ func (s *Scenario) Hint() string {
 		trip += 2 * (l.Rate.TimeFor(full) + l.Rate.TimeFor(framing) + 2*l.Delay) // up and down, there and back
 	}
 	queue := fabric.Time(0)
-	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != NoCC {
+	if s.Switch.ECN.KMax > 0 && s.Host.CongestionControl != endpoint.NoControl {
 		queue = slowest.TimeFor(int64(min(s.Switch.ECN.KMin, s.Switch.Buffer)))
 	}
 	if s.Host.RTO >= trip+queue {

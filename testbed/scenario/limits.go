@@ -91,8 +91,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 
 	nic := endpoint.Config{
 		Fabric: f, IPv6: s.Host.IPv6, FlowLabel: s.Host.Carrier == IPv6FlowLabel, MTU: int(s.Host.Payload), RTO: s.Host.RTO,
-		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl.Control(), ReorderWindow: s.Host.ReorderWindow,
-		TargetDelay: s.Host.TargetDelay,
+		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl, ReorderWindow: s.Host.ReorderWindow,
 	}
 	err = nil
 	for _, scheme := range s.Schemes { // which may choose the receiver
@@ -101,7 +100,7 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 	}
 	refuse(err, endpoint.ErrConfig, map[string]string{
 		"MTU": "host.payload", "least rate": "fabric.host_link.rate", "line rate": "fabric.host_link.rate",
-		"reorder window": "host.reorder_window", "labels": "host.carrier", "target delay": "host.target_delay", "rccc": "host.receiver",
+		"reorder window": "host.reorder_window", "labels": "host.carrier", string(nic.Control): "host.receiver",
 	}, "host")
 }
 

@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,12 +89,13 @@ type Host struct {
 	Payload fabric.Bytes `yaml:"payload"` // of a full packet, headers not counted
 	// Headers is what a full packet has beside payload on the wire, framing
 	// included; 0: what it really has. Other packets differ by as much.
-	Headers           fabric.Bytes      `yaml:"headers"`
-	AckEvery          int               `yaml:"ack_every"` // packets
-	RTO               fabric.Time       `yaml:"rto"`       // retransmission timer of a queue pair
-	CongestionControl CongestionControl `yaml:"congestion_control"`
-	// TargetDelay is the queueing that the rate controls nscc and swift put up with; 0: three
-	// quarters of a round trip through an idle fabric.
+	Headers           fabric.Bytes     `yaml:"headers"`
+	AckEvery          int              `yaml:"ack_every"` // packets
+	RTO               fabric.Time      `yaml:"rto"`       // retransmission timer of a queue pair
+	CongestionControl endpoint.Control `yaml:"congestion_control"`
+	// CongestionParams are the rate control's parameters.
+	CongestionParams map[string]string `yaml:"congestion_params"`
+	// TargetDelay is a rate control's parameter target_delay, for those that have it.
 	TargetDelay fabric.Time `yaml:"target_delay"`
 	Receiver    Receiver    `yaml:"receiver"`
 	// ReorderWindow is what a receiver of selective repeat can keep, from the
@@ -128,23 +131,16 @@ const (
 	OnAck Completion = "ack"
 )
 
-// CongestionControl names the hosts' rate control.
-type CongestionControl string
-
-// Rate controls.
-const (
-	DCTCP CongestionControl = "dctcp" // the DCTCP-like control of the reference evaluation
-	NoCC  CongestionControl = "none"  // always at line rate
-	DCQCN CongestionControl = "dcqcn" // by congestion notification packets
-	NSCC  CongestionControl = "nscc"  // Ultra Ethernet's, of the sender
-	Swift CongestionControl = "swift" // by delay
-	RCCC  CongestionControl = "rccc"  // Ultra Ethernet's, of the receiver
-	HPCC  CongestionControl = "hpcc"  // by what switches tell
-)
-
-// Control returns the control as package endpoint names it.
-func (c CongestionControl) Control() endpoint.Control {
-	return endpoint.Control(max(0, slices.Index(endpoint.ControlNames(), string(c))))
+// ControlParams returns all parameters of the hosts' rate control.
+func (h *Host) ControlParams() map[string]string {
+	const key = "target_delay"
+	spec, err := h.CongestionControl.Spec()
+	if h.TargetDelay == 0 || err != nil || !spec.Takes(key) {
+		return h.CongestionParams
+	}
+	all := map[string]string{key: h.TargetDelay.String()}
+	maps.Copy(all, h.CongestionParams)
+	return all
 }
 
 // Receiver names what hosts do with packets that come before their turn.
@@ -152,19 +148,24 @@ type Receiver string
 
 // Receivers.
 const (
-	SchemeReceiver  Receiver = "scheme"           // what the scheme's authors assume
-	GoBackN         Receiver = "go-back-n"        // drop them; the sender goes back
-	SelectiveRepeat Receiver = "selective-repeat" // keep them within the reorder window
-	IdealReceiver   Receiver = "ideal"            // keep them
+	SchemeReceiver  Receiver = "scheme" // what the scheme's authors assume
+	GoBackN                  = Receiver(endpoint.GoBackN)
+	SelectiveRepeat          = Receiver(endpoint.SelectiveRepeat)
+	IdealReceiver            = Receiver(endpoint.Ideal)
 )
 
-// For returns the receiver for a scheme as package endpoint names it.
+// Receivers returns the names of all receivers.
+func Receivers() []string {
+	return append([]string{string(SchemeReceiver)}, endpoint.Names(endpoint.Transport)...)
+}
+
+// For returns the receiver for a scheme: go-back-N for an unknown one.
 func (r Receiver) For(schemeName string) endpoint.Receiver {
-	if i := slices.Index(endpoint.ReceiverNames(), string(r)); i >= 0 {
-		return endpoint.Receiver(i)
+	if r != SchemeReceiver && r != "" {
+		return endpoint.Receiver(r)
 	}
-	spec, _ := balance.Find(schemeName) // go-back-N for an unknown scheme
-	return spec.Receiver
+	spec, _ := balance.Find(schemeName)
+	return cmp.Or(spec.Receiver, endpoint.GoBackN)
 }
 
 // Carrier names the packet field that carries a path label.
@@ -403,7 +404,7 @@ func Default() Scenario {
 			Payload:           9000,
 			AckEvery:          1,
 			RTO:               fabric.Millisecond,
-			CongestionControl: DCTCP,
+			CongestionControl: endpoint.DCTCP,
 			Receiver:          SchemeReceiver,
 			ReorderWindow:     endpoint.DefaultReorderWindow,
 			Carrier:           UDPSourcePort,

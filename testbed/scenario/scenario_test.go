@@ -196,7 +196,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the scenario itself changed: %+v", s)
 	}
 	_, err = s.Override(Override{Schemes: []string{"etheral"}})
-	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, lpt, mrc, switch-spray, switch-spray-random, jsq, flowlet, ofan)`; err == nil || err.Error() != want {
+	if want := `scenario: schemes[0]: unknown scheme "etheral"; did you mean ethereal? (one of ` + strings.Join(SchemeNames(), ", ") + `)`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -273,14 +273,8 @@ func TestAliasBomb(t *testing.T) {
 	}
 }
 
-// The names here are those of packages nic and scheme, so that none is silently
-// taken for a default.
-func TestHostNames(t *testing.T) {
-	for c, want := range map[CongestionControl]endpoint.Control{DCTCP: endpoint.DCTCP, NoCC: endpoint.NoControl, DCQCN: endpoint.DCQCN, NSCC: endpoint.NSCC, Swift: endpoint.Swift, RCCC: endpoint.RCCC} {
-		if got := c.Control(); got != want {
-			t.Errorf("%s is %v, want %v", c, got, want)
-		}
-	}
+// Receivers are those of package endpoint, and what the scheme has: none is silently taken for a default.
+func TestReceivers(t *testing.T) {
 	for r, want := range map[Receiver]endpoint.Receiver{
 		GoBackN: endpoint.GoBackN, SelectiveRepeat: endpoint.SelectiveRepeat, IdealReceiver: endpoint.Ideal, SchemeReceiver: endpoint.Ideal,
 	} {

@@ -16,6 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/goldentest"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -42,9 +44,11 @@ type schema struct {
 	Defs                 map[string]*schema `json:"$defs"`
 }
 
+const schemaFile = "../scenarios/scenario.schema.json"
+
 func readSchema(t *testing.T) *schema {
 	t.Helper()
-	file, err := os.Open("../scenarios/scenario.schema.json")
+	file, err := os.Open(schemaFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,43 +178,69 @@ func checkDefault(t *testing.T, s *schema, v reflect.Value, path string) {
 	}
 }
 
-// TestSchemaEnums compares the schema's lists of names with the package's.
-func TestSchemaEnums(t *testing.T) {
-	root := readSchema(t)
-	for _, c := range []struct {
-		got  []any
-		want []string
-	}{
-		{root.Properties["schemes"].Items.AnyOf[0].Enum, SchemeNames()},
-		{root.Defs["scheme"].Properties["name"].Enum, SchemeNames()},
-		{root.Defs["collective"].Properties["kind"].Enum, collectiveKinds()},
-		{root.Defs["collective"].Properties["algorithm"].Enum, collective.Algorithms(collective.AllReduce)},
-		{root.Defs["fabric"].Properties["kind"].Enum, []string{fabric.KindFatTree, fabric.KindLeafSpine}},
-		{root.Defs["host"].Properties["congestion_control"].Enum, []string{string(DCTCP), string(NoCC), string(DCQCN), string(NSCC), string(Swift), string(RCCC), string(HPCC)}},
-		{root.Defs["host"].Properties["receiver"].Enum,
-			[]string{string(SchemeReceiver), string(GoBackN), string(SelectiveRepeat), string(IdealReceiver)}},
-		{root.Defs["host"].Properties["completion"].Enum, []string{string(OnArrival), string(OnAck)}},
-		{root.Defs["host"].Properties["carrier"].Enum, Carriers()},
-		{root.Defs["event"].Properties["action"].Enum, actionNames()},
-		{root.Properties["notifiers"].Items.Enum, []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},
-		{root.Defs["expectation"].Properties["that"].Enum, measureNames()},
-		{root.Defs["expectation"].Properties["worlds"].Items.Enum, WorldNames()},
-		{root.Defs["event"].Properties["direction"].Enum, []string{string(UpWay), string(DownWay)}},
-		{root.Defs["failure"].Properties["notifiers"].Items.Enum,
-			[]string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}},
-	} {
-		if fmt.Sprint(c.got...) != fmt.Sprint(anys(c.want)...) {
-			t.Errorf("the schema has %v, the package %v", c.got, c.want)
-		}
+// schemaEnums are the schema's lists of names, by where they stand.
+func schemaEnums() map[string][]string {
+	notifiers := []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}
+	return map[string][]string{
+		"properties preset":                         presetNames(),
+		"properties schemes items anyOf 0":          SchemeNames(),
+		"$defs scheme properties name":              SchemeNames(),
+		"$defs collective properties kind":          collectiveKinds(),
+		"$defs collective properties algorithm":     collective.Algorithms(collective.AllReduce),
+		"$defs servers properties wiring":           {string(Rack), string(Rail)},
+		"$defs servers properties cross_rail":       {string(BySpine), string(ByServer)},
+		"$defs fabric properties kind":              {fabric.KindFatTree, fabric.KindLeafSpine},
+		"$defs host properties congestion_control":  endpoint.Names(endpoint.RateControl),
+		"$defs host properties receiver":            Receivers(),
+		"$defs host properties completion":          {string(OnArrival), string(OnAck)},
+		"$defs host properties carrier":             Carriers(),
+		"$defs event properties action":             actionNames(),
+		"$defs event properties direction":          {string(UpWay), string(DownWay)},
+		"properties notifiers items":                notifiers,
+		"$defs failure properties notifiers items":  notifiers,
+		"$defs expectation properties that":         measureNames(),
+		"$defs expectation properties worlds items": WorldNames(),
 	}
 }
 
-func anys(ss []string) []any {
-	out := make([]any, len(ss))
-	for i, s := range ss {
-		out[i] = s
+// TestSchemaEnums holds the schema's lists of names to the registries; -rewrite writes them.
+func TestSchemaEnums(t *testing.T) {
+	text, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	var doc yaml.Node // JSON is YAML, and a node knows its place
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	lines, enums := strings.Split(string(text), "\n"), schemaEnums()
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		for i, c := range n.Content {
+			switch {
+			case n.Kind == yaml.SequenceNode:
+				walk(c, path+" "+strconv.Itoa(i))
+			case i%2 == 0:
+			case n.Content[i-1].Value != "enum":
+				walk(c, strings.TrimSpace(path+" "+n.Content[i-1].Value))
+			default:
+				names, err := json.Marshal(enums[path])
+				if err != nil || enums[path] == nil {
+					t.Fatalf("%s: the package has no such list (%v)", path, err)
+				}
+				line := &lines[c.Line-1]
+				from := len((*line)[:strings.Index(*line, `"enum": [`)]) + len(`"enum": `)
+				to := from + strings.Index((*line)[from:], "]") + 1
+				*line = (*line)[:from] + strings.ReplaceAll(string(names), ",", ", ") + (*line)[to:]
+				delete(enums, path)
+			}
+		}
+	}
+	walk(doc.Content[0], "")
+	for path := range enums {
+		t.Errorf("%s: the schema has no list of names", path)
+	}
+	goldentest.Compare(t, schemaFile, strings.Join(lines, "\n"))
 }
 
 // TestSchemaAccepts checks every good scenario against the schema, and that the

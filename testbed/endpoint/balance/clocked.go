@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 const (
@@ -42,8 +43,8 @@ func clockedSpec() Spec {
 	}
 }
 
-func readClocked(a *args) factory {
-	entropy := a.choice("entropy", byPath, byPort)
+func readClocked(a *params.Reader) factory {
+	entropy := a.Choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

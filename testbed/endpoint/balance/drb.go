@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // drb has a round-robin pointer per destination host over the switches of the
@@ -24,7 +25,7 @@ type drb struct {
 const DRB = "drb"
 
 func drbSpec() Spec {
-	return Spec{Name: DRB, Receiver: endpoint.Ideal, Flows: Spread, host: func(*args) factory { return newDRB }}
+	return Spec{Name: DRB, Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB }}
 }
 
 func newDRB(c Config) (Host, error) {

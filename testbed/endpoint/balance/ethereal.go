@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // ethereal is the agent core under the interface's names.
@@ -16,11 +17,11 @@ func etherealSpec() Spec {
 	return Spec{
 		Name: Ethereal, Params: []string{"suspicion", "uplinks", "pieces", "slack"},
 		Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
-		host: func(a *args) factory {
-			a.choice("suspicion", "off", "on")
-			uplinks := a.integer("uplinks", 0, 1, 1<<fabric.LabelBits)
-			fewest := a.choice("pieces", "equal", "fewest") == "fewest"
-			slack := a.integer("slack", 0, 0, 1<<30)
+		host: func(a *params.Reader) factory {
+			a.Choice("suspicion", "off", "on")
+			uplinks := a.Integer("uplinks", 0, 1, 1<<fabric.LabelBits)
+			fewest := a.Choice("pieces", "equal", "fewest") == "fewest"
+			slack := a.Integer("slack", 0, 0, 1<<30)
 			return func(c Config) (Host, error) {
 				c.Uplinks, c.Fewest, c.Slack = uplinks, fewest, int64(slack)
 				core, err := hostagent.New(c.Config)

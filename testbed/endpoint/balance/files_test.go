@@ -4,14 +4,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// TestSchemeIsTwoFiles: a scheme is a file of this package and a line of Specs. No
-// other Go file of the project, tests apart, knows a scheme by its name, but for the
-// two that stand for all: what hosts do unless told otherwise, and hashing.
+// TestSchemeIsTwoFiles: a scheme is a file of this package and a line of Specs, and a rate control one of package endpoint
+// and of its Specs. No other Go file of the project, tests apart, knows one by its name, but for the two of either that stand
+// for all: the default, and none at all (hashing; line rate).
 func TestSchemeIsTwoFiles(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	var names []string // as they are written in Go
@@ -20,9 +24,13 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 			names = append(names, strconv.Quote(name))
 		}
 	}
-	for _, c := range []string{"MPRDMA", "MPRDMAClocked", "Spray", "REPS", "DRB", "Hopper", "Flowcut", "LPT", "SwitchSpray", "SwitchSprayRandom", "JSQ", "Flowlet", "Ofan"} {
-		names = append(names, "balance."+c)
+	for _, name := range endpoint.Names(endpoint.RateControl) {
+		if c := endpoint.Control(name); c != endpoint.DCTCP && c != endpoint.NoControl {
+			names = append(names, strconv.Quote(name))
+		}
 	}
+	names = append(names, constants(t, ".", Ethereal, ECMP)...)
+	names = append(names, constants(t, "..", string(endpoint.DCTCP), string(endpoint.NoControl))...)
 	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +40,7 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		if dir, err := filepath.Abs(filepath.Dir(path)); err != nil || dir == here {
+		if dir, err := filepath.Abs(filepath.Dir(path)); err != nil || dir == here || dir == filepath.Dir(here) {
 			return err
 		}
 		if strings.HasSuffix(filepath.ToSlash(path), "testbed/report/look.go") {
@@ -44,14 +52,14 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 			return err
 		}
 		for _, name := range names {
-			is := strings.HasPrefix(name, "balance.")
+			is := name[0] != '"'
 			for line := range strings.Lines(string(text)) {
 				code, _, _ := strings.Cut(line, "//")
 				_, after, found := strings.Cut(code, name)
 				if !found || is && after != "" && (after[0] >= 'A' && after[0] <= 'Z' || after[0] >= 'a' && after[0] <= 'z') {
 					continue
 				}
-				t.Errorf("%s knows %s; ask its balance.Spec", path, name)
+				t.Errorf("%s knows %s; ask its Spec", path, name)
 			}
 		}
 		return nil
@@ -63,3 +71,36 @@ func TestSchemeIsTwoFiles(t *testing.T) {
 		t.Errorf("only %d files were looked at", files)
 	}
 }
+
+// constants returns the constants of a package that are names of schemes or rate controls, as other packages write them;
+// those of some values apart.
+func constants(t *testing.T, dir string, apart ...string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := append(Names(), endpoint.Names(endpoint.RateControl)...)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range constant.FindAllStringSubmatch(string(text), -1) {
+			if slices.Contains(known, m[2]) && !slices.Contains(apart, m[2]) {
+				names = append(names, filepath.Base(abs)+"."+m[1])
+			}
+		}
+	}
+	if len(names) < 5 {
+		t.Fatalf("%s: only %v", dir, names)
+	}
+	return names
+}
+
+// constant is a line of a declaration: name and value.
+var constant = regexp.MustCompile(`(?m)^(?:const)?[\t ]+([A-Z]\w*)[\t ]+(?:Control )?= "([a-z-]+)"`)

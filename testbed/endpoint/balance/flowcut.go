@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 const (
@@ -50,8 +51,8 @@ func flowcutSpec() Spec {
 	}
 }
 
-func readFlowcut(a *args) factory {
-	drain, entropy := a.integer("drain", defaultDrain, 0, maxDrain), a.choice("entropy", byPath, byPort)
+func readFlowcut(a *params.Reader) factory {
+	drain, entropy := a.Integer("drain", defaultDrain, 0, maxDrain), a.Choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

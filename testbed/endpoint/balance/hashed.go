@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 const (
@@ -22,7 +23,7 @@ func ecmpSpec() Spec { return Spec{Name: ECMP, Receiver: endpoint.GoBackN, Flows
 func mprdmaSpec() Spec {
 	return Spec{
 		Name: MPRDMA, Params: []string{"ways"}, Receiver: endpoint.GoBackN, Flows: Hashed,
-		host: func(a *args) factory { return hashedBy(a.integer("ways", defaultWays, 1, maxWays)) },
+		host: func(a *params.Reader) factory { return hashedBy(a.Integer("ways", defaultWays, 1, maxWays)) },
 	}
 }
 

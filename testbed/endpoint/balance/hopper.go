@@ -6,6 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // Thresholds of hopper, in percent.
@@ -56,8 +57,8 @@ func hopperSpec() Spec {
 	}
 }
 
-func readHopper(a *args) factory {
-	entropy, wait := a.choice("entropy", byPort, byPath), a.choice("wait", "on", "off")
+func readHopper(a *params.Reader) factory {
+	entropy, wait := a.Choice("entropy", byPort, byPath), a.Choice("wait", "on", "off")
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

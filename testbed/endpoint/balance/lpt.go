@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // lpt gives each flow whole to the path on which the host has least left to send, the
@@ -35,7 +36,7 @@ type dealt struct {
 const LPT = "lpt"
 
 func lptSpec() Spec {
-	return Spec{Name: LPT, Receiver: endpoint.GoBackN, Flows: Labelled, host: func(*args) factory { return newLPT }}
+	return Spec{Name: LPT, Receiver: endpoint.GoBackN, Flows: Labelled, host: func(*params.Reader) factory { return newLPT }}
 }
 
 func newLPT(c Config) (Host, error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 const (
@@ -65,9 +66,9 @@ func mrcSpec() Spec {
 	}
 }
 
-func readMRC(a *args) factory {
-	n, entropy := a.integer("values", defaultValues, 1, maxValues), a.choice("entropy", byPath, byPort)
-	probes := a.integer("probes", defaultProbes, 1, maxProbes)
+func readMRC(a *params.Reader) factory {
+	n, entropy := a.Integer("values", defaultValues, 1, maxValues), a.Choice("entropy", byPath, byPort)
+	probes := a.Integer("probes", defaultProbes, 1, maxProbes)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

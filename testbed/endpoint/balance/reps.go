@@ -6,6 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 const (
@@ -77,11 +78,11 @@ func repsSpec() Spec {
 	}
 }
 
-func readREPS(a *args) factory {
-	n := a.integer("entropies", defaultEntropies, 1, maxEntropies)
-	explore := a.integer("explore", 0, 0, maxExplore)
-	freeze := a.time("freeze", defaultFreeze)
-	recycle, entropy := a.choice("recycle", recycleOnce, recycleUntilMarked), a.choice("entropy", byPath, byPort)
+func readREPS(a *params.Reader) factory {
+	n := a.Integer("entropies", defaultEntropies, 1, maxEntropies)
+	explore := a.Integer("explore", 0, 0, maxExplore)
+	freeze := a.Time("freeze", defaultFreeze, defaultFreeze)
+	recycle, entropy := a.Choice("recycle", recycleOnce, recycleUntilMarked), a.Choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

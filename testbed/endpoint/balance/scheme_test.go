@@ -245,7 +245,7 @@ func TestNew(t *testing.T) {
 		params map[string]string
 		want   string
 	}{
-		{"rps", nil, `"rps" is unknown; use one of ethereal, ecmp, mp-rdma, mp-rdma-clocked, spray, reps, drb, hopper, flowcut, lpt, mrc, switch-spray, switch-spray-random, jsq, flowlet, ofan`},
+		{"rps", nil, `"rps" is unknown; use one of ` + strings.Join(Names(), ", ")},
 		{Spray, map[string]string{"mode": "randomly"}, `mode of spray is "randomly"; use random or round-robin`},
 		{REPS, map[string]string{"freeze": "soon"}, `freeze of reps is "soon"; use a time`},
 		{REPS, map[string]string{"entropies": "0"}, `use 1 to 256`},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // ErrScheme is wrapped by every error about a scheme's name or parameters.
@@ -40,9 +41,9 @@ type Spec struct {
 	Suspicion bool
 
 	// host makes balancers of hosts; nil: they do as those of ecmp.
-	host func(a *args) factory
+	host func(a *params.Reader) factory
 	// switches is the scheme in switches; nil: they hash what no label guides.
-	switches func(a *args, c SwitchConfig) controller.Balancing
+	switches func(a *params.Reader, c SwitchConfig) controller.Balancing
 }
 
 // factory makes the balancer of a host, its parameters having been read.
@@ -81,20 +82,20 @@ func (s Spec) InSwitches() bool { return s.switches != nil }
 
 // SharesSuspicion reports whether agents report the paths they time out on, for a
 // controller to find the link and to tell all of them.
-func (s Spec) SharesSuspicion(params map[string]string) bool {
-	return s.Suspicion && params["suspicion"] == "on"
+func (s Spec) SharesSuspicion(given map[string]string) bool {
+	return s.Suspicion && given["suspicion"] == "on"
 }
 
 // Check reports what is wrong with parameters. The error wraps [ErrScheme].
-func (s Spec) Check(params map[string]string) error {
-	_, err := s.read(params)
+func (s Spec) Check(given map[string]string) error {
+	_, err := s.read(given)
 	return err
 }
 
-// New returns a host's balancer. Errors about params wrap [ErrScheme], others come
+// New returns a host's balancer. Errors about parameters wrap [ErrScheme], others come
 // from the configuration.
-func (s Spec) New(params map[string]string, c Config) (Host, error) {
-	build, err := s.read(params)
+func (s Spec) New(given map[string]string, c Config) (Host, error) {
+	build, err := s.read(given)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +103,8 @@ func (s Spec) New(params map[string]string, c Config) (Host, error) {
 }
 
 // read reads parameters for a host.
-func (s Spec) read(params map[string]string) (factory, error) {
-	a := s.args(params)
+func (s Spec) read(given map[string]string) (factory, error) {
+	a := s.args(given)
 	build := hashedBy(1)
 	if s.host != nil {
 		build = s.host(a)
@@ -111,23 +112,21 @@ func (s Spec) read(params map[string]string) (factory, error) {
 	if s.switches != nil { // for its errors
 		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
 	}
-	return build, a.err
+	return build, a.Err()
 }
 
 // Switches returns what the scheme asks of switches with such parameters. Errors
 // wrap [ErrScheme].
-func (s Spec) Switches(params map[string]string, c SwitchConfig) (controller.Balancing, error) {
-	a := s.args(params)
-	if s.switches == nil || a.err != nil {
-		return controller.Balancing{}, a.err
+func (s Spec) Switches(given map[string]string, c SwitchConfig) (controller.Balancing, error) {
+	a := s.args(given)
+	if s.switches == nil || a.Err() != nil {
+		return controller.Balancing{}, a.Err()
 	}
 	b := s.switches(a, c)
 	b.Unit = c.Unit
-	return b, a.err
+	return b, a.Err()
 }
 
-func (s Spec) args(params map[string]string) *args {
-	a := &args{scheme: s.Name, given: params}
-	a.known(s.Params)
-	return a
+func (s Spec) args(given map[string]string) *params.Reader {
+	return params.New(ErrScheme, s.Name, given, s.Params)
 }

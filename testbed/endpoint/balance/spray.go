@@ -4,6 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // Values of spray's parameter mode.
@@ -44,8 +45,8 @@ func spraySpec() Spec {
 	return Spec{Name: Spray, Params: []string{"mode", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readSpray}
 }
 
-func readSpray(a *args) factory {
-	mode, entropy := a.choice("mode", sprayRandom, sprayRoundRobin), a.choice("entropy", byPath, byPort)
+func readSpray(a *params.Reader) factory {
+	mode, entropy := a.Choice("mode", sprayRandom, sprayRoundRobin), a.Choice("entropy", byPath, byPort)
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {

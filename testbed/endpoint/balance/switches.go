@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
 // Defaults of the schemes that live in switches.
@@ -51,37 +52,37 @@ func ofanSpec() Spec {
 	return Spec{Name: Ofan, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan}
 }
 
-func switchSpray(a *args, _ SwitchConfig) controller.Balancing {
+func switchSpray(a *params.Reader, _ SwitchConfig) controller.Balancing {
 	return controller.Balancing{
-		Way: controller.RobinSpray, Reshuffle: a.integer("reshuffle", defaultReshuffle, 0, 255),
-		DataOnly: a.choice("acks", "spray", "hash") == "hash",
+		Way: controller.RobinSpray, Reshuffle: a.Integer("reshuffle", defaultReshuffle, 0, 255),
+		DataOnly: a.Choice("acks", "spray", "hash") == "hash",
 	}
 }
 
-func switchSprayRandom(*args, SwitchConfig) controller.Balancing {
+func switchSprayRandom(*params.Reader, SwitchConfig) controller.Balancing {
 	return controller.Balancing{Way: controller.RandomSpray}
 }
 
-func ofan(*args, SwitchConfig) controller.Balancing {
+func ofan(*params.Reader, SwitchConfig) controller.Balancing {
 	return controller.Balancing{Way: controller.DestinationRotor}
 }
 
-func jsq(a *args, c SwitchConfig) controller.Balancing {
+func jsq(a *params.Reader, c SwitchConfig) controller.Balancing {
 	b := controller.Balancing{Way: controller.ShortestUplink}
-	text, ok := a.given["bins"]
+	text, ok := a.Text("bins")
 	if !ok || text == "none" {
 		return b
 	}
 	fields := strings.Split(text, ",")
 	if len(fields) != len(b.Bins) {
-		a.bad("bins", "none, or three rising percentages such as 5,10,20")
+		a.Bad("bins", "none, or three rising percentages such as 5,10,20")
 		return b
 	}
 	last := 0.0
 	for i, f := range fields {
 		percent, err := strconv.ParseFloat(strings.TrimSpace(f), 64)
 		if err != nil || !(percent > last && percent <= 100) {
-			a.bad("bins", "none, or three rising percentages such as 5,10,20")
+			a.Bad("bins", "none, or three rising percentages such as 5,10,20")
 			return b
 		}
 		last = percent
@@ -90,14 +91,14 @@ func jsq(a *args, c SwitchConfig) controller.Balancing {
 	return b
 }
 
-func flowlet(a *args, _ SwitchConfig) controller.Balancing {
+func flowlet(a *params.Reader, _ SwitchConfig) controller.Balancing {
 	b := controller.Balancing{Way: controller.FlowletUplink}
-	gap := a.time("gap", defaultGap)
+	gap := a.Time("gap", defaultGap, defaultGap)
 	if gap%fabric.Microsecond != 0 {
-		a.bad("gap", "whole microseconds")
+		a.Bad("gap", "whole microseconds")
 	}
 	b.GapUs = uint32(gap / fabric.Microsecond)
-	switch a.choice("mode", "flowlet", "assigned", "per-packet") {
+	switch a.Choice("mode", "flowlet", "assigned", "per-packet") {
 	case "assigned":
 		b.Way = controller.AssignedUplink
 	case "per-packet":

@@ -2,8 +2,6 @@ package host
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent"
@@ -25,18 +23,17 @@ type Settings struct {
 	FlowLabel bool        `json:"flow_label"` // labels in the IPv6 flow label
 	USID      bool        `json:"usid"`       // as micro segments in an outer header
 
-	RTO           fabric.Time `json:"rto"`
-	AckEvery      int         `json:"ack_every"`
-	AckWhenAsked  bool        `json:"ack_when_asked"`
-	Control       string      `json:"control"`  // congestion control, by its name
-	CNPInterval   fabric.Time `json:"cnp"`      // dcqcn: least time between CNPs
-	TargetDelay   fabric.Time `json:"target"`   // nscc, swift: queueing that is no congestion
-	Receiver      string      `json:"receiver"` // by its name; empty: go-back-n
-	ReorderWindow int         `json:"reorder_window"`
-	Reordered     bool        `json:"reordered"` // switches reorder packets
-	NoNudge       bool        `json:"no_nudge"`
-	NoResend      bool        `json:"no_resend"` // a flipped queue pair waits until it is asked for what is missing
-	NoTailProbe   bool        `json:"no_tail_probe"`
+	RTO           fabric.Time       `json:"rto"`
+	AckEvery      int               `json:"ack_every"`
+	AckWhenAsked  bool              `json:"ack_when_asked"`
+	Control       endpoint.Control  `json:"control"`
+	ControlParams map[string]string `json:"control_params,omitempty"`
+	Receiver      endpoint.Receiver `json:"receiver"`
+	ReorderWindow int               `json:"reorder_window"`
+	Reordered     bool              `json:"reordered"` // switches reorder packets
+	NoNudge       bool              `json:"no_nudge"`
+	NoResend      bool              `json:"no_resend"` // a flipped queue pair waits until it is asked for what is missing
+	NoTailProbe   bool              `json:"no_tail_probe"`
 	// LeastTrip is what a round trip takes at least, where wires are not what it takes
 	// longest on: no answer to a last packet is late before.
 	LeastTrip fabric.Time `json:"least_trip"`
@@ -77,21 +74,13 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 
 // Endpoint returns what [endpoint.New] takes for the interface under a core: the core
 // labels its packets and hears what they meet, as far as its scheme does.
-func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
-	receiver, err := named("receiver", s.Receiver, endpoint.ReceiverNames())
-	if err != nil {
-		return endpoint.Config{}, err
-	}
-	control, err := named("congestion control", s.Control, endpoint.ControlNames())
-	if err != nil {
-		return endpoint.Config{}, err
-	}
+func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	f := c.cfg.Fabric
 	e := endpoint.Config{
 		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
 		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoNudge,
-		Receiver: endpoint.Receiver(receiver), ReorderWindow: s.ReorderWindow, Reordered: s.Reordered,
-		Control: endpoint.Control(control), CNPInterval: s.CNPInterval, TargetDelay: s.TargetDelay,
+		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered,
+		Control: s.Control, ControlParams: s.ControlParams,
 		AckLabel: c.scheme.AckLabel,
 	}
 	if s.USID {
@@ -109,17 +98,5 @@ func (s *Settings) Endpoint(c *Core) (endpoint.Config, error) {
 	if c.losses != nil && !s.Losses.Off {
 		e.Watcher = c
 	}
-	return e, nil
-}
-
-// named returns a name's place among names; an empty one is the first.
-func named(what, name string, names []string) (int, error) {
-	if name == "" {
-		return 0, nil
-	}
-	i := slices.Index(names, name)
-	if i < 0 {
-		return 0, fmt.Errorf("host: %s %q is unknown; use one of %v", what, name, names)
-	}
-	return i, nil
+	return e
 }

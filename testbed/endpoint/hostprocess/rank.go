@@ -112,7 +112,7 @@ func inSoftware(s *host.Settings) {
 	orDefault(&s.Scheme, balance.Ethereal)
 	orDefault(&s.Payload, 1024)
 	orDefault(&s.RTO, 50*fabric.Millisecond)
-	orDefault(&s.Control, endpoint.NoControl.String())
+	orDefault(&s.Control, endpoint.NoControl)
 	orDefault(&s.LeastTrip, s.RTO/16)   // probed and unanswered before the timer runs
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
 	orDefault(&s.Calm, s.RTO)           // what drains slower times out
@@ -134,10 +134,7 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.Endpoint(core)
-	if err != nil {
-		return err
-	}
+	c := s.Endpoint(core)
 	c.InitialPSN, c.PKey = initialPSN(s.Nonce), partition(s.Nonce)
 	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly, Place: r.placeForDevice()}, r)
 	if err != nil {

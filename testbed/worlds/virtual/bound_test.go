@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -30,7 +31,7 @@ func TestBound(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s.Host.CongestionControl = scenario.NoCC
+		s.Host.CongestionControl = endpoint.NoControl
 		s.Host.RTO = 50 * fabric.Microsecond
 		s.Host.Payload = rapid.SampledFrom([]fabric.Bytes{9000, 4096, 1000}).Draw(rt, "payload")
 		s.Agent.BatchWindow, s.Agent.StartJitter = 0, 0

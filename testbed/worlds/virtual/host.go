@@ -66,10 +66,7 @@ func (w *world) newHostOf(config host.Config, settings *host.Settings) (*hostShe
 			return nil, err
 		}
 	}
-	c, err := settings.Endpoint(h.core)
-	if err != nil {
-		return nil, err
-	}
+	c := settings.Endpoint(h.core)
 	if c.Balancer != nil && w.f.Planes() > 1 {
 		return nil, refusePlanes(w.run, "labels chosen for every packet", "use a scheme that labels queue pairs, or --world flow")
 	}

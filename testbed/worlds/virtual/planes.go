@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
@@ -18,7 +17,11 @@ func checkPlanes(run scenario.Run) error {
 	}
 	refuse := func(what, remedy string) error { return refusePlanes(run, what, remedy) }
 	spec, err := run.Scheme.Spec()
+	if err != nil {
+		return err
+	}
 	s := run.Scenario
+	control, err := s.Host.CongestionControl.Spec()
 	switch {
 	case err != nil:
 		return err
@@ -28,7 +31,7 @@ func checkPlanes(run scenario.Run) error {
 		return refuse("lossless switches", "leave out switch.pfc, or the planes")
 	case s.Host.Carrier == scenario.SRv6USID:
 		return refuse("host.carrier: srv6-usid", "use another carrier, or leave out the planes")
-	case s.Host.CongestionControl.Control() == endpoint.RCCC:
+	case control.Needs.OneLink:
 		return refuse("receivers that grant what their one link takes", "use another host.congestion_control, or leave out the planes")
 	case s.Servers.On():
 		return refuse("servers", "leave out one of both")

@@ -87,9 +87,9 @@ func TestSchemesDeliver(t *testing.T) {
 	lab := newLab(t)
 	link := scenario.Event{Link: "tor0-agg0", At: 5e6, Action: scenario.Cut, Detection: 10e6}
 	for _, receiver := range []scenario.Receiver{scenario.SchemeReceiver, scenario.GoBackN, scenario.SelectiveRepeat, scenario.IdealReceiver} {
-		control := scenario.DCTCP
+		control := endpoint.DCTCP
 		if receiver == scenario.SelectiveRepeat {
-			control = scenario.DCQCN
+			control = endpoint.DCQCN
 		}
 		runs := schemes(t, func(s *scenario.Scenario) {
 			s.Host.Receiver, s.Host.CongestionControl, s.Host.RTO = receiver, control, 100e6
@@ -122,7 +122,7 @@ func TestSchemesDeliver(t *testing.T) {
 						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.Probes())
 					}
 				}
-				if (cnps > 0) != (control == scenario.DCQCN) {
+				if (cnps > 0) != (control == endpoint.DCQCN) {
 					t.Errorf("%v: %d CNPs under %s", run, cnps, control)
 				}
 				if slices.Contains([]string{balance.REPS, balance.Hopper}, run.Scheme.Name) {

@@ -83,6 +83,10 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 	if w.spec, err = run.Scheme.Spec(); err != nil {
 		return nil, err
 	}
+	control, err := s.Host.CongestionControl.Spec()
+	if err != nil {
+		return nil, err
+	}
 	if s.FlowControl().On() {
 		if c := w.f.PauseCycle(); c != nil {
 			return nil, fmt.Errorf("lossless switches could deadlock: %s and %d other links wait for each other", w.f.LinkName(c[0].Link), len(c)-1)
@@ -93,7 +97,7 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 		Classes: controlPriority + 1, Overhead: int(framing(run)), PFC: s.FlowControl(), Trim: s.Switch.Trim, Tracer: tracer,
 		Regions: w.regions(), Cores: obs.Cores, MayStop: w.mayFinish,
 	}
-	if s.Host.CongestionControl == scenario.HPCC {
+	if control.Needs.Telemetry {
 		config.Stamp = func(hdr []byte, h sim.Hop) { endpoint.Stamp(hdr, endpoint.Hop(h)) }
 	}
 	if obs.Events != nil {

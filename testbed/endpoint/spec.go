@@ -1,0 +1,136 @@
+package endpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
+)
+
+// Kind is what a [Spec] describes.
+type Kind uint8
+
+// The kinds.
+const (
+	Transport   Kind = iota // a [Receiver]
+	RateControl             // a [Control]
+)
+
+func (k Kind) String() string {
+	if k == RateControl {
+		return "congestion control"
+	}
+	return "receiver"
+}
+
+// Spec is all that there is to know about a transport or a rate control, so that one is a file and a line of [Specs]. The
+// scenario's schema and the pages' tables are made of it.
+type Spec struct {
+	Kind    Kind
+	Name    string
+	Summary string // a phrase, for people
+	Params  []Param
+	Needs   Needs
+
+	transport func(*Endpoint) transport
+	control   func(*params.Reader) controlMaker
+}
+
+// controlMaker makes the rate control of an endpoint, its parameters having been read.
+type controlMaker func(*Endpoint) rateControl
+
+// Param is a parameter of a rate control.
+type Param struct {
+	Name    string
+	Meaning string // with the default and the unit
+}
+
+// Needs is what a transport or a rate control needs of packets, ACKs, switches, and of what it is combined with.
+type Needs struct {
+	// InOrder: the transport's receivers take packets in order alone.
+	InOrder bool
+	// ReorderWindow: the transport's receivers keep as many packets as [Config].ReorderWindow says; else all.
+	ReorderWindow bool
+
+	// AnyOrder: the rate control's receivers keep packets that come before their turn.
+	AnyOrder bool
+	// SendTimes: of each packet on the way it is kept when it was sent.
+	SendTimes bool
+	// DataField and AckField are bytes at the end of the headers of every data packet, zeros as it is sent, and behind
+	// the AETH of every ACK; [MaxField] at most.
+	DataField, AckField int
+	Marks               bool // switches mark ECN
+	Telemetry           bool // switches write into DataField; see [Stamp]
+	OneLink             bool // hosts have one link, whose rate is what a receiver can take
+}
+
+// MaxField is the most bytes of [Needs].DataField and AckField.
+const MaxField = telemetrySize
+
+// Specs returns all transports and rate controls. The first of a kind is the default.
+func Specs() []Spec {
+	return []Spec{
+		goBackNSpec(), selectiveRepeatSpec(), idealSpec(),
+		dctcpSpec(), lineRateSpec(), dcqcnSpec(), nsccSpec(), swiftSpec(), rcccSpec(), hpccSpec(),
+	}
+}
+
+// Names returns the names of a kind.
+func Names(k Kind) []string {
+	var names []string
+	for _, s := range Specs() {
+		if s.Kind == k {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Find returns the spec of a kind by its name; of the default one if that is empty. The error wraps [ErrConfig].
+func Find(k Kind, name string) (Spec, error) {
+	specs := Specs()
+	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Kind == k && (s.Name == name || name == "") })
+	if i < 0 {
+		return Spec{}, fmt.Errorf("%w: %v %q is unknown; use one of %s", ErrConfig, k, name, strings.Join(Names(k), ", "))
+	}
+	return specs[i], nil
+}
+
+// Takes reports whether the rate control has a parameter.
+func (s Spec) Takes(name string) bool { return slices.Contains(s.ParamNames(), name) }
+
+// ParamNames returns the names of the parameters.
+func (s Spec) ParamNames() []string {
+	var names []string
+	for _, p := range s.Params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Check reports what is wrong with parameters. The error wraps [ErrConfig].
+func (s Spec) Check(given map[string]string) error {
+	_, err := s.read(given)
+	return err
+}
+
+// read reads parameters for an endpoint.
+func (s Spec) read(given map[string]string) (controlMaker, error) {
+	a := params.New(ErrConfig, s.Name, given, s.ParamNames())
+	newControl := s.control(a)
+	return newControl, a.Err()
+}
+
+// Receiver is the name of a transport, which says what its responders do with a packet that comes before its turn. The
+// empty one is GoBackN.
+type Receiver string
+
+// Spec returns what there is to know about the transport. The error wraps [ErrConfig].
+func (r Receiver) Spec() (Spec, error) { return Find(Transport, string(r)) }
+
+// Control is the name of a rate control: what a QP does when it learns of congestion. The empty one is DCTCP.
+type Control string
+
+// Spec returns what there is to know about the rate control. The error wraps [ErrConfig].
+func (c Control) Spec() (Spec, error) { return Find(RateControl, string(c)) }
