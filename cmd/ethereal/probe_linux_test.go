@@ -81,10 +81,14 @@ func TestProbe(t *testing.T) {
 		}
 		return id
 	}
-	if _, err := b.Fabric.Lose(ctx, link("tor1-spine2"), true); err != nil {
+	a, err := b.Fabric.Actuator()
+	if err == nil {
+		err = a.Lose(ctx, link("tor1-spine2"), scenario.BothWays, 1)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Fabric.Impair(ctx, link("tor0-spine1"), scenario.BothWays, 0.5, 0); err != nil {
+	if err := a.Lose(ctx, link("tor0-spine1"), scenario.BothWays, 0.5); err != nil {
 		t.Skipf("no gray links here: %v", err)
 	}
 	found := run("ethereal probe --fabric fabric.yaml --control unix:/run/ethereal/{host}.sock --timeout 1s -o json")

@@ -37,6 +37,7 @@ type runFlags struct {
 	cpuProfile   string
 	check, force bool
 	replay       replayFlags
+	given        func(flag string) bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -65,7 +66,10 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.runScenarios(c.Context(), args, flags) },
+		RunE: func(c *cobra.Command, args []string) error {
+			flags.given = c.Flags().Changed
+			return a.runScenarios(c.Context(), args, flags)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table "+
@@ -113,6 +117,9 @@ before the file's extension. Nothing is overwritten but the files named.`,
 }
 
 func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) (err error) {
+	if err := flags.checkWorld(); err != nil {
+		return err
+	}
 	p, err := plan(files, flags)
 	if err != nil {
 		return err

@@ -38,9 +38,6 @@ func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, string
 	if r.log == "" {
 		return s, "", nil
 	}
-	if flags.world != scenario.WorldVirtual {
-		return fail(fmt.Errorf("the %s world has no controller to kill; use --world %s", flags.world, scenario.WorldVirtual))
-	}
 	f, err := fabric.New(s.Fabric)
 	if err != nil {
 		return fail(err)

@@ -102,22 +102,9 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 // what to call when all are done. For the live world the program starts itself
 // again, in namespaces of its own; the error is then how that ended.
 func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, done func(), err error) {
-	if flags.check && flags.world != scenario.WorldVirtual {
-		return nil, nil, fmt.Errorf("--check: the %s world has no fast path; use --world %s", flags.world, scenario.WorldVirtual)
-	}
-	if flags.view != "" && flags.world != scenario.WorldLive {
-		return nil, nil, fmt.Errorf("--view: the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view", flags.world)
-	}
 	pins, err := flags.program()
 	if err != nil {
 		return nil, nil, err
-	}
-	if pins != (live.PINS{}) && flags.world != scenario.WorldLive {
-		return nil, nil, fmt.Errorf("--pins: the %s world starts no switches of ours; use --world %s", flags.world, scenario.WorldLive)
-	}
-	if flags.datapath != live.Interpreter && flags.world != scenario.WorldLive {
-		return nil, nil, fmt.Errorf("--datapath: the %s world starts no switches of ours; use --world %s, or mininet/run.py --datapath",
-			flags.world, scenario.WorldLive)
 	}
 	switch flags.world {
 	case scenario.WorldVirtual:
@@ -126,14 +113,8 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		}
 		return a.run, func() {}, nil
 	case scenario.WorldFlow:
-		if len(flags.pcap) > 0 || flags.events != "" {
-			return nil, nil, fmt.Errorf("--pcap, --events: the flow world has no packets; use --world %s", scenario.WorldVirtual)
-		}
 		return flow.Run, func() {}, nil
 	case scenario.WorldLive:
-		if len(flags.pcap) > 0 {
-			return nil, nil, fmt.Errorf("--pcap: the live world has no captures; use tcpdump under ethereal live exec")
-		}
 		dir, ok := live.Inside()
 		if !ok {
 			return nil, nil, enterLive(ctx, flags.view)
@@ -146,9 +127,6 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		w := runner.NewLive(live.Base{Dir: dir, Page: page, Datapath: flags.datapath, PINS: pins, Log: a.log})
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
-		if len(flags.pcap) > 0 || flags.events != "" {
-			return nil, nil, fmt.Errorf("--pcap, --events: not in the %s world; its switches and hosts are others'", flags.world)
-		}
 		if flags.deployment == "" {
 			return nil, nil, fmt.Errorf("--world %s takes --deployment FILE; mininet/run.py writes one", flags.world)
 		}
@@ -156,7 +134,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		if err != nil {
 			return nil, nil, err
 		}
-		w, err := runner.Attach(ctx, flags.world, d, nil)
+		w, err := runner.Attach(ctx, d, nil)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", errRun, err)
 		}

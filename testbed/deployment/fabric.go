@@ -54,13 +54,28 @@ func (x *Fabric) Told() iter.Seq[fabric.NodeID] {
 
 // SetEnabled takes a link down, or up again, at the end that takes Sets: the lower one of two.
 func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool) error {
+	end, err := x.settable(id)
+	if err != nil {
+		return err
+	}
+	return x.Switch(end.Node).SetEnabled(ctx, end.Port, enabled)
+}
+
+// settable returns the end of a link that takes Sets.
+func (x *Fabric) settable(id fabric.LinkID) (fabric.End, error) {
 	l := x.Link(id)
 	for _, end := range []fabric.End{l.A, l.B} {
 		if int(end.Node) >= x.Hosts() && x.Switch(end.Node).TellsPorts() {
-			return x.Switch(end.Node).SetEnabled(ctx, end.Port, enabled)
+			return end, nil
 		}
 	}
-	return fmt.Errorf("no switch at %s has a gNMI server in the targets file", x.LinkName(id))
+	return fabric.End{}, fmt.Errorf("no switch at %s has a gNMI server in the targets file", x.LinkName(id))
+}
+
+// canSet refuses to cut a link that no switch takes Sets of.
+func (x *Fabric) canSet(id fabric.LinkID) error {
+	_, err := x.settable(id)
+	return err
 }
 
 // NotUp returns the names of all ports that are not up, of the switches that tell of them.

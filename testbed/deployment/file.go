@@ -92,4 +92,3 @@ func (d *File) refuse(key string, err error, remedy string) error {
 	}
 	return strictyaml.Errors{e}
 }
-

@@ -231,6 +231,8 @@ type LinkEvent struct {
 	Rate      fabric.Rate // above 0: it gets this rate, and nothing else happens
 	// Silent: the state of no port changes, and nobody can notice.
 	Silent bool
+	// Switch is the one all of whose links it happens to; 0: it is about this link.
+	Switch fabric.NodeID
 }
 
 // Cuts reports whether the event takes the link, or a direction, down.
@@ -253,8 +255,20 @@ func (c Failure) LinkEvents(f *fabric.Fabric, seed uint64) ([]LinkEvent, error) 
 		if err != nil {
 			return nil, err
 		}
+		var node fabric.NodeID
+		if e.Node != "" {
+			if node, err = NodeNamed(f, e.Node); err != nil {
+				return nil, err
+			}
+			if f.Node(node).Tier == fabric.Host {
+				node = 0
+			}
+		}
 		for _, l := range links {
-			out = append(out, e.of(l)...)
+			for _, one := range e.of(l) {
+				one.Switch = node
+				out = append(out, one)
+			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b LinkEvent) int { return cmp.Compare(a.At, b.At) })

@@ -82,7 +82,7 @@ func Measures() []Measure {
 		{"qps", "most queue pairs a host had open at once", false},
 		{"imbalance", "most loaded ToR uplink over the mean", false},
 		{"gnmi", "gNMI notifications of ports that the controller took", false},
-		{"writes", "P4Runtime writes", false},
+		{"writes", "table writes of a switch, however many requests each took", false},
 		{"pushes", "link updates pushed to agents", false},
 		{"first_gnmi", "from the first event to the first gNMI notification after it", true},
 		{"first_write", "from the first event to the first P4Runtime write after it", true},

@@ -156,6 +156,6 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 		// What agents found out together is not the controller's word on links.
 		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
-	r.tell(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now)})
+	r.tell(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})
 	r.core.Update(now, u)
 }

@@ -124,7 +124,7 @@ const (
 	Flip     Kind = "flip"     // a queue pair has changed its path: QP, From, To, Reason, and First
 	Quench   Kind = "quench"   // a source quench came: Reason is what became of it, Link which link it is about
 	Timeout  Kind = "timeout"  // a retransmission timer expired: QP
-	Push     Kind = "push"     // a controller told of links
+	Push     Kind = "push"     // a controller told of links: Instance, Epoch, Snapshot
 	Fault    Kind = "fault"    // something broke its contract: Text
 )
 
@@ -146,6 +146,10 @@ type Event struct {
 	First int64  `json:"first_ns,omitempty"`
 	Link  string `json:"link,omitempty"`
 	Text  string `json:"text,omitempty"`
+
+	Instance string `json:"instance,omitempty"` // of the controller
+	Epoch    uint64 `json:"epoch,omitempty"`    // of its update
+	Snapshot bool   `json:"snapshot,omitempty"` // it was the controller's whole state
 }
 
 // Stats is what a host has counted since its endpoint was started.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
@@ -128,4 +129,32 @@ func (l *ledger) check() error {
 		errs = append(errs, fmt.Errorf("coordinator: %d messages were lost", l.open))
 	}
 	return errors.Join(errs...)
+}
+
+// updates returns when the first host was told each of the controllers' updates that came after a moment. A controller's
+// whole state is one if no host knew the controller.
+func (l *ledger) updates(after int64) []int64 {
+	type update struct {
+		instance string
+		epoch    uint64
+		snapshot bool
+	}
+	first := map[update]int64{}
+	for _, h := range l.pushes {
+		u := update{h.Instance, h.Epoch, h.Snapshot}
+		if u.snapshot {
+			u.epoch = 0
+		}
+		if at, ok := first[u]; !ok || h.At < at {
+			first[u] = h.At
+		}
+	}
+	var at []int64
+	for _, t := range first {
+		if t >= after {
+			at = append(at, t)
+		}
+	}
+	slices.Sort(at)
+	return at
 }

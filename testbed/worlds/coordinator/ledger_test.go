@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,5 +63,27 @@ func TestLedgerFaultsEnd(t *testing.T) {
 	}
 	if len(l.faults) != maxFaults {
 		t.Errorf("%d faults are kept, want %d", len(l.faults), maxFaults)
+	}
+}
+
+// TestUpdates: what all hosts were told of one change is one update, at the time of the first. What they heard before the
+// run, and a controller's whole state to one that comes back to it, are none; of a new controller it is one.
+func TestUpdates(t *testing.T) {
+	l := newLedger()
+	push := func(rank int, at int64, instance string, epoch uint64, snapshot bool) {
+		l.take(happening{rank, hostproto.Event{Kind: hostproto.Push, At: at, Instance: instance, Epoch: epoch, Snapshot: snapshot}})
+	}
+	push(0, 50, "a", 3, true)
+	push(1, 60, "a", 3, true)
+	push(0, 90, "a", 4, false)
+	push(1, 110, "a", 4, false)
+	push(1, 205, "a", 5, false)
+	push(0, 200, "a", 5, false)
+	push(0, 210, "a", 6, false)
+	push(1, 220, "a", 6, true) // was away
+	push(0, 300, "b", 1, true)
+	push(1, 310, "b", 1, true)
+	if got, want := l.updates(100), []int64{200, 210, 300}; !slices.Equal(got, want) {
+		t.Errorf("updates at %v, want %v", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
@@ -60,6 +61,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 	// Links change when the machine gets to it, so the bound is of what happened, not of what was planned.
 	bounded := run
 	bounded.Events = r.happened
+	slices.SortStableFunc(bounded.Events, func(a, b scenario.LinkEvent) int { return cmp.Compare(a.At, b.At) })
 	if r.opt.Unshaped {
 		if bounded.Fabric, err = hostsAlone(run.Fabric); err != nil {
 			return nil, err
@@ -71,7 +73,7 @@ func (r *live) measure(ctx context.Context, before []deployment.Counted, end int
 	}
 	lost := r.addHosts(out, stats)
 	r.addLinks(out, stats, before, after)
-	if len(run.Events)+len(r.opt.Acts) > 0 {
+	if len(r.opt.Acts) > 0 {
 		out.LostToFailure = max(0, lost-out.Drops)
 	} else {
 		out.Drops = max(out.Drops, lost)
@@ -190,7 +192,9 @@ func (r *live) addTimeline(out *report.Result) {
 	}
 	first(l.timeouts, report.KindTimeout, "first retransmission time-out of this host")
 	first(l.quenches, report.KindQuench, "first source quench of this host")
-	first(l.pushes, report.KindPush, "link states pushed")
+	for _, at := range l.updates(r.start) {
+		add(at, report.KindPush, "agents", "link states pushed")
+	}
 	for rank, at := range l.done {
 		add(at, report.KindDone, f.Name(fabric.NodeID(rank)), "rank finished")
 	}

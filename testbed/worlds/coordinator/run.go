@@ -19,39 +19,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Links cuts and restores links. Its methods return when it is done, and when it
-// was, in ns of CLOCK_MONOTONIC.
-type Links interface {
-	// Lose makes a link swallow both directions, without anybody noticing, or
-	// carry again.
-	Lose(ctx context.Context, id fabric.LinkID, lost bool) (at int64, err error)
-	// Tell makes both ends of a link notice that it is down, or up.
-	Tell(ctx context.Context, id fabric.LinkID, up bool) (at int64, err error)
-}
-
-// Impairer is a [Links] that can do more than cut.
-type Impairer interface {
-	// Impair makes one way of a link, or both, lose a share of its packets (1:
-	// all) without anybody noticing, or, where loss is 0, carry a rate from then
-	// on. Lose(id, false) ends it.
-	Impair(ctx context.Context, id fabric.LinkID, way scenario.Direction, loss float64, rate fabric.Rate) (at int64, err error)
-}
-
-// Act is something done to a fabric during a run.
-type Act struct {
-	At fabric.Time
-	// Event stands on the timeline, at the time that Do returns, unless its Kind
-	// is empty.
-	Event report.Event
-	// Cut lists the links that the act takes down.
-	Cut []fabric.LinkID
-	// Do does it, and returns when that was, in ns of CLOCK_MONOTONIC. An error
-	// ends the run.
-	Do func(ctx context.Context) (at int64, err error)
-
-	link *scenario.LinkEvent // what it does to a link, of the run's events
-}
-
 // ErrUnsupported is wrapped when a scenario asks for what hosts or links outside
 // of virtual time cannot do.
 var ErrUnsupported = errors.New("coordinator: not possible outside of virtual time")
@@ -59,19 +26,20 @@ var ErrUnsupported = errors.New("coordinator: not possible outside of virtual ti
 // Options of [Session.Run]. The zero value will do for a fabric in which nothing
 // is cut or counted.
 type Options struct {
-	Links Links // nil: a run with events is refused
 	// Counters reads what all switches have counted, by NodeID - Hosts. Nil: no link loads.
 	Counters func(ctx context.Context) ([]deployment.Counted, error)
 	Clock    func() int64 // CLOCK_MONOTONIC in ns
 	// Unshaped: hosts keep to the fabric's rate, but links between switches are as fast
 	// as they go, and no bound.
 	Unshaped bool
-	// Lead is how long before the collective begins the hosts are told; 0: 50 ms.
+	// Lead is how long before the collective begins the hosts are told, at least; 0: 50 ms.
 	Lead time.Duration
 	// Send makes messages go by SEND instead of by RDMA WRITE.
 	Send bool
-	// Acts are done during the run, besides its events, in any order.
-	Acts []Act
+	// Acts are what the run's events are on this fabric, in any order.
+	Acts []deployment.Act
+	// Did is told of every act that was carried out: when it began, and when it was done, in ns of CLOCK_MONOTONIC. Nil: nobody.
+	Did func(act deployment.Act, began, done int64)
 	// Started is told the moment of the start, in ns of CLOCK_MONOTONIC, before
 	// it comes. Nil: nobody.
 	Started func(at int64)
@@ -132,23 +100,18 @@ type live struct {
 	notices chan notice
 }
 
-// notice is something that was done to a link.
+// notice is an act that was carried out.
 type notice struct {
-	event report.Event
-	at    int64
-	cut   []fabric.LinkID
-	link  *scenario.LinkEvent
-	err   error
+	deployment.Act
+	began, done int64
+	err         error
 }
 
 // Run carries out one run on the session's hosts. When ctx ends early it returns
 // what is known so far, marked as interrupted, with ctx's error.
 func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*report.Result, error) {
-	if len(run.Events) > 0 && opt.Links == nil {
+	if len(run.Events) > 0 && len(opt.Acts) == 0 {
 		return nil, fmt.Errorf("%w: nobody can cut links here", ErrUnsupported)
-	}
-	if _, ok := opt.Links.(Impairer); !ok && slices.ContainsFunc(run.Events, impairs) {
-		return nil, fmt.Errorf("%w here: a link that is gray, degraded or cut in one direction", ErrUnsupported)
 	}
 	if run.Scenario.Host.Completion == scenario.OnAck {
 		return nil, fmt.Errorf("%w: host.completion: ack, as no host hears of another's acknowledgements; use arrival", ErrUnsupported)
@@ -160,7 +123,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 		opt.Lead = 50 * time.Millisecond
 	}
 	began := time.Now()
-	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, 2*len(run.Events)+len(opt.Acts))}
+	r := &live{s: s, run: run, opt: opt, cut: map[fabric.LinkID]bool{}, notices: make(chan notice, len(opt.Acts))}
 	s.traced, s.kept = opt.Recorder != nil, nil
 	before, err := r.prepare(ctx)
 	if err != nil {
@@ -193,6 +156,10 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	return result, interrupted
 }
 
+// leadAnswers is how many times as long as all hosts took to answer before they have to hear of the start: a busy machine
+// takes its time.
+const leadAnswers = 10
+
 // prepare gets hosts ready and sets the moment of the start.
 func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err error) {
 	set, err := Settings(r.run)
@@ -208,16 +175,18 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 		return nil, err
 	}
 	job := hostproto.Job{Spec: spec, Key: rand.Uint32() | 1}
+	asked := r.opt.Clock()
 	if _, err := r.s.ask(ctx, func(int) hostproto.Request { return hostproto.Request{Job: &job} }); err != nil {
 		return nil, err
 	}
+	lead := max(int64(r.opt.Lead), leadAnswers*(r.opt.Clock()-asked))
 	if before, err = r.count(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.s.readClocks(ctx, r.opt.Clock); err != nil {
 		return nil, err
 	}
-	r.start = r.opt.Clock() + int64(r.opt.Lead)
+	r.start = r.opt.Clock() + lead
 	if r.opt.Started != nil {
 		r.opt.Started(r.start)
 	}
@@ -225,7 +194,7 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 		return hostproto.Request{Job: &hostproto.Job{At: r.start + r.s.clockOf[rank].before.ahead}}
 	})
 	if err == nil && r.opt.Clock() > r.start {
-		err = fmt.Errorf("coordinator: the hosts took more than %v to hear of the start; the machine is too busy", r.opt.Lead)
+		err = fmt.Errorf("coordinator: the hosts took more than %v to hear of the start; the machine is too busy", time.Duration(lead))
 	}
 	return before, err
 }
@@ -285,132 +254,50 @@ func (r *live) take() {
 
 func (r *live) notice(n notice) error {
 	if n.err != nil {
-		return n.err
+		return fmt.Errorf("%s %s: %w", n.Name, n.Where, n.err)
 	}
-	n.event.Time = float64(n.at-r.start) / 1000
-	if n.event.Kind != "" {
-		r.cuts = append(r.cuts, n.event)
+	if r.opt.Did != nil {
+		r.opt.Did(n.Act, n.began, n.done)
 	}
-	if n.link != nil {
-		e := *n.link
-		e.At = fabric.Time(n.at-r.start) * fabric.Nanosecond
+	if n.Timeline != "" {
+		r.cuts = append(r.cuts, report.Event{Time: r.micros(n.began), Kind: n.Timeline, Where: n.Where, Text: n.Text})
+	}
+	for _, e := range n.Links {
+		at := n.done // a link carries packets until then, at most
+		if e.Up {
+			at = n.began
+		}
+		e.At = fabric.Time(at-r.start) * fabric.Nanosecond
 		r.happened = append(r.happened, e)
-	}
-	for _, l := range n.cut {
-		r.cut[l] = true
-	}
-	if len(n.cut) > 0 && r.cutAt == 0 {
-		r.cutAt = n.at
+		r.cut[e.Link] = r.cut[e.Link] || e.Cuts()
+		if !e.Up && r.cutAt == 0 {
+			r.cutAt = n.began
+		}
 	}
 	return nil
 }
 
-// impairs reports whether an event takes an [Impairer].
-func impairs(e scenario.LinkEvent) bool {
-	return !e.Up && (e.Loss > 0 || e.Rate > 0 || e.Direction != scenario.BothWays)
-}
-
-// step is one thing to be done to a link.
-type step struct {
-	scenario.LinkEvent
-	at   fabric.Time
-	tell bool // make the ends notice; else make it lose, or carry again
-}
-
-// steps returns what is to be done, in order of time. Under time-outs alone
-// nobody notices.
-func steps(run scenario.Run) []step {
-	var out []step
-	insert := func(s step) {
-		i := len(out)
-		for i > 0 && out[i-1].at > s.at {
-			i--
-		}
-		out = append(out[:i], append([]step{s}, out[i:]...)...)
-	}
-	for _, e := range run.Events {
-		insert(step{e, e.At, false})
-		if run.Notifier != scenario.NotifyTimeout && !e.Silent {
-			insert(step{e, e.At + e.Detection, true})
-		}
-	}
-	return out
-}
-
-// acts returns what is to be done in a run, in order of time.
-func (r *live) acts() []Act {
-	lost := map[fabric.LinkID]bool{}
-	out := slices.Clone(r.opt.Acts)
-	for _, s := range steps(r.run) {
-		a := Act{At: s.at, Event: report.Event{Where: r.run.Fabric.LinkName(s.Link)}}
-		if s.tell {
-			a.Event.Kind, a.Event.Text = report.KindDetect, upDown(s.Up)
-			a.Do = func(ctx context.Context) (int64, error) {
-				if lost[s.Link] == s.Up {
-					return 0, errChanged
-				}
-				return r.opt.Links.Tell(ctx, s.Link, s.Up)
-			}
-			out = append(out, a)
-			continue
-		}
-		if a.Event.Kind = report.KindRestore; !s.Up {
-			a.Event.Kind, a.Cut = report.KindCut, []fabric.LinkID{s.Link}
-		}
-		a.link = &s.LinkEvent
-		a.Do = func(ctx context.Context) (int64, error) {
-			lost[s.Link] = s.Cuts()
-			return r.opt.Links.Lose(ctx, s.Link, !s.Up)
-		}
-		if impairs(s.LinkEvent) {
-			loss := float64(s.Loss)
-			switch {
-			case s.Cuts():
-				loss, a.Event.Text = 1, string(s.Direction)+"ward only"
-			case s.Loss > 0:
-				a.Event.Text = fmt.Sprintf("loses %v of the packets %s", s.Loss, s.Direction)
-			default:
-				a.Event.Text = fmt.Sprintf("degraded to %v %s", s.Rate, s.Direction)
-			}
-			a.Do = func(ctx context.Context) (int64, error) {
-				lost[s.Link] = s.Cuts()
-				return r.opt.Links.(Impairer).Impair(ctx, s.Link, s.Direction, loss, s.Rate) //nolint:forcetypeassert // Run has looked
-			}
-		}
-		out = append(out, a)
-	}
-	slices.SortStableFunc(out, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
-	return out
-}
-
-// errChanged says that a link has changed again before its ends were to notice.
-var errChanged = errors.New("coordinator: the link has changed again since")
-
-// playEvents does what is to be done to the fabric when it is time.
+// playEvents carries out the acts when it is time.
 func (r *live) playEvents(ctx context.Context) {
-	for _, a := range r.acts() {
+	acts := slices.Clone(r.opt.Acts)
+	slices.SortStableFunc(acts, func(a, b deployment.Act) int { return cmp.Compare(a.At, b.At) })
+	for _, a := range acts {
 		wait := time.Duration(r.start + int64(a.At/fabric.Nanosecond) - r.opt.Clock())
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		n := notice{event: a.Event, cut: a.Cut, link: a.link}
-		if n.at, n.err = a.Do(ctx); errors.Is(n.err, errChanged) {
+		n := notice{Act: a, began: r.opt.Clock()}
+		if n.err = a.Do(ctx); errors.Is(n.err, deployment.ErrChanged) {
 			continue
 		}
 		if ctx.Err() != nil {
 			return
 		}
+		n.done = r.opt.Clock()
 		r.notices <- n
 	}
-}
-
-func upDown(up bool) string {
-	if up {
-		return "up"
-	}
-	return "down"
 }
 
 // rest waits until nothing has been heard for a while.

@@ -23,8 +23,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
@@ -148,16 +151,29 @@ func (h *hosts) end(t *testing.T) {
 	}
 }
 
-// Lose implements coordinator.Links.
-func (h *hosts) Lose(_ context.Context, _ fabric.LinkID, lost bool) (int64, error) {
-	h.cut.Store(lost)
-	return monotonic.Now(), nil
+// do carries out what an actuator orders: the cable swallows frames, and the ends of the link are told of.
+func (h *hosts) do(_ context.Context, o deployment.Order) error {
+	switch o.Do {
+	case "gray":
+		h.cut.Store(o.Loss == 1)
+	case "link-down", "link-up":
+		h.told.Add(1)
+	}
+	return nil
 }
 
-// Tell implements coordinator.Links.
-func (h *hosts) Tell(context.Context, fabric.LinkID, bool) (int64, error) {
-	h.told.Add(1)
-	return monotonic.Now(), nil
+// acts returns what the run's events are on the cable.
+func (h *hosts) acts(t *testing.T, run scenario.Run) []deployment.Act {
+	t.Helper()
+	reach, err := deployment.Open(daemon.Config{Core: controller.Config{Fabric: run.Fabric}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts, err := (&deployment.Actuator{Fabric: reach, Cuts: deployment.BySilence, Control: h.do}).Acts(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acts
 }
 
 func connect(t *testing.T, h *hosts) *coordinator.Session {
@@ -192,7 +208,7 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*
 	started := int64(0)
 	rec := recording.New(run.Fabric, recording.Options{})
 	r, err := s.Run(t.Context(), run, coordinator.Options{
-		Links: h, Clock: monotonic.Now, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
+		Acts: h.acts(t, run), Clock: monotonic.Now, Lead: 200 * time.Millisecond, Started: func(at int64) { started = at }, Recorder: rec,
 	})
 	if err != nil {
 		return nil, err
@@ -242,6 +258,9 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*
 	if cut := len(run.Events) > 0; cut && (r.Retransmissions == 0 || r.LostToFailure == 0 || *r.CCT < 150_000) {
 		note("%d sent again, %d lost, CCT %v us, and the link was away until 150 ms", r.Retransmissions, r.LostToFailure, *r.CCT)
 	}
+	if len(run.Events) > 0 && *r.Bound < 150_000 {
+		note("bound %v us; the only path was away until 150 ms", *r.Bound)
+	}
 	for _, l := range r.Links {
 		if l.From == "h0" && (l.DataBytes < 1_000_000 || l.Link != "h0-tor0") {
 			note("%+v: the host sends 1 MB over its link", l)
@@ -283,14 +302,14 @@ func TestActs(t *testing.T) {
 	run := runs(t)[0]
 	h := newHosts(t, run.Fabric)
 	s := connect(t, h)
-	act := func(err error) coordinator.Act {
-		return coordinator.Act{
-			At: fabric.Millisecond, Event: report.Event{Kind: report.KindCut, Where: "tor0-spine0"}, Cut: []fabric.LinkID{2},
-			Do: func(context.Context) (int64, error) { return monotonic.Now(), err },
+	act := func(err error) deployment.Act {
+		return deployment.Act{
+			At: fabric.Millisecond, Timeline: report.KindCut, Where: "tor0-spine0", Links: []scenario.LinkEvent{{Link: 2}},
+			Do: func(context.Context) error { return err },
 		}
 	}
-	options := func(a coordinator.Act) coordinator.Options {
-		return coordinator.Options{Clock: monotonic.Now, Lead: 200 * time.Millisecond, Acts: []coordinator.Act{a}}
+	options := func(a deployment.Act) coordinator.Options {
+		return coordinator.Options{Clock: monotonic.Now, Lead: 200 * time.Millisecond, Acts: []deployment.Act{a}}
 	}
 	r, err := s.Run(t.Context(), run, options(act(nil)))
 	if err != nil {
@@ -312,7 +331,7 @@ func TestRefused(t *testing.T) {
 	all := runs(t)
 	h := newHosts(t, all[0].Fabric)
 	s := connect(t, h)
-	opt := coordinator.Options{Links: h, Clock: monotonic.Now}
+	opt := coordinator.Options{Clock: monotonic.Now}
 	for _, c := range []struct {
 		name string
 		run  scenario.Run
@@ -320,7 +339,6 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{"nobody cuts links", all[1], coordinator.Options{Clock: monotonic.Now}, "nobody can cut links"},
-		{"gray without an Impairer", all[3], opt, "gray"},
 		{"receivers that reorder", with(all[0], "reps"), opt, "receivers"},
 		{"switches that balance", with(all[0], "ofan"), opt, ""},
 	} {
@@ -363,7 +381,7 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	opt.Acts = []coordinator.Act{{At: 2 * fabric.Millisecond, Do: func(context.Context) (int64, error) { cancel(); return monotonic.Now(), nil }}}
+	opt.Acts = []deployment.Act{{At: 2 * fabric.Millisecond, Do: func(context.Context) error { cancel(); return nil }}}
 	if r, err = s.Run(ctx, run, opt); !errors.Is(err, context.Canceled) || r == nil || r.End != report.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}

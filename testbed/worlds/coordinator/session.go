@@ -46,6 +46,10 @@ func Connect(ctx context.Context, sockets []string) (*Session, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.hosts = append(s.hosts, h)
+		// A host gives a connection up on which nothing is said.
+		if _, err := h.Ask(ctx, hostproto.Request{Clock: true}); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	return s, nil
 }

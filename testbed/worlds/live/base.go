@@ -3,9 +3,11 @@ package live
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -55,3 +57,16 @@ type Base struct {
 	PINS     PINS   // what switches run in place of the program; zero: the program
 	Log      *slog.Logger
 }
+
+// QueueDepth is a port's even share of its switch's buffer in a run, in packets.
+func QueueDepth(run scenario.Run) int {
+	s, ports := run.Scenario, 1
+	for i := range run.Fabric.Switches() {
+		ports = max(ports, run.Fabric.Node(fabric.NodeID(run.Fabric.Hosts()+i)).Ports())
+	}
+	return int(min(math.MaxInt16, max(64, int64(s.Switch.Buffer)/int64(ports)/int64(s.Host.Payload+headroom))))
+}
+
+// headroom is what frames have besides the payload of a packet, at most:
+// Ethernet, IPv6, UDP, BTH, RETH, pad and ICRC.
+const headroom = 14 + 40 + 8 + 12 + 16 + 3 + 4

@@ -11,7 +11,7 @@ import (
 // cores carry from all hosts together, in packets of 9,000 bytes.
 const (
 	maxRate = fabric.Gbps
-	carried = 200 * fabric.Mbps
+	Carried = 200 * fabric.Mbps
 )
 
 // Carries refuses a fabric whose rates no machine carries as processes.
@@ -20,7 +20,7 @@ func Carries(f *fabric.Fabric) error {
 		if l := f.Link(fabric.LinkID(i)); l.Rate > maxRate {
 			return fmt.Errorf("%w: %s has %v; a machine carries some %v in all. Divide the rates of all links by the same number, to at most "+
 				"%v, 30Mb/s say; sizes, switch.buffer and ecn by it too, and multiply agent.failed_path_memory, rto and times of events by it",
-				coordinator.ErrUnsupported, f.LinkName(l.ID), l.Rate, carried, maxRate)
+				coordinator.ErrUnsupported, f.LinkName(l.ID), l.Rate, Carried, maxRate)
 		}
 	}
 	return nil

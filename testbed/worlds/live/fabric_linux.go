@@ -66,6 +66,7 @@ type Fabric struct {
 	switches   []*process // by NodeID - Hosts; nil: killed
 	dying      bool       // everything is coming down
 	controller *process
+	ways       Notifiers // of the latest controller
 }
 
 // space is a network namespace that a node's interfaces are in.
@@ -347,44 +348,32 @@ func (x *Fabric) ControllerSocket() string { return x.path("controller.sock") }
 // StartController starts a controller and waits until all switches are in its
 // hands. One that runs already is ended first.
 func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
+	if err := x.startController(ctx, n); err != nil {
+		return err
+	}
+	return x.Converged(ctx)
+}
+
+// startController starts a controller.
+func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 	if x.cfg.Datapath == Routes {
 		if err := routable(n.Carrier); err != nil {
 			return err
 		}
 	}
-	nodes := map[string]any{}
 	if x.cfg.PINS != (PINS{}) {
 		if err := readsSourcePorts(n.Carrier); err != nil {
 			return err
 		}
-		nodes["programs"] = map[string]any{pins.Kind{}.Program().Name: map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
 	}
 	x.StopController(ctx)
-	file := daemon.File{Switches: map[string]daemon.FileTarget{}}
-	for i := range x.f.Switches() {
-		id := fabric.NodeID(x.f.Hosts() + i)
-		number := deviceID(id)
-		t := daemon.FileTarget{P4Runtime: "unix:" + x.Socket(id), DeviceID: &number}
-		switch at := x.gnmiSocket(id); {
-		case !n.GNMI:
-			t.GNMI = daemon.NoGNMI
-		case at != x.Socket(id):
-			t.GNMI = "unix:" + at
-		}
-		if x.cfg.PINS != (PINS{}) {
-			t.Profile = pins.Kind{}.Name()
-			for p := 1; p <= x.f.Node(id).Ports(); p++ {
-				t.Ports = append(t.Ports, targets.Port{Name: fmt.Sprintf("Ethernet%d", p), ID: uint32(p)})
-			}
-		}
-		file.Switches[x.f.Name(id)] = t
-	}
+	nodes := x.nodes(n.GNMI)
 	hosts := map[string]map[string]string{}
 	for h := range x.f.Hosts() {
 		id := fabric.NodeID(h)
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
-	nodes["switches"], nodes["hosts"] = file.Switches, hosts
+	nodes["hosts"] = hosts
 	err := writeTargets(x.path("targets.yaml"), nodes, n, x.cfg.Payload)
 	if err != nil {
 		return err
@@ -402,9 +391,38 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 		return err
 	}
 	x.mu.Lock()
-	x.controller = p
+	x.controller, x.ways = p, n
 	x.mu.Unlock()
-	return x.Converged(ctx)
+	return nil
+}
+
+// nodes returns the switches and the program of a targets file. told: the controller is to subscribe to ports.
+func (x *Fabric) nodes(told bool) map[string]any {
+	nodes := map[string]any{}
+	if x.cfg.PINS != (PINS{}) {
+		nodes["programs"] = map[string]any{pins.Kind{}.Program().Name: map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
+	}
+	switches := map[string]daemon.FileTarget{}
+	for i := range x.f.Switches() {
+		id := fabric.NodeID(x.f.Hosts() + i)
+		number := deviceID(id)
+		t := daemon.FileTarget{P4Runtime: "unix:" + x.Socket(id), DeviceID: &number}
+		switch at := x.gnmiSocket(id); {
+		case !told:
+			t.GNMI = daemon.NoGNMI
+		case at != x.Socket(id):
+			t.GNMI = "unix:" + at
+		}
+		if x.cfg.PINS != (PINS{}) {
+			t.Profile = pins.Kind{}.Name()
+			for p := 1; p <= x.f.Node(id).Ports(); p++ {
+				t.Ports = append(t.Ports, targets.Port{Name: fmt.Sprintf("Ethernet%d", p), ID: uint32(p)})
+			}
+		}
+		switches[x.f.Name(id)] = t
+	}
+	nodes["switches"] = switches
+	return nodes
 }
 
 // writeTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
@@ -458,7 +476,13 @@ func (s controllerNow) done() bool { return s.Ready && !s.Busy && len(s.NotUp) =
 
 // Converged waits until the controller has all switches in hand and nothing to
 // write. Without a controller it returns at once.
-func (x *Fabric) Converged(ctx context.Context) error {
+func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, controllerNow.done) }
+
+// ready is what a controller can be waited for while links are down, or held down since they flapped.
+func ready(now controllerNow) bool { return now.Ready }
+
+// settled waits until the controller says what is wanted.
+func (x *Fabric) settled(ctx context.Context, wanted func(controllerNow) bool) error {
 	x.mu.Lock()
 	p := x.controller
 	x.mu.Unlock()
@@ -477,7 +501,7 @@ func (x *Fabric) Converged(ctx context.Context) error {
 		if err := json.Unmarshal(text, &s); err != nil {
 			return false, err
 		}
-		if !s.done() {
+		if !wanted(s) {
 			return false, fmt.Errorf("%+v", s)
 		}
 		return true, nil

@@ -4,13 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/openconfig/gnmi/proto/gnmi"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -46,7 +40,7 @@ func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, 
 	case LinkDown:
 		err = x.wires[id][0].setUp(false)
 	case GNMI:
-		err = x.setEnabled(ctx, x.upper(id), false)
+		err = x.enable(ctx, id, false)
 	case Kill:
 		err = x.KillSwitch(x.f.Link(id).B.Node)
 		return at, err
@@ -54,16 +48,6 @@ func (x *Fabric) Cut(ctx context.Context, id fabric.LinkID, how How) (at int64, 
 		err = fmt.Errorf("live: no way to cut a link is called %q; use one of %v", how, Ways())
 	}
 	return at, err
-}
-
-// upper returns the end of a link whose switch is asked over gNMI: the lower one,
-// unless that is a host.
-func (x *Fabric) upper(id fabric.LinkID) fabric.End {
-	l := x.f.Link(id)
-	if x.host(l.A.Node) != nil {
-		return l.B
-	}
-	return l.A
 }
 
 // Restore undoes [Fabric.Cut] of the same link in the same way, and waits until
@@ -75,7 +59,7 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	case LinkDown:
 		err = x.wires[id][0].setUp(true)
 	case GNMI:
-		err = x.setEnabled(ctx, x.upper(id), true)
+		err = x.enable(ctx, id, true)
 	case Kill:
 		err = x.ReviveSwitch(ctx, x.f.Link(id).B.Node)
 	default:
@@ -99,16 +83,22 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 // ever been wrong with it.
 func (x *Fabric) silence(id fabric.LinkID, on bool) error {
 	if on {
-		return x.setLoss(id, 1)
+		return x.setLoss(id, scenario.BothWays, 1)
 	}
-	return errors.Join(x.setRate(id, 0), x.setLoss(id, 0))
+	return errors.Join(x.setRate(id, scenario.BothWays, 0), x.setLoss(id, scenario.BothWays, 0))
 }
 
-// setLoss has both ways of a link lose a share of their packets: 1, all, without anybody noticing; 0, none. Their
+// concerns reports whether one way of a link, or both, is what leaves an end that is here: the lower end's goes up.
+func (x *Fabric) concerns(id fabric.LinkID, way scenario.Direction, end int) bool {
+	own := [...]scenario.Direction{scenario.UpWay, scenario.DownWay}[end]
+	return x.wires[id][end] != nil && (way == scenario.BothWays || way == own)
+}
+
+// setLoss has one way of a link, or both, lose a share of the packets: 1, all, without anybody noticing; 0, none. The
 // rate stays.
-func (x *Fabric) setLoss(id fabric.LinkID, loss float64) error {
+func (x *Fabric) setLoss(id fabric.LinkID, way scenario.Direction, loss float64) error {
 	for i, w := range x.wires[id] {
-		if w == nil { // on another machine
+		if !x.concerns(id, way, i) {
 			continue
 		}
 		silent := loss >= 1
@@ -128,16 +118,16 @@ func (x *Fabric) setLoss(id fabric.LinkID, loss float64) error {
 	return nil
 }
 
-// setRate has both ways of a link carry a rate, or its own where that is 0. What they lose stays.
-func (x *Fabric) setRate(id fabric.LinkID, rate fabric.Rate) error {
+// setRate has one way of a link, or both, carry a rate, or the link's own where that is 0. What they lose stays.
+func (x *Fabric) setRate(id fabric.LinkID, way scenario.Direction, rate fabric.Rate) error {
 	if rate < 0 {
 		return fmt.Errorf("live: %s: a rate of %d bits/s; 0 is its own", x.f.LinkName(id), rate)
 	}
 	if rate == 0 {
 		rate = x.rate(x.f.Link(id))
 	}
-	for _, w := range x.wires[id] {
-		if w == nil || w.rate == rate {
+	for i, w := range x.wires[id] {
+		if !x.concerns(id, way, i) || w.rate == rate {
 			continue
 		}
 		w.rate = rate
@@ -146,31 +136,6 @@ func (x *Fabric) setRate(id fabric.LinkID, rate fabric.Rate) error {
 		}
 	}
 	return nil
-}
-
-// Impair implements coordinator.Impairer. What leaves the lower end of a link goes
-// up.
-func (x *Fabric) Impair(_ context.Context, id fabric.LinkID, way scenario.Direction, loss float64, rate fabric.Rate) (int64, error) {
-	for i, w := range x.wires[id] {
-		if w == nil || way == scenario.UpWay && i == 1 || way == scenario.DownWay && i == 0 {
-			continue
-		}
-		var err error
-		switch {
-		case loss >= 1:
-			w.silent = true
-			err = w.shape(x.mtu)
-		case loss > 0:
-			err = x.lose(id, i, loss)
-		default:
-			w.rate = rate
-			err = w.shape(x.mtu)
-		}
-		if err != nil {
-			return monotonic.Now(), err
-		}
-	}
-	return monotonic.Now(), nil
 }
 
 // lose makes what leaves one end of a link lose a share of its packets; 0 ends
@@ -182,28 +147,6 @@ func (x *Fabric) lose(id fabric.LinkID, end int, loss float64) error {
 	}
 	e := [...]fabric.End{x.f.Link(id).A, x.f.Link(id).B}[end]
 	return x.thread.in(x.space(e.Node).ns, func() error { return x.gray.Set(name, []string{x.wires[id][end].name}, loss) })
-}
-
-// setEnabled asks a switch over gNMI to enable a port, or to disable it.
-func (x *Fabric) setEnabled(ctx context.Context, e fabric.End, enabled bool) error {
-	conn, err := grpc.NewClient("unix:"+x.gnmiSocket(e.Node), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return fmt.Errorf("live: %s: %w", x.f.Name(e.Node), err)
-	}
-	defer conn.Close() //nolint:errcheck // nothing is left to say
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	_, err = gnmi.NewGNMIClient(conn).Set(ctx, &gnmi.SetRequest{Update: []*gnmi.Update{{
-		Path: &gnmi.Path{Elem: []*gnmi.PathElem{
-			{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": linkstate.PortName(e.Port)}},
-			{Name: "config"}, {Name: "enabled"},
-		}},
-		Val: &gnmi.TypedValue{Value: &gnmi.TypedValue_BoolVal{BoolVal: enabled}},
-	}}})
-	if err != nil {
-		return fmt.Errorf("live: %s: gNMI Set: %w", x.f.Name(e.Node), err)
-	}
-	return nil
 }
 
 // KillSwitch kills a switch; its links go down.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // oneLink is a fabric of which only a link between switches is there, in a network namespace of its own.
@@ -51,7 +52,7 @@ func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 // TestGrayAndRate: on a link that loses packets and is slow, too, the end of either leaves the other.
 func TestGrayAndRate(t *testing.T) {
 	x, id := oneLink(t)
-	if err := x.do(t.Context(), work{Do: "gray", Name: "tor0-spine0", Loss: 0.5}); err != nil {
+	if err := x.Do(t.Context(), deployment.Order{Do: "gray", Name: "tor0-spine0", Loss: 0.5}); err != nil {
 		t.Skip(err) // a kernel before 6.6
 	}
 	own := x.rate(x.f.Link(id))
@@ -75,26 +76,26 @@ func TestGrayAndRate(t *testing.T) {
 		}
 	}
 	for _, step := range []struct {
-		what   work
+		what   deployment.Order
 		rate   fabric.Rate
 		losses int
 	}{
-		{work{Do: "rate", Rate: 8e6}, 8e6, 1},
-		{work{Do: "gray"}, 8e6, 0},
-		{work{Do: "gray", Loss: 0.1}, 8e6, 1},
-		{work{Do: "rate"}, own, 1},
-		{work{Do: "rate", Rate: 16e6}, 16e6, 1},
-		{work{Do: "gray", Loss: 1}, 8000, 1}, // all: a bucket into which no packet fits
-		{work{Do: "gray"}, 16e6, 0},
-		{work{Do: "rate"}, own, 0},
+		{deployment.Order{Do: "rate", Rate: 8e6}, 8e6, 1},
+		{deployment.Order{Do: "gray"}, 8e6, 0},
+		{deployment.Order{Do: "gray", Loss: 0.1}, 8e6, 1},
+		{deployment.Order{Do: "rate"}, own, 1},
+		{deployment.Order{Do: "rate", Rate: 16e6}, 16e6, 1},
+		{deployment.Order{Do: "gray", Loss: 1}, 8000, 1}, // all: a bucket into which no packet fits
+		{deployment.Order{Do: "gray"}, 16e6, 0},
+		{deployment.Order{Do: "rate"}, own, 0},
 	} {
 		step.what.Name = "tor0-spine0"
-		if err := x.do(t.Context(), step.what); err != nil {
+		if err := x.Do(t.Context(), step.what); err != nil {
 			t.Fatalf("%+v: %v", step.what, err)
 		}
 		expect(fmt.Sprintf("%+v", step.what), step.rate, step.losses)
 	}
-	if err := x.do(t.Context(), work{Do: "rate", Name: "tor0-spine0", Rate: -1}); err == nil {
+	if err := x.Do(t.Context(), deployment.Order{Do: "rate", Name: "tor0-spine0", Rate: -1}); err == nil {
 		t.Error("a rate below 0 is taken")
 	}
 }

@@ -31,10 +31,6 @@ type wire struct {
 	silent bool   // it swallows what is sent
 }
 
-// headroom is what frames have besides the payload of a packet, at most:
-// Ethernet, IPv6, UDP, BTH, RETH, pad and ICRC.
-const headroom = 14 + 40 + 8 + 12 + 16 + 3 + 4
-
 // mtuOf is the links' MTU for packets of a payload, in an outer header or not: no smaller than what programs are used to.
 func mtuOf(payload int) int { return max(1500, payload+headroom+usid.HeaderSize) }
 

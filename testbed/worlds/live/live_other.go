@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-
-	"github.com/ethereal-fabric/ethereal/testbed/report"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // ErrLinux says that the live world takes Linux.
@@ -28,20 +25,6 @@ func ListenPage(string) (*os.File, error) { return nil, ErrLinux }
 
 // PassedPage is not possible here.
 func PassedPage(string) (*Page, error) { return nil, ErrLinux }
-
-// Runner cannot run here.
-type Runner struct{}
-
-// NewRunner returns a runner that cannot run.
-func NewRunner(Base) *Runner { return &Runner{} }
-
-// Run is not possible here.
-func (*Runner) Run(context.Context, scenario.Run, scenario.Observer) (*report.Result, error) {
-	return nil, ErrLinux
-}
-
-// Close does nothing.
-func (*Runner) Close() {}
 
 // Exec is not possible here.
 func Exec(string, []string) (int, error) { return 0, ErrLinux }

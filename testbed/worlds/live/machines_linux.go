@@ -24,6 +24,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
@@ -346,7 +347,7 @@ func (s *spread) setCarrier(machine int, c cable) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	if err := s.part(machine).do(ctx, work{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
+	if err := s.part(machine).do(ctx, deployment.Order{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
 		s.say("carrier of %s: %v", s.cfg.Fabric.LinkName(c.Link), err)
 	}
 }
@@ -430,9 +431,6 @@ func (s *spread) startController(ctx context.Context, wanted func(controllerNow)
 	s.mu.Unlock()
 	return s.settled(ctx, wanted)
 }
-
-// ready is what a controller can be waited for while links are down, or held down since they flapped.
-func ready(now controllerNow) bool { return now.Ready }
 
 // settled waits until the controller says what is wanted.
 func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) error {

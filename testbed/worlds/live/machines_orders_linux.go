@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
@@ -58,7 +59,7 @@ func (s *spread) status() (out MachinesStatus) {
 // serveOrder carries out an order, a line of JSON, and answers by another.
 func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 	line, err := bufio.NewReader(io.LimitReader(c, 1<<16)).ReadBytes('\n')
-	var w work
+	var w deployment.Order
 	if err == nil {
 		err = json.Unmarshal(line, &w)
 	}
@@ -85,7 +86,7 @@ func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 }
 
 // do does what an experiment asks for, on the machines that it concerns.
-func (s *spread) do(ctx context.Context, w work) error {
+func (s *spread) do(ctx context.Context, w deployment.Order) error {
 	concerned := map[int]bool{}
 	switch w.Do {
 	case "controller-down":
@@ -108,7 +109,7 @@ func (s *spread) do(ctx context.Context, w work) error {
 		return s.startController(ctx, ready)
 	case "rejoin":
 		return s.rejoin(ctx, w.Name)
-	case "gray", "rate":
+	case "gray", "rate", "link-down", "link-up":
 		id, err := s.cfg.Fabric.LinkByName(w.Name)
 		if err != nil {
 			return err
@@ -239,7 +240,7 @@ func AskMachines(dir, what, name string) (out MachinesStatus, err error) {
 		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
 	}
 	defer c.Close() //nolint:errcheck // all is said
-	if err = json.NewEncoder(c).Encode(work{Do: what, Name: name}); err == nil {
+	if err = json.NewEncoder(c).Encode(deployment.Order{Do: what, Name: name}); err == nil {
 		err = json.NewDecoder(c).Decode(&out)
 	}
 	if err == nil && out.Error != "" {

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // Between the first machine and the others goes HTTP/2 over the standard input and output of what the remote shell starts:
@@ -71,58 +71,16 @@ func http2Only() *http.Protocols {
 	return p
 }
 
-// work is what a part is asked to do: node-down, node-up, agent-down, agent-up, gray, rate, carrier-down, carrier-up.
-type work struct {
-	Do   string  `json:"do"`
-	Name string  `json:"name,omitempty"` // of a node or a link
-	Loss float64 `json:"loss,omitempty"` // gray; 0: no more
-	Rate int64   `json:"rate,omitempty"` // bits/s; 0: the link's own
-}
-
-// do does what concerns this part.
-func (x *Fabric) do(ctx context.Context, w work) error {
-	switch w.Do {
-	case "gray", "rate", "carrier-down", "carrier-up":
-		id, err := x.f.LinkByName(w.Name)
-		if err != nil {
-			return err
-		}
-		switch w.Do {
-		case "gray":
-			return x.setLoss(id, w.Loss)
-		case "rate":
-			return x.setRate(id, fabric.Rate(w.Rate))
-		}
-		return x.setCarrier(id, w.Do == "carrier-up")
-	}
-	id, err := x.f.NodeByName(w.Name)
-	if err != nil {
-		return err
-	}
-	if !x.here(id) {
-		return fmt.Errorf("live: %s is on another machine", w.Name)
-	}
-	switch w.Do {
-	case "node-down":
-		return x.KillSwitch(id)
-	case "node-up":
-		return x.ReviveSwitch(ctx, id)
-	case "agent-down", "agent-up":
-		return x.StallHost(id, w.Do == "agent-down")
-	}
-	return fmt.Errorf("live: %q cannot be done here", w.Do)
-}
-
 // serveOrders serves a part's orders until the connection ends.
 func (x *Fabric) serveOrders(ctx context.Context, in, out *os.File) error {
 	mux := http.NewServeMux()
 	var one sync.Mutex // one order at a time
 	mux.HandleFunc("POST /do", func(w http.ResponseWriter, r *http.Request) {
-		var order work
+		var order deployment.Order
 		err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&order)
 		if err == nil {
 			one.Lock()
-			err = x.do(r.Context(), order)
+			err = x.Do(r.Context(), order)
 			one.Unlock()
 		}
 		if err != nil {
@@ -257,7 +215,7 @@ func (r *remote) call(ctx context.Context, method, path string, body io.Reader) 
 }
 
 // do has the part do something.
-func (r *remote) do(ctx context.Context, w work) error {
+func (r *remote) do(ctx context.Context, w deployment.Order) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return err

@@ -307,7 +307,7 @@ func (c *controllerProcess) carryOut(now, compute fabric.Time, r rollout.Ready) 
 		if err != nil {
 			return err
 		}
-		c.at(now+compute, func(now fabric.Time) error { return c.sendBatches(now, w, batches) })
+		c.at(now+compute, func(now fabric.Time) error { return c.sendBatches(now, w, batches, true) })
 	}
 	for _, id := range r.Reads {
 		c.readTables(now+compute, id)
@@ -412,7 +412,7 @@ func (c *controllerProcess) requests(w rollout.Write) ([]p4rt.Batch, error) {
 // sendBatches sends one request after the other, each when the one before is
 // answered, and tells the core of the last answer. A switch takes no requests of a
 // controller that has ended.
-func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batches []p4rt.Batch) error {
+func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batches []p4rt.Batch, first bool) error {
 	if len(batches) == 0 {
 		c.core.Written(now, w.ID, rollout.Acknowledged)
 		r := c.core.Ready(now)
@@ -424,11 +424,13 @@ func (c *controllerProcess) sendBatches(now fabric.Time, w rollout.Write, batche
 	}
 	delay := c.w.run.Scenario.Control.WriteDelay
 	c.at(now+delay, func(now fabric.Time) error {
-		c.w.told(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(batches[0].Request.GetUpdates())))
+		if first { // a write is one, however many requests it takes
+			c.w.told(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(w.Updates)))
+		}
 		if err := c.node(w.Node).core.Write(batches[0].Request); err != nil {
 			return fmt.Errorf("%s: write: %w", c.node(w.Node).name(), err)
 		}
-		c.at(now+delay, func(now fabric.Time) error { return c.sendBatches(now, w, batches[1:]) })
+		c.at(now+delay, func(now fabric.Time) error { return c.sendBatches(now, w, batches[1:], false) })
 		return nil
 	})
 	return nil

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package runner
+package deployment
 
 import (
 	"errors"

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// checkWorld refuses flags that the world does not carry out, before anything is read.
+func (flags *runFlags) checkWorld() error {
+	if !slices.Contains(scenario.WorldNames(), flags.world) || flags.given == nil {
+		return nil // what is no world is said later
+	}
+	simulated := []string{scenario.WorldVirtual, scenario.WorldFlow}
+	packets := []string{scenario.WorldVirtual, scenario.WorldLive, scenario.WorldMininet, scenario.WorldLab}
+	const noPackets = "the %s world has no packets; use --world virtual"
+	for _, f := range []struct {
+		name string
+		in   []string // the worlds that carry it out
+		why  string   // the others do not
+	}{
+		{"check", simulated[:1], "the %s world has no fast path; use --world virtual"},
+		{"cores", simulated[:1], "the %s world does not simulate packets; use --world virtual"},
+		{"force", simulated, "the %s world has no estimate of its memory; leave it out"},
+		{"parallel", simulated, "the %s world carries out one run at a time; leave it out"},
+		{"replay", simulated[:1], "the %s world has no controller to kill; use --world virtual"},
+		{"pcap", simulated[:1], "the %s world has no captures; use tcpdump, in the live world under ethereal live exec"},
+		{"events", packets, noPackets},
+		{"record", packets, noPackets},
+		{"view", []string{scenario.WorldLive}, "the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view"},
+		{"pins", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live"},
+		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or mininet/run.py --datapath"},
+	} {
+		if flags.given(f.name) && !slices.Contains(f.in, flags.world) {
+			return fmt.Errorf("--%s: "+f.why, f.name, flags.world)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// Act is something done to a fabric during a run.
+type Act struct {
+	At          fabric.Time
+	Name        string // an event's action, or detect
+	Where, Text string
+	Timeline    report.Kind // as which it stands on the result's timeline; empty: it does not
+	// Links is what it does to links, by which the run's time is bounded.
+	Links []scenario.LinkEvent
+	// Do does it. An error ends the run; [ErrChanged] leaves the act out.
+	Do func(context.Context) error
+}
+
+// ErrChanged says that a link has changed again before its ends were to notice.
+var ErrChanged = errors.New("deployment: the link has changed again since")
+
+// Cutting is how links fail.
+type Cutting uint8
+
+// The ways.
+const (
+	// BySet has a switch disable its port, by a gNMI Set, and kills a switch all of whose links fail: as operators do.
+	BySet Cutting = iota
+	// BySilence has a link swallow all packets; its ends go down the event's detection time later.
+	BySilence
+)
+
+// Acts returns what a run's events are on this fabric. What cannot be done here is refused, with the reason.
+func (a *Actuator) Acts(run scenario.Run) ([]Act, error) {
+	p := &plan{Actuator: a, run: run, hurt: map[fabric.LinkID]bool{}, lost: map[fabric.LinkID]bool{}}
+	for _, e := range run.Events {
+		if err := p.link(e); err != nil {
+			return nil, fmt.Errorf("%s: %w", run.Fabric.LinkName(e.Link), err)
+		}
+	}
+	for _, e := range run.Failure.Drawn(run.Fabric, run.Seed) {
+		if err := p.control(e); err != nil {
+			return nil, fmt.Errorf("%v: %w", e, err)
+		}
+	}
+	return p.acts, nil
+}
+
+// plan makes acts of a run's events.
+type plan struct {
+	*Actuator
+	run  scenario.Run
+	acts []Act
+	hurt map[fabric.LinkID]bool // by what no port tells
+	lost map[fabric.LinkID]bool // all packets, while the acts are carried out
+}
+
+// link adds what happens to a link.
+func (p *plan) link(e scenario.LinkEvent) error {
+	f := p.run.Fabric
+	if e.Switch != 0 && p.Cuts == BySet && (e.Cuts() || e.Up) {
+		return p.node(e)
+	}
+	act := Act{At: e.At, Name: string(scenario.Cut), Where: f.LinkName(e.Link), Timeline: report.KindCut, Links: []scenario.LinkEvent{e}}
+	switch {
+	case e.Loss > 0:
+		p.hurt[e.Link] = true
+		act.Name, act.Text = string(scenario.Gray), fmt.Sprintf("loses %v of the packets %s", e.Loss, e.Direction)
+		act.Do = func(ctx context.Context) error { return p.Lose(ctx, e.Link, e.Direction, float64(e.Loss)) }
+		p.acts = append(p.acts, act)
+		return p.canImpair(e.Link)
+	case e.Rate > 0:
+		rate := e.Rate
+		if rate >= f.Link(e.Link).Rate {
+			rate = 0 // no limit: the link's own may not be the fabric's where packets are real
+		}
+		p.hurt[e.Link] = true
+		act.Name, act.Text = string(scenario.Degrade), fmt.Sprintf("degraded to %v %s", e.Rate, e.Direction)
+		act.Do = func(ctx context.Context) error { return p.Slow(ctx, e.Link, e.Direction, rate) }
+		p.acts = append(p.acts, act)
+		return p.canImpair(e.Link)
+	case e.Up:
+		act.Name, act.Timeline = string(scenario.Restore), report.KindRestore
+	}
+	if p.Cuts == BySilence {
+		return p.silence(e, act)
+	}
+	if e.Direction != scenario.BothWays {
+		return errors.New("one direction of a link alone cannot be cut here")
+	}
+	hurt := e.Up && p.hurt[e.Link]
+	act.Do = func(ctx context.Context) (err error) {
+		if !e.Silent {
+			err = p.Enable(ctx, e.Link, e.Up)
+		}
+		if hurt {
+			err = errors.Join(err, p.Mend(ctx, e.Link))
+		}
+		return err
+	}
+	if e.Up {
+		delete(p.hurt, e.Link)
+	}
+	p.acts = append(p.acts, act)
+	return p.Fabric.canSet(e.Link)
+}
+
+// silence adds a link's failure that is noticed later, or its end. Under time-outs alone nobody notices.
+func (p *plan) silence(e scenario.LinkEvent, act Act) error {
+	if e.Direction != scenario.BothWays {
+		act.Text = string(e.Direction) + "ward only"
+	}
+	act.Do = func(ctx context.Context) error {
+		p.lost[e.Link] = !e.Up
+		if e.Up {
+			return p.Mend(ctx, e.Link)
+		}
+		return p.Lose(ctx, e.Link, e.Direction, 1)
+	}
+	p.acts = append(p.acts, act)
+	if p.run.Notifier != scenario.NotifyTimeout && !e.Silent {
+		p.acts = append(p.acts, Act{
+			At: e.At + e.Detection, Name: string(report.KindDetect), Where: act.Where, Text: upDown(e.Up), Timeline: report.KindDetect,
+			Do: func(ctx context.Context) error {
+				if p.lost[e.Link] == e.Up {
+					return ErrChanged
+				}
+				return p.carrier(ctx, e.Link, e.Up)
+			},
+		})
+	}
+	return errors.Join(p.canImpair(e.Link), p.canOrder())
+}
+
+// node adds the end of a switch, or its return, once for all of its links.
+func (p *plan) node(e scenario.LinkEvent) error {
+	where := p.run.Fabric.Name(e.Switch)
+	if n := len(p.acts) - 1; n >= 0 && p.acts[n].Where == where && p.acts[n].At == e.At {
+		p.acts[n].Links = append(p.acts[n].Links, e)
+		return nil
+	}
+	act := Act{
+		At: e.At, Name: string(scenario.Cut), Where: where, Timeline: report.KindCut, Links: []scenario.LinkEvent{e},
+		Do: func(ctx context.Context) error { return p.Node(ctx, e.Switch, e.Up) },
+	}
+	if e.Up {
+		act.Name, act.Timeline = string(scenario.Restore), report.KindRestore
+	}
+	p.acts = append(p.acts, act)
+	return p.canOrder()
+}
+
+// control adds what happens to the control plane.
+func (p *plan) control(e scenario.Event) error {
+	if e.Action.OfLinks() {
+		return nil
+	}
+	f := p.run.Fabric
+	var node fabric.NodeID
+	var err error
+	where := e.Node
+	if e.Node != "" {
+		if node, err = scenario.NodeNamed(f, e.Node); err != nil {
+			return err
+		}
+		where = f.Name(node)
+	}
+	add := func(do func(context.Context) error) {
+		p.acts = append(p.acts, Act{At: e.At, Name: string(e.Action), Where: where, Do: do})
+	}
+	switch e.Action {
+	case scenario.ControllerDown, scenario.ControllerUp:
+		where = "controller"
+		add(func(ctx context.Context) error { return p.Controller(ctx, e.Action == scenario.ControllerUp) })
+		return p.canOrder()
+	case scenario.AgentDown, scenario.AgentUp:
+		add(func(ctx context.Context) error { return p.Agent(ctx, node, e.Action == scenario.AgentUp) })
+		return p.canOrder()
+	case scenario.Drain, scenario.Undrain:
+		if e.Link != "" {
+			links, err := e.Links(f, p.run.Seed)
+			if err != nil {
+				return err
+			}
+			where = f.LinkName(links[0])
+		}
+		name := where
+		add(func(ctx context.Context) error { return p.Drain(ctx, name, e.Action == scenario.Drain) })
+		return p.canDrain()
+	}
+	return fmt.Errorf("%s is the virtual world's: remove the event, or leave out --world", e.Action)
+}
+
+func upDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}

@@ -1,0 +1,231 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
+)
+
+// Actuator does to a fabric what a run's events ask for, and remembers how to undo it. It is not safe for concurrent use.
+type Actuator struct {
+	Fabric *Fabric
+	Cuts   Cutting
+	// Control has the fabric's maker carry an order out. Nil: nobody can.
+	Control func(context.Context, Order) error
+	// Interface is how the switches' interfaces are called in this network namespace, as in [File]. Empty: they are not
+	// here, and the maker is asked to slow links or have them lose packets.
+	Interface string
+	// Admin is the controller's HOST:PORT, or unix:PATH, for drains; Client has the token. Empty: no drains.
+	Admin  string
+	Client adminhttp.Client
+
+	gray  gray.Losses
+	rates limiter
+	after []undoing
+}
+
+// undoing takes back what was done, under a name.
+type undoing struct {
+	what string
+	do   func(context.Context) error
+}
+
+// did notes how something is undone, unless it undid something itself.
+func (a *Actuator) did(what string, undoes bool, undo func(context.Context) error) {
+	a.after = slices.DeleteFunc(a.after, func(u undoing) bool { return u.what == what })
+	if !undoes {
+		a.after = append(a.after, undoing{what, undo})
+	}
+}
+
+// Undo takes back what is left, the last first.
+func (a *Actuator) Undo(ctx context.Context) error {
+	for _, u := range slices.Backward(slices.Clone(a.after)) {
+		if err := u.do(ctx); err != nil {
+			return fmt.Errorf("undo %s: %w", u.what, err)
+		}
+	}
+	a.after = nil
+	return nil
+}
+
+// Whole waits until all ports are up.
+func (a *Actuator) Whole(ctx context.Context) error {
+	for {
+		down, err := a.Fabric.NotUp(ctx)
+		if err == nil && len(down) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the fabric is not whole again: ports not up: %v; %w", down, errors.Join(err, ctx.Err()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Close ends what was done to interfaces here.
+func (a *Actuator) Close() error { return errors.Join(a.gray.Heal(""), a.rates.heal("")) }
+
+// Enable takes a link up, or down, by a Set.
+func (a *Actuator) Enable(ctx context.Context, id fabric.LinkID, up bool) error {
+	err := a.Fabric.SetEnabled(ctx, id, up)
+	if err == nil {
+		a.did("link "+a.Fabric.LinkName(id), up, func(ctx context.Context) error { return a.Enable(ctx, id, true) })
+	}
+	return err
+}
+
+// carrier takes the carrier from a link's ends, or gives it back.
+func (a *Actuator) carrier(ctx context.Context, id fabric.LinkID, up bool) error {
+	return a.switched(ctx, "link", a.Fabric.LinkName(id), up)
+}
+
+// Lose has a link lose a share of its packets, 1 being all, without anybody noticing; 0: no more.
+func (a *Actuator) Lose(ctx context.Context, id fabric.LinkID, way scenario.Direction, loss float64) error {
+	name := a.Fabric.LinkName(id)
+	if a.Interface == "" {
+		return a.order(ctx, Order{Do: "gray", Name: name, Way: way, Loss: loss}, loss == 0, Order{Do: "gray", Name: name})
+	}
+	ends, err := a.ends(id, way)
+	if err != nil {
+		return err
+	}
+	if err = a.gray.Set(name, ends, loss); err == nil {
+		a.did("gray "+name, loss == 0, func(context.Context) error { return a.gray.Heal(name) })
+	}
+	return err
+}
+
+// Slow has a link carry a rate; 0: its own.
+func (a *Actuator) Slow(ctx context.Context, id fabric.LinkID, way scenario.Direction, rate fabric.Rate) error {
+	name := a.Fabric.LinkName(id)
+	if a.Interface == "" {
+		return a.order(ctx, Order{Do: "rate", Name: name, Way: way, Rate: int64(rate)}, rate == 0, Order{Do: "rate", Name: name})
+	}
+	ends, err := a.ends(id, way)
+	if err != nil {
+		return err
+	}
+	if err = a.rates.set(name, ends, rate); err == nil {
+		a.did("rate "+name, rate == 0, func(context.Context) error { return a.rates.heal(name) })
+	}
+	return err
+}
+
+// Mend ends what Lose and Slow have done to a link.
+func (a *Actuator) Mend(ctx context.Context, id fabric.LinkID) error {
+	return errors.Join(a.Slow(ctx, id, scenario.BothWays, 0), a.Lose(ctx, id, scenario.BothWays, 0))
+}
+
+// ends returns the interfaces by which a link between switches is sent into, one way or both.
+func (a *Actuator) ends(id fabric.LinkID, way scenario.Direction) ([]string, error) {
+	l := a.Fabric.Link(id)
+	var names []string
+	for _, e := range []struct {
+		fabric.End
+		way scenario.Direction
+	}{{l.A, scenario.UpWay}, {l.B, scenario.DownWay}} {
+		if int(e.Node) < a.Fabric.Hosts() {
+			return nil, fmt.Errorf("%s is a host's, with an end elsewhere; name a link between switches", a.Fabric.LinkName(id))
+		}
+		if way == scenario.BothWays || way == e.way {
+			names = append(names, fmt.Sprintf(a.Interface, a.Fabric.Name(e.Node), e.Port))
+		}
+	}
+	return names, nil
+}
+
+// Node ends a switch, or starts it.
+func (a *Actuator) Node(ctx context.Context, id fabric.NodeID, up bool) error {
+	return a.switched(ctx, "node", a.Fabric.Name(id), up)
+}
+
+// Controller ends the controller, or starts one.
+func (a *Actuator) Controller(ctx context.Context, up bool) error {
+	return a.switched(ctx, "controller", "", up)
+}
+
+// Agent stops a host's agent, or lets it go on.
+func (a *Actuator) Agent(ctx context.Context, id fabric.NodeID, up bool) error {
+	return a.switched(ctx, "agent", a.Fabric.Name(id), up)
+}
+
+// switched asks for a thing to go down, or up.
+func (a *Actuator) switched(ctx context.Context, thing, name string, up bool) error {
+	back := Order{Do: thing + "-up", Name: name}
+	if up {
+		return a.order(ctx, back, true, back)
+	}
+	return a.order(ctx, Order{Do: thing + "-down", Name: name}, false, back)
+}
+
+// order has an order carried out, and remembers the one that undoes it unless it is itself one that undoes.
+func (a *Actuator) order(ctx context.Context, o Order, undoes bool, undo Order) error {
+	if err := a.canOrder(); err != nil {
+		return err
+	}
+	if err := a.Control(ctx, o); err != nil {
+		return err
+	}
+	a.did(strings.TrimSpace(undo.Do+" "+undo.Name), undoes, func(ctx context.Context) error { return a.order(ctx, undo, true, undo) })
+	return nil
+}
+
+// drainLimit is how long a drain may take.
+const drainLimit = 30 * time.Second
+
+// Drain takes a link or a switch, by name, out of use, or back into it.
+func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
+	if err := a.canDrain(); err != nil {
+		return err
+	}
+	query := url.Values{"name": {name}}
+	if !drained {
+		query.Set("undo", "true")
+	}
+	if err := a.Client.Ask(ctx, http.MethodPost, a.Admin, "/drain", query, drainLimit, new(json.RawMessage)); err != nil {
+		return err
+	}
+	a.did("drain "+name, !drained, func(ctx context.Context) error { return a.Drain(ctx, name, false) })
+	return nil
+}
+
+// canOrder refuses what only the fabric's maker can do where there is none.
+func (a *Actuator) canOrder() error {
+	if a.Control == nil {
+		return errors.New("nobody here can end and start processes: the deployment names no control socket")
+	}
+	return nil
+}
+
+// canImpair refuses to have a link lose packets, or slow it, where nobody has its interfaces.
+func (a *Actuator) canImpair(id fabric.LinkID) error {
+	if a.Interface != "" {
+		_, err := a.ends(id, scenario.BothWays)
+		return err
+	}
+	if a.Control == nil {
+		return errors.New("the switches' interfaces are not on this machine")
+	}
+	return nil
+}
+
+// canDrain refuses drains where nobody knows the controller.
+func (a *Actuator) canDrain() error {
+	if a.Admin == "" || a.Client.Token == "" {
+		return errors.New("drains take admin and admin_token_file in the deployment")
+	}
+	return nil
+}

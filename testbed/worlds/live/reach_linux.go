@@ -1,0 +1,158 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/p4rt"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
+)
+
+// Reach returns the fabric's switches as others reach them: over gNMI, too, where the controller does not subscribe.
+func (x *Fabric) Reach() (*deployment.Fabric, error) {
+	text, err := yaml.Marshal(x.nodes(true))
+	if err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	file, err := daemon.ParseFile(x.path("targets.yaml"), text)
+	if err != nil {
+		return nil, err
+	}
+	cfg := daemon.Config{Core: controller.Config{Fabric: x.f}}
+	if err := file.Apply(&cfg); err != nil {
+		return nil, err
+	}
+	return deployment.Open(cfg, func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	})
+}
+
+// Actuator returns what does to the fabric what a run's events ask for.
+func (x *Fabric) Actuator() (*deployment.Actuator, error) {
+	reach, err := x.Reach()
+	if err != nil {
+		return nil, err
+	}
+	return &deployment.Actuator{
+		Fabric: reach, Control: x.Do, Admin: "unix:" + x.path("admin.sock"), Client: adminhttp.Client{Token: adminToken},
+	}, nil
+}
+
+// enable takes a link up, or down, by a gNMI Set.
+func (x *Fabric) enable(ctx context.Context, id fabric.LinkID, up bool) error {
+	reach, err := x.Reach()
+	if err != nil {
+		return err
+	}
+	return reach.SetEnabled(ctx, id, up)
+}
+
+// Do carries an order out, as far as it concerns this part of the fabric.
+func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
+	switch o.Do {
+	case "controller-down":
+		return x.killController()
+	case "controller-up":
+		x.mu.Lock()
+		ways := x.ways
+		x.mu.Unlock()
+		if err := x.startController(ctx, ways); err != nil {
+			return err
+		}
+		return x.settled(ctx, ready)
+	case "gray", "rate", "carrier-down", "carrier-up", "link-down", "link-up":
+		id, err := x.f.LinkByName(o.Name)
+		if err != nil {
+			return err
+		}
+		switch o.Do {
+		case "gray":
+			return x.setLoss(id, o.Way, o.Loss)
+		case "rate":
+			return x.setRate(id, o.Way, fabric.Rate(o.Rate))
+		case "link-down", "link-up":
+			return x.setUp(id, o.Do == "link-up")
+		}
+		return x.setCarrier(id, o.Do == "carrier-up")
+	}
+	id, err := x.f.NodeByName(o.Name)
+	if err != nil {
+		return err
+	}
+	if !x.here(id) {
+		return fmt.Errorf("live: %s is on another machine", o.Name)
+	}
+	switch o.Do {
+	case "node-down":
+		return x.KillSwitch(id)
+	case "node-up":
+		return x.ReviveSwitch(ctx, id)
+	case "agent-down", "agent-up":
+		return x.stallHost(id, o.Do == "agent-down")
+	}
+	return fmt.Errorf("live: %q cannot be done here", o.Do)
+}
+
+// setUp takes the lower end of a link down, or up: the other end loses its carrier, or gets it back. Where only the upper
+// end is here, the machine of the lower one does it.
+func (x *Fabric) setUp(id fabric.LinkID, up bool) error {
+	if w := x.wires[id][0]; w != nil {
+		return w.setUp(up)
+	}
+	return nil
+}
+
+// EventLog returns the file that the controllers write what happens to.
+func (x *Fabric) EventLog() string { return x.path("controller.jsonl") }
+
+// killController kills the controller, as a crash would. The switches go on as they are.
+func (x *Fabric) killController() error {
+	x.mu.Lock()
+	p := x.controller
+	x.controller = nil
+	x.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("live: there is no controller")
+	}
+	p.kill()
+	return nil
+}
+
+// stallHost stops the process of a host, endpoint and agent alike, or lets it go on: what it has not read by then is
+// still there.
+func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {
+	n := x.host(id)
+	if n == nil || n.proc == nil {
+		return fmt.Errorf("live: node %d is no host that runs", id)
+	}
+	sig := syscall.SIGCONT
+	if stalled {
+		sig = syscall.SIGSTOP
+	}
+	if err := n.proc.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("live: %s: %w", x.f.Name(id), err)
+	}
+	return nil
+}
+
+// adminToken is what drains need. Whoever can read the fabric's folder may drain.
+const adminToken = "live-fabric-of-one-user"
+
+// writeToken writes the token for the controller and returns the file.
+func (x *Fabric) writeToken() (string, error) {
+	path := x.path("token")
+	if err := os.WriteFile(path, []byte(adminToken+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("live: %w", err)
+	}
+	return path, nil
+}
