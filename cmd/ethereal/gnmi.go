@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // gnmiFlags are the flags of `ethereal gnmi`.
 type gnmiFlags struct {
-	interfaces             []string
+	interfaces, portNames  []string
 	addr, events, logLevel string
 	tlsCA, tlsCert, tlsKey string
 	refresh                time.Duration
@@ -49,6 +50,7 @@ CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 	fl.StringVar(&f.events, "event-interface", "", "send port-event packets into `IFACE`; empty: send none")
 	fl.DurationVar(&f.refresh, "refresh", sidecar.DefaultRefresh, "tell the program of all ports again so often")
 	fl.BoolVar(&f.ethernetNames, "ethernet-names", false, "name port N EthernetN, not as its interface")
+	fl.StringArrayVar(&f.portNames, "port-name", nil, "call a port NAME, `PORT@NAME`, as in 132@1/0; may be given again")
 	fl.StringVar(&f.logLevel, "log-level", "warn", "`LEVEL`: debug, info, warn or error")
 	fl.StringVar(&f.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that clients' certificates must come from")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with our certificate; turns TLS on")
@@ -62,6 +64,12 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	if len(f.interfaces) == 0 {
 		return errors.New("gnmi: name the switch's interfaces with -i PORT@IFACE")
 	}
+	var names map[uint32]string
+	for _, v := range f.portNames {
+		if err := setPortName(&names, v); err != nil {
+			return fmt.Errorf("gnmi: --port-name: %w", err)
+		}
+	}
 	for _, v := range f.interfaces {
 		var i sidecar.Interface
 		number, name, ok := strings.Cut(v, "@")
@@ -71,10 +79,13 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		if err := parsePort(number, 0, &i.Number); err != nil {
 			return fmt.Errorf("gnmi: -i %s: %w", v, err)
 		}
-		if i.Device = name; f.ethernetNames {
-			i.Name = fmt.Sprintf("Ethernet%d", i.Number)
-		}
+		i.Device, i.Name = name, gnmiName(i.Number, name, f.ethernetNames, names)
 		cfg.Interfaces = append(cfg.Interfaces, i)
+	}
+	if err := namesOfPorts(names, func(p uint32) bool {
+		return slices.ContainsFunc(cfg.Interfaces, func(i sidecar.Interface) bool { return i.Number == p })
+	}); err != nil {
+		return fmt.Errorf("gnmi: %w", err)
 	}
 	if f.refresh <= 0 {
 		return fmt.Errorf("gnmi: --refresh %v; it must be above 0", f.refresh)

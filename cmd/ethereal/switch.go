@@ -251,9 +251,7 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	}
 	for _, i := range o.interfaces {
 		pc := process.PortConfig{Number: i.port, Name: i.name, Neighbour: o.neighbours[i.port]}
-		if o.ethernetName {
-			pc.Name = fmt.Sprintf("Ethernet%d", i.port)
-		}
+		pc.Name = gnmiName(i.port, i.name, o.ethernetName, o.portNames)
 		fmt.Fprintf(stdout, "Adding interface %s as port %d\n", i.name, i.port)
 		if err := o.openPort(&pc, i, &beside, log); err != nil {
 			return nil, beside, err

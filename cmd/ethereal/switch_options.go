@@ -58,9 +58,10 @@ type switchOptions struct {
 	portEvents   string
 	datapath     string
 	ethernetName bool
-	insecure     bool // serve without authentication beyond this machine
-	anyRole      bool // any certificate of the authorities may do anything
-	asBMv2       bool // started under BMv2's name
+	portNames    map[uint32]string // towards gNMI
+	insecure     bool              // serve without authentication beyond this machine
+	anyRole      bool              // any certificate of the authorities may do anything
+	asBMv2       bool              // started under BMv2's name
 
 	notes []string // what was accepted without effect, in order
 }
@@ -216,6 +217,8 @@ func ourSwitchOptions() []switchOption {
 			set:  func(o *switchOptions, v string) error { o.admin = v; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface",
 			set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
+		{name: "port-name", kind: oneValue, many: true, value: "PORT@NAME", help: "call a port NAME towards gNMI, as in 132@1/0; may be given again",
+			set: func(o *switchOptions, v string) error { return setPortName(&o.portNames, v) }},
 	}
 }
 
@@ -342,6 +345,11 @@ func (o *switchOptions) check(given map[string]bool) error {
 		return fmt.Errorf("switch: --neighbour is of --datapath %s", live.Routes)
 	}
 	ports := map[uint32]string{}
+	if err := namesOfPorts(o.portNames, func(p uint32) bool {
+		return slices.ContainsFunc(o.interfaces, func(i switchInterface) bool { return i.port == p })
+	}); err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
 	for _, i := range o.interfaces {
 		if other, dup := ports[i.port]; dup {
 			return fmt.Errorf("switch: port %d is both %s and %s", i.port, other, i.name)

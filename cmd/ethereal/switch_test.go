@@ -69,6 +69,9 @@ func TestSwitchOptions(t *testing.T) {
 				o.json, o.coalesce, o.queueDepth, o.queueRate, o.p4info = "p.json", 0, 5, 100, "i.txtpb"
 				o.portEvents, o.ethernetName = "off", true
 			})},
+		{"p.json -i 132@eth1 --port-name 132@1/0", with(func(o *switchOptions) {
+			o.json, o.interfaces, o.portNames = "p.json", []switchInterface{{132, "eth1"}}, map[uint32]string{132: "1/0"}
+		})},
 		{"p.json --datapath auto --pcap", with(func(o *switchOptions) { o.json, o.datapath, o.pcap = "p.json", "auto", "." })},
 		{"p.json --datapath auto --queue-rate 9", with(func(o *switchOptions) {
 			o.json, o.queueRate, o.notes = "p.json", 9, []string{"--datapath auto is interpreter with --queue-rate"}
