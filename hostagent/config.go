@@ -26,59 +26,59 @@ const (
 // Config says for which host a [Core] decides, and how. A zero duration or
 // count means its default.
 type Config struct {
-	Fabric *fabric.Fabric
+	Fabric *fabric.Fabric `json:"-"`
 	Host   fabric.NodeID
-	Seed   uint64 // of a run; the host's rank is mixed in
+	Seed   uint64 `json:",omitzero"` // of a run; the host's rank is mixed in
 
 	// FailedPathMemory is for how long a time-out or a quench is believed.
-	FailedPathMemory fabric.Time
+	FailedPathMemory fabric.Time `json:",omitzero"`
 	// StartJitter is the span over which the starts of labelled pieces are
 	// spread, at random. Below zero: none.
-	StartJitter fabric.Time
+	StartJitter fabric.Time `json:",omitzero"`
 	// TimeoutGrace is for how long after a piece's flip its time-outs are not
 	// held against the new path: the timer may have been started on the old
 	// one. Keep it below the retransmission timeout. Below zero: none.
-	TimeoutGrace fabric.Time
+	TimeoutGrace fabric.Time `json:",omitzero"`
 
 	// QuenchBurst and QuenchInterval bound how many quenches can change
 	// anything: as many as QuenchBurst at once, one more each QuenchInterval.
-	QuenchBurst    int
-	QuenchInterval fabric.Time
+	QuenchBurst    int         `json:",omitzero"`
+	QuenchInterval fabric.Time `json:",omitzero"`
 	// EpochWindow is how far a quench's epoch may be ahead of the last one
 	// believed of its port.
-	EpochWindow uint32
+	EpochWindow uint32 `json:",omitzero"`
 	// Silence is how long after its last update or heartbeat a controller still counts as connected:
 	// until then quenches that it does not confirm are limited. See the package comment, Trust.
-	Silence fabric.Time
+	Silence fabric.Time `json:",omitzero"`
 
 	// Losses is the test by which a path is left for what it loses ([Core.Lost]).
-	Losses LossTest
+	Losses LossTest `json:",omitzero"`
 	// Calm is for how long after a switch's mark losses are laid to congestion: as
 	// long as a full buffer takes to drain.
-	Calm fabric.Time
+	Calm fabric.Time `json:",omitzero"`
 	// ProbeEvery is the time between two rounds of probes of a path that was left for
 	// what it loses. It doubles with every round that loses any.
-	ProbeEvery fabric.Time
+	ProbeEvery fabric.Time `json:",omitzero"`
 
 	// Whole is up to how many bytes a flow is not cut, but goes by the good path that has
 	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
-	Whole int64
+	Whole int64 `json:",omitzero"`
 
 	// Fewest has flows of equal sizes cut as those of unequal ones are, into the fewest pieces and
 	// not into equal ones: see [SplitFewest].
-	Fewest bool
+	Fewest bool `json:",omitzero"`
 	// Slack is how many bytes of a batch to a ToR a path may carry above its share, so that fewer
 	// flows are cut. Flows of equal sizes that Theorem 1 cuts know none. 0: the paths are even.
-	Slack int64
+	Slack int64 `json:",omitzero"`
 
 	// Uplinks is how many uplinks of its ToR, of each of its ToRs with planes, this host uses:
 	// the hosts of a rack take equal shares in turn, so that together they use all alike. It is
 	// for fabrics with more paths than a NIC has queue pairs for. 0: all.
-	Uplinks int
+	Uplinks int `json:",omitzero"`
 
 	// Unshuffled keeps ToRs, flows and paths in the order given. It is for
 	// tests: all hosts then start on the same path.
-	Unshuffled bool
+	Unshuffled bool `json:",omitzero"`
 }
 
 // Validate reports the first thing wrong with c.

@@ -48,8 +48,21 @@ const (
 	Return // the piece's home path is good again, or any path when all were dead
 )
 
-func (r Reason) String() string {
-	return [...]string{"timeout", "quench", "push", "loss", "return"}[r]
+var reasons = [...]string{"timeout", "quench", "push", "loss", "return"}
+
+func (r Reason) String() string { return reasons[r] }
+
+// MarshalText returns the reason's name.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a reason.
+func (r *Reason) UnmarshalText(text []byte) error {
+	i := slices.Index(reasons[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("hostagent: reason %q is none of %v", text, reasons)
+	}
+	*r = Reason(i)
+	return nil
 }
 
 // Flip moves a queue pair to another path. Bytes in flight on the old one may

@@ -25,11 +25,11 @@ type LossTest struct {
 	// worth leaving it. Where most other paths of a host lose more than Healthy, their
 	// median counts for it, and Lossy is at least ten times that: what all lose is no
 	// reason to leave one.
-	Healthy, Lossy float64
+	Healthy, Lossy float64 `json:",omitzero"`
 	// Alpha is the most by which a healthy path is found lossy before it is found
 	// healthy, Beta the other way round.
-	Alpha, Beta float64
-	Off         bool
+	Alpha, Beta float64 `json:",omitzero"`
+	Off         bool    `json:",omitzero"`
 }
 
 func (t LossTest) withDefaults() LossTest {

@@ -32,10 +32,10 @@ var ErrQuench = errors.New("hostagent: bad quench")
 // its last packets there has none left to be answered. Of a notice only Switch, Port
 // and Epoch count.
 type Quench struct {
-	Notice   bool
+	Notice   bool         `json:",omitempty"`
 	Dst      netip.Addr   // where the packet was going: the quench's IP source
-	Rerouted bool         // the switch sent it on by another uplink; else it is lost
-	Labelled bool         // Label is valid
+	Rerouted bool         `json:",omitempty"` // the switch sent it on by another uplink; else it is lost
+	Labelled bool         `json:",omitempty"` // Label is valid
 	Label    fabric.Label // the packet's
 	Switch   fabric.NodeID
 	Port     fabric.PortNo // the dead one

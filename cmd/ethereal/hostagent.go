@@ -103,8 +103,8 @@ func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 		"fabric's")
 	set.IntVar(&f.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own "+
 		"queue; 0: 65536")
-	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write what the host is told and what it does, "+
-		"line by line, to `FILE`")
+	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write calls into the host's core and their "+
+		"effects, a JSON object a line, to `FILE`")
 }
 
 // run is the soft endpoint until ctx ends.

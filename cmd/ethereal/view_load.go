@@ -15,7 +15,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/bounded"
-	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
@@ -59,8 +58,9 @@ func (l *viewLoader) file(name string) error {
 	}
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\x00 \r\n"), []byte("\n")) // a log that was cut off may begin so
 	var of struct {
-		Kind string   `json:"kind"`
-		At   *float64 `json:"t_us"`
+		Kind string    `json:"kind"`
+		At   *float64  `json:"t_us"`
+		New  *struct{} `json:"new"` // of a host's log
 	}
 	switch bad := json.Unmarshal(line, &of); {
 	case bad == nil && of.Kind != "" && of.At != nil:
@@ -69,7 +69,7 @@ func (l *viewLoader) file(name string) error {
 		err = l.controllerLog(r)
 	case recording.Is(head):
 		err = l.trace(r, name)
-	case host.IsConfig(string(head)):
+	case bad == nil && of.New != nil:
 		err = l.hostLog(r, name)
 	default:
 		return l.results(r, name) // it names the file itself

@@ -35,7 +35,7 @@ func TestViewFiles(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, said.String())
 	}
 	log := `{"time":"2026-01-01T00:00:00Z","kind":"start","state":"c"}` + "\n" + `{"time":"2026-01-01T00:00:01Z","kind":"link","link":"tor0-spine0","up":false}` + "\n"
-	host := "new host=h1 scheme=ethereal seed=1 window=100ns\n10us post message=0x7 dst=h0 bytes=8192\n"
+	host := `{"new":{"Host":1,"Scheme":"ethereal"}}` + "\n" + `{"at":"10us","call":"post","message":7,"bytes":8192}` + "\n"
 	for name, want := range map[string]string{
 		"r.jsonl": "all-to-all 20KB", "r.json": "all-to-all", "r.pftrace": "all-to-all",
 		filepath.Base(write("c.jsonl", log)): "controller c", filepath.Base(write("h.log", host)): "h1, by h.log",

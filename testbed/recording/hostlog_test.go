@@ -7,19 +7,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-const hostLog1 = `new host=h0 scheme=ethereal seed=1 window=100ns
-10us post message=0x7 dst=h4 bytes=8192
-10.1us tick
-  open qp=1 message=0x7 dst=h4 at=0 bytes=4096 label=1 start=10.1us
-  open qp=2 message=0x7 dst=h4 at=4096 bytes=4096 label=0 start=10.1us
-20us quench from=10.1.0.2 switch=tor0 port=3 epoch=1 label=0 qpn=2 psn=4 labelled
-  relabel qp=2 label=2
-  flipped qp=2 from=0 to=2 reason=quench dead
-30us update instance=x epoch=3 heartbeat
-31us timeout qp=1
-40us done qp=1
-41us done qp=2
-  sent message=0x7
+const hostLog1 = `{"new":{"Host":0,"Seed":1,"Scheme":"ethereal","BatchWindow":"100ns"}}
+{"at":"10us","call":"post","message":7,"dst":4,"bytes":8192}
+{"at":"10.1us","call":"tick"}
+{"do":"open","qp":1,"message":7,"dst":4,"bytes":4096,"label":1,"start":"10.1us"}
+{"do":"open","qp":2,"message":7,"dst":4,"offset":4096,"bytes":4096,"start":"10.1us"}
+{"at":"20us","call":"quench","quench":{"Dst":"10.1.0.2","Switch":16,"Port":3,"Epoch":1,"DstQP":2,"PSN":4,"Labelled":true}}
+{"do":"relabel","qp":2,"label":2}
+{"do":"flipped","flip":{"QP":2,"From":0,"To":2,"Reason":"quench","Dead":true}}
+{"at":"30us","call":"update","update":{"instance":"x","epoch":3,"heartbeat":true}}
+{"at":"31us","call":"timeout","qp":1}
+{"at":"40us","call":"done","qp":1}
+{"at":"41us","call":"done","qp":2}
+{"do":"sent","message":7}
 `
 
 // TestReadHostLog: a host's log has its message, its pieces where they went in the end, and what it answered.
@@ -52,7 +52,12 @@ func TestReadHostLog(t *testing.T) {
 	if got := strings.Join(kinds, " "); got != "quench flip timeout" {
 		t.Errorf("events %s", got)
 	}
-	for _, bad := range []string{"", "10us tick\n", "new host=h99\n", "new host=h0\nsoon tick\n", "new host=h0\n1us tick\n  open qp=1 dst=tor0 start=1us\n", "new host=h0\n1us tick\n  open qp=1 dst=h1 start=never\n"} {
+	const begin = `{"new":{"Host":0}}` + "\n"
+	for _, bad := range []string{
+		"", `{"at":"10us","call":"tick"}`, `{"new":{"Host":99}}`, begin + `{"at":"soon","call":"tick"}`, begin + `{"at":"1us"}`,
+		begin + `{"do":"open","qp":1,"dst":16,"start":"1us"}`, begin + `{"do":"open","qp":1,"dst":1,"start":"never"}`,
+		begin + `{"at":"1us","call":"quench","quench":{"Switch":99}}`, begin + `{"at":"1us","call":"tick","often":true}`,
+	} {
 		if _, _, err := ReadHostLog(strings.NewReader(bad), f); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -75,5 +75,5 @@ type Hold struct {
 // Fabric, Host, Seed and StartJitter of the agent's configuration alone.
 type Config struct {
 	hostagent.Config
-	MTU int // bytes of payload in a full packet; 0: endpoint.DefaultMTU
+	MTU int `json:",omitempty"` // bytes of payload in a full packet; 0: endpoint.DefaultMTU
 }

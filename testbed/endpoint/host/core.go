@@ -58,13 +58,13 @@ type Shell interface {
 type Config struct {
 	balance.Config
 	Scheme string
-	Params map[string]string
+	Params map[string]string `json:",omitempty"`
 	// BatchWindow is for how long messages are gathered into a batch.
-	BatchWindow fabric.Time
+	BatchWindow fabric.Time `json:",omitempty"`
 	// ResendOnFlip has a queue pair that leaves a dead path resend at once what it has
 	// on the way.
-	ResendOnFlip bool
-	Log          *Log // nil: nothing is written
+	ResendOnFlip bool `json:",omitempty"`
+	Log          *Log `json:"-"` // nil: nothing is written
 }
 
 // Core is a host at run time; see the package comment.
@@ -127,7 +127,7 @@ func New(c Config) (*Core, error) {
 func (c *Core) Attach(e Endpoint, s Shell) {
 	c.endpoint, c.shell = e, s
 	if c.log != nil {
-		c.log.begin(&c.cfg)
+		c.log.start(c.cfg)
 		c.endpoint, c.shell = &loggedEndpoint{e, c.log}, &loggedShell{s, c.log}
 	}
 }
@@ -143,7 +143,7 @@ func (c *Core) PerPacket() bool { return c.packets != nil }
 // Post takes a message into the batching window.
 func (c *Core) Post(now fabric.Time, m hostagent.Flow) {
 	if c.log != nil {
-		c.log.post(now, m)
+		c.log.add(Record{At: now, Call: "post", Message: m.ID, Dst: m.Dst, Bytes: m.Bytes})
 	}
 	c.batch = append(c.batch, m)
 	if !c.gathering {
@@ -247,7 +247,7 @@ func (c *Core) flip(now fabric.Time, f hostagent.Flip) {
 // Tick does what is due.
 func (c *Core) Tick(now fabric.Time) {
 	if c.log != nil {
-		c.log.line(now, "tick")
+		c.log.add(Record{At: now, Call: "tick"})
 	}
 	if c.gathering && now >= c.windowEnd && !c.away {
 		c.closeWindow(now)
@@ -278,7 +278,7 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 func (c *Core) Received(now fabric.Time) {
 	if c.packets != nil {
 		if c.log != nil {
-			c.log.line(now, "received")
+			c.log.add(Record{At: now, Call: "received"})
 		}
 		c.act(now)
 	}
@@ -288,7 +288,8 @@ func (c *Core) Received(now fabric.Time) {
 func (c *Core) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
 	l := c.packets.Label(now, qp)
 	if c.log != nil {
-		c.log.label(now, qp, l)
+		c.log.add(Record{At: now, Call: "label", QP: qp})
+		c.log.add(Record{Do: "label", QP: qp, Label: l})
 	}
 	return l
 }
@@ -296,7 +297,7 @@ func (c *Core) Label(now fabric.Time, qp endpoint.QP) fabric.Label {
 // Echo implements [endpoint.Balancer].
 func (c *Core) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
 	if c.log != nil {
-		c.log.echo(now, qp, e)
+		c.log.add(Record{At: now, Call: "echo", QP: qp, Echo: &e})
 	}
 	c.packets.Echo(now, qp, e)
 }
@@ -304,7 +305,7 @@ func (c *Core) Echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
 // LostBy implements [endpoint.PathLosses].
 func (c *Core) LostBy(now fabric.Time, qp endpoint.QP, l fabric.Label) {
 	if c.log != nil {
-		c.log.line(now, "lost-by qp=%d label=%d", qp, l)
+		c.log.add(Record{At: now, Call: "lost-by", QP: qp, Label: l})
 	}
 	c.lostBy.LostBy(now, qp, l)
 }
@@ -312,7 +313,7 @@ func (c *Core) LostBy(now fabric.Time, qp endpoint.QP, l fabric.Label) {
 // Acked takes an endpoint's word that payload bytes are newly acknowledged.
 func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 	if c.log != nil {
-		c.log.line(now, "acked qp=%d bytes=%d", qp, bytes)
+		c.log.add(Record{At: now, Call: "acked", QP: qp, Bytes: bytes})
 	}
 	c.scheme.Acked(now, qp, bytes)
 }
@@ -320,7 +321,7 @@ func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 // Done takes an endpoint's word that all of a queue pair is acknowledged.
 func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 	if c.log != nil {
-		c.log.line(now, "done qp=%d", qp)
+		c.log.add(Record{At: now, Call: "done", QP: qp})
 	}
 	if Asked(qp) {
 		if c.asked.answer(now, qp) {
@@ -346,7 +347,7 @@ func (c *Core) Done(now fabric.Time, qp endpoint.QP) {
 // and returns which message that was.
 func (c *Core) Refuse(now fabric.Time, qp endpoint.QP) (message uint64, ok bool) {
 	if c.log != nil {
-		c.log.line(now, "refuse qp=%d", qp)
+		c.log.add(Record{At: now, Call: "refuse", QP: qp})
 	}
 	q, ok := c.end(now, qp)
 	return q.message, ok && !q.probe
@@ -370,7 +371,7 @@ func (c *Core) end(now fabric.Time, qp endpoint.QP) (queuePair, bool) {
 // Timeout takes an endpoint's word that a retransmission timer expired.
 func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 	if c.log != nil {
-		c.log.line(now, "timeout qp=%d", qp)
+		c.log.add(Record{At: now, Call: "timeout", QP: qp})
 	}
 	if !c.away && !Asked(qp) {
 		c.scheme.Timeout(now, qp)
@@ -381,7 +382,7 @@ func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 // Lost implements [endpoint.PathWatcher].
 func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 	if c.log != nil {
-		c.log.line(now, "lost qp=%d packets=%d", qp, packets)
+		c.log.add(Record{At: now, Call: "lost", QP: qp, Packets: packets})
 	}
 	if !c.away && !Asked(qp) {
 		c.losses.Lost(now, qp, packets)
@@ -396,7 +397,7 @@ func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 // that: a receiver asks for a packet once, and what asked may be lost as well.
 func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
 	if c.log != nil {
-		c.log.line(now, "unanswered qp=%d%s", qp, flag(" others", others))
+		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Others: others})
 	}
 	switch {
 	case c.away || Asked(qp):
@@ -412,7 +413,7 @@ func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
 // Congested implements [endpoint.PathWatcher].
 func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
 	if c.log != nil {
-		c.log.line(now, "congested peer=%s label=%d%s", c.log.name(peer), l, flag(" inbound", inbound))
+		c.log.add(Record{At: now, Call: "congested", Dst: peer, Label: l, Inbound: inbound})
 	}
 	if !c.away {
 		c.losses.Congested(now, peer, l, inbound)
@@ -422,7 +423,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 // Quench takes a source quench. The verdict is for the record.
 func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 	if c.log != nil {
-		c.log.quench(now, q)
+		c.log.add(Record{At: now, Call: "quench", Quench: &q})
 	}
 	if c.away {
 		return hostagent.NotOurs
@@ -435,7 +436,7 @@ func (c *Core) Quench(now fabric.Time, q hostagent.Quench) hostagent.Verdict {
 // Update takes a controller's word.
 func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	if c.log != nil {
-		c.log.update(now, "update", u)
+		c.log.add(Record{At: now, Call: "update", Update: u})
 	}
 	if !c.away {
 		c.scheme.Update(now, u)
@@ -446,7 +447,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 // Leave says that the agent has ended.
 func (c *Core) Leave(now fabric.Time) {
 	if c.log != nil {
-		c.log.line(now, "leave")
+		c.log.add(Record{At: now, Call: "leave"})
 	}
 	c.away = true
 }
@@ -458,7 +459,7 @@ func (c *Core) Return(now fabric.Time, u *statepb.Update) {
 		return
 	}
 	if c.log != nil {
-		c.log.update(now, "return", u)
+		c.log.add(Record{At: now, Call: "return", Update: u})
 	}
 	c.away = false
 	if u.GetSnapshot() {

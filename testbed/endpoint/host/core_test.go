@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -33,17 +32,13 @@ type unheard struct{ endpoint.Handler }
 func play(f *fabric.Fabric, log string) (string, error) {
 	var out bytes.Buffer
 	var c *Core
-	for line := range strings.Lines(log) {
-		switch line = strings.TrimSuffix(line, "\n"); {
-		case line == "" || IsEffect(line):
-		case IsConfig(line):
-			cfg, err := ParseConfig(f, line)
-			if err != nil {
-				return "", err
-			}
-			cfg.Log = NewLog(&out, f)
+	err := ReadLog(strings.NewReader(log), f, func(r Record) (err error) {
+		switch {
+		case r.New != nil:
+			cfg := r.New.Config
+			cfg.Log = NewLog(&out)
 			if c, err = New(cfg); err != nil {
-				return "", err
+				return err
 			}
 			ec := endpoint.Config{Fabric: f, Host: cfg.Host}
 			if c.PerPacket() {
@@ -51,21 +46,15 @@ func play(f *fabric.Fabric, log string) (string, error) {
 			}
 			e, err := endpoint.New(ec, unheard{})
 			if err != nil {
-				return "", err
+				return err
 			}
 			c.Attach(e, quiet{})
-		default:
-			_, call, err := ParseInput(f, line)
-			if err != nil {
-				return "", err
-			}
-			if c == nil {
-				return "", errors.New("a call before new")
-			}
-			call(c)
+		case r.Call != "":
+			return r.Play(c)
 		}
-	}
-	return out.String(), nil
+		return nil
+	})
+	return out.String(), err
 }
 
 func k4(t testing.TB) *fabric.Fabric {
@@ -95,16 +84,34 @@ func TestGolden(t *testing.T) {
 	})
 }
 
+// calls are one of each kind.
+const calls = `
+{"at":"1us","call":"post","message":7,"bytes":100000,"dst":9}
+{"at":"2us","call":"tick"}
+{"at":"3us","call":"label","qp":1}
+{"at":"4us","call":"echo","qp":1,"echo":{"Label":3,"RTT":"90us","Marked":true}}
+{"at":"4us","call":"received"}
+{"at":"5us","call":"acked","qp":1,"bytes":9000}
+{"at":"6us","call":"timeout","qp":1}
+{"at":"7us","call":"quench","quench":{"Dst":"10.0.0.9","Switch":16,"Port":3,"Epoch":1}}
+{"at":"7us","call":"quench","quench":{"Dst":"0.0.0.0","Switch":24,"Port":1,"Epoch":1,"Notice":true}}
+{"at":"8us","call":"update","update":{"instance":"a","epoch":1,"snapshot":true,"links":[{"link":16,"epoch":1}],"suspects":[{"link":4,"suspected":true,"epoch":1}]}}
+{"at":"9us","call":"probe","probe":{"ID":1,"Dst":9,"Label":1,"Packets":2,"Timeout":"1ms"}}
+{"at":"9us","call":"lost","qp":1,"packets":2}
+{"at":"9us","call":"congested","label":1,"dst":9}
+{"at":"9us","call":"leave"}
+{"at":"10us","call":"return"}
+{"at":"10us","call":"done","qp":1}
+{"at":"11us","call":"refuse","qp":2}
+{"at":"2ms","call":"tick"}
+`
+
 // FuzzLog: no event log makes the reader or the core panic, and one that was played
 // has the same effects again.
 func FuzzLog(f *testing.F) {
 	net := k4(f)
 	for _, scheme := range balance.Names() {
-		f.Add("new host=h0 scheme=" + scheme + " seed=1 window=100ns resend\n1us post message=7 dst=h9 bytes=100000\n2us tick\n" +
-			"3us label qp=1\n4us echo qp=1 label=3 rtt=90us marked\n4us received\n5us acked qp=1 bytes=9000\n6us timeout qp=1\n" +
-			"7us quench from=10.0.0.9 switch=tor0 port=3 epoch=1\n7us quench from=0.0.0.0 switch=agg0 port=1 epoch=1 notice\n8us update instance=a epoch=1 snapshot link=tor0-agg0:down:1 link=4:suspected:1\n" +
-			"9us probe id=1 dst=h9 label=1 packets=2 timeout=1ms\n9us lost qp=1 packets=2\n9us congested peer=h9 label=1\n9us leave\n" +
-			"10us return\n10us done qp=1\n11us refuse qp=2\n2ms tick\n")
+		f.Add(`{"new":{"Host":0,"Seed":1,"Scheme":"` + scheme + `","BatchWindow":"100ns","ResendOnFlip":true}}` + calls)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		log, err := play(net, text)

@@ -28,6 +28,6 @@
 // # Event log
 //
 // With [Config].Log every call that goes in and every effect that comes out is
-// written as a line of text; see [Log]. [ParseInput] turns a line back into a call,
-// so a log of one world can be played to a core of another.
+// written as a line of JSON; see [Record]. [ReadLog] reads it and [Record.Play] makes
+// its calls again, so a log of one world can be played to a core of another.
 package host

@@ -1,12 +1,12 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
@@ -14,159 +14,190 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// Log writes an event log: what a core is told, one call a line with the time before
-// it, and below it, indented, the effects.
+// Record is a line of an event log: what a core is made of, a call that goes into it, or an effect, one thing that comes
+// out. Effects follow their call. Nodes and links are numbers; what is zero is left out.
 //
-//	new host=h0 scheme=ethereal seed=1 window=100ns
-//	10us post message=0x7 dst=h4 bytes=8192
-//	10.1us tick
-//	  open qp=1 message=0x7 dst=h4 at=0 bytes=4096 label=1 start=10.1us
-//	  open qp=2 message=0x7 dst=h4 at=4096 bytes=4096 label=0 start=10.1us
+//	{"new":{"Host":0,"Seed":1,"Scheme":"ethereal","BatchWindow":"100ns"}}
+//	{"at":"10us","call":"post","message":7,"dst":4,"bytes":8192}
+//	{"at":"10.1us","call":"tick"}
+//	{"do":"open","qp":1,"message":7,"dst":4,"bytes":4096,"label":1,"start":"10.1us"}
+//	{"do":"open","qp":2,"message":7,"dst":4,"offset":4096,"bytes":4096,"start":"10.1us"}
 //
-// A new line begins with each core. Label and Echo are logged as what they are, a
-// line a packet; their effect is the label.
+// Label and Echo are logged as what they are, a line a packet; their effect is the label.
+type Record struct {
+	New  *Start      `json:"new,omitempty"`
+	At   fabric.Time `json:"at,omitempty"`   // of a call
+	Call string      `json:"call,omitempty"` // post, tick, ...: a method of [Core]
+	Do   string      `json:"do,omitempty"`   // open, resend, ...: a method of [Endpoint] or [Shell]
+
+	QP      endpoint.QP   `json:"qp,omitempty"`
+	Message uint64        `json:"message,omitempty"`
+	Dst     fabric.NodeID `json:"dst,omitempty"`
+	Offset  uint64        `json:"offset,omitempty"`
+	Bytes   int64         `json:"bytes,omitempty"`
+	Packets int           `json:"packets,omitempty"`
+	Label   fabric.Label  `json:"label,omitempty"`
+	Start   fabric.Time   `json:"start,omitempty"` // of a queue pair, an alarm, or the end of a hold
+	Others  bool          `json:"others,omitempty"`
+	Inbound bool          `json:"inbound,omitempty"`
+	Fault   string        `json:"fault,omitempty"`
+
+	Echo   *endpoint.Echo    `json:"echo,omitempty"`
+	Quench *hostagent.Quench `json:"quench,omitempty"`
+	Flip   *hostagent.Flip   `json:"flip,omitempty"`
+	Update *statepb.Update   `json:"update,omitempty"`
+	Probe  *ProbeRequest     `json:"probe,omitempty"`
+	Probed *ProbeResult      `json:"probed,omitempty"`
+}
+
+// Start is what a core is made of. Written times are not below zero, which means none: two flags say that.
+type Start struct {
+	Config
+	NoJitter bool `json:",omitempty"`
+	NoGrace  bool `json:",omitempty"`
+}
+
+func (l *Log) start(c Config) {
+	s := Start{c, c.StartJitter < 0, c.TimeoutGrace < 0}
+	s.StartJitter, s.TimeoutGrace = max(0, c.StartJitter), max(0, c.TimeoutGrace)
+	l.add(Record{New: &s})
+}
+
+func (s *Start) restore(f *fabric.Fabric) error {
+	s.Fabric = f
+	if s.NoJitter {
+		s.StartJitter = -1
+	}
+	if s.NoGrace {
+		s.TimeoutGrace = -1
+	}
+	if s.Host < 0 || int(s.Host) >= f.Hosts() {
+		return fmt.Errorf("%d is no host of this fabric; name the fabric that the log is of", s.Host)
+	}
+	return nil
+}
+
+// Log writes an event log, a [Record] a line.
 type Log struct {
-	w   io.Writer
-	f   *fabric.Fabric
+	to  *json.Encoder
 	err error
 }
 
-// NewLog returns a log of a host of f. Writes are small: give it a buffered writer.
-func NewLog(w io.Writer, f *fabric.Fabric) *Log { return &Log{w: w, f: f} }
+// NewLog returns a log. Writes are small: give it a buffered writer.
+func NewLog(w io.Writer) *Log { return &Log{to: json.NewEncoder(w)} }
 
 // Err returns the first error of writing. Nothing was written after it.
 func (l *Log) Err() error { return l.err }
 
-func (l *Log) printf(format string, args ...any) {
+func (l *Log) add(r Record) {
 	if l.err == nil {
-		_, l.err = fmt.Fprintf(l.w, format, args...)
+		l.err = l.to.Encode(&r)
 	}
 }
 
-// line writes a call.
-func (l *Log) line(now fabric.Time, format string, args ...any) {
-	l.printf("%v "+format+"\n", append([]any{now}, args...)...)
-}
+// ErrLog is wrapped by every error about a line of an event log.
+var ErrLog = errors.New("host: bad line of an event log")
 
-// effect writes what comes out.
-func (l *Log) effect(format string, args ...any) { l.printf("  "+format+"\n", args...) }
+// maxRecord bounds a line of an event log, in bytes.
+const maxRecord = 1 << 20
 
-// begin writes what a core is made of. What is left out is 0.
-func (l *Log) begin(c *Config) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "new host=%s scheme=%s", l.f.Name(c.Host), c.Scheme)
-	for _, k := range slices.Sorted(maps.Keys(c.Params)) {
-		fmt.Fprintf(&b, " param=%s:%s", k, url.QueryEscape(c.Params[k]))
-	}
-	fmt.Fprintf(&b, " seed=%d window=%v", c.Seed, c.BatchWindow)
-	for _, x := range configTimes(c) {
-		if *x.value != 0 {
-			fmt.Fprintf(&b, " %s=%s", x.key, either(*x.value < 0, "none", x.value.String()))
+// ReadLog calls each with the records of an event log. The first one is a New, whose host is one of f.
+func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxRecord)
+	begun := false
+	n := 1
+	for ; lines.Scan(); n++ {
+		var rec Record
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&rec)
+		switch {
+		case err != nil:
+		case rec.New != nil:
+			begun, err = true, rec.New.restore(f)
+		case !begun:
+			err = errors.New(`a log begins with {"new":...}, which says whose it is`)
+		case rec.Call == "" && rec.Do == "":
+			err = errors.New("want new, call or do")
+		}
+		if err == nil {
+			err = each(rec)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
 		}
 	}
-	for _, x := range configNumbers(c) {
-		if *x.value != 0 {
-			fmt.Fprintf(&b, " %s=%d", x.key, *x.value)
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
+	}
+	if !begun {
+		return fmt.Errorf("%w: it is empty", ErrLog)
+	}
+	return nil
+}
+
+// Play makes a call again. The error says what the record lacks.
+func (r *Record) Play(c *Core) error {
+	switch {
+	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil:
+		return fmt.Errorf("call %s: want %s as well", r.Call, r.Call)
+	case r.Call == "congested" && (r.Dst < 0 || int(r.Dst) >= c.cfg.Fabric.Hosts()):
+		return fmt.Errorf("call congested: dst: %d is no host", r.Dst)
+	}
+	switch r.Call {
+	case "post":
+		c.Post(r.At, hostagent.Flow{ID: r.Message, Dst: r.Dst, Bytes: r.Bytes})
+	case "tick":
+		c.Tick(r.At)
+	case "received":
+		c.Received(r.At)
+	case "label":
+		if _, open := c.qps[r.QP]; c.packets != nil && open {
+			c.Label(r.At, r.QP)
 		}
-	}
-	for _, x := range configShares(c) {
-		if *x.value != 0 {
-			fmt.Fprintf(&b, " %s=%v", x.key, *x.value)
+	case "echo":
+		if c.packets != nil {
+			c.Echo(r.At, r.QP, *r.Echo)
 		}
-	}
-	for _, x := range configFlags(c) {
-		if *x.value {
-			fmt.Fprintf(&b, " %s", x.key)
+	case "lost-by":
+		if c.lostBy != nil {
+			c.LostBy(r.At, r.QP, r.Label)
 		}
+	case "acked":
+		c.Acked(r.At, r.QP, r.Bytes)
+	case "done":
+		c.Done(r.At, r.QP)
+	case "refuse":
+		c.Refuse(r.At, r.QP)
+	case "timeout":
+		c.Timeout(r.At, r.QP)
+	case "lost":
+		if c.losses != nil {
+			c.Lost(r.At, r.QP, r.Packets)
+		}
+	case "unanswered":
+		if c.losses != nil {
+			c.Unanswered(r.At, r.QP, r.Others)
+		}
+	case "congested":
+		if c.losses != nil {
+			c.Congested(r.At, r.Dst, r.Label, r.Inbound)
+		}
+	case "quench":
+		c.Quench(r.At, *r.Quench)
+	case "update":
+		c.Update(r.At, r.Update)
+	case "probe":
+		c.Probe(r.At, *r.Probe)
+	case "leave":
+		c.Leave(r.At)
+	case "return":
+		c.Return(r.At, r.Update)
+	default:
+		return fmt.Errorf("call %q is unknown", r.Call)
 	}
-	l.printf("%s\n", b.String())
-}
-
-// field is a key of a new line, and where its value is.
-type field[T any] struct {
-	key   string
-	value *T
-}
-
-func configTimes(c *Config) []field[fabric.Time] {
-	return []field[fabric.Time]{
-		{"jitter", &c.StartJitter}, {"memory", &c.FailedPathMemory}, {"grace", &c.TimeoutGrace},
-		{"quench-interval", &c.QuenchInterval}, {"calm", &c.Calm}, {"probe-every", &c.ProbeEvery},
-	}
-}
-
-func configNumbers(c *Config) []field[int] {
-	return []field[int]{{"mtu", &c.MTU}, {"quench-burst", &c.QuenchBurst}}
-}
-
-func configShares(c *Config) []field[float64] {
-	t := &c.Losses
-	return []field[float64]{{"healthy", &t.Healthy}, {"lossy", &t.Lossy}, {"alpha", &t.Alpha}, {"beta", &t.Beta}}
-}
-
-func configFlags(c *Config) []field[bool] {
-	return []field[bool]{{"resend", &c.ResendOnFlip}, {"unshuffled", &c.Unshuffled}, {"no-loss-test", &c.Losses.Off}}
-}
-
-func (l *Log) post(now fabric.Time, m hostagent.Flow) {
-	l.line(now, "post message=%#x dst=%s bytes=%d", m.ID, l.name(m.Dst), m.Bytes)
-}
-
-// name returns a node's name, or its number if there is no such node.
-func (l *Log) name(id fabric.NodeID) string {
-	if id < 0 || int(id) >= l.f.Nodes() {
-		return fmt.Sprint(int(id))
-	}
-	return l.f.Name(id)
-}
-
-func (l *Log) label(now fabric.Time, qp endpoint.QP, label fabric.Label) {
-	l.line(now, "label qp=%d", qp)
-	l.effect("label %d", label)
-}
-
-func (l *Log) echo(now fabric.Time, qp endpoint.QP, e endpoint.Echo) {
-	l.line(now, "echo qp=%d label=%d rtt=%v%s", qp, e.Label, e.RTT, flag(" marked", e.Marked))
-}
-
-func flag(name string, on bool) string { return either(on, name, "") }
-
-func (l *Log) quench(now fabric.Time, q hostagent.Quench) {
-	l.line(now, "quench from=%v switch=%s port=%d epoch=%d label=%d qpn=%d psn=%d%s%s%s",
-		q.Dst, l.name(q.Switch), q.Port, q.Epoch, q.Label, q.DstQP, q.PSN,
-		flag(" labelled", q.Labelled), flag(" rerouted", q.Rerouted), flag(" notice", q.Notice))
-}
-
-func (l *Log) update(now fabric.Time, call string, u *statepb.Update) {
-	var b strings.Builder
-	for _, x := range u.GetLinks() {
-		fmt.Fprintf(&b, " link=%s:%s:%d", l.link(x.GetLink()), either(x.GetUp(), "up", "down"), x.GetEpoch())
-	}
-	for _, x := range u.GetSuspects() {
-		fmt.Fprintf(&b, " link=%s:%s:%d", l.link(x.GetLink()), either(x.GetSuspected(), "suspected", "clear"), x.GetEpoch())
-	}
-	l.line(now, "%s instance=%s epoch=%d%s%s%s", call, url.QueryEscape(u.GetInstance()), u.GetEpoch(),
-		flag(" snapshot", u.GetSnapshot()), flag(" heartbeat", u.GetHeartbeat()), b.String())
-}
-
-// link returns a link's name, or its number if there is no such link.
-func (l *Log) link(id uint32) string {
-	if uint64(id) >= uint64(l.f.Links()) {
-		return fmt.Sprint(id)
-	}
-	return l.f.LinkName(fabric.LinkID(id))
-}
-
-func either(is bool, yes, no string) string {
-	if is {
-		return yes
-	}
-	return no
-}
-
-func (l *Log) probe(now fabric.Time, r ProbeRequest) {
-	l.line(now, "probe id=%d dst=%s label=%d packets=%d timeout=%v%s", r.ID, l.name(r.Dst), r.Label, r.Packets, r.Timeout,
-		flag(" early", r.Early))
+	return nil
 }
 
 // loggedEndpoint writes what is asked of an endpoint.
@@ -176,28 +207,29 @@ type loggedEndpoint struct {
 }
 
 func (x *loggedEndpoint) Open(now fabric.Time, m endpoint.Message) error {
-	x.log.effect("open qp=%d message=%#x dst=%s at=%d bytes=%d label=%d start=%v",
-		m.QP, m.ID, x.log.name(m.Dst), m.Address, m.Bytes, m.Label, m.Start)
+	x.log.add(Record{
+		Do: "open", QP: m.QP, Message: m.ID, Dst: m.Dst, Offset: m.Address, Bytes: m.Bytes, Label: m.Label, Start: m.Start,
+	})
 	return x.Endpoint.Open(now, m)
 }
 
 func (x *loggedEndpoint) Resend(qp endpoint.QP) error {
-	x.log.effect("resend qp=%d", qp)
+	x.log.add(Record{Do: "resend", QP: qp})
 	return x.Endpoint.Resend(qp)
 }
 
 func (x *loggedEndpoint) Relabel(qp endpoint.QP, l fabric.Label) error {
-	x.log.effect("relabel qp=%d label=%d", qp, l)
+	x.log.add(Record{Do: "relabel", QP: qp, Label: l})
 	return x.Endpoint.Relabel(qp, l)
 }
 
 func (x *loggedEndpoint) Hold(qp endpoint.QP, until fabric.Time) error {
-	x.log.effect("hold qp=%d until=%v", qp, until)
+	x.log.add(Record{Do: "hold", QP: qp, Start: until})
 	return x.Endpoint.Hold(qp, until)
 }
 
 func (x *loggedEndpoint) Close(qp endpoint.QP) error {
-	x.log.effect("close qp=%d", qp)
+	x.log.add(Record{Do: "close", QP: qp})
 	return x.Endpoint.Close(qp)
 }
 
@@ -208,33 +240,33 @@ type loggedShell struct {
 }
 
 func (x *loggedShell) Alarm(at fabric.Time) {
-	x.log.effect("alarm at=%v", at)
+	x.log.add(Record{Do: "alarm", Start: at})
 	x.Shell.Alarm(at)
 }
 
 func (x *loggedShell) Flipped(now fabric.Time, f hostagent.Flip) {
-	x.log.effect("flipped qp=%d from=%d to=%d reason=%v%s", f.QP, f.From, f.To, f.Reason, flag(" dead", f.Dead))
+	x.log.add(Record{Do: "flipped", Flip: &f})
 	x.Shell.Flipped(now, f)
 }
 
 func (x *loggedShell) Sent(now fabric.Time, message uint64) {
-	x.log.effect("sent message=%#x", message)
+	x.log.add(Record{Do: "sent", Message: message})
 	x.Shell.Sent(now, message)
 }
 
 func (x *loggedShell) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
 	for _, f := range failed {
-		x.log.effect("failed dst=%s label=%d", x.log.name(f.Dst), f.Label)
+		x.log.add(Record{Do: "failed", Dst: f.Dst, Label: f.Label})
 	}
 	x.Shell.PathsFailed(now, failed)
 }
 
 func (x *loggedShell) Probed(now fabric.Time, r ProbeResult) {
-	x.log.effect("probed id=%d sent=%d lost=%d", r.ID, r.Sent, r.Lost)
+	x.log.add(Record{Do: "probed", Probed: &r})
 	x.Shell.Probed(now, r)
 }
 
 func (x *loggedShell) Fault(now fabric.Time, err error) {
-	x.log.effect("fault %q", err)
+	x.log.add(Record{Do: "fault", Fault: err.Error()})
 	x.Shell.Fault(now, err)
 }

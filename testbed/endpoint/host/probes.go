@@ -30,7 +30,7 @@ type ProbeRequest struct {
 	Label   fabric.Label
 	Packets int
 	Timeout fabric.Time // what is not answered by then is lost
-	Early   bool        // the result is told when all are answered, and not at the end of that time
+	Early   bool        `json:",omitempty"` // the result is told when all are answered, and not at the end of that time
 }
 
 // ProbeResult says what became of a [ProbeRequest].
@@ -94,7 +94,7 @@ func (a *asked) answer(now fabric.Time, qp endpoint.QP) (ended bool) {
 // hears.
 func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 	if c.log != nil {
-		c.log.probe(now, r)
+		c.log.add(Record{At: now, Call: "probe", Probe: &r})
 	}
 	if c.away {
 		return

@@ -93,7 +93,7 @@ func New(c Config) (*Rank, error) {
 		r.tell = func(hostproto.Event) {}
 	}
 	if c.EventLog != nil {
-		r.events = host.NewLog(c.EventLog, c.Fabric)
+		r.events = host.NewLog(c.EventLog)
 	}
 	return r, r.Configure(0, hostproto.Settings{})
 }

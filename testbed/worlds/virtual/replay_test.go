@@ -125,9 +125,12 @@ func TestLiveHostsLog(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)
 	want := map[string][]string{ // effects that the log is to have
-		"ethereal": {"  open ", "  relabel ", "  resend ", "reason=push", " quench from=", " update instance=", " acked qp=", "  probed id=1 sent=3 lost=0", "  sent "},
-		"hopper":   {"  open ", "  hold ", "  label ", "  sent "},
-		"reps":     {"  open ", "  label ", "  sent "},
+		"ethereal": {
+			`"do":"open"`, `"do":"relabel"`, `"do":"resend"`, `"Reason":"push"`, `"call":"quench"`, `"call":"update"`, `"call":"acked"`,
+			`"do":"probed","probed":{"ID":1,"Sent":3,"Lost":0`, `"do":"sent"`,
+		},
+		"hopper": {`"do":"open"`, `"do":"hold"`, `"do":"label"`, `"do":"sent"`},
+		"reps":   {`"do":"open"`, `"do":"label"`, `"do":"sent"`},
 	}
 	for name, effects := range want {
 		t.Run(name, func(t *testing.T) {
@@ -154,25 +157,20 @@ func TestLiveHostsLog(t *testing.T) {
 			var virtual bytes.Buffer
 			var h *hostShell
 			calls := 0
-			for line := range strings.Lines(live) {
-				switch line = strings.TrimSuffix(line, "\n"); {
-				case host.IsConfig(line):
-					c, err := host.ParseConfig(run.Fabric, line)
-					if err != nil {
-						t.Fatal(err)
-					}
-					c.Log = host.NewLog(&virtual, run.Fabric)
-					if h, err = w.newHostOf(c, &settings); err != nil {
-						t.Fatal(err)
-					}
-				case !host.IsEffect(line):
-					_, call, err := host.ParseInput(run.Fabric, line)
-					if err != nil {
-						t.Fatal(err)
-					}
-					call(h.core)
+			err = host.ReadLog(strings.NewReader(live), run.Fabric, func(r host.Record) (err error) {
+				switch {
+				case r.New != nil:
+					c := r.New.Config
+					c.Log = host.NewLog(&virtual)
+					h, err = w.newHostOf(c, &settings)
+				case r.Call != "":
+					err = r.Play(h.core)
 					calls++
 				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
 			if w.fault != nil {
 				t.Error(w.fault)
@@ -180,7 +178,7 @@ func TestLiveHostsLog(t *testing.T) {
 			if diff := cmp.Diff(strings.Split(live, "\n"), strings.Split(virtual.String(), "\n")); diff != "" {
 				t.Errorf("live (-) and virtual (+) differ:\n%.3000s", diff)
 			}
-			t.Logf("%d calls, %d effects", calls, strings.Count(live, "\n  "))
+			t.Logf("%d calls, %d effects", calls, strings.Count(live, `"do":`))
 		})
 	}
 }
