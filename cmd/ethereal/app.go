@@ -83,11 +83,11 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
 			if verbose > 0 {
-				level := slog.LevelInfo
+				l := logFlag{slog.LevelInfo}
 				if verbose > 1 {
-					level = slog.LevelDebug
+					l.level = slog.LevelDebug
 				}
-				a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+				a.log = l.to(a.stderr)
 			}
 		},
 	}

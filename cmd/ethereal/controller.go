@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
@@ -35,7 +35,7 @@ type controllerFlags struct {
 	election                     uint64
 	agents, admin                string
 	tokenFile, state, events     string
-	logLevel                     string
+	log                          logFlag
 	settle, heartbeat, keepAlive time.Duration
 	audit, stage                 time.Duration
 	batch                        int
@@ -74,7 +74,7 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 		"is drained; needs --admin-token-file, the same for both")
 	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
 	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
-	f.StringVar(&flags.logLevel, "log-level", "info", "`LEVEL`: debug, info, warn or error")
+	flags.log.register(c, slog.LevelInfo)
 	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait so long for port states before anything is written")
 	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "of gNMI subscriptions")
 	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "of P4Runtime sessions")
@@ -182,11 +182,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 		}
 		return err
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return fmt.Errorf("--log-level: %q is none of debug, info, warn, error", f.logLevel)
-	}
-	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	cfg.Log = f.log.to(stderr)
 	if cfg.Token, err = readToken(f.tokenFile); err != nil {
 		return err
 	}
@@ -209,24 +205,24 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	if err != nil {
 		return err
 	}
-	agents, err := listen("--agents", f.agents, files)
+	agents, err := listen.At("--agents", f.agents, files)
 	if err != nil {
 		return err
 	}
-	admin, err := listen("--admin", f.admin, files)
+	admin, err := listen.At("--admin", f.admin, files)
 	if err != nil {
-		return errors.Join(err, closeListener(agents))
+		return errors.Join(err, listen.Close(agents))
 	}
 	var page net.Listener
 	secret := rand.Text()
 	if f.view != "" {
 		if f.viewSecret != "" {
 			if secret, err = view.Secret(f.viewSecret); err != nil {
-				return errors.Join(fmt.Errorf("--view-secret-file: %w", err), closeListener(agents), closeListener(admin))
+				return errors.Join(fmt.Errorf("--view-secret-file: %w", err), listen.Close(agents, admin))
 			}
 		}
 		if page, err = view.Listen(f.view, files.Mutual()); err != nil {
-			return errors.Join(fmt.Errorf("--view: %w", err), closeListener(agents), closeListener(admin))
+			return errors.Join(fmt.Errorf("--view: %w", err), listen.Close(agents, admin))
 		}
 	}
 	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil &&
@@ -249,41 +245,6 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("--admin-token-file: %s: the token has fewer than 16 characters", path)
 	}
 	return token, nil
-}
-
-// listen listens for others. Beyond the loopback they have to show certificates.
-func listen(flag, addr string, files *certs.Files) (net.Listener, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	if strings.HasPrefix(addr, "unix:") {
-		return listenUnix(flag, addr)
-	}
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	if !isLoopback(addr) && !files.Mutual() {
-		return nil, fmt.Errorf("%s: %s is not on the loopback; that needs --tls-ca, --tls-cert and --tls-key", flag, addr)
-	}
-	lis, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return lis, nil
-}
-
-// isLoopback reports whether HOST:PORT is reached from this machine alone.
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-func closeListener(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
 }
 
 // maxAgentMessage bounds what an agent may send, in bytes.
@@ -324,53 +285,20 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 		})
 	}
 	if admin != nil {
-		srv := &http.Server{
-			Handler: files.Handler(d.Handler()), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
-			TLSConfig: files.ServerConfig(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		}
+		srv := listen.Server(d.Handler(), files)
+		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		log.Info("serving status", "addr", admin.Addr().String(), "tls", srv.TLSConfig != nil)
-		serveHTTP(ctx, g, srv, admin)
+		listen.Serve(ctx, g, srv, admin)
 	}
 	if on.page != nil {
 		trust := files
-		if isLoopback(on.page.Addr().String()) {
+		if listen.Loopback(on.page.Addr().String()) {
 			trust = &certs.Files{} // a browser here need not have a certificate
 		}
-		srv := pageServer(d.View().Under(on.secret), trust)
+		srv := listen.Server(d.View().Under(on.secret), trust)
 		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 		log.Info("serving the page of the fabric", "url", view.URL(on.page.Addr(), on.secret, srv.TLSConfig != nil))
-		serveHTTP(ctx, g, srv, on.page)
+		listen.Serve(ctx, g, srv, on.page)
 	}
 	return g.Wait()
-}
-
-// pageServer serves the page of the fabric, to those with certificates of operators if there are such files.
-func pageServer(page *view.Server, files *certs.Files) *http.Server {
-	return &http.Server{
-		Handler: files.Handler(page), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
-		MaxHeaderBytes: 1 << 14,
-	}
-}
-
-// idleTime is how long a connection over which nothing is asked stays open.
-const idleTime = 2 * time.Minute
-
-// serveHTTP has the group serve a listener until ctx ends, over TLS if the server
-// has a configuration for it.
-func serveHTTP(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Listener) {
-	srv.IdleTimeout = idleTime // else whoever asked once keeps a descriptor for ever
-	g.Go(func() error {
-		serve := srv.Serve
-		if srv.TLSConfig != nil {
-			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
-		}
-		if err := serve(lis); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
-		return srv.Close()
-	})
 }

@@ -15,13 +15,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/sidecar"
 )
 
 // gnmiFlags are the flags of `ethereal gnmi`.
 type gnmiFlags struct {
 	interfaces, portNames  []string
-	addr, events, logLevel string
+	addr, events           string
+	log                    logFlag
 	tlsCA, tlsCert, tlsKey string
 	refresh                time.Duration
 	ethernetNames, anyRole bool
@@ -51,7 +53,7 @@ CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 	fl.DurationVar(&f.refresh, "refresh", sidecar.DefaultRefresh, "tell the program of all ports again so often")
 	fl.BoolVar(&f.ethernetNames, "ethernet-names", false, "name port N EthernetN, not as its interface")
 	fl.StringArrayVar(&f.portNames, "port-name", nil, "call a port NAME, `PORT@NAME`, as in 132@1/0; may be given again")
-	fl.StringVar(&f.logLevel, "log-level", "warn", "`LEVEL`: debug, info, warn or error")
+	f.log.register(c, slog.LevelWarn)
 	fl.StringVar(&f.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that clients' certificates must come from")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with our certificate; turns TLS on")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with its key")
@@ -90,11 +92,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	if f.refresh <= 0 {
 		return fmt.Errorf("gnmi: --refresh %v; it must be above 0", f.refresh)
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return fmt.Errorf("gnmi: --log-level: %q is none of debug, info, warn, error", f.logLevel)
-	}
-	cfg.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	cfg.Log = f.log.to(stderr)
 	files, err := certs.Read(f.tlsCA, f.tlsCert, f.tlsKey)
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
@@ -105,7 +103,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("%w: %w", errRun, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	listener, err := listen("--addr", f.addr, files)
+	listener, err := listen.At("--addr", f.addr, files)
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}

@@ -6,20 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
-	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
-	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
@@ -119,40 +113,35 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		return err
 	}
 	cfg := hostprocess.ProcessConfig{
-		Fabric: s.fab, Host: s.id, Controllers: f.controllers,
-		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.log, Dial: s.dial,
-		Known: s.known(),
-		OnUpdate: func(u *statepb.Update) {
-			s.keep(func(st *daemon.State) { st.SetLinks(u) })
-		},
+		Fabric: s.Fabric, Host: s.Host, Controllers: f.controllers,
+		Settings: hostproto.Settings{Settings: host.Settings{Seed: f.seed}}, Log: s.Log, Dial: s.Dial,
+		Known: s.Known(), OnUpdate: s.KeepLinks,
 	}
 	if err := f.configure(&cfg); err != nil {
 		return err
 	}
-	if cfg.Listen, err = listenUnix("--control", f.control); err != nil {
+	if cfg.Listen, err = listen.Unix("--control", f.control); err != nil {
 		return err
 	}
-	admin, err := listen("--admin", f.admin, s.files)
+	admin, err := listen.At("--admin", f.admin, s.Files)
 	if err != nil {
-		return errors.Join(err, closeListener(cfg.Listen))
+		return errors.Join(err, listen.Close(cfg.Listen))
 	}
 	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errRun, err), closeListener(cfg.Listen), closeListener(admin))
+		return errors.Join(fmt.Errorf("%w: %w", errRun, err), listen.Close(cfg.Listen, admin))
 	}
 	closeLog, err := f.openEventLog(&cfg)
 	if err != nil {
-		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin))
+		return errors.Join(err, cfg.Port.Close(), listen.Close(cfg.Listen, admin))
 	}
 	p, err := hostprocess.NewProcess(cfg)
 	if err != nil {
-		return errors.Join(err, cfg.Port.Close(), closeListener(cfg.Listen), closeListener(admin), closeLog())
+		return errors.Join(err, cfg.Port.Close(), listen.Close(cfg.Listen, admin), closeLog())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.Run(ctx) })
-	s.answerCabling(ctx, g)
-	if admin != nil {
-		serveHTTP(ctx, g, adminServer(p.Handler(), s.files), admin)
-	}
+	s.AnswerCabling(ctx, g)
+	listen.Serve(ctx, g, listen.Server(p.Handler(), s.Files), admin)
 	err = g.Wait()
 	if failed := closeLog(); failed != nil {
 		return fmt.Errorf("%w: --event-log: %w", errRun, failed)
@@ -191,12 +180,6 @@ func (f *hostagentFlags) openEventLog(cfg *hostprocess.ProcessConfig) (end func(
 	return func() error { return errors.Join(w.Flush(), file.Close()) }, nil
 }
 
-// adminServer returns a server of an agent's status.
-func adminServer(h http.Handler, files *certs.Files) *http.Server {
-	return &http.Server{Handler: files.Handler(h), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14,
-		TLSConfig: files.ServerConfig()}
-}
-
 func openPort(name string, sendBuffer int) (port.Port, error) {
 	// The endpoint reads from the wire what the kernel would refuse.
 	p, err := port.OpenInterface(name, port.InterfaceOptions{SendBuffer: sendBuffer,
@@ -205,33 +188,4 @@ func openPort(name string, sendBuffer int) (port.Port, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// listenUnix listens on unix:PATH, for programs of the same user.
-func listenUnix(flag, addr string) (net.Listener, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	path, ok := strings.CutPrefix(addr, "unix:")
-	if !ok {
-		return nil, fmt.Errorf("%s: %q is not unix:PATH", flag, addr)
-	}
-	path = strings.TrimPrefix(path, "//")
-	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
-		// Left behind by a process that was killed, if nobody answers.
-		if c, err := net.Dial("unix", path); err == nil {
-			return nil, errors.Join(fmt.Errorf("%s: somebody serves at %s already", flag, path), c.Close())
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-	}
-	lis, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", flag, err), lis.Close())
-	}
-	return lis, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 )
 
 // TestPageCertificates: beyond the loopback the page is for those who have an operator's certificate and know its path.
@@ -27,7 +28,7 @@ func TestPageCertificates(t *testing.T) {
 	}
 	operator, host := read("node"), read("h0")
 	page := view.NewServer(func() (*view.Page, error) { return &view.Page{Title: "certain"}, nil }, nil)
-	srv := pageServer(page, operator)
+	srv := listen.Server(page, operator)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

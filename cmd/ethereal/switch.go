@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -157,9 +158,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		return errors.Join(err, listener.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	if admin != nil {
-		serveHTTP(ctx, g, adminServer(switchHandler(d), trust), admin)
-	}
+	listen.Serve(ctx, g, listen.Server(switchHandler(d), trust), admin)
 	if o.thriftPort != 0 {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", o.thriftPort))
 		if err != nil {
@@ -358,7 +357,7 @@ func (o *switchOptions) credentials() (credentials.TransportCredentials, error) 
 func listenSwitch(ctx context.Context, addr string) (net.Listener, error) {
 	const flag = "switch: --grpc-server-addr"
 	if strings.HasPrefix(addr, "unix:") {
-		return listenUnix(flag, addr)
+		return listen.Unix(flag, addr)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

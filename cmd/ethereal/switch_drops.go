@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 )
 
@@ -40,7 +41,7 @@ func (o *switchOptions) listenAdmin() (net.Listener, *certs.Files, error) {
 		}
 		trust.AnyRole = o.anyRole
 	}
-	l, err := listen("--admin", o.admin, trust)
+	l, err := listen.At("--admin", o.admin, trust)
 	if err != nil {
 		return nil, nil, fmt.Errorf("switch: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -374,7 +375,7 @@ func (o *switchOptions) check(given map[string]bool) error {
 
 // checkTrust refuses to serve anybody beyond this machine by accident.
 func (o *switchOptions) checkTrust() error {
-	if o.grpcMutual || strings.HasPrefix(o.grpcAddr, "unix:") || isLoopback(o.grpcAddr) {
+	if o.grpcMutual || strings.HasPrefix(o.grpcAddr, "unix:") || listen.Loopback(o.grpcAddr) {
 		return nil
 	}
 	switch {

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"bytes"
@@ -16,16 +16,13 @@ import (
 // the disk takes it.
 func TestAgentUnderDiskFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent", "state.json")
-	state, err := daemon.ReadState(path, 3)
+	var log bytes.Buffer
+	s, err := New(Config{Host: 3, StateFile: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	s := &agentSetup{agentFlags: &agentFlags{state: path}, kept: state, log: slog.New(slog.NewTextHandler(&log, nil))}
 	for epoch := range uint64(5) { // there is no such folder
-		s.keep(func(st *daemon.State) {
-			st.SetLinks(&statepb.Update{Instance: "a", Snapshot: true, Epoch: epoch + 1})
-		})
+		s.KeepLinks(&statepb.Update{Instance: "a", Snapshot: true, Epoch: epoch + 1})
 	}
 	if n := strings.Count(log.String(), "\n"); !s.unkept || n != 1 || !strings.Contains(log.String(), "no such file") {
 		t.Errorf("unkept %v; the log: %s", s.unkept, log.String())

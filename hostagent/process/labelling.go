@@ -1,0 +1,152 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/owners"
+	"github.com/ethereal-fabric/ethereal/internal/listen"
+)
+
+// Labelling is an agent for other programs' queue pairs.
+type Labelling struct {
+	*Agent
+	Labels          labeller.Discoverer
+	Owners          *owners.Server // nil, or Labels
+	OwnersAt        net.Listener
+	Admin           net.Listener // nil: none
+	QuenchAddresses []netip.Addr // none: the host's own in the fabric, as far as this machine has them
+}
+
+// Run adopts queue pairs until ctx ends. It closes the labeller and the listeners.
+func (l *Labelling) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, l.Labels.Close()) }()
+	opened := false
+	defer func() {
+		if !opened {
+			err = errors.Join(err, listen.Close(l.OwnersAt, l.Admin))
+		}
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	failed := make(chan []hostagent.Failed, 64)
+	var w *daemon.Watcher // before anything moves
+	cfg := adopt.Config{
+		Agent: hostagent.Config{Fabric: l.Fabric, Host: l.Host, Seed: l.Seed}, Known: l.Known(), Log: l.Log, Labels: l.Labels,
+		Report: func(fs []hostagent.Failed) {
+			select {
+			case failed <- append([]hostagent.Failed(nil), fs...):
+			default: // what goes on failing comes again
+			}
+		},
+		Flipped: func(fs ...hostagent.Flip) {
+			if w != nil {
+				w.Flipped(fs...)
+			}
+		},
+	}
+	if l.kept != nil {
+		cfg.Homes = l.kept.HomeOf()
+	}
+	a, err := adopt.New(cfg)
+	if err != nil {
+		return err
+	}
+	words := make(chan *statepb.Update, 1)
+	if w, err = l.watch(a, words); err != nil {
+		return err
+	}
+	quenches, err := l.hear()
+	if err != nil {
+		return err
+	}
+	opened = true
+	l.Log.Info("labelling", "interfaces", l.Interfaces, "taken over", len(a.Adopted()))
+	for _, conn := range quenches {
+		g.Go(func() error { return hearQuenches(ctx, conn, a, l.Log) })
+		g.Go(func() error { <-ctx.Done(); return conn.Close() })
+	}
+	if l.Owners != nil {
+		l.Owners.OnTimeout = func(q labeller.QP) { _ = a.Timeout(q) } // the agent tries again
+		g.Go(func() error { return l.Owners.Run(ctx, l.OwnersAt) })
+	}
+	l.AnswerCabling(ctx, g)
+	g.Go(func() error { return a.Run(ctx) })
+	g.Go(func() error { return w.Run(ctx) })
+	g.Go(func() error { return l.remember(ctx, a, words) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case fs := <-failed:
+				w.Report(daemon.Suspicions(fs, time.Now().UnixNano()))
+			}
+		}
+	})
+	listen.Serve(ctx, g, listen.Server(a.Handler(l.Fabric.Name(l.Host), w.Controllers), l.Files), l.Admin)
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// watch returns what follows the controllers. What they say goes to the agent, and to words for the state file.
+func (l *Labelling) watch(a *adopt.Agent, words chan *statepb.Update) (*daemon.Watcher, error) {
+	view := l.Known()
+	return daemon.NewWatcher(daemon.WatchConfig{
+		Host: l.Host, Links: l.Fabric.Links(), Controllers: l.Controllers, Known: view, Log: l.Log, Dial: l.Dial,
+		Apply: func(u *statepb.Update) {
+			if u.GetHeartbeat() {
+				return
+			}
+			// The agent has logged what it could not do, and tries again.
+			_ = a.Update(u)
+			view = daemon.Merge(view, u)
+			select { // in place of one that was not written
+			case <-words:
+			default:
+			}
+			words <- view
+		},
+	})
+}
+
+// rememberEvery is how often the homes of queue pairs are written, if they changed.
+const rememberEvery = time.Second
+
+// remember keeps what a restart must not lose: what controllers say, and where
+// queue pairs return to.
+func (l *Labelling) remember(ctx context.Context, a *adopt.Agent, words <-chan *statepb.Update) error {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	homes := func(st *daemon.State) { st.SetHomes(a.Homes()) }
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			l.keep(homes)
+			return ctx.Err()
+		case u := <-words:
+			l.keep(func(st *daemon.State) { st.SetLinks(u); homes(st) })
+		case <-tick.C:
+			if l.kept == nil {
+				continue
+			}
+			if now := fmt.Sprint(a.Homes()); now != last || l.unkept { // maps are printed in order
+				last = now
+				l.keep(homes)
+			}
+		}
+	}
+}

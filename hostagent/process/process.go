@@ -1,0 +1,105 @@
+// Package process is a host's agent as a process: its state file, its connections to controllers, and the agent that
+// labels other programs' queue pairs. The agent with a RoCEv2 endpoint in software is testbed/endpoint/hostprocess.
+package process
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
+	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
+	"github.com/ethereal-fabric/ethereal/internal/certs"
+)
+
+// Config is what all agents need to know.
+type Config struct {
+	Fabric      *fabric.Fabric
+	Host        fabric.NodeID
+	Seed        uint64
+	Interfaces  []string // to the ToR
+	Controllers []string // their addresses
+	StateFile   string   // keeps what a restart must not lose; "": nothing is kept
+	Files       *certs.Files
+	ServerName  string // that controllers' certificates must have; "": their address
+	Log         *slog.Logger
+}
+
+// Agent is what all agents share. It is not safe for concurrent use.
+type Agent struct {
+	Config
+	kept *daemon.State // nil: nothing is kept
+	// unkept is that the disk did not take it, last time.
+	unkept bool
+}
+
+// New returns an agent with what its state file has.
+func New(c Config) (a *Agent, err error) {
+	a = &Agent{Config: c}
+	if c.StateFile != "" {
+		a.kept, err = daemon.ReadState(c.StateFile, c.Host)
+	}
+	return a, err
+}
+
+// Known returns what controllers said to an agent before this one; nil: nothing.
+func (a *Agent) Known() *statepb.Update {
+	if a.kept == nil {
+		return nil
+	}
+	return a.kept.Known()
+}
+
+// KeepLinks writes what controllers said.
+func (a *Agent) KeepLinks(u *statepb.Update) {
+	a.keep(func(st *daemon.State) { st.SetLinks(u) })
+}
+
+// keep writes the state after change has changed it. What a disk does not take is to be tried again: see unkept.
+func (a *Agent) keep(change func(*daemon.State)) {
+	if a.kept == nil {
+		return
+	}
+	change(a.kept)
+	err := a.kept.Write(a.StateFile)
+	switch {
+	case err != nil && !a.unkept:
+		a.Log.Error("state is not kept; it is tried again", "err", err)
+	case err == nil && a.unkept:
+		a.Log.Info("state is kept again", "file", a.StateFile)
+	}
+	a.unkept = err != nil
+}
+
+// keepAlive is how often an agent asks a silent controller whether it lives.
+const keepAlive = 10 * time.Second
+
+// Dial connects to a controller.
+func (a *Agent) Dial(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(a.Files.Client(a.ServerName)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2}))
+}
+
+// AnswerCabling answers cabling checks on the interfaces. It is no condition of the agent's work: an interface where it
+// cannot is logged.
+func (a *Agent) AnswerCabling(ctx context.Context, g *errgroup.Group) {
+	for _, name := range a.Interfaces {
+		n, err := neighbour.Open(name)
+		if err != nil {
+			a.Log.Warn("cabling checks are not answered", "err", err)
+			continue
+		}
+		g.Go(func() error {
+			if err := n.Run(ctx, a.Fabric, a.Host, a.Log); ctx.Err() == nil {
+				a.Log.Warn("cabling checks are no longer answered", "err", err)
+			}
+			return nil
+		})
+	}
+}

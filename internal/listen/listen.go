@@ -1,0 +1,123 @@
+// Package listen opens the listeners of our processes, and serves HTTP on them.
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/internal/certs"
+)
+
+// At listens at an address that a flag gave, HOST:PORT or unix:PATH; at "" not at all. Beyond the loopback others have
+// to show certificates.
+func At(flag, addr string, files *certs.Files) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(addr, "unix:") {
+		return Unix(flag, addr)
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if !Loopback(addr) && !files.Mutual() {
+		return nil, fmt.Errorf("%s: %s is not on the loopback; that needs --tls-ca, --tls-cert and --tls-key", flag, addr)
+	}
+	lis, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return lis, nil
+}
+
+// Loopback reports whether HOST:PORT is reached from this machine alone.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// Unix listens at an address that a flag gave, unix:PATH, for programs of the same user; at "" not at all.
+func Unix(flag, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	return unix(flag, addr, "unix")
+}
+
+// Packets is Unix for a socket of whole messages.
+func Packets(flag, addr string) (*net.UnixListener, error) { return unix(flag, addr, "unixpacket") }
+
+func unix(flag, addr, network string) (*net.UnixListener, error) {
+	path, ok := strings.CutPrefix(addr, "unix:")
+	if !ok {
+		return nil, fmt.Errorf("%s: %q is not unix:PATH", flag, addr)
+	}
+	at := &net.UnixAddr{Name: strings.TrimPrefix(path, "//"), Net: network}
+	if info, err := os.Lstat(at.Name); err == nil && info.Mode()&os.ModeSocket != 0 {
+		// Left behind by a process that was killed, if nobody answers.
+		if c, err := net.DialUnix(network, nil, at); err == nil {
+			return nil, errors.Join(fmt.Errorf("%s: somebody serves at %s already", flag, at.Name), c.Close())
+		}
+		if err := os.Remove(at.Name); err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	lis, err := net.ListenUnix(network, at)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if err := os.Chmod(at.Name, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", flag, err), lis.Close())
+	}
+	return lis, nil
+}
+
+// Close closes listeners; nil ones are left out.
+func Close(all ...net.Listener) (err error) {
+	for _, l := range all {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	return err
+}
+
+// idle is how long a connection over which nothing is asked stays open. Without it a client that asked once would keep a
+// descriptor for ever.
+const idle = 2 * time.Minute
+
+// Server returns a server of pages and of processes' status, over TLS if there are such files.
+func Server(h http.Handler, files *certs.Files) *http.Server {
+	return &http.Server{Handler: files.Handler(h), TLSConfig: files.ServerConfig(), ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: idle, MaxHeaderBytes: 1 << 14}
+}
+
+// Serve has the group serve a listener until ctx ends; a nil one is left out.
+func Serve(ctx context.Context, g *errgroup.Group, srv *http.Server, lis net.Listener) {
+	if lis == nil {
+		return
+	}
+	g.Go(func() error {
+		serve := srv.Serve
+		if srv.TLSConfig != nil {
+			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+		}
+		if err := serve(lis); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		return srv.Close()
+	})
+}
