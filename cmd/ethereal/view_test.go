@@ -40,7 +40,7 @@ func TestViewFiles(t *testing.T) {
 		"r.jsonl": "all-to-all 20KB", "r.json": "all-to-all", "r.pftrace": "all-to-all",
 		filepath.Base(write("c.jsonl", log)): "controller c", filepath.Base(write("h.log", host)): "h1, by h.log",
 	} {
-		l := &viewLoader{}
+		l := &viewLoader{ctx: t.Context()}
 		if err := l.readFabric(spec); err != nil {
 			t.Fatal(err)
 		}
