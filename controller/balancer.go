@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -23,8 +24,69 @@ const (
 	FlowletUplink                     // the best uplink, kept until a pause
 	AssignedUplink                    // the best uplink, kept
 	BestUplinkByPacket                // the best uplink, for every packet
-	balanceCount
 )
+
+// Way is all that there is to know about a [Balance]: the P4 program apart, which has its action, one is a line of [Ways],
+// a layout of that action and a scheme that asks for it.
+type Way struct {
+	Action   Action // of table balancer; NoAction: the table's default
+	Rule     string // for people; "": as the way before it
+	Adaptive bool   // it needs to know queues, and the slots of all uplinks
+
+	args func(b *Balancing, rate fabric.Rate) []uint64 // of the action; nil: none
+}
+
+// Ways returns all ways, each at the index that is its [Balance].
+func Ways() []Way { return ways[:] }
+
+var ways = [...]Way{
+	HashFlows: {Rule: "table `ecmp`: a hash of the 5-tuple picks a member of the group"},
+	RobinSpray: {
+		Action: SprayRoundRobin,
+		Rule: "the group's slots in turn, one pointer per group; after so many rounds the order is shuffled, 5 unless `reshuffle` " +
+			"says otherwise. ACKs move the same pointer, unless `acks: hash` leaves them to ECMP",
+		args: func(b *Balancing, _ fabric.Rate) []uint64 { return []uint64{uint64(b.Reshuffle)} },
+	},
+	RandomSpray: {Action: SprayRandom, Rule: "a slot at random"},
+	DestinationRotor: {
+		Action: RotateDestinations,
+		Rule: "the slots in turn, one pointer per destination (ToR at a ToR, pod at an aggregation switch) and size of packet " +
+			"(256 bytes and up, or less), which starts at random",
+	},
+	ShortestUplink: {
+		Action: ShortestQueue, Adaptive: true,
+		Rule: "the uplink whose data queue is shortest, ties at random. With bins (`bins: \"5,10,20\"`: percent of a port's equal " +
+			"share of the buffer) depths within a bin are ties",
+		args: func(b *Balancing, _ fabric.Rate) []uint64 {
+			return []uint64{uint64(bits.Len64(uint64(b.Unit)) - 1), uint64(b.Bins[0] / b.Unit), uint64(b.Bins[1] / b.Unit), uint64(b.Bins[2] / b.Unit)}
+		},
+	},
+	FlowletUplink: {
+		Action: Flowlets, Adaptive: true,
+		Rule: "the best uplink, kept by the flow: `mode: flowlet` until a pause longer than `gap` (16us), `assigned` for good, " +
+			"`per-packet` not at all",
+		args: flowletArgs,
+	},
+	AssignedUplink:     {Action: Flowlets, Adaptive: true, args: flowletArgs},
+	BestUplinkByPacket: {Action: Flowlets, Adaptive: true, args: flowletArgs},
+}
+
+// flowletArgs are the arguments of flowlets. Bytes keep an uplink busy for as long as they would at half its rate,
+// so that loads above one half tell, not only queues.
+func flowletArgs(b *Balancing, rate fabric.Rate) []uint64 {
+	ns := func(bytes int64) uint64 { return uint64(rate.TimeFor(bytes) / fabric.Nanosecond) }
+	return []uint64{uint64(b.Way - FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit)))}
+}
+
+// balancerActions are the actions of table balancer.
+func balancerActions() (actions []Action) {
+	for _, w := range ways[HashFlows+1:] {
+		if !slices.Contains(actions, w.Action) {
+			actions = append(actions, w.Action)
+		}
+	}
+	return actions
+}
 
 // Balancing is a [Balance] and its parameters. The zero value is ECMP.
 type Balancing struct {
@@ -49,18 +111,15 @@ const (
 	eachUplink   = 0xFFFF  // the group whose slots are the uplinks
 )
 
-// adaptive reports whether the way needs to know queues.
-func (b Balance) adaptive() bool { return b >= ShortestUplink }
-
 func (b Balancing) validate(f *fabric.Fabric, groupSize int) error {
 	switch {
 	case b.Way == HashFlows:
 		return nil
-	case b.Way >= balanceCount:
-		return fmt.Errorf("way %d is unknown; the last one is %d", b.Way, balanceCount-1)
+	case int(b.Way) >= len(ways):
+		return fmt.Errorf("way %d is unknown; the last one is %d", b.Way, len(ways)-1)
 	case b.Reshuffle < 0 || b.Reshuffle > 255:
 		return fmt.Errorf("reshuffle: %d is outside 0 to 255", b.Reshuffle)
-	case b.Way.adaptive() && b.Unit < 1:
+	case ways[b.Way].Adaptive && b.Unit < 1:
 		return errors.New("unit: missing; give the bytes that one step of queue depth stands for")
 	case b.Way == DestinationRotor && max(f.ToRs(), f.Spec().Pods) > maxRotations:
 		return fmt.Errorf("way: %d ToRs need more than the %d pointers of a switch; use another balancer", f.ToRs(), maxRotations)
@@ -87,28 +146,16 @@ func (c *Core) appendBalancer(w *tableWriter, n *fabric.Node) {
 	if b.Way == HashFlows || n.Uplinks() == 0 {
 		return
 	}
+	way := ways[b.Way]
 	for data := range uint64(2) {
 		if b.DataOnly && data == 0 {
 			continue // hash_flows is the table's default
 		}
-		k := exact(Balancer, data)
-		switch b.Way {
-		case RobinSpray:
-			w.add(k, SprayRoundRobin, uint64(b.Reshuffle))
-		case RandomSpray:
-			w.add(k, SprayRandom)
-		case DestinationRotor:
-			w.add(k, RotateDestinations)
-		case ShortestUplink:
-			w.add(k, ShortestQueue, uint64(bits.Len64(uint64(b.Unit))-1),
-				uint64(b.Bins[0]/b.Unit), uint64(b.Bins[1]/b.Unit), uint64(b.Bins[2]/b.Unit))
-		default:
-			// Bytes keep an uplink busy for as long as they would at half its rate,
-			// so that loads above one half tell, not only queues.
-			rate := c.f.Link(n.Link(n.FirstUplink())).Rate
-			ns := func(bytes int64) uint64 { return uint64(rate.TimeFor(bytes) / fabric.Nanosecond) }
-			w.add(k, Flowlets, uint64(b.Way-FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit))))
+		var args []uint64
+		if way.args != nil {
+			args = way.args(&b, c.f.Link(n.Link(n.FirstUplink())).Rate)
 		}
+		w.add(exact(Balancer, data), way.Action, args...)
 	}
 }
 
@@ -172,7 +219,7 @@ func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full boo
 			}
 		}
 	}
-	if full && c.cfg.Balancer.Way.adaptive() {
+	if full && ways[c.cfg.Balancer.Way].Adaptive {
 		for u := range uint64(n.Uplinks()) {
 			w.add(exact(UplinkSlot, eachUplink<<8|u), TakeUplink, uint64(n.FirstUplink())+u)
 		}

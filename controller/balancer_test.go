@@ -163,7 +163,7 @@ func TestBalancingErrors(t *testing.T) {
 		size int
 		want string
 	}{
-		{Balancing{Way: balanceCount}, 0, "way"},
+		{Balancing{Way: Balance(len(ways))}, 0, "way"},
 		{Balancing{Way: RobinSpray, Reshuffle: 256}, 0, "reshuffle"},
 		{Balancing{Way: ShortestUplink}, 0, "unit"},
 		{Balancing{Way: ShortestUplink, Unit: 1, Bins: [3]fabric.Bytes{3, 2, 1}}, 0, "bins"},

@@ -15,8 +15,8 @@ func TestDesiredSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v6 := range []Carrier{UDPSourcePort, FlowLabel, MicroSegments} {
-		for _, way := range []Balance{HashFlows, RobinSpray, DestinationRotor, ShortestUplink, FlowletUplink} {
-			c, err := New(Config{Fabric: f, CarrierV6: v6, Balancer: Balancing{Way: way, GapUs: 100, Unit: 256}})
+		for way := range Ways() {
+			c, err := New(Config{Fabric: f, CarrierV6: v6, Balancer: Balancing{Way: Balance(way), GapUs: 100, Unit: 256}})
 			if err != nil {
 				t.Fatalf("%v, %v: %v", v6, way, err)
 			}

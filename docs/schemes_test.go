@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
@@ -81,4 +82,35 @@ func TestSchemes(t *testing.T) {
 	if len(rows) != len(balance.Names()) {
 		t.Errorf("scenario.md: %d rows for %d schemes", len(rows), len(balance.Names()))
 	}
+}
+
+// TestSwitchBalancers holds the table of balancers.md to what the controller and the schemes know.
+func TestSwitchBalancers(t *testing.T) {
+	schemes := map[controller.Balance]string{controller.HashFlows: "`ecmp`, and all schemes of hosts"}
+	for _, s := range balance.Specs() {
+		if s.InSwitches() {
+			b, err := s.Switches(nil, balance.SwitchConfig{Ports: 1, Unit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			schemes[b.Way] = "`" + s.Name + "`"
+		}
+	}
+	var table strings.Builder
+	table.WriteString("| action | scheme | rule |\n|---|---|---|\n")
+	for i, w := range controller.Ways() {
+		if w.Rule == "" {
+			continue
+		}
+		action := "`hash_flows` (default)"
+		if w.Action != controller.NoAction {
+			var params []string
+			for _, p := range w.Action.Layout().Params {
+				params = append(params, p.Name)
+			}
+			action = fmt.Sprintf("`%v(%s)`", w.Action, strings.Join(params, ", "))
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", action, schemes[controller.Balance(i)], w.Rule)
+	}
+	checkTable(t, "balancers.md", "balancers", table.String())
 }

@@ -71,14 +71,10 @@
 // rate control: how fast a queue pair sends, and how much it may have on the way
 // (dctcp.go, dcqcn.go).
 //
-// A new transport touches five files at most: one of its own; transport.go for its
-// constant, its name and its state of a queue pair; config.go for its parameters;
-// receive.go where its packets say more than RC's (an opcode, a trimmed packet's DSCP,
-// a path's own sequence numbers); responder.go where its answers do (a bitmap, a
-// credit). Scenarios take its name; their schema and docs list it. A new rate control: one of its own;
-// ratecontrol.go; config.go; transport.go if its state is large; responder.go if
-// answers are to carry what it measures by, as the telemetry of HPCC. A path for each
-// packet is a [Balancer]'s, which hears of each ACK, with any transport that reorders.
+// A new transport is a file and a line of [Specs]; receive.go where its packets say more than RC's (an opcode, a trimmed
+// packet's DSCP, a path's own sequence numbers); responder.go where its answers do (a bitmap). A new rate control is a file and
+// a line of [Specs], which has its parameters and what it needs of packets, ACKs and switches. A path for each packet is a
+// [Balancer]'s, which learns of each ACK, with any transport that reorders.
 //
 // A probe of what the last packets of a message met is sent whatever the transport
 // (tail.go); what must be known of paths is a [PathWatcher]'s.
