@@ -4,7 +4,7 @@ P4C ?= p4c-bm2-ss
 P4C_CHIPS ?= p4c-barefoot
 BFAS ?= bfas
 
-.PHONY: all dist verbs demo test bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
+.PHONY: all dist verbs demo test test-system system-packages bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -29,9 +29,18 @@ bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
 demo: bin/ethereal
 	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl
 
-# Tests that start the program take the one that is built here.
+# What everybody can run: it needs Go alone. Tests that start the program take the one that is built here.
 test: bin/ethereal
 	ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -timeout 20m $(TESTFLAGS) ./...
+
+# Tests that need real time, root, namespaces, a browser, a compiler or another program; each says what it misses, and
+# skips. internal/systemtest says why, and how a test becomes one of them.
+test-system: bin/ethereal
+	ETHEREAL_SYSTEM_TESTS=1 ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -p 1 -timeout 30m $(TESTFLAGS) $$($(MAKE) -s system-packages)
+
+# The packages that have such tests.
+system-packages:
+	@$(GO) list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... | grep internal/systemtest | cut -d' ' -f1 | sort -u
 
 # A fabric in Mininet (Debian, Ubuntu: apt-get install mininet ethtool); MININET
 # takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
@@ -21,6 +22,7 @@ const python = "/usr/bin/python3"
 
 // TestLint holds the Python code to flake8 and mypy.
 func TestLint(t *testing.T) {
+	systemtest.Only(t)
 	for _, c := range []struct {
 		tool string
 		args []string
@@ -29,13 +31,7 @@ func TestLint(t *testing.T) {
 		{"mypy", []string{"--config-file", "setup.cfg", "--cache-dir", t.TempDir(), "etherealnet", "run.py", "custom.py", "tutorials.py"}},
 	} {
 		t.Run(c.tool, func(t *testing.T) {
-			if testing.Short() && c.tool == "mypy" {
-				t.Skip("takes ten seconds: skipped with -short")
-			}
-			path, err := exec.LookPath(c.tool)
-			if err != nil {
-				t.Skipf("no %s: apt-get install %s", c.tool, c.tool)
-			}
+			path := systemtest.Program(t, c.tool, "", "apt-get install "+c.tool)
 			if out, err := exec.Command(path, c.args...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
@@ -51,9 +47,7 @@ type lab struct {
 
 func newLab(t *testing.T) lab {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("boots a fabric: skipped with -short")
-	}
+	systemtest.Only(t)
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces take root")
 	}
@@ -161,6 +155,7 @@ func writeSmall(t *testing.T) (a, b string) {
 
 // TestFabricOfExperiments: without --fabric the fabric is that of the experiments, and never another one.
 func TestFabricOfExperiments(t *testing.T) {
+	systemtest.Only(t)
 	a, b := writeSmall(t)
 	script := "import sys; from etherealnet.deployment import Deployment\n" +
 		"d = Deployment(None, sys.argv[1], sys.argv[2], scenarios=sys.argv[3:]); print(d.fabric.size(), d.fabric_file)"
@@ -259,13 +254,7 @@ func TestClean(t *testing.T) {
 
 // TestBMv2 does the same with BMv2, unchanged but for --switch.
 func TestBMv2(t *testing.T) {
-	binary := os.Getenv("BMV2")
-	if binary == "" {
-		var err error
-		if binary, err = exec.LookPath("simple_switch_grpc"); err != nil {
-			t.Skip("no simple_switch_grpc: name it in BMV2 or have it on the path")
-		}
-	}
+	binary := systemtest.Program(t, "simple_switch_grpc", "BMV2", "name BMv2's in BMV2 or have it on the path")
 	l := newLab(t)
 	out, err := l.run(t, "--switch", "bmv2", "--bmv2", binary)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -77,9 +78,7 @@ func (p *plant) topoCheck(args ...string) (code int, r cabling.Report, text stri
 // TestCabling has real switches find two cables that were exchanged, before there
 // is a controller and through one, and confirm all links where none were.
 func TestCabling(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes")
-	}
+	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -171,9 +172,7 @@ func (c *chaos) converge(what string) {
 // as desired. ETHEREAL_CHAOS_EVENTS asks for more than the few of a default run,
 // ETHEREAL_CHAOS_SEED for others, ETHEREAL_CHAOS_ONLY for those whose names have it.
 func TestChaosProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes")
-	}
+	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return
 	}

@@ -10,19 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestControllerBMv2 has BMv2's own switches programmed, proves their tables by
 // read-back, and sees that a second controller finds nothing to write. It needs
 // simple_switch_grpc, in the variable BMV2 or on the path.
 func TestControllerBMv2(t *testing.T) {
-	binary := os.Getenv("BMV2")
-	if binary == "" {
-		var err error
-		if binary, err = exec.LookPath("simple_switch_grpc"); err != nil {
-			t.Skip("no simple_switch_grpc: name it in BMV2 or have it on the path")
-		}
-	}
+	binary := systemtest.Program(t, "simple_switch_grpc", "BMV2", "name BMv2's in BMV2 or have it on the path")
 	dir := t.TempDir()
 	var targets strings.Builder
 	targets.WriteString("switches:\n")

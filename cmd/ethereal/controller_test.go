@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
@@ -32,9 +33,7 @@ import (
 // returns the flags that name the files.
 func labCA(t *testing.T, dir string) []string {
 	t.Helper()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not on the PATH")
-	}
+	systemtest.Program(t, "openssl", "", "apt-get install openssl")
 	out, err := exec.CommandContext(t.Context(), "../../scripts/lab-ca", dir,
 		"controller+operator@node,127.0.0.1", "host@h0,127.0.0.1").CombinedOutput()
 	if err != nil {

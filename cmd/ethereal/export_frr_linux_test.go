@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // frrAt is an FRR that is installed here.
@@ -26,6 +27,7 @@ type frrAt struct {
 // findFRR finds Debian's FRR, or the one that FRR_PREFIX names.
 func findFRR(t *testing.T) frrAt {
 	t.Helper()
+	systemtest.Only(t)
 	x := frrAt{vtysh: "/usr/bin/vtysh", daemons: "/usr/lib/frr", user: "frr"}
 	if prefix := os.Getenv("FRR_PREFIX"); prefix != "" {
 		x = frrAt{vtysh: filepath.Join(prefix, "bin/vtysh"), daemons: filepath.Join(prefix, "sbin"), user: "root",

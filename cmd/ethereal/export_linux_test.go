@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/export"
 	"github.com/ethereal-fabric/ethereal/internal/monotonic"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
@@ -142,6 +143,7 @@ func TestExportLinux(t *testing.T) {
 // TestExportFRR is TestExportLinux with FRR for the switches: its own daemons read the frr.conf of `ethereal export frr`
 // and make the routes; a switch's own uSID is of `ip`. FRR_PREFIX names an FRR in another place than Debian's.
 func TestExportFRR(t *testing.T) {
+	systemtest.Only(t)
 	needPrograms(t, "ip", "nsenter", "sysctl")
 	if os.Getenv("ETHEREAL_EXPORTED") == "" {
 		t.Skip("starts eight daemons of FRR: set ETHEREAL_EXPORTED=1")
@@ -163,6 +165,7 @@ func TestExportFRR(t *testing.T) {
 
 func needPrograms(t *testing.T, names ...string) {
 	t.Helper()
+	systemtest.Only(t)
 	for _, program := range names {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(program + " is not on the PATH")

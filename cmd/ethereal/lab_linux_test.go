@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -208,9 +209,7 @@ func (l *labPage) startLabSwitch(id fabric.NodeID, more ...string) {
 // mutual TLS. Then the page's experiments end as they are expected to. Then each thing is broken that a lab gets wrong, and
 // preflight names it and the remedy.
 func TestLab(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts two dozen processes")
-	}
+	systemtest.Only(t)
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not on the PATH")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
@@ -48,6 +49,7 @@ func TestMain(m *testing.M) {
 // on at once.
 func inNamespaces(t *testing.T) bool {
 	t.Helper()
+	systemtest.Only(t)
 	if _, ok := live.Inside(); ok {
 		return true
 	}
@@ -95,9 +97,7 @@ func newBench(
 	t *testing.T, spec fabric.Spec, rate fabric.Rate, payload int, n live.Notifiers,
 ) (*fabric.Fabric, *live.Bench, string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("boots a fabric of processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return nil, nil, ""
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs/certstest"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -74,9 +75,7 @@ func smaller() string {
 // controller and beside one; each of a dozen ways to get it wrong is named, with its
 // remedy.
 func TestPreflight(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes")
-	}
+	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return
 	}

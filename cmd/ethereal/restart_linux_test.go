@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -16,9 +17,7 @@ import (
 // down, by SIGKILL and by SIGTERM in turn, and starts it again: no packet is lost, and
 // nothing is written to any switch. ETHEREAL_RESTARTS asks for more than a few.
 func TestRestartProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes")
-	}
+	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return
 	}

@@ -16,11 +16,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestTag has `ethereal tag` label what a packet socket sends, over a veth pair
 // in a network namespace of its own.
 func TestTag(t *testing.T) {
+	systemtest.Only(t)
 	if os.Geteuid() != 0 {
 		t.Skip("makes a network namespace and loads eBPF: needs root")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -23,16 +23,7 @@ import (
 // entry for entry, at every step, and so is what traffic meets once the controller
 // is done: no loss. It needs simple_switch_grpc, in the variable BMV2 or on the path.
 func TestTargetsAlike(t *testing.T) {
-	binary := os.Getenv("BMV2")
-	if binary == "" {
-		var err error
-		if binary, err = exec.LookPath("simple_switch_grpc"); err != nil {
-			t.Skip("no simple_switch_grpc: name it in BMV2 or have it on the path")
-		}
-	}
-	if testing.Short() {
-		t.Skip("starts a dozen processes")
-	}
+	binary := systemtest.Program(t, "simple_switch_grpc", "BMV2", "name BMv2's in BMV2 or have it on the path")
 	if !inNamespaces(t) {
 		return
 	}
@@ -52,6 +43,7 @@ func TestTargetsAlike(t *testing.T) {
 // TestPINS has one controller manage switches that execute sai_p4, and ours, through the same steps: what is read back of
 // sai_p4 is, said in the program's words, what it is of ours. It needs what p4c made of sai_p4, as SAI_P4=P4INFO,JSON.
 func TestPINS(t *testing.T) {
+	systemtest.Only(t)
 	sai := os.Getenv("SAI_P4")
 	if sai == "" {
 		t.Skip("no sai_p4: compile it with p4c, and name the two files as SAI_P4=P4INFO,JSON")

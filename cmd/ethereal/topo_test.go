@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/goldentest"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -104,10 +105,7 @@ func TestTopoJSON(t *testing.T) {
 }
 
 func TestGraphvizReadsDOT(t *testing.T) {
-	dot, err := exec.LookPath("dot")
-	if err != nil {
-		t.Skip("no Graphviz: ", err)
-	}
+	dot := systemtest.Program(t, "dot", "", "apt-get install graphviz")
 	_, out, _ := call(t, &fake{}, "topo", "-o", "dot")
 	c := exec.Command(dot, "-Tplain")
 	c.Stdin = strings.NewReader(out)

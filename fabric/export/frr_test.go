@@ -8,15 +8,13 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestFRR: FRR's own parser takes every line of every switch. What FRR before 10.3 does not know of static SIDs it says
 // of these lines, and of no other.
 func TestFRR(t *testing.T) {
-	vtysh, err := exec.LookPath("vtysh")
-	if err != nil {
-		t.Skip("vtysh is not on the PATH: install frr")
-	}
+	vtysh := systemtest.Program(t, "vtysh", "", "apt-get install frr")
 	for _, spec := range []fabric.Spec{
 		{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2}, {Kind: fabric.KindFatTree, K: 4},
 	} {

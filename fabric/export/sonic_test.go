@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestSONiC: SONiC's own YANG models take what each tier's switches get. SONIC_YANG_MODELS is a folder with them, as the
 // build of sonic-yang-models makes it of its models and templates.
 func TestSONiC(t *testing.T) {
-	models, err := exec.LookPath("yanglint")
-	if err != nil || os.Getenv("SONIC_YANG_MODELS") == "" {
-		t.Skip("install yanglint, and name the folder of SONiC's YANG models in SONIC_YANG_MODELS")
+	models := systemtest.Program(t, "yanglint", "", "apt-get install yang-tools")
+	if os.Getenv("SONIC_YANG_MODELS") == "" {
+		t.Skip("SONIC_YANG_MODELS does not name the folder of SONiC's YANG models")
 	}
 	lint := func(doc map[string]any) (string, error) {
 		text, err := json.Marshal(doc)

@@ -7,20 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestC builds the library, links a C program to it, and runs that.
 func TestC(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a library: skipped with -short")
-	}
-	cc := os.Getenv("CC")
-	if cc == "" {
-		cc = "cc"
-	}
-	if _, err := exec.LookPath(cc); err != nil {
-		t.Skipf("takes a C compiler: %v", err)
-	}
+	cc := systemtest.Program(t, "cc", "", "apt-get install build-essential")
 	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
 		t.Skipf("takes cgo: CGO_ENABLED is %s, %v", out, err)
 	}

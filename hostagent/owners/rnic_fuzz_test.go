@@ -15,11 +15,13 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // FuzzRNICAgent: what the library in C understands of an agent's line is what this package means by it. The library may
 // refuse what no agent writes; it refuses nothing that one does.
 func FuzzRNICAgent(f *testing.F) {
+	systemtest.Only(f)
 	program := filepath.Join(f.TempDir(), "obey")
 	args := []string{
 		"-std=gnu11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover",

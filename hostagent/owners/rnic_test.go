@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 const rnicDir = "../verbs/rnic/"
@@ -60,14 +61,12 @@ func compileRNIC(t *testing.T, lib string, flags ...string) {
 // compile calls the C compiler.
 func compile(t *testing.T, args ...string) {
 	t.Helper()
+	cc := systemtest.Program(t, "cc", "", "apt-get install build-essential")
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
 	}
-	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("no C compiler")
-	}
 	args = append([]string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"}, args...)
-	if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 var opcodes = []Opcode{
@@ -397,10 +398,7 @@ func TestLabels(t *testing.T) {
 
 // TestTshark has Wireshark's dissector read every opcode over both IP versions.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed: ", err)
-	}
+	tshark := systemtest.Program(t, "tshark", "", "apt-get install tshark")
 	name := filepath.Join(t.TempDir(), "rocev2.pcap")
 	file, err := os.Create(name)
 	if err != nil {

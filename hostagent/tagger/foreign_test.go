@@ -18,11 +18,13 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // scapy returns a Python that has scapy, or skips.
 func scapy(t *testing.T) string {
 	t.Helper()
+	systemtest.Only(t)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		python := filepath.Join(dir, "python3")
 		if exec.Command(python, "-c", "import scapy.contrib.roce").Run() == nil {
@@ -37,14 +39,8 @@ func scapy(t *testing.T) string {
 // end, and scapy and tshark judge it.
 func TestForeignSender(t *testing.T) {
 	python := scapy(t)
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("no tshark: Debian has it")
-	}
-	count := 240
-	if testing.Short() {
-		count = 60
-	}
+	tshark := systemtest.Program(t, "tshark", "", "apt-get install tshark")
+	const count = 240
 	for _, carrier := range []labeller.Carrier{labeller.SourcePort, labeller.FlowLabel} {
 		t.Run([]string{"source port", "flow label"}[carrier], func(t *testing.T) {
 			w := newWire(t)

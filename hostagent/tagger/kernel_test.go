@@ -16,12 +16,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // loaded returns the program in the kernel, or skips with the reason why that
 // is not possible here.
 func loaded(t testing.TB, c Config) *Tagger {
 	t.Helper()
+	systemtest.Only(t)
 	o, err := load(&c)
 	if errors.Is(err, labeller.ErrNotPermitted) || errors.Is(err, labeller.ErrUnsupported) {
 		t.Skip(err)

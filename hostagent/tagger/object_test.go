@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestChecksums checks that the committed object was made of the committed
@@ -44,9 +46,7 @@ func TestChecksums(t *testing.T) {
 // other bytes, so it needs the one that made the object.
 func TestRebuild(t *testing.T) {
 	for _, tool := range []string{"clang", "llvm-strip"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s: Debian has it in clang and llvm", tool)
-		}
+		systemtest.Program(t, tool, "", "apt-get install clang llvm")
 	}
 	if _, err := os.Stat("/usr/include/bpf/bpf_helpers.h"); err != nil {
 		t.Skipf("no headers of libbpf: Debian has them in libbpf-dev: %v", err)

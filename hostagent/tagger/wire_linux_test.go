@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // wire is a veth pair in a network namespace of the test's own: what is sent
@@ -30,6 +31,7 @@ const vnetSize = 10
 // is not used again, so all of the test must run on the test's goroutine.
 func newWire(t testing.TB) *wire {
 	t.Helper()
+	systemtest.Only(t)
 	if os.Geteuid() != 0 {
 		t.Skip("makes a network namespace and loads eBPF: needs root")
 	}

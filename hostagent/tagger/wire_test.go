@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestEveryLength sends datagrams with payloads of every length to 9,000 bytes
@@ -362,6 +363,7 @@ const notPermitted = "ETHEREAL_TEST_NOT_PERMITTED"
 // TestNotPermitted attaches in a user namespace, where bpf() is refused: the
 // error must say so.
 func TestNotPermitted(t *testing.T) {
+	systemtest.Only(t)
 	if os.Getenv(notPermitted) != "" {
 		_, err := Attach(Config{Interfaces: []string{"lo"}})
 		if !errors.Is(err, labeller.ErrNotPermitted) && !errors.Is(err, labeller.ErrUnsupported) {

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
 // tc asks iproute2 what an interface has.
 func tc(t *testing.T, args ...string) string {
 	t.Helper()
+	systemtest.Only(t)
 	out, err := exec.Command("tc", args...).CombinedOutput()
 	if err != nil {
 		t.Skipf("tc %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -3,7 +3,6 @@ package browsertest
 
 import (
 	"context"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // Browser is a headless Chromium with one page.
@@ -27,10 +28,7 @@ type Browser struct {
 // Open starts a browser, or skips the test. It ends with the test, or after limit.
 func Open(t testing.TB, limit time.Duration) *Browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium: apt-get install chromium")
-	}
+	path := systemtest.Program(t, "chromium", "", "apt-get install chromium")
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -9,14 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestABI compares the Go side of what is shared with the C side.
 func TestABI(t *testing.T) {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler (Debian: build-essential)")
-	}
+	cc := systemtest.Program(t, "cc", "", "apt-get install build-essential")
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
 	}

@@ -21,21 +21,14 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // reference finds BMv2, or skips the test.
 func reference(t *testing.T) string {
 	t.Helper()
-	name := os.Getenv("BMV2")
-	if name == "" {
-		name = "simple_switch_grpc"
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skip("BMv2 is not here: set BMV2 to a simple_switch_grpc")
-	}
-	return path
+	return systemtest.Program(t, "simple_switch_grpc", "BMV2", "name BMv2's in BMV2 or have it on the path")
 }
 
 // count returns how many packets a test sends: DIFFERENTIAL_PACKETS, or few.
@@ -262,9 +255,10 @@ func compareCounters(t *testing.T, pair *Pair, info *p4config.P4Info) {
 // why.
 func TestSamples(t *testing.T) {
 	reference(t)
-	p4c, samples := os.Getenv("P4C"), os.Getenv("P4C_SAMPLES")
-	if p4c == "" || samples == "" {
-		t.Skip("p4c is not here: set P4C and P4C_SAMPLES")
+	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")
+	samples := os.Getenv("P4C_SAMPLES")
+	if samples == "" {
+		t.Skip("P4C_SAMPLES does not name p4c's testdata/p4_16_samples")
 	}
 	names := []string{
 		"basic_routing-bmv2", "action_profile-bmv2", "checksum1-bmv2", "header-stack-ops-bmv2",

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestOwnPrograms compares the programs that the tests of testbed/p4switch/interp use, so
@@ -15,10 +17,7 @@ import (
 // their P4Info.
 func TestOwnPrograms(t *testing.T) {
 	reference(t)
-	p4c := os.Getenv("P4C")
-	if p4c == "" {
-		t.Skip("p4c is not here: set P4C")
-	}
+	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")
 	cache := os.Getenv("P4C_CACHE") // of these sources as they are
 	if cache == "" {
 		cache = t.TempDir()

@@ -19,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/routes"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -125,6 +126,7 @@ type router struct {
 
 func newRouter(t *testing.T, c *crowd, node fabric.NodeID) *router {
 	t.Helper()
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	r := new(router)
 	var cfg routes.Config

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
@@ -43,6 +44,7 @@ func read(t testing.TB, name string) *program.Program {
 // load skips where the kernel cannot be asked.
 func load(t testing.TB, sw *interp.Switch) *ebpf.Switch {
 	t.Helper()
+	systemtest.Only(t)
 	k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, Stopped: true, Ports: map[uint32]uint32{}})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		t.Skipf("eBPF programs cannot be loaded here: %v", err)
@@ -326,6 +328,7 @@ func compareCounters(t *testing.T, sw, judge *interp.Switch) {
 // interpreter takes is taken by the kernel's verifier or refused before it, and
 // packets fare alike. KERNEL_PROGRAMS says how many; 30 by default.
 func TestChangedPrograms(t *testing.T) {
+	systemtest.Only(t)
 	count := 30
 	if n, err := strconv.Atoi(os.Getenv("KERNEL_PROGRAMS")); err == nil {
 		count = n

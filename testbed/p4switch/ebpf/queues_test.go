@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
@@ -19,6 +20,7 @@ import (
 // TestQueueSeen: packets, the kernel's and the interpreter's, that are sent faster than the queue below lets them go
 // find as many before them, and as much time, until the queue holds no more. A port whose queue has no rate has none.
 func TestQueueSeen(t *testing.T) {
+	systemtest.Only(t)
 	sw := interp.NewSwitch(read(t, "../process/testdata/tm.json"), interp.Config{QueuesPerPort: 8})
 	k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, Stopped: true, Queues: map[uint32]ebpf.Queue{1: {Rate: 1e6, Limit: 1000}}})
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {

@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
@@ -23,14 +24,7 @@ import (
 // path has. It skips the test where it is missing.
 func client(t *testing.T, variable, name, build string) string {
 	t.Helper()
-	if at := os.Getenv(variable); at != "" {
-		name = at
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not here: set %s to it (go build -modfile=.ci/%s)", name, variable, build)
-	}
-	return path
+	return systemtest.Program(t, name, variable, fmt.Sprintf("set %s to it (go build -modfile=.ci/%s)", variable, build))
 }
 
 // twoPorts serves a switch's two ports on loopback.

@@ -6,18 +6,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // The committed JSON and P4Info are what p4c makes of the sources. Set P4C
 // to the compiler, and P4C_INCLUDE if it does not find v1model.p4 by itself.
 func TestArtefactsMatchSource(t *testing.T) {
-	p4c := os.Getenv("P4C")
-	if p4c == "" {
-		var err error
-		if p4c, err = exec.LookPath("p4c-bm2-ss"); err != nil {
-			t.Skip("p4c-bm2-ss is neither in PATH nor named by P4C")
-		}
-	}
+	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")
 	dir := t.TempDir()
 	for _, name := range []string{"everything", "routes"} {
 		json, info := name+".json", name+".p4info.txtpb"

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -49,9 +50,7 @@ const attackMemory = 512 << 20
 // TestUnderAttack sends packets through a switch while its services are attacked,
 // one attack after the other, each from a process of its own.
 func TestUnderAttack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
@@ -14,9 +15,7 @@ import (
 // How long a subscriber waits for the news that a link lost its carrier: from
 // before the far end is taken down, so the kernel's share is included.
 func TestDetectionTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	p := startSwitch(t, ns, []string{etherealtest.Binary(t), "switch"}, "s1")

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
@@ -28,9 +29,7 @@ var slowOrders = map[string][]byte{
 // TestSlowPathFlooded sends packets that the kernel forwards while others, of whose kinds the kernel can do
 // none, come by another port as fast as they can. Its figures are for -v: -attack.time and -attack.rate.
 func TestSlowPathFlooded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	kernelOrSkip(t, "lo", "")
 	for _, n := range []string{"1", "2", "3", "4"} {

@@ -13,6 +13,7 @@ import (
 	gnmi "github.com/openconfig/gnmi/proto/gnmi"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -140,9 +141,7 @@ func expect(t testing.TB, values <-chan string, want string) {
 // P4Runtime over TCP, forwarding, packet-in and -out, link state from netlink
 // to gNMI and to the program, gNMI Set to the interface, and the end.
 func TestProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 9000)
 	ns.Veth(t, "h2", "s2", 9000)
@@ -282,9 +281,7 @@ func TestSlowInterface(t *testing.T) {
 // for it is answered with a quench. In the kernel, too: the packet that finds the
 // port dead goes up.
 func TestPortEvent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	for _, where := range []string{"interpreter", "kernel"} {
 		t.Run(where, func(t *testing.T) { testPortEvent(t, where) })
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
@@ -298,9 +299,7 @@ func (w *wired) counter(name string, index int64) *p4.CounterEntry {
 
 // A switch that is killed leaves nothing on its interfaces.
 func TestKernelDatapathKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 1500)
 	kernelOrSkip(t, "s1", ebpf.HookTCX)
@@ -334,9 +333,7 @@ func TestKernelDatapathKilled(t *testing.T) {
 
 // gNMI's counters of a port are of all its packets: those that the kernel forwards, and those that go up.
 func TestKernelDatapathCounters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
+	systemtest.Only(t)
 	ns := porttest.Enter(t)
 	ns.Veth(t, "h1", "s1", 1500)
 	ns.Veth(t, "h2", "s2", 1500)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // Namespace is a network namespace that lives as long as the test.
@@ -27,6 +29,7 @@ type Namespace struct {
 // it for good. Subtests enter it with Join.
 func Enter(t testing.TB) *Namespace {
 	t.Helper()
+	systemtest.Only(t)
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces take root")
 	}

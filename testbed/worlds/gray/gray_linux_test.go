@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestSetFails: of interfaces that cannot all lose packets none goes on to, and a
 // share too small to be told from none is refused.
 func TestSetFails(t *testing.T) {
+	systemtest.Only(t)
 	var g Losses
 	for _, loss := range []float64{1e-6, -0.1, 1.5} {
 		if err := g.Set("a-b", nil, loss); err == nil {

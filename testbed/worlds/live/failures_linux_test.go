@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // oneLink is a fabric of which only a link between switches is there, in a network namespace of its own.
 func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 	t.Helper()
+	systemtest.Only(t)
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 1, HostsPerToR: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +53,7 @@ func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 
 // TestGrayAndRate: on a link that loses packets and is slow, too, the end of either leaves the other.
 func TestGrayAndRate(t *testing.T) {
+	systemtest.Only(t)
 	x, id := oneLink(t)
 	if err := x.Do(t.Context(), deployment.Order{Do: "gray", Name: "tor0-spine0", Loss: 0.5}); err != nil {
 		t.Skip(err) // a kernel before 6.6

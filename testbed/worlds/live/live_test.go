@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -47,9 +48,7 @@ deadline: 30s
 // it. The checksums are compared by the run itself. A machine that stops a
 // process for longer than a time-out moves flows, so the run has three goes.
 func TestRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	for _, datapath := range live.Datapaths() {
 		t.Run(datapath, func(t *testing.T) {
 			if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t, datapath) }); err != nil {
@@ -61,6 +60,7 @@ func TestRun(t *testing.T) {
 
 // TestRunPINS does so with switches that execute sai_p4. It needs what p4c made of that, as SAI_P4=P4INFO,JSON.
 func TestRunPINS(t *testing.T) {
+	systemtest.Only(t)
 	sai := os.Getenv("SAI_P4")
 	if sai == "" {
 		t.Skip("no sai_p4: compile it with p4c, and name the two files as SAI_P4=P4INFO,JSON")

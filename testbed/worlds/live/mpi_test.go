@@ -12,14 +12,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // TestMPI has a program of MPI compare every byte of its collectives while links are cut. ETHEREAL_CUTS=100 cuts as many, in a
 // fat-tree with a rank on each of its 16 hosts; by default there are four hosts and three cuts.
 func TestMPI(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	for _, tool := range []string{"mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no %s (Debian: openmpi-bin, libopenmpi-dev)", tool)

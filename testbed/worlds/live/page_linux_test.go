@@ -18,14 +18,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // TestUpView: the page of a fabric in namespaces of its own is served to this machine's.
 func TestUpView(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	bin := etherealtest.Binary(t)
 	tmp, err := os.MkdirTemp("/tmp", "ethereal-test-") // a socket's path is short
 	if err != nil {

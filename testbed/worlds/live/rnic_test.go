@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/owners"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // rnicLibrary builds what labels queue pairs on real RNICs, and what stands in for one above the soft device.
@@ -42,9 +43,7 @@ func rnicLibrary(t *testing.T) (preload string) {
 // TestVerbsRNIC has perftest's four queue pairs, on the soft device in a real one's place, labelled by an agent that knows of
 // them by libethereal-rnic alone: each by its own uplink, and another when that is dead. The program sees nothing of it.
 func TestVerbsRNIC(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	if _, err := exec.LookPath("ib_write_bw"); err != nil {
 		t.Skip("no ib_write_bw (Debian: perftest)")
 	}

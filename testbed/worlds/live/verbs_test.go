@@ -24,6 +24,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
@@ -250,9 +251,7 @@ func testLoads(t *testing.T, command func(args ...string) *exec.Cmd, spec, dir s
 
 // TestVerbs runs RDMA programs of Debian, as they are, between two hosts.
 func TestVerbs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes: skipped with -short")
-	}
+	systemtest.Only(t)
 	if _, err := exec.LookPath("ibv_rc_pingpong"); err != nil {
 		t.Skip("no ibv_rc_pingpong (Debian: ibverbs-utils)")
 	}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -417,11 +418,7 @@ func TestInterrupt(t *testing.T) {
 // TestCapture: tshark takes a capture of the link that fails for RoCEv2 and
 // finds nothing malformed.
 func TestCapture(t *testing.T) {
-	oneGoroutine(t)
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark := systemtest.Program(t, "tshark", "", "apt-get install tshark")
 	lab := newLab(t)
 	run := demo(t, func(s *scenario.Scenario) { s.Collectives = s.Collectives[:1]; s.Collectives[0].Bytes = 1_600_000 },
 		func(r scenario.Run) bool { return ethereal(r) && r.Notifier == scenario.NotifyQuench })[0]

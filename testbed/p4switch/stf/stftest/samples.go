@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
 // Samples compiles p4c's v1model programs that come with a script and has each
@@ -18,9 +20,10 @@ import (
 // skipped.
 func Samples(t *testing.T, try func(t *testing.T, json []byte, script string)) {
 	t.Helper()
-	p4c, dir := os.Getenv("P4C"), os.Getenv("P4C_SAMPLES")
-	if p4c == "" || dir == "" {
-		t.Skip("set P4C to p4c-bm2-ss and P4C_SAMPLES to p4c's testdata/p4_16_samples")
+	p4c := systemtest.Program(t, "p4c-bm2-ss", "P4C", "name p4c's compiler for BMv2 in P4C")
+	dir := os.Getenv("P4C_SAMPLES")
+	if dir == "" {
+		t.Skip("P4C_SAMPLES does not name p4c's testdata/p4_16_samples")
 	}
 	scripts, err := filepath.Glob(filepath.Join(dir, "*-bmv2.stf"))
 	if err != nil || len(scripts) == 0 {
