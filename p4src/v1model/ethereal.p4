@@ -367,18 +367,21 @@ control EtherealIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.is_data = 1;
             }
         } else {
+            bit<1> quench = 0;
             if (meta.l4_dst == UDP_QUENCH) {
                 standard_metadata.priority = meta.control_priority;
                 if (hdr.ipv4.isValid() && hdr.ipv4.dst == ALL_SYSTEMS) {
                     meta.port = standard_metadata.ingress_port;
                     notice = 1;
+                } else {
+                    quench = 1;
                 }
             }
-            if (notice == 1) {
+            if (notice == 1 || quench == 1) {
                 bit<1> forged;
-                notices.apply(hdr, meta, standard_metadata, forged);
+                notices.apply(hdr, meta, standard_metadata, quench, forged);
                 if (forged == 1) { refuse(DROP_BAD_PORT_EVENT); }
-                exit;
+                if (notice == 1 || forged == 1) { exit; }
             }
         }
 

@@ -15,14 +15,17 @@
 const bit<32> NOTICE_LENGTH   = 14 + 20 + 8 + (bit<32>)QUENCH_BYTES;
 
 control Notices(inout headers_t hdr, inout metadata_t meta,
-                inout standard_metadata_t standard_metadata, out bit<1> forged) {
+                inout standard_metadata_t standard_metadata, in bit<1> quench, out bit<1> forged) {
     // When the last notice of a port was sent or passed on: us + 1, or 0 for never.
     // By the hash of switch and port, which it carries as IP identification.
     @name(".notice_last")
     register<bit<48>>(65536) notice_last;
 
     // The multicast groups for the port's own event, and for the notices that come
-    // in by it. 0: none. Ports to hosts have no entry.
+    // in by it. 0: none. Ports to hosts have no entry, so whatever quench or notice
+    // comes in by one is forged. A quench that this switch makes is a clone, which
+    // does not pass here.
+    port_t  port = standard_metadata.ingress_port;
     bit<16> own_group = 0;
     bit<16> passed_group = 0;
     @name(".tell")
@@ -32,7 +35,7 @@ control Notices(inout headers_t hdr, inout metadata_t meta,
     }
     @name(".notice")
     table notice {
-        key = { meta.port: exact @name("port"); }
+        key = { port: exact @name("port"); }
         actions = { tell; NoAction; }
         default_action = NoAction;
         size = 512;
@@ -44,6 +47,7 @@ control Notices(inout headers_t hdr, inout metadata_t meta,
         bit<16> group;
         bit<16> id;
         forged = 0;
+        if (hdr.port_event.isValid()) { port = meta.port; }
         notice.apply();
         if (hdr.port_event.isValid()) {
             group = own_group;
@@ -51,8 +55,9 @@ control Notices(inout headers_t hdr, inout metadata_t meta,
         } else {
             group = passed_group;
             id = hdr.ipv4.id;
-            if (group == 0) { forged = 1; }
+            if (own_group == 0 || quench == 0 && group == 0) { forged = 1; }
         }
+        if (quench == 1) { return; }
         mark_to_drop(standard_metadata);
         if (group != 0 && meta.quench_interval != NEVER_QUENCH) {
             notice_last.read(last, (bit<32>)id);

@@ -165,8 +165,8 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 
 func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 
-// In calls f in a thread that is in a host's network namespace.
-func (x *Fabric) In(host fabric.NodeID, f func() error) error { return x.thread.in(x.host(host).ns, f) }
+// In calls f in a thread that is in the network namespace of a node's interfaces.
+func (x *Fabric) In(node fabric.NodeID, f func() error) error { return x.thread.in(x.space(node).ns, f) }
 
 // newSpace makes a namespace for a node.
 func (x *Fabric) newSpace(id fabric.NodeID) (s space, err error) {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"testing"
@@ -92,11 +93,54 @@ func TestProgramNotices(t *testing.T) {
 		if tt.want == nil {
 			refused = 1
 		}
-		if got := s.counter("drops", 4); got != refused {
+		if got := s.counter("drops", dropForged); got != refused {
 			t.Errorf("%s, in by port %d: %d refused, want %d", tt.node, tt.in, got, refused)
 		}
 		if got := s.notices(4, made[0].data, q); tt.want != nil && got != nil {
 			t.Errorf("%s: the same notice by another way is passed on by %v", tt.node, got)
+		}
+	}
+}
+
+// dropForged is where counter drops has port events, notices and quenches that hosts sent.
+const dropForged = 4
+
+// TestProgramQuenchOfHost: a quench passes where it comes from a switch. One that a host sends is dropped and counted,
+// whatever source it gives and wherever it goes.
+func TestProgramQuenchOfHost(t *testing.T) {
+	oneGoroutine(t)
+	quench := func(s *programmed, src, dst fabric.NodeID, ipv6 bool) []byte {
+		data, udp := s.build(packet{src: src, dst: dst, ipv6: ipv6}), 14+20
+		if ipv6 {
+			udp = 14 + 40
+		}
+		binary.BigEndian.PutUint16(data[udp+2:], hostagent.QuenchPort) // switches read no further
+		return data
+	}
+	for _, tt := range []struct {
+		node     string
+		in       uint32
+		src, dst fabric.NodeID
+		out      uint32 // 0: dropped
+	}{
+		{"tor0", 1, h0, h8, 0}, // its own address
+		{"tor0", 1, h8, h1, 0}, // another's, to a host of the rack
+		{"tor0", 2, h8, h0, 0},
+		{"tor0", up0, h8, h0, 1}, // from a switch
+		{"agg0", 2, h8, h0, 1},   // between ToRs of a pod
+		{"agg0", 3, h8, h0, 1},
+		{"core0", 3, h8, h0, 1},
+	} {
+		for _, ipv6 := range []bool{false, true} {
+			s := newProgrammed(t, tt.node)
+			out := uint32(0)
+			for _, o := range s.send(tt.in, quench(s, tt.src, tt.dst, ipv6)) {
+				out = o.port
+			}
+			if dropped := s.counter("drops", dropForged) == 1; out != tt.out || dropped != (tt.out == 0) {
+				t.Errorf("%s, in by port %d, h%d to h%d, IPv6 %v: leaves by %d, want %d; counted as forged: %v",
+					tt.node, tt.in, tt.src, tt.dst, ipv6, out, tt.out, dropped)
+			}
 		}
 	}
 }
