@@ -33,7 +33,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
 // toy is a kind of switch that only this file knows: its program has other names for tables and counters and other numbers
@@ -198,10 +198,10 @@ func startToys(t *testing.T, f *fabric.Fabric) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	t.Cleanup(func() { cancel(); done.Wait() })
-	ends := map[fabric.End]*port.Memory{}
+	ends := map[fabric.End]*porttest.Memory{}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
-		ends[l.A], ends[l.B] = port.Pair(64)
+		ends[l.A], ends[l.B] = porttest.Pair(64)
 	}
 	text := "programs: {toy: {p4info: toy.p4info.txtpb, json: toy.json}}\nswitches:\n"
 	for i := range f.Switches() {

@@ -6,7 +6,6 @@
 //
 // A [Port] is one of
 //
-//   - [Pair]: two ends in memory, for tests and for switches in one process;
 //   - [OpenInterface]: a Linux network interface through AF_PACKET, with a
 //     receive ring shared with the kernel and batched sends;
 //   - [OpenFiles]: a pair of pcap files, one to read and one to write;

@@ -42,7 +42,7 @@ func OpenFiles(dir, name string) (*Files, error) {
 	return p, nil
 }
 
-func (p *Files) attach(poller *Poller, id int) error {
+func (p *Files) Attach(poller *Poller, id int) error {
 	p.poller, p.id = poller, id
 	return nil
 }
@@ -51,7 +51,7 @@ func (p *Files) attach(poller *Poller, id int) error {
 // call it, once.
 func (p *Files) Start() {
 	p.started.Store(true)
-	p.poller.notify(Event{ID: p.id, In: true})
+	p.poller.Notify(Event{ID: p.id, In: true})
 }
 
 // Receive implements [Port].

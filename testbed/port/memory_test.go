@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
 func newPoller(t *testing.T) *port.Poller {
@@ -40,7 +41,7 @@ func collect(p port.Port, limit int) (got []string) {
 }
 
 func TestMemory(t *testing.T) {
-	a, b := port.Pair(2)
+	a, b := porttest.Pair(2)
 	pa, pb := newPoller(t), newPoller(t)
 	if n := b.Send([][]byte{[]byte("early")}); n != 1 {
 		t.Fatal(n)
@@ -116,7 +117,7 @@ func TestWake(t *testing.T) {
 // What passes a capture can be read back as a port's input.
 func TestCaptureAndFiles(t *testing.T) {
 	dir := t.TempDir()
-	a, b := port.Pair(10)
+	a, b := porttest.Pair(10)
 	captured, err := port.Capture(a, dir, "s1")
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func NewPoller() (*Poller, error) {
 }
 
 // Add watches a port. Its events carry id.
-func (p *Poller) Add(port Port, id int) error { return port.attach(p, id) }
+func (p *Poller) Add(port Port, id int) error { return port.Attach(p, id) }
 
 // watch adds a file descriptor. With oneShot it is not watched until rearm.
 func (p *Poller) watch(fd, id int, events uint32, oneShot bool, f func(uint32)) (token int32, err error) {
@@ -96,9 +96,9 @@ func (p *Poller) rearm(fd int, token int32, events uint32) error {
 	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: token})
 }
 
-// notify queues an event of a port without a file descriptor. It may be
+// Notify queues an event of a port without a file descriptor. It may be
 // called from any goroutine.
-func (p *Poller) notify(ev Event) {
+func (p *Poller) Notify(ev Event) {
 	p.mu.Lock()
 	p.soft = merge(p.soft, ev)
 	p.mu.Unlock()

@@ -21,9 +21,9 @@ type Poller struct {
 func NewPoller() (*Poller, error) { return &Poller{wake: make(chan struct{}, 1)}, nil }
 
 // Add watches a port. Its events carry id.
-func (p *Poller) Add(port Port, id int) error { return port.attach(p, id) }
+func (p *Poller) Add(port Port, id int) error { return port.Attach(p, id) }
 
-func (p *Poller) notify(ev Event) {
+func (p *Poller) Notify(ev Event) {
 	p.mu.Lock()
 	p.soft = merge(p.soft, ev)
 	p.mu.Unlock()

@@ -19,8 +19,8 @@ type Port interface {
 	// Close frees what the port holds. A second call does nothing.
 	Close() error
 
-	// attach makes the port known to a poller, which then reports id.
-	attach(p *Poller, id int) error
+	// Attach makes the port known to a poller, which then reports id.
+	Attach(p *Poller, id int) error
 }
 
 // Counters count frames and bytes, since the port was opened.

@@ -18,6 +18,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
 // program reads a compiled program of testdata.
@@ -42,7 +43,7 @@ func program(t testing.TB, name string) ([]byte, *p4config.P4Info) {
 type lab struct {
 	t      testing.TB
 	d      *process.Device
-	far    []*port.Memory
+	far    []*porttest.Memory
 	poller *port.Poller // of the far ends, by position
 	stop   func()
 }
@@ -58,7 +59,7 @@ func newLab(t testing.TB, links []int, cfg process.Config) *lab {
 		t.Fatal(err)
 	}
 	for i, size := range links {
-		near, far := port.Pair(size)
+		near, far := porttest.Pair(size)
 		if err := l.poller.Add(far, i); err != nil {
 			t.Fatal(err)
 		}
@@ -436,7 +437,7 @@ func TestNewProgram(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	near, _ := port.Pair(1)
+	near, _ := porttest.Pair(1)
 	for name, cfg := range map[string]process.Config{
 		"queues":      {Queues: 9},
 		"depth":       {QueueDepth: -1},
@@ -462,7 +463,7 @@ func TestKernelOptional(t *testing.T) {
 	if k := l.d.Stats().Kernel; k == nil || k.Forwarded != 0 || !strings.Contains(k.Err, "takes network interfaces only") {
 		t.Errorf("the kernel: %+v", k)
 	}
-	near, _ := port.Pair(1)
+	near, _ := porttest.Pair(1)
 	_, err := process.New(process.Config{Kernel: true, Ports: []process.PortConfig{{Number: 1, Name: "a", Port: near}}})
 	if err == nil || !strings.Contains(err.Error(), "port a") {
 		t.Errorf("where it has to be the kernel: %v", err)

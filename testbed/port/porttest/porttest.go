@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package porttest makes network namespaces with virtual links for tests, so
-// that no packet of a test meets the machine's network. It needs root; without
-// it tests are skipped, with the reason.
+// Package porttest is what tests of ports need: two ports in memory ([Pair]), and
+// network namespaces with virtual links, so that no packet of a test meets the
+// machine's network. Those need root; without it tests are skipped, with the reason.
 package porttest
 
 import (

@@ -31,7 +31,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
-	"github.com/ethereal-fabric/ethereal/testbed/port"
+	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -40,7 +40,7 @@ import (
 
 // cable is one end of what joins two hosts. It swallows frames while it is cut.
 type cable struct {
-	*port.Memory
+	*porttest.Memory
 	cut *atomic.Bool
 }
 
@@ -105,12 +105,12 @@ func newHosts(t *testing.T, f *fabric.Fabric, ahead ...time.Duration) *hosts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := port.Pair(256)
+	a, b := porttest.Pair(256)
 	h := &hosts{done: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	var g errgroup.Group
-	for i, end := range []*port.Memory{a, b} {
+	for i, end := range []*porttest.Memory{a, b} {
 		path := filepath.Join(dir, f.Name(fabric.NodeID(i)))
 		lis, err := net.Listen("unix", path)
 		if err != nil {

@@ -1,6 +1,10 @@
-package port
+package porttest
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
 
 // Memory is one end of a [Pair]. Unlike other ports it may be used from any
 // goroutine.
@@ -13,8 +17,8 @@ type Memory struct {
 	free    [][]byte
 	starved bool // the peer was refused
 	closed  bool
-	count   Counters
-	poller  *Poller
+	count   port.Counters
+	poller  *port.Poller
 	id      int
 }
 
@@ -26,18 +30,19 @@ func Pair(size int) (*Memory, *Memory) {
 	return a, b
 }
 
-func (m *Memory) attach(p *Poller, id int) error {
+// Attach implements [port.Port].
+func (m *Memory) Attach(p *port.Poller, id int) error {
 	m.mu.Lock()
 	m.poller, m.id = p, id
 	waiting := len(m.queue) > 0
 	m.mu.Unlock()
 	if waiting {
-		p.notify(Event{ID: id, In: true})
+		p.Notify(port.Event{ID: id, In: true})
 	}
 	return nil
 }
 
-// Receive implements [Port].
+// Receive implements [port.Port].
 func (m *Memory) Receive(limit int, f func([]byte)) int {
 	n := 0
 	for n < limit {
@@ -65,13 +70,13 @@ func (m *Memory) Receive(limit int, f func([]byte)) int {
 		m.starved = false
 		m.mu.Unlock()
 		if starved {
-			m.peer.tell(Event{Out: true})
+			m.peer.tell(port.Event{Out: true})
 		}
 	}
 	return n
 }
 
-// Send implements [Port].
+// Send implements [port.Port].
 func (m *Memory) Send(frames [][]byte) int {
 	n, octets, dead := m.peer.put(frames)
 	m.mu.Lock()
@@ -105,35 +110,35 @@ func (m *Memory) put(frames [][]byte) (n, octets int, dead bool) {
 	m.starved = m.starved || n < len(frames)
 	m.mu.Unlock()
 	if was == 0 && n > 0 {
-		m.tell(Event{In: true})
+		m.tell(port.Event{In: true})
 	}
 	return n, octets, false
 }
 
 // tell reports an event to the poller of this end.
-func (m *Memory) tell(ev Event) {
+func (m *Memory) tell(ev port.Event) {
 	m.mu.Lock()
 	p := m.poller
 	ev.ID = m.id
 	m.mu.Unlock()
 	if p != nil {
-		p.notify(ev)
+		p.Notify(ev)
 	}
 }
 
-// Counters implements [Port].
-func (m *Memory) Counters() Counters {
+// Counters implements [port.Port].
+func (m *Memory) Counters() port.Counters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
 }
 
-// Close implements [Port]. What the peer sends from now on is lost.
+// Close implements [port.Port]. What the peer sends from now on is lost.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.queue = nil
 	m.mu.Unlock()
-	m.peer.tell(Event{Out: true})
+	m.peer.tell(port.Event{Out: true})
 	return nil
 }
