@@ -289,7 +289,8 @@ func (r *live) playEvents(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		n := notice{Act: a, began: r.opt.Clock()}
-		if n.err = a.Do(ctx); errors.Is(n.err, deployment.ErrChanged) {
+		// What has begun is carried out, though the run ends meanwhile: else nobody knows what is to be undone.
+		if n.err = a.Do(context.WithoutCancel(ctx)); errors.Is(n.err, deployment.ErrChanged) {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -96,11 +96,22 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 	case "node-down":
 		return x.KillSwitch(id)
 	case "node-up":
+		if x.runs(id) {
+			return nil
+		}
 		return x.ReviveSwitch(ctx, id)
 	case "agent-down", "agent-up":
 		return x.stallHost(id, o.Do == "agent-down")
 	}
 	return fmt.Errorf("live: %q cannot be done here", o.Do)
+}
+
+// runs reports whether a switch's process does.
+func (x *Fabric) runs(id fabric.NodeID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := int(id) - x.f.Hosts()
+	return i >= 0 && i < len(x.switches) && x.switches[i] != nil
 }
 
 // setUp takes the lower end of a link down, or up: the other end loses its carrier, or gets it back. Where only the upper
