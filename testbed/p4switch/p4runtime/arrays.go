@@ -17,141 +17,120 @@ func modifyOnly(kind string, typ p4.Update_Type) error {
 	return nil
 }
 
-func (s *schema) counter(r *role, id uint32) (*counterSchema, error) {
-	c := s.counters[id]
-	if c == nil {
-		return nil, s.unknown("counter", id)
+// find returns the array with an id, if the role may have it.
+func find[A interface{ base() *array }](s *schema, r *role, kind string, arrays map[uint32]A, id uint32) (A, error) {
+	a, ok := arrays[id]
+	if !ok {
+		return a, s.unknown(kind, id)
 	}
-	return c, r.checkOwner("counter", c.object)
+	return a, r.checkOwner(kind, a.base().object)
 }
 
-func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry) error {
-	if err := modifyOnly("counter", typ); err != nil {
+// writeCells modifies the cells at index, or all. prepare checks the request and
+// returns what sets a cell, nil when there is nothing to set.
+func writeCells[A interface{ base() *array }](
+	p *pipeline, r *role, typ p4.Update_Type, kind string, arrays map[uint32]A, id uint32, index *p4.Index,
+	prepare func(A) (func(i int) error, error),
+) error {
+	if err := modifyOnly(kind, typ); err != nil {
 		return err
 	}
-	c, err := p.counter(r, ce.GetCounterId())
+	a, err := find(p.schema, r, kind, arrays, id)
 	if err != nil {
 		return err
 	}
-	from, to, err := cells(ce.GetIndex(), c.size)
+	from, to, err := cells(index, a.base().size)
 	if err != nil {
-		return rpc.Within("counter "+c.name, err)
+		return rpc.Within(kind+" "+a.base().name, err)
 	}
-	d := ce.GetData()
-	if d == nil {
-		return nil
-	}
-	if err := checkCounter(d); err != nil {
-		return rpc.Within("counter "+c.name, err)
+	set, err := prepare(a)
+	if set == nil || err != nil {
+		return err
 	}
 	for i := from; i < to; i++ {
 		p.core.plane.did(1)
-		if err := p.sw.SetCounter(c.cid, i, uint64(d.GetPacketCount()), uint64(d.GetByteCount())); err != nil {
+		if err := set(i); err != nil {
 			return fromSwitch(err)
 		}
 	}
 	return nil
 }
 
-func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error {
-	list := p.counterList
-	if id := ce.GetCounterId(); id != 0 {
-		c, err := p.counter(r, id)
+// readArrays calls read with each array that is asked for, and its cells.
+func readArrays[A interface{ base() *array }](
+	s *schema, r *role, kind string, arrays map[uint32]A, list []A, id uint32, index *p4.Index,
+	read func(a A, from, to int) error,
+) error {
+	if id != 0 {
+		a, err := find(s, r, kind, arrays, id)
 		if err != nil {
 			return err
 		}
-		list = []*counterSchema{c}
-	} else if ce.GetIndex() != nil {
-		return rpc.Invalidf("index is set and counter_id is not")
+		list = []A{a}
+	} else if index != nil {
+		return rpc.Invalidf("index is set and %s_id is not", kind)
 	}
-	for _, c := range list {
-		if !r.may(c.object) {
+	for _, a := range list {
+		if !r.may(a.base().object) {
 			continue
 		}
-		from, to, err := cells(ce.GetIndex(), c.size)
+		from, to, err := cells(index, a.base().size)
 		if err != nil {
-			return rpc.Within("counter "+c.name, err)
+			return rpc.Within(kind+" "+a.base().name, err)
 		}
-		err = readCells(p, from, to, func(i int) (*p4.CounterData, error) {
+		if err := read(a, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) writeCounter(r *role, typ p4.Update_Type, ce *p4.CounterEntry) error {
+	return writeCells(p, r, typ, "counter", p.counters, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema) (func(int) error, error) {
+		d := ce.GetData()
+		if d == nil {
+			return nil, nil
+		}
+		if err := checkCounter(d); err != nil {
+			return nil, rpc.Within("counter "+c.name, err)
+		}
+		return func(i int) error {
+			return p.sw.SetCounter(c.cid, i, uint64(d.GetPacketCount()), uint64(d.GetByteCount()))
+		}, nil
+	})
+}
+
+func (p *pipeline) readCounter(r *role, ce *p4.CounterEntry, emit emitter) error {
+	return readArrays(p.schema, r, "counter", p.counters, p.counterList, ce.GetCounterId(), ce.GetIndex(), func(c *counterSchema, from, to int) error {
+		return readCells(p, from, to, func(i int) (*p4.CounterData, error) {
 			packets, bytes, err := p.sw.Counter(c.cid, i)
 			return counterData(packets, bytes), err
 		}, func(i int, d *p4.CounterData) error {
 			out := &p4.CounterEntry{CounterId: c.id, Index: &p4.Index{Index: int64(i)}, Data: d}
 			return emit(&p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: out}})
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *schema) meter(r *role, id uint32) (*meterSchema, error) {
-	m := s.meters[id]
-	if m == nil {
-		return nil, s.unknown("meter", id)
-	}
-	return m, r.checkOwner("meter", m.object)
+	})
 }
 
 func (p *pipeline) writeMeter(r *role, typ p4.Update_Type, me *p4.MeterEntry) error {
-	if err := modifyOnly("meter", typ); err != nil {
-		return err
-	}
-	m, err := p.meter(r, me.GetMeterId())
-	if err != nil {
-		return err
-	}
-	from, to, err := cells(me.GetIndex(), m.size)
-	if err != nil {
-		return rpc.Within("meter "+m.name, err)
-	}
-	if me.GetCounterData() != nil {
-		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
-	}
-	c := me.GetConfig()
-	if c != nil {
-		if err := m.check(c); err != nil {
-			return err
+	return writeCells(p, r, typ, "meter", p.meters, me.GetMeterId(), me.GetIndex(), func(m *meterSchema) (func(int) error, error) {
+		if me.GetCounterData() != nil {
+			return nil, rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
 		}
-	}
-	for i := from; i < to; i++ {
-		p.core.plane.did(1)
+		c := me.GetConfig()
 		if c == nil {
-			err = p.sw.ClearMeter(m.mid, i)
-		} else {
-			err = p.sw.SetMeter(m.mid, i, meterConfig(c))
+			return func(i int) error { return p.sw.ClearMeter(m.mid, i) }, nil
 		}
-		if err != nil {
-			return fromSwitch(err)
-		}
-	}
-	return nil
+		return func(i int) error { return p.sw.SetMeter(m.mid, i, meterConfig(c)) }, m.check(c)
+	})
 }
 
 func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
 	if me.GetCounterData() != nil {
 		return rpc.Errorf(codes.Unimplemented, "meters have no counters per colour in this data plane")
 	}
-	list := p.meterList
-	if id := me.GetMeterId(); id != 0 {
-		m, err := p.meter(r, id)
-		if err != nil {
-			return err
-		}
-		list = []*meterSchema{m}
-	} else if me.GetIndex() != nil {
-		return rpc.Invalidf("index is set and meter_id is not")
-	}
-	for _, m := range list {
-		if !r.may(m.object) {
-			continue
-		}
-		from, to, err := cells(me.GetIndex(), m.size)
-		if err != nil {
-			return rpc.Within("meter "+m.name, err)
-		}
-		err = readCells(p, from, to, func(i int) (*p4.MeterConfig, error) {
+	return readArrays(p.schema, r, "meter", p.meters, p.meterList, me.GetMeterId(), me.GetIndex(), func(m *meterSchema, from, to int) error {
+		return readCells(p, from, to, func(i int) (*p4.MeterConfig, error) {
 			c, set, err := p.sw.Meter(m.mid, i)
 			if !set {
 				return nil, err
@@ -161,76 +140,32 @@ func (p *pipeline) readMeter(r *role, me *p4.MeterEntry, emit emitter) error {
 			out := &p4.MeterEntry{MeterId: m.id, Index: &p4.Index{Index: int64(i)}, Config: c}
 			return emit(&p4.Entity{Entity: &p4.Entity_MeterEntry{MeterEntry: out}})
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *schema) register(r *role, id uint32) (*registerSchema, error) {
-	g := s.registers[id]
-	if g == nil {
-		return nil, s.unknown("register", id)
-	}
-	return g, r.checkOwner("register", g.object)
+	})
 }
 
 func (p *pipeline) writeRegister(r *role, typ p4.Update_Type, re *p4.RegisterEntry) error {
-	if err := modifyOnly("register", typ); err != nil {
-		return err
-	}
-	g, err := p.register(r, re.GetRegisterId())
-	if err != nil {
-		return err
-	}
-	from, to, err := cells(re.GetIndex(), g.size)
-	if err != nil {
-		return rpc.Within("register "+g.name, err)
-	}
-	if re.GetData() == nil {
-		return rpc.Invalidf("register %s: data is not set", g.name)
-	}
-	width := p.prog.Registers[g.rid].Width
-	// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
-	w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
-	if err := p.decompose(g.spec, re.GetData(), w.put, 0); err != nil {
-		return rpc.Within("register "+g.name, err)
-	}
-	for i := from; i < to; i++ {
-		p.core.plane.did(1)
-		if err := p.sw.SetRegister(g.rid, i, w.b); err != nil {
-			return fromSwitch(err)
+	return writeCells(p, r, typ, "register", p.registers, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema) (func(int) error, error) {
+		if re.GetData() == nil {
+			return nil, rpc.Invalidf("register %s: data is not set", g.name)
 		}
-	}
-	return nil
+		width := p.prog.Registers[g.rid].Width
+		// Packed from the left, the value ends at bit (width+7)/8*8 of the buffer.
+		w := bitWriter{b: make([]byte, (width+7)/8), off: (8 - width%8) % 8}
+		if err := p.decompose(g.spec, re.GetData(), w.put, 0); err != nil {
+			return nil, rpc.Within("register "+g.name, err)
+		}
+		return func(i int) error { return p.sw.SetRegister(g.rid, i, w.b) }, nil
+	})
 }
 
 func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) error {
-	list := p.registerList
-	if id := re.GetRegisterId(); id != 0 {
-		g, err := p.register(r, id)
-		if err != nil {
-			return err
-		}
-		list = []*registerSchema{g}
-	} else if re.GetIndex() != nil {
-		return rpc.Invalidf("index is set and register_id is not")
-	}
-	for _, g := range list {
-		if !r.may(g.object) {
-			continue
-		}
-		from, to, err := cells(re.GetIndex(), g.size)
-		if err != nil {
-			return rpc.Within("register "+g.name, err)
-		}
+	return readArrays(p.schema, r, "register", p.registers, p.registerList, re.GetRegisterId(), re.GetIndex(), func(g *registerSchema, from, to int) error {
 		leaves, err := p.leaves(nil, g.spec, 0)
 		if err != nil {
 			return rpc.Within("register "+g.name, err)
 		}
 		width := p.prog.Registers[g.rid].Width
-		err = readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
+		return readCells(p, from, to, func(i int) ([]byte, error) { return p.sw.Register(g.rid, i) }, func(i int, b []byte) error {
 			rd, n := bitReader{b: b, off: len(b)*8 - width}, 0
 			data, err := p.compose(g.spec, func() []byte { n++; return rd.next(leaves[n-1].width) }, 0)
 			if err != nil {
@@ -239,11 +174,7 @@ func (p *pipeline) readRegister(r *role, re *p4.RegisterEntry, emit emitter) err
 			out := &p4.RegisterEntry{RegisterId: g.id, Index: &p4.Index{Index: int64(i)}, Data: data}
 			return emit(&p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: out}})
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // readCells reads cells from the switch, a block at a time, and hands them on

@@ -159,7 +159,7 @@ func (b *binder) bindMeters() error {
 			b.absent[o.id] = "meter " + o.name
 			continue
 		}
-		ms := &meterSchema{object: o, mid: mid, size: b.prog.Meters[mid].Size, kind: m.GetSpec().GetType()}
+		ms := &meterSchema{array: array{o, b.prog.Meters[mid].Size}, mid: mid, kind: m.GetSpec().GetType()}
 		b.meters[o.id] = ms
 		b.meterList = append(b.meterList, ms)
 	}
@@ -173,7 +173,7 @@ func (b *binder) bindTables() error {
 		if err != nil {
 			return err
 		}
-		directMeters[o.id] = &meterSchema{object: o, kind: m.GetSpec().GetType()}
+		directMeters[o.id] = &meterSchema{array: array{object: o}, kind: m.GetSpec().GetType()}
 	}
 	directCounters := map[uint32]bool{}
 	for _, c := range b.info.GetDirectCounters() {
@@ -344,7 +344,7 @@ func (b *binder) bindCounters() error {
 			b.absent[o.id] = "counter " + o.name
 			continue
 		}
-		cs := &counterSchema{object: o, cid: cid, size: b.prog.Counters[cid].Size}
+		cs := &counterSchema{array: array{o, b.prog.Counters[cid].Size}, cid: cid}
 		b.counters[o.id] = cs
 		b.counterList = append(b.counterList, cs)
 	}
@@ -368,7 +368,7 @@ func (b *binder) bindRegisters() error {
 		} else if w != ri.Width {
 			return rpc.Invalidf("p4info: register %s is %d bits wide, in the BMv2 JSON %d", o.name, w, ri.Width)
 		}
-		rs := &registerSchema{object: o, rid: rid, size: ri.Size, spec: r.GetTypeSpec()}
+		rs := &registerSchema{array: array{o, ri.Size}, rid: rid, spec: r.GetTypeSpec()}
 		b.registers[o.id] = rs
 		b.registerList = append(b.registerList, rs)
 	}

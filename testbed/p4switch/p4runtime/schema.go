@@ -109,23 +109,28 @@ type profileSchema struct {
 	tables            []*tableSchema
 }
 
-type counterSchema struct {
+// array is what counters, meters and registers have in common.
+type array struct {
 	object
-	cid  program.CounterID
-	size int
+	size int // 0 of a direct meter
+}
+
+func (a *array) base() *array { return a }
+
+type counterSchema struct {
+	array
+	cid program.CounterID
 }
 
 type meterSchema struct {
-	object
+	array
 	mid  program.MeterID
-	size int // 0 of a direct meter
 	kind p4config.MeterSpec_Type
 }
 
 type registerSchema struct {
-	object
+	array
 	rid  program.RegisterID
-	size int
 	spec *p4config.P4DataTypeSpec
 }
 
