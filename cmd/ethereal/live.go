@@ -24,22 +24,23 @@ type liveFlags struct {
 	payload int
 	seed    uint64
 	liveSwitches
-	sai live.PINS // as read says
+	switches live.Switches // as read says
 }
 
-func (l *liveFlags) register(c *cobra.Command, rate string) {
+// register defines them; binaries as for liveSwitches.
+func (l *liveFlags) register(c *cobra.Command, rate string, binaries bool) {
 	f := c.Flags()
 	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it, instead of a fat-tree of --k")
 	f.IntVar(&l.k, "k", 4, "`K` of a fat-tree")
 	f.StringVar(&l.rate, "rate", rate, "`RATE` of all links of that fat-tree")
 	f.IntVar(&l.payload, "payload", 4096, "`BYTES` of a full packet")
 	f.Uint64Var(&l.seed, "seed", 1, "of random choices")
-	l.liveSwitches.register(c)
+	l.liveSwitches.register(c, binaries)
 }
 
 func (l *liveFlags) read() (*fabric.Fabric, error) {
 	var err error
-	if l.sai, err = l.program(); err != nil {
+	if l.switches, err = l.chosen(); err != nil {
 		return nil, err
 	}
 	spec := fabric.Spec{Kind: fabric.KindFatTree, K: l.k}

@@ -36,13 +36,13 @@ func (a *app) liveUpCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Datapath: flags.datapath, PINS: flags.sai}, flags.payload, func() {
+				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Switches: flags.switches}, flags.payload, func() {
 					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
 				})
 			})
 		},
 	}
-	flags.register(c, "100Mb/s")
+	flags.register(c, "100Mb/s", false)
 	viewFlag(c, &view)
 	machines.register(c)
 	return c

@@ -117,11 +117,8 @@ func addressOf(ctx context.Context, name string) (netip.Addr, error) {
 
 // upOn carries out live up --on.
 func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flags liveFlags, view string) error {
-	if flags.datapath == live.Routes {
-		return errors.New("--datapath routes: not with --on; Linux routers are all on one machine")
-	}
-	if flags.pins != "" {
-		return errors.New("--pins: not with --on; switches that run sai_p4 are all on one machine")
+	if !flags.switches.Own() {
+		return fmt.Errorf("switches that are a %s: not with --on; they are all on one machine", flags.switches.Name())
 	}
 	cfg, err := m.read(ctx)
 	if err != nil {

@@ -4,9 +4,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +21,6 @@ func (a *app) liveReactCommand() *cobra.Command {
 	var cuts int
 	var rto time.Duration
 	var quiet, asJSON bool
-	var bmv2 string
 	c := &cobra.Command{
 		Use:   "react",
 		Short: "Cut links under traffic and measure how long hosts go on using them",
@@ -35,19 +32,11 @@ func (a *app) liveReactCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if bmv2 != "" {
-				if flags.datapath != live.Interpreter || flags.pins != "" {
-					return errors.New("--datapath, --pins: not with --bmv2, which has its own")
-				}
-				if bmv2, err = exec.LookPath(bmv2); err != nil {
-					return fmt.Errorf("--bmv2: %w", err)
-				}
-			}
 			return inSandbox(c.Context(), "", func(dir string) error {
 				for _, n := range notifiers {
 					cfg := live.ReactConfig{
-						Fabric: f, Dir: dir, Datapath: flags.datapath, PINS: flags.sai, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload,
-						BMv2: bmv2, RTO: rto, Seed: flags.seed,
+						Fabric: f, Dir: dir, Switches: flags.switches, Notifier: scenario.Notifier(n), Cuts: cuts, Payload: flags.payload,
+						RTO: rto, Seed: flags.seed,
 					}
 					if cfg.Notifier == scenario.NotifyTimeout {
 						cfg.Ways = []live.How{live.Silently}
@@ -81,13 +70,12 @@ func (a *app) liveReactCommand() *cobra.Command {
 			})
 		},
 	}
-	flags.register(c, "40Mb/s")
+	flags.register(c, "40Mb/s", true)
 	f := c.Flags()
 	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "`A,B` of timeout, quench, gnmi, all")
 	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways, in turn: `A,B` of silent, link-down, gnmi, kill; with timeout it is silent")
 	f.IntVar(&cuts, "cuts", 30, "`N` cuts for each notifier")
 	f.DurationVar(&rto, "rto", 50*time.Millisecond, "retransmission timer")
-	f.StringVar(&bmv2, "bmv2", "", "run BMv2's `PROGRAM` simple_switch_grpc as switches, with ethereal gnmi beside each")
 	f.BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a cut")
 	return c

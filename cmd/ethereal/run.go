@@ -100,7 +100,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	viewFlag(c, &flags.view)
-	flags.register(c)
+	flags.register(c, false)
 	flags.trace.register(f)
 	flags.replay.register(f)
 	f.StringVar(&flags.seeds, "seed", "", "")

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -30,10 +33,19 @@ func viewFlag(c *cobra.Command, view *string) {
 }
 
 // liveSwitches are flags of what the live world's switches are.
-type liveSwitches struct{ datapath, pins string }
+type liveSwitches struct {
+	datapath string
+	values   map[targets.Starter]*string // of the flags of kinds that have one
+}
 
-func (l *liveSwitches) register(c *cobra.Command) {
-	c.Flags().StringVar(&l.pins, "pins", "", "the live world's switches run sai_p4, as SONiC's PINS does: `P4INFO,JSON` that p4c wrote of it")
+// register defines them; binaries: also those that name a program to run in place of ours.
+func (l *liveSwitches) register(c *cobra.Command, binaries bool) {
+	l.values = map[targets.Starter]*string{}
+	for _, k := range kinds.Starters() {
+		if how := k.Start(); how.Value != "" && (binaries || !how.Binary) {
+			l.values[k] = c.Flags().String(k.Name(), "", how.Help)
+		}
+	}
 	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, kernel, or routes, "+
 		"as ethereal switch --datapath has it")
 	// The only error is of a flag that does not exist.
@@ -41,30 +53,51 @@ func (l *liveSwitches) register(c *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// program returns what the switches run in place of ours, if anything.
-func (l *liveSwitches) program() (p live.PINS, err error) {
+// chosen returns what the switches are.
+func (l *liveSwitches) chosen() (live.Switches, error) {
+	s := live.Switches{Datapath: l.datapath}
 	if err := live.CheckDatapath(l.datapath); err != nil {
-		return p, fmt.Errorf("--datapath: %w", err)
+		return s, fmt.Errorf("--datapath: %w", err)
 	}
-	if l.pins == "" {
-		return p, nil
+	for _, k := range kinds.Starters() {
+		how, value := k.Start(), l.values[k]
+		switch {
+		case value == nil || *value == "":
+			continue
+		case l.datapath != live.Interpreter:
+			return s, fmt.Errorf("--%s: not with --datapath %s, which has our program alone", k.Name(), l.datapath)
+		case s.Kind != nil:
+			return s, fmt.Errorf("--%s and --%s exclude each other", k.Name(), s.Kind.Name())
+		}
+		var err error
+		s.Kind = k
+		if how.Binary {
+			s.Binary, err = exec.LookPath(*value)
+		} else {
+			s.Program, err = readProgram(*value, how.Value)
+		}
+		if err != nil {
+			return s, fmt.Errorf("--%s: %w", k.Name(), err)
+		}
 	}
-	if l.datapath != live.Interpreter {
-		return p, fmt.Errorf("--pins: not with --datapath %s, which has our program alone", l.datapath)
+	return s, nil
+}
+
+// readProgram reads what a flag says of a P4 program; form is how it is written.
+func readProgram(value, form string) (p live.Program, err error) {
+	var ok bool
+	if p.P4Info, p.JSON, ok = strings.Cut(value, ","); !ok {
+		return p, fmt.Errorf("%q is not %s; p4c writes both, with --p4runtime-files FILE.txtpb -o FILE.json", value, form)
 	}
-	info, program, ok := strings.Cut(l.pins, ",")
-	if !ok {
-		return p, fmt.Errorf("--pins: %q is not P4INFO,JSON; p4c writes both, with --p4runtime-files FILE.txtpb -o FILE.json", l.pins)
-	}
-	for _, f := range []*string{&info, &program} {
+	for _, f := range []*string{&p.P4Info, &p.JSON} {
 		if _, err := os.Stat(*f); err != nil {
-			return p, fmt.Errorf("--pins: %w", err)
+			return p, err
 		}
 		if *f, err = filepath.Abs(*f); err != nil {
-			return p, fmt.Errorf("--pins: %w", err)
+			return p, err
 		}
 	}
-	return live.PINS{P4Info: info, JSON: program}, nil
+	return p, nil
 }
 
 // enterLive has this program run in namespaces of its own, and returns how that ended. view is where the page of the fabric is
@@ -102,7 +135,7 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 // what to call when all are done. For the live world the program starts itself
 // again, in namespaces of its own; the error is then how that ended.
 func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, done func(), err error) {
-	pins, err := flags.program()
+	switches, err := flags.chosen()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +157,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 			return nil, nil, err
 		}
 		flags.parallel = 1
-		w := runner.NewLive(live.Base{Dir: dir, Page: page, Datapath: flags.datapath, PINS: pins, Log: a.log})
+		w := runner.NewLive(live.Base{Dir: dir, Page: page, Switches: switches, Log: a.log})
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
 		if flags.deployment == "" {

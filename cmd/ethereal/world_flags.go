@@ -15,11 +15,12 @@ func (flags *runFlags) checkWorld() error {
 	simulated := []string{scenario.WorldVirtual, scenario.WorldFlow}
 	packets := []string{scenario.WorldVirtual, scenario.WorldLive, scenario.WorldMininet, scenario.WorldLab}
 	const noPackets = "the %s world has no packets; use --world virtual"
-	for _, f := range []struct {
+	type worldFlag struct {
 		name string
 		in   []string // the worlds that carry it out
 		why  string   // the others do not
-	}{
+	}
+	all := []worldFlag{
 		{"check", simulated[:1], "the %s world has no fast path; use --world virtual"},
 		{"cores", simulated[:1], "the %s world does not simulate packets; use --world virtual"},
 		{"force", simulated, "the %s world has no estimate of its memory; leave it out"},
@@ -29,9 +30,12 @@ func (flags *runFlags) checkWorld() error {
 		{"events", packets, noPackets},
 		{"record", packets, noPackets},
 		{"view", []string{scenario.WorldLive}, "the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view"},
-		{"pins", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live"},
 		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or mininet/run.py --datapath"},
-	} {
+	}
+	for k := range flags.values {
+		all = append(all, worldFlag{k.Name(), []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live"})
+	}
+	for _, f := range all {
 		if flags.given(f.name) && !slices.Contains(f.in, flags.world) {
 			return fmt.Errorf("--%s: "+f.why, f.name, flags.world)
 		}

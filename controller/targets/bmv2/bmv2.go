@@ -2,39 +2,64 @@
 package bmv2
 
 import (
+	"fmt"
+	"strconv"
+
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
-// Kind implements [targets.Kind].
-type Kind struct{ stratum bool }
-
-// Plain is simple_switch_grpc. PI refuses clone sessions with a class or a length.
-// Stratum is stratum_bmv2.
-var (
-	Plain   = Kind{}
-	Stratum = Kind{stratum: true}
-)
+// Stratum is stratum_bmv2. It implements [targets.Kind].
+type Stratum struct{}
 
 // Name implements [targets.Kind].
-func (k Kind) Name() string {
-	if k.stratum {
-		return "stratum-bmv2"
-	}
-	return "bmv2"
-}
+func (Stratum) Name() string { return "stratum-bmv2" }
 
 // Program implements [targets.Kind].
-func (Kind) Program() targets.Program { return targets.OwnProgram() }
+func (Stratum) Program() targets.Program { return targets.OwnProgram() }
 
 // Traits implements [targets.Kind].
-func (k Kind) Traits() targets.Traits {
-	return targets.Traits{NeedsPorts: k.stratum, NoGNMI: !k.stratum}
-}
+func (Stratum) Traits() targets.Traits { return targets.Traits{NeedsPorts: true} }
 
 // Pack implements [targets.Kind].
-func (Kind) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSON(c) }
+func (Stratum) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSON(c) }
 
 // Translate implements [targets.Kind].
-func (Kind) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
+func (Stratum) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
+
+// Kind is simple_switch_grpc. It implements [targets.Starter].
+type Kind struct{ Stratum }
+
+// Name implements [targets.Kind].
+func (Kind) Name() string { return "bmv2" }
+
+// Traits implements [targets.Kind]. PI refuses clone sessions with a class or a length.
+func (Kind) Traits() targets.Traits { return targets.Traits{NoGNMI: true} }
+
+// Start implements [targets.Starter].
+func (Kind) Start() targets.Start {
+	return targets.Start{
+		Value: "PROGRAM", Help: "run BMv2's `PROGRAM` simple_switch_grpc as switches, with ethereal gnmi beside each", Binary: true, Shadows: true,
+	}
+}
+
+// thriftBase is the first port of the Thrift servers that BMv2 starts whether it is asked
+// or not, in the fabric's own namespace.
+const thriftBase = 20000
+
+// Command implements [targets.Starter]. Port events come from the gNMI server beside it.
+func (Kind) Command(b targets.Bench) targets.Command {
+	args := []string{"--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--log-console", "-L", "warn",
+		"--thrift-port", strconv.Itoa(thriftBase + b.Number)}
+	beside := []string{"gnmi", "--ethernet-names", "--addr", b.GNMI}
+	for i, p := range b.Ports {
+		args = append(args, "-i", fmt.Sprintf("%d@%s", i+1, p.Shadow))
+		beside = append(beside, "-i", fmt.Sprintf("%d@%s", i+1, p.Interface))
+	}
+	return targets.Command{
+		Args: append(args, "-i", fmt.Sprintf("%d@%s", b.EventPort, b.Events[1]),
+			"--", "--grpc-server-addr", b.P4Runtime, "--cpu-port", strconv.Itoa(int(b.CPUPort)), "--priority-queues", "2"),
+		Beside: append(beside, "--event-interface", b.Events[0]),
+	}
+}

@@ -2,6 +2,9 @@
 package ethereal
 
 import (
+	"fmt"
+	"strconv"
+
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
@@ -24,3 +27,28 @@ func (Kind) Pack(c targets.Compiled) ([]byte, error) { return targets.PackJSON(c
 
 // Translate implements [targets.Kind].
 func (Kind) Translate(*p4config.P4Info) (targets.Translation, error) { return nil, nil }
+
+// sendBuffer is how much waits below a switch's own queues, in bytes of kernel
+// memory.
+const sendBuffer = 64 << 10
+
+// Start implements [targets.Starter].
+func (Kind) Start() targets.Start { return targets.Start{} }
+
+// Command implements [targets.Starter].
+func (Kind) Command(b targets.Bench) targets.Command {
+	args := []string{"switch", "--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--ethernet-names", "--log-console",
+		"--log-level", "warn"}
+	for i, p := range b.Ports {
+		args = append(args, "-i", fmt.Sprintf("%d@%s", i+1, p.Interface))
+	}
+	args = append(args, "--", "--grpc-server-addr", b.P4Runtime, "--cpu-port", strconv.Itoa(int(b.CPUPort)), "--priority-queues", "2",
+		"--send-buffer", strconv.Itoa(sendBuffer))
+	if b.QueueDepth > 0 {
+		args = append(args, "--queue-depth", strconv.Itoa(b.QueueDepth))
+	}
+	if b.Datapath != "" {
+		args = append(args, "--datapath", b.Datapath)
+	}
+	return targets.Command{Args: args}
+}

@@ -13,7 +13,7 @@ import (
 // All returns every kind of switch.
 func All() targets.Kinds {
 	return targets.Kinds{
-		bmv2.Plain, ethereal.Kind{}, bmv2.Stratum, tofino.Stratum, tofino.Stratum2, tofino.SDE, pins.Kind{}, linux.Kind{},
+		bmv2.Kind{}, Own(), bmv2.Stratum{}, tofino.Stratum, tofino.Stratum2, tofino.SDE, pins.Kind{}, linux.Kind{},
 	}
 }
 
@@ -21,4 +21,18 @@ func All() targets.Kinds {
 func ByName(name string) (*targets.Profile, error) { return All().ByName(name) }
 
 // Default returns the profile of a switch of which nothing is said.
-func Default() *targets.Profile { return targets.NewProfile(ethereal.Kind{}) }
+func Default() *targets.Profile { return targets.NewProfile(Own()) }
+
+// Own returns our own switch.
+func Own() targets.Starter { return ethereal.Kind{} }
+
+// Starters returns those of which the live world starts switches.
+func Starters() []targets.Starter {
+	var out []targets.Starter
+	for _, k := range All() {
+		if s, ok := k.(targets.Starter); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

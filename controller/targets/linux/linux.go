@@ -9,6 +9,10 @@
 package linux
 
 import (
+	"fmt"
+	"net"
+	"slices"
+
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
 )
@@ -21,3 +25,19 @@ func (Kind) Name() string { return "linux" }
 
 // Traits implements [targets.Kind].
 func (Kind) Traits() targets.Traits { return targets.Traits{SegmentsOnly: true, Quiet: true} }
+
+// datapath is what `ethereal switch --datapath` calls it.
+const datapath = "routes"
+
+// Start implements [targets.Starter]: a router's routes are those of its network namespace.
+func (Kind) Start() targets.Start { return targets.Start{Datapath: datapath, Namespace: true} }
+
+// Command implements [targets.Starter].
+func (k Kind) Command(b targets.Bench) targets.Command {
+	b.Datapath = datapath
+	c := k.Kind.Command(b)
+	for i, p := range b.Ports {
+		c.Args = slices.Insert(c.Args, 1, "--neighbour", fmt.Sprintf("%d@%v", i+1, net.HardwareAddr(p.Neighbour[:])))
+	}
+	return c
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
+	"github.com/ethereal-fabric/ethereal/controller/targets/ethereal"
 )
 
 // Kind implements [targets.Kind].
@@ -55,3 +56,11 @@ func (Kind) Translate(info *p4config.P4Info) (targets.Translation, error) {
 func (p *Program) Client(over p4.P4RuntimeClient, at targets.Place, words targets.Words) p4.P4RuntimeClient {
 	return NewClient(over, p, at, words)
 }
+
+// Start implements [targets.Starter]: switches of ours execute sai_p4.
+func (Kind) Start() targets.Start {
+	return targets.Start{Value: "P4INFO,JSON", Help: "the live world's switches run sai_p4, as SONiC's PINS does: `P4INFO,JSON` that p4c wrote of it"}
+}
+
+// Command implements [targets.Starter].
+func (Kind) Command(b targets.Bench) targets.Command { return ethereal.Kind{}.Command(b) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -20,7 +21,15 @@ const (
 )
 
 // Datapaths returns what a live fabric's switches may forward by.
-func Datapaths() []string { return []string{Interpreter, Kernel, Routes} }
+func Datapaths() []string {
+	all := []string{Interpreter, Kernel}
+	for _, k := range kinds.Starters() {
+		if d := k.Start().Datapath; d != "" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
 
 // CheckDatapath refuses what is not one of [Datapaths], or of more.
 func CheckDatapath(where string, more ...string) error {
@@ -30,32 +39,12 @@ func CheckDatapath(where string, more ...string) error {
 	return nil
 }
 
-// routable refuses labels that Linux routers cannot read.
-func routable(c scenario.Carrier) error {
-	if c == scenario.SRv6USID {
-		return nil
-	}
-	return fmt.Errorf("live: Linux routers read labels in outer headers alone; write host.carrier: %s, or --carrier %[1]s", scenario.SRv6USID)
-}
-
-// PINS is sai_p4, of which p4c wrote the two files.
-type PINS struct{ P4Info, JSON string }
-
-// readsSourcePorts refuses labels that sai_p4 cannot read.
-func readsSourcePorts(c scenario.Carrier) error {
-	if c == "" || c == scenario.UDPSourcePort {
-		return nil
-	}
-	return fmt.Errorf("live: sai_p4 reads labels in UDP source ports alone; write host.carrier: %s", scenario.UDPSourcePort)
-}
-
 // Base is what the fabrics have in common that one world makes, one after the other.
 type Base struct {
-	Dir      string // for sockets and logs
-	Page     *Page  // what controllers serve the fabric's page at; nil: nothing
-	Datapath string // Interpreter, Kernel or Routes
-	PINS     PINS   // what switches run in place of the program; zero: the program
-	Log      *slog.Logger
+	Switches
+	Dir  string // for sockets and logs
+	Page *Page  // what controllers serve the fabric's page at; nil: nothing
+	Log  *slog.Logger
 }
 
 // QueueDepth is a port's even share of its switch's buffer in a run, in packets.

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
 // order is what Explore asks of a fabric's owner; three files come with Exec:
@@ -257,10 +256,7 @@ func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready fun
 	if up := others(); len(up) > 0 {
 		return fmt.Errorf("live: a fabric is up already, in %s; take it down with ethereal live down, or use another TMPDIR", filepath.Dir(up[0]))
 	}
-	ways := Notifiers{Quench: true, GNMI: true}
-	if base.Datapath == Routes {
-		ways.Carrier = scenario.SRv6USID
-	}
+	ways := Notifiers{Quench: true, GNMI: true, Carrier: base.carrier()}
 	b, err := NewBench(ctx, Config{Base: base, Fabric: f, Payload: payload, Addresses: true}, ways)
 	if err != nil {
 		return err

@@ -22,10 +22,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
-	"github.com/ethereal-fabric/ethereal/controller/targets"
-	"github.com/ethereal-fabric/ethereal/controller/targets/pins"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
@@ -38,8 +35,6 @@ type Config struct {
 	Payload int
 	// QueueDepth is of the switches' queues, in packets; 0: 64.
 	QueueDepth int
-	// BMv2 is a simple_switch_grpc to run instead of ethereal switch. Empty: none.
-	BMv2 string
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
@@ -60,7 +55,7 @@ type Fabric struct {
 	gray   gray.Losses
 	hosts  []*hostNode
 
-	routers map[fabric.NodeID]space // of Linux routers, each in a namespace of its own
+	apart map[fabric.NodeID]space // of switches that need a namespace of their own
 
 	mu         sync.Mutex
 	switches   []*process // by NodeID - Hosts; nil: killed
@@ -101,7 +96,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	x = &Fabric{
 		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: mtuOf(cfg.Payload), log: cfg.Log,
 		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*process, cfg.Fabric.Switches()),
-		routers: map[fabric.NodeID]space{},
+		apart: map[fabric.NodeID]space{},
 	}
 	if x.thread, err = newThread(); err != nil {
 		return nil, err
@@ -135,10 +130,10 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 			return x, err
 		}
 	}
-	if cfg.Datapath == Routes {
+	if cfg.needs().Namespace {
 		for i := range x.f.Switches() {
 			id := fabric.NodeID(x.f.Hosts() + i)
-			if x.routers[id], err = x.newSpace(id); err != nil {
+			if x.apart[id], err = x.newSpace(id); err != nil {
 				return x, err
 			}
 		}
@@ -183,13 +178,13 @@ func (x *Fabric) newSpace(id fabric.NodeID) (s space, err error) {
 	return s, nil
 }
 
-// space returns where a node's interfaces are. Switches share the fabric's own, unless they are Linux routers.
+// space returns where a node's interfaces are. Switches share the fabric's own, unless each needs one.
 func (x *Fabric) space(id fabric.NodeID) space {
 	if n := x.host(id); n != nil {
 		return n.space
 	}
-	if r, own := x.routers[id]; own {
-		return r
+	if s, own := x.apart[id]; own {
+		return s
 	}
 	return space{x.thread.home, x.handle}
 }
@@ -234,36 +229,23 @@ func (x *Fabric) startSwitches(ctx context.Context) error {
 	return g.Wait()
 }
 
-// sendBuffer is how much waits below a switch's own queues, in bytes of kernel
-// memory.
-const sendBuffer = 64 << 10
-
 func (x *Fabric) startSwitch(id fabric.NodeID) error {
 	name, sock := x.f.Name(id), x.Socket(id)
 	os.Remove(sock) //nolint:errcheck // of a process that was killed, if at all
-	args := []string{"switch", "--no-p4", "--device-id", strconv.Itoa(int(deviceID(id))), "--ethernet-names", "--log-console", "--log-level", "warn"}
-	for p := fabric.PortNo(1); int(p) <= x.f.Node(id).Ports(); p++ {
-		args = append(args, "-i", fmt.Sprintf("%d@%s", p, InterfaceName(x.f, fabric.End{Node: id, Port: p})))
-		if x.cfg.Datapath == Routes {
-			mac := x.f.MAC(x.f.Link(x.f.Node(id).Link(p)).Peer(id).Node)
-			args = append(args, "--neighbour", fmt.Sprintf("%d@%v", p, net.HardwareAddr(mac[:])))
+	bench := x.bench(id)
+	command := x.cfg.kind().Command(bench)
+	if x.cfg.needs().Shadows {
+		if err := x.shadow(id, bench, command.Beside); err != nil {
+			return err
 		}
 	}
-	args = append(args, "--", "--grpc-server-addr", "unix:"+sock, "--cpu-port", strconv.Itoa(p4src.CPUPort), "--priority-queues", "2", "--send-buffer", strconv.Itoa(sendBuffer))
-	if x.cfg.QueueDepth > 0 {
-		args = append(args, "--queue-depth", strconv.Itoa(x.cfg.QueueDepth))
-	}
-	if x.cfg.Datapath != "" {
-		args = append(args, "--datapath", x.cfg.Datapath)
-	}
-	args = append(args, x.cfg.Part.switchTLS(name)...)
 	exited := func() { x.switchEnded(id) }
 	var p *process
 	var err error
-	if x.cfg.BMv2 == "" {
-		p, err = x.thread.start(x.space(id).ns, name, x.dir, args, exited)
-	} else if args, err = x.bmv2Command(id); err == nil {
-		p, err = x.thread.startProgram(x.thread.home, name, x.dir, args, exited)
+	if bench.Binary == "" {
+		p, err = x.thread.start(x.space(id).ns, name, x.dir, append(command.Args, x.cfg.Part.switchTLS(name)...), exited)
+	} else {
+		p, err = x.thread.startProgram(x.space(id).ns, name, x.dir, append([]string{bench.Binary}, command.Args...), exited)
 	}
 	if err != nil {
 		return err
@@ -356,15 +338,8 @@ func (x *Fabric) StartController(ctx context.Context, n Notifiers) error {
 
 // startController starts a controller.
 func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
-	if x.cfg.Datapath == Routes {
-		if err := routable(n.Carrier); err != nil {
-			return err
-		}
-	}
-	if x.cfg.PINS != (PINS{}) {
-		if err := readsSourcePorts(n.Carrier); err != nil {
-			return err
-		}
+	if err := x.cfg.reads(n.Carrier); err != nil {
+		return err
 	}
 	x.StopController(ctx)
 	nodes := x.nodes(n.GNMI)
@@ -398,10 +373,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 
 // nodes returns the switches and the program of a targets file. told: the controller is to subscribe to ports.
 func (x *Fabric) nodes(told bool) map[string]any {
-	nodes := map[string]any{}
-	if x.cfg.PINS != (PINS{}) {
-		nodes["programs"] = map[string]any{pins.Kind{}.Program().Name: map[string]string{"p4info": x.cfg.PINS.P4Info, "json": x.cfg.PINS.JSON}}
-	}
+	nodes := map[string]any{"programs": x.cfg.programs()}
 	switches := map[string]daemon.FileTarget{}
 	for i := range x.f.Switches() {
 		id := fabric.NodeID(x.f.Hosts() + i)
@@ -413,12 +385,7 @@ func (x *Fabric) nodes(told bool) map[string]any {
 		case at != x.Socket(id):
 			t.GNMI = "unix:" + at
 		}
-		if x.cfg.PINS != (PINS{}) {
-			t.Profile = pins.Kind{}.Name()
-			for p := 1; p <= x.f.Node(id).Ports(); p++ {
-				t.Ports = append(t.Ports, targets.Port{Name: fmt.Sprintf("Ethernet%d", p), ID: uint32(p)})
-			}
-		}
+		x.cfg.describe(&t, x.f.Node(id).Ports())
 		switches[x.f.Name(id)] = t
 	}
 	nodes["switches"] = switches
@@ -625,7 +592,7 @@ func (x *Fabric) Close() {
 	for _, n := range x.hosts {
 		n.close()
 	}
-	for _, r := range x.routers {
+	for _, r := range x.apart {
 		r.close()
 	}
 	if x.handle != nil {

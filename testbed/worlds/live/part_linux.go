@@ -336,7 +336,7 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 		}
 	}
 	x, err := New(ctx, Config{
-		Base: Base{Dir: dir, Datapath: p.Datapath, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
+		Base: Base{Dir: dir, Switches: Switches{Datapath: p.Datapath}, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
 		Addresses: true, Part: mine,
 	})
 	if err != nil {

@@ -67,13 +67,11 @@ func (x *Fabric) Sockets() []string {
 type ReactConfig struct {
 	Fabric   *fabric.Fabric
 	Dir      string
-	Datapath string // Interpreter or Kernel
-	PINS     PINS   // as Base has it
+	Switches Switches
 	Notifier scenario.Notifier
 	Ways     []How // each in turn
 	Cuts     int
 	Payload  int
-	BMv2     string // a simple_switch_grpc to run instead of our switch
 	RTO      time.Duration
 	Seed     uint64
 	Log      func(format string, args ...any) // progress; nil: none
@@ -106,7 +104,7 @@ type Reaction struct {
 func React(ctx context.Context, cfg ReactConfig) ([]Reaction, error) {
 	f := cfg.Fabric
 	b, err := NewBench(ctx, Config{
-		Base: Base{Dir: cfg.Dir, Datapath: cfg.Datapath, PINS: cfg.PINS}, Fabric: f, Payload: cfg.Payload, QueueDepth: 256, BMv2: cfg.BMv2,
+		Base: Base{Dir: cfg.Dir, Switches: cfg.Switches}, Fabric: f, Payload: cfg.Payload, QueueDepth: 256,
 	}, Notifiers{
 		Quench: cfg.Notifier.Quench(), GNMI: cfg.Notifier.GNMI(), HashSeed: uint32(cfg.Seed),
 	})
