@@ -15,8 +15,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/checklist"
 )
@@ -76,6 +78,30 @@ func TestDates(t *testing.T) {
 			expect(t, c.seen(), tt.want...)
 		})
 	}
+}
+
+// TestSettings: what the targets file says of quenches, priorities and marks is not said of switches that do not do it.
+func TestSettings(t *testing.T) {
+	pins, err := kinds.ByName("pins")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Daemon: daemon.Config{
+		Core:    controller.Config{QuenchIntervalUs: 10, ECN: controller.ECN{Kmin: 1000, Kmax: 2000, Pmax: 1, Unit: 1}},
+		Targets: map[fabric.NodeID]daemon.Target{2: {}, 3: {Profile: pins}},
+	}}
+	c := newChecker(t, cfg)
+	c.settings()
+	expect(t, c.seen(), "unseen priority: what the targets file says has no effect on 1 pins", "unseen ecn: tables.ecn has no effect on 1 pins")
+	for _, l := range c.list.Lines([]string{here, wholeFabric}) {
+		if l.Check == "quench" && !strings.Contains(l.Seen, "every 10 us at most; 1 pins never") {
+			t.Errorf("%+v", l)
+		}
+	}
+	cfg.Daemon.Targets = map[fabric.NodeID]daemon.Target{2: {}}
+	c = newChecker(t, cfg)
+	c.settings()
+	expect(t, c.seen())
 }
 
 // TestNoTLS: without TLS switches have to be on this machine.

@@ -221,6 +221,22 @@ func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 	t.Logf("%s, segments %v, no quench %v: %d mutants found: %v", c.Fabric().Spec().Kind, whole.Segments, whole.NoQuench != nil, found, kinds)
 }
 
+// TestRouters proves tables of switches that try other uplinks, and tell no source where there is none.
+func TestRouters(t *testing.T) {
+	for _, spec := range specs {
+		n := network(newCoreOf(t, spec, controller.NoCarrier, controller.MicroSegments))
+		n.Segments, n.NoLabels[0] = true, true
+		quenching := check(t, n)
+		n.NoQuench = func(fabric.NodeID) bool { return true }
+		quiet := check(t, n)
+		n.NoRetry = n.NoQuench
+		if none := check(t, n); !quenching.OK() || !quiet.OK() || quenching.Untold > 0 || quiet.Untold == 0 || none.Untold <= quiet.Untold {
+			t.Errorf("%+v: walks untold: %d where switches quench, %d where they only try others, %d where not even that; problems %v, %v",
+				spec, quenching.Untold, quiet.Untold, none.Untold, quenching.Problems, quiet.Problems)
+		}
+	}
+}
+
 // TestQuiet finds switches that do not answer.
 func TestQuiet(t *testing.T) {
 	c := newCore(t, specs[0])
