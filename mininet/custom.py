@@ -37,9 +37,9 @@ atexit.register(deployment.close)  # mn knows nothing of it
 
 
 def controller(name, **params):  # type: ignore[no-untyped-def]
-    """A controller that knows from the command line whether switches have sidecars."""
-    sidecar = any("bmv2" in arg for arg in sys.argv)
-    return FabricController(name, deployment=deployment, sidecar=sidecar, **params)
+    """A controller that knows from the command line what the switches are."""
+    switch = BMv2Switch if any("bmv2" in arg for arg in sys.argv) else GoSwitch
+    return FabricController(name, deployment=deployment, switch=switch, **params)
 
 
 def pingall(net):  # type: ignore[no-untyped-def]

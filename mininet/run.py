@@ -239,7 +239,7 @@ def run(args: argparse.Namespace) -> int:
         net = Mininet(
             topo=topo, switch=switch, host=FabricHost, link=CheckedTCLink if shaped else Link,
             controller=partial(
-                FabricController, deployment=deployment, sidecar=switch.sidecar, tables=TABLES[args.carrier],
+                FabricController, deployment=deployment, switch=switch, tables=TABLES[args.carrier],
                 view=page.fileno() if page else None,
             ), waitConnected=False,
         )

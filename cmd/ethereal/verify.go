@@ -82,8 +82,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		Fabric: f, Tables: map[fabric.NodeID][]controller.Entry{}, Up: core.LinkUp,
 		NoLabels: [2]bool{cfg.Core.CarrierV4 == controller.NoCarrier, cfg.Core.CarrierV6 == controller.NoCarrier},
 		Segments: cfg.Core.CarrierV6 == controller.MicroSegments,
-		NoQuench: func(id fabric.NodeID) bool { return !cfg.Targets[id].Kind().Quenches() },
-		NoRetry:  func(id fabric.NodeID) bool { return !cfg.Targets[id].Kind().RetriesUplinks() },
+		NoQuench: func(id fabric.NodeID) bool { return !cfg.Targets[id].Kind().RetriesUplinks() },
 	}
 	unused := map[fabric.LinkID]bool{}
 	for _, name := range drained {

@@ -106,8 +106,13 @@ func (c *checker) settings() {
 	if d.QuenchIntervalUs == controller.NeverQuench {
 		quench = "off: hosts hear of dead ports from the controller and by time-outs"
 	}
-	if of := c.unable(func(k *targets.Profile) bool { return !k.Quenches() }); of != "" && d.QuenchIntervalUs != controller.NeverQuench {
-		quench += "; " + of + " never: of their ports hosts hear from the controller and by time-outs"
+	if d.QuenchIntervalUs != controller.NeverQuench {
+		if of := c.unable(func(k *targets.Profile) bool { return !k.Notices() }); of != "" {
+			quench += "; " + of + " never: of their ports hosts hear from the controller and by time-outs"
+		}
+		if of := c.unable(func(k *targets.Profile) bool { return k.Notices() && !k.Quenches() }); of != "" {
+			quench += "; " + of + " by notices alone"
+		}
 	}
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")

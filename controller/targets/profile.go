@@ -48,8 +48,8 @@ type Traits struct {
 	SegmentsOnly bool `yaml:"-"`
 	// NoQuench is whether the switch neither sends a packet round a dead uplink nor tells its source.
 	NoQuench bool `yaml:"no_quench"`
-	// Quiet is whether the switch tells no source of a dead port, though it sends packets round dead uplinks.
-	Quiet bool `yaml:"-"`
+	// NoticesOnly is whether packets that meet a dead port are not answered: its notices are all that tells their sources.
+	NoticesOnly bool `yaml:"-"`
 
 	// NoPackets is whether the controller cannot have it send packets by a port, nor is handed any.
 	NoPackets bool `yaml:"-"`
@@ -62,8 +62,11 @@ type Traits struct {
 	NoGNMI bool `yaml:"no_gnmi"`
 }
 
-// Quenches reports whether the switch tells the sources of packets that meet a dead port.
-func (t *Traits) Quenches() bool { return !t.NoQuench && !t.Quiet }
+// Quenches reports whether the switch answers packets that meet a dead port.
+func (t *Traits) Quenches() bool { return !t.NoQuench && !t.NoticesOnly }
+
+// Notices reports whether the switch sends notices of a port that dies.
+func (t *Traits) Notices() bool { return !t.NoQuench }
 
 // RetriesUplinks reports whether the switch sends a packet that meets a dead uplink by another one, before anybody tells it.
 func (t *Traits) RetriesUplinks() bool { return !t.NoQuench }

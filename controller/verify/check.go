@@ -22,11 +22,9 @@ type Network struct {
 	NoLabels [2]bool
 	// Segments says that labels are carried as micro segments in an outer header.
 	Segments bool
-	// NoQuench reports switches that do not tell the source of a packet which ends at a dead port: that is what they do, and
+	// NoQuench reports switches at whose dead ports packets end, without a word to their source: that is what they do, and
 	// counted in [Report.Untold]. nil: none.
 	NoQuench func(fabric.NodeID) bool
-	// NoRetry reports switches that send no packet round a dead uplink. nil: none.
-	NoRetry func(fabric.NodeID) bool
 }
 
 // Options limit a check.
@@ -68,7 +66,7 @@ func Check(ctx context.Context, n Network, o Options) (Report, error) {
 			return Report{}, fmt.Errorf("verify: the tables of %s are missing", n.Fabric.Name(id))
 		}
 		t := newTables(es)
-		t.noQuench, t.noRetry = n.NoQuench != nil && n.NoQuench(id), n.NoRetry != nil && n.NoRetry(id)
+		t.noQuench = n.NoQuench != nil && n.NoQuench(id)
 		c.w.tables = append(c.w.tables, t)
 	}
 	c.run()

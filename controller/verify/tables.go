@@ -23,7 +23,7 @@ type tables struct {
 	uplinks uint64                   // of set_device
 	quench  bool
 
-	noQuench, noRetry bool // of Network
+	noQuench bool // of Network.NoQuench
 }
 
 // prefixes is the routes of one length.

@@ -136,7 +136,6 @@ func without(n *Network) {
 		})
 	}
 	n.NoQuench = func(fabric.NodeID) bool { return true }
-	n.NoRetry = n.NoQuench
 }
 
 // TestWithout proves tables of such switches, and counts what they drop without a word.
@@ -148,7 +147,7 @@ func TestWithout(t *testing.T) {
 		if r := check(t, n); !r.OK() || r.Untold == 0 {
 			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Untold, r.Problems)
 		}
-		n.NoQuench, n.NoRetry = nil, nil
+		n.NoQuench = nil
 		if r := check(t, n); r.OK() || r.Problems[0].Kind != Silent {
 			t.Errorf("%+v: if they had to tell: %+v", spec, r.Problems)
 		}
@@ -219,22 +218,6 @@ func testMutants(t *testing.T, c *controller.Core, as func(*Network)) {
 		}
 	}
 	t.Logf("%s, segments %v, no quench %v: %d mutants found: %v", c.Fabric().Spec().Kind, whole.Segments, whole.NoQuench != nil, found, kinds)
-}
-
-// TestRouters proves tables of switches that try other uplinks, and tell no source where there is none.
-func TestRouters(t *testing.T) {
-	for _, spec := range specs {
-		n := network(newCoreOf(t, spec, controller.NoCarrier, controller.MicroSegments))
-		n.Segments, n.NoLabels[0] = true, true
-		quenching := check(t, n)
-		n.NoQuench = func(fabric.NodeID) bool { return true }
-		quiet := check(t, n)
-		n.NoRetry = n.NoQuench
-		if none := check(t, n); !quenching.OK() || !quiet.OK() || quenching.Untold > 0 || quiet.Untold == 0 || none.Untold <= quiet.Untold {
-			t.Errorf("%+v: walks untold: %d where switches quench, %d where they only try others, %d where not even that; problems %v, %v",
-				spec, quenching.Untold, quiet.Untold, none.Untold, quenching.Problems, quiet.Problems)
-		}
-	}
 }
 
 // TestQuiet finds switches that do not answer.

@@ -253,7 +253,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 	// The port's liveness register is set: the source is told, by a clone of the
 	// packet that goes back where it came from.
 	found := false
-	if upward && !t.noRetry {
+	if upward && !t.noQuench {
 		dead := w.deadUplinks(t, s.node)
 		for i := range t.uplinks {
 			p, ok := t.port[i]

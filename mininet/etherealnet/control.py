@@ -10,18 +10,19 @@ from typing import Any, Dict, List, Optional
 from mininet.node import Controller
 
 from .deployment import Deployment, DeploymentError, Process
+from .switches import GoSwitch
 
 
 class FabricController(Controller):  # type: ignore[misc]
     """``ethereal controller`` for all switches of the deployment."""
 
     def __init__(
-        self, name: str, deployment: Optional[Deployment] = None, sidecar: bool = False,
+        self, name: str, deployment: Optional[Deployment] = None, switch: Any = GoSwitch,
         tables: Optional[Dict[str, Any]] = None, options: Optional[List[str]] = None, view: Optional[int] = None,
         **params: Any
     ) -> None:
         assert deployment is not None
-        self.deployment, self.sidecar, self.tables = deployment, sidecar, tables
+        self.deployment, self.switch, self.tables = deployment, switch, tables
         self.options = options or []
         self.view = view  # descriptor of a socket for the fabric's page
         if view is not None:
@@ -36,7 +37,7 @@ class FabricController(Controller):  # type: ignore[misc]
     def start(self) -> None:
         """Writes the targets and starts the process."""
         d = self.deployment
-        targets = d.write_targets(self.sidecar, self.tables)
+        targets = d.write_targets(self.switch, self.tables)
         self.process = d.spawn("controller", [
             d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--agents", "unix:" + d.agents,
             "--admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",

@@ -270,12 +270,14 @@ class Deployment:
         """The UNIX socket of a host's status."""
         return self.path(host + ".admin.sock")
 
-    def write_targets(self, sidecar: bool, tables: Optional[Dict[str, Any]] = None) -> str:
-        """Writes the controller's targets and returns the file's path."""
+    def write_targets(self, switch: Any, tables: Optional[Dict[str, Any]] = None) -> str:
+        """Writes the controller's targets and returns the file's path. switch is the switches' class."""
         switches = {}
         for n in self.fabric.switches:
-            target: Dict[str, Any] = {"p4runtime": self.p4runtime(n.id), "device_id": n.device_id}
-            if sidecar:
+            target: Dict[str, Any] = {
+                "p4runtime": self.p4runtime(n.id), "device_id": n.device_id, "profile": switch.kind,
+            }
+            if switch.sidecar:
                 target["gnmi"] = self.gnmi(n.id)
             switches[n.name] = target
         hosts = {n.name: {"admin": "unix:" + self.agent(n.name)} for n in self.fabric.hosts}

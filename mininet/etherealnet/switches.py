@@ -24,6 +24,7 @@ PRIORITY_QUEUES = 8  # the controller puts acknowledgements into the highest
 class P4Switch(Switch):  # type: ignore[misc]
     """A switch with P4Runtime that starts without a program."""
 
+    kind = "ethereal"  # of switch, as the controller's targets file calls it
     sidecar = False  # whether gNMI is another process, at an address of its own
 
     def __init__(
@@ -141,6 +142,7 @@ class LinuxRouter(GoSwitch):
     """A Linux router in a network namespace of its own: ``ethereal switch`` has the kernel's
     routes follow the tables."""
 
+    kind = "linux"
     datapath = "routes"
 
     def __init__(self, name: str, node_id: int = 0, **params: Any) -> None:
@@ -174,6 +176,7 @@ class BMv2Switch(P4Switch):
     macvlans over the links' ends: taking an end down, as the sidecar and Mininet's
     ``link`` do, costs the macvlan its carrier and leaves it open."""
 
+    kind = "bmv2"
     sidecar = True
 
     def __init__(self, name: str, **params: Any) -> None:

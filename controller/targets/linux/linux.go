@@ -3,7 +3,7 @@
 // controller looks like is [export]'s business.
 //
 // Routes read labels in outer headers alone. A packet whose port up is dead loses its outer header and goes on by the
-// routes; nobody tells its source.
+// routes. It is not answered: sources hear of a dead port by the notices that the process sends.
 //
 // [export]: https://pkg.go.dev/github.com/ethereal-fabric/ethereal/fabric/export
 package linux
@@ -24,7 +24,7 @@ type Kind struct{ ethereal.Kind }
 func (Kind) Name() string { return "linux" }
 
 // Traits implements [targets.Kind].
-func (Kind) Traits() targets.Traits { return targets.Traits{SegmentsOnly: true, Quiet: true} }
+func (Kind) Traits() targets.Traits { return targets.Traits{SegmentsOnly: true, NoticesOnly: true} }
 
 // datapath is what `ethereal switch --datapath` calls it.
 const datapath = "routes"
