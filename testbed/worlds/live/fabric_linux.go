@@ -371,9 +371,13 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 	return nil
 }
 
-// nodes returns the switches and the program of a targets file. told: the controller is to subscribe to ports.
+// nodes returns the switches and the program of a targets file, and carriers that the switches read. told: the controller
+// is to subscribe to ports.
 func (x *Fabric) nodes(told bool) map[string]any {
-	nodes := map[string]any{"programs": x.cfg.programs()}
+	v4, v6 := x.cfg.carrier().Tables()
+	nodes := map[string]any{
+		"programs": x.cfg.programs(), "tables": map[string]controller.Carrier{"carrier_v4": v4, "carrier_v6": v6},
+	}
 	switches := map[string]daemon.FileTarget{}
 	for i := range x.f.Switches() {
 		id := fabric.NodeID(x.f.Hosts() + i)
