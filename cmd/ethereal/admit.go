@@ -62,3 +62,7 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%d MB", n/1e6)
 }
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}

@@ -23,9 +23,6 @@ import (
 // benchFlags are the flags of `ethereal bench`.
 type benchFlags struct {
 	out      string
-	dir      string
-	shard    string
-	merge    string
 	only     string
 	schemes  schemeList
 	seeds    string
@@ -36,6 +33,7 @@ type benchFlags struct {
 	dryRun   bool
 	quiet    bool
 	force    bool
+	divide   func(*benchWork) error // among tasks; nil: into none
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -68,12 +66,6 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 	f := c.Flags()
 	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with "+
 		".jsonl when left out")
-	f.StringVar(&flags.dir, "dir", "", "share `DIR` with other tasks of the sweep: results go into a file of the "+
-		"task's own there, and what any file there has is not run again")
-	f.StringVar(&flags.shard, "shard", "", "carry out task `I/N` of the sweep's N, the first being 0/N; the longest "+
-		"runs are dealt first")
-	f.StringVar(&flags.merge, "merge", "", "with --dir: when nothing is missing there any more, merge the results into "+
-		"`FILE`")
 	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and "+
 		"seed, as progress shows them")
 	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in "+
@@ -88,7 +80,7 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
-	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())
+	a.addTasks(c, &flags)
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),
 		cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -133,8 +125,10 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}
 	}
-	if err := w.begin(); err != nil {
-		return err
+	if w.tasks != nil {
+		if err := w.tasks.begin(); err != nil {
+			return err
+		}
 	}
 	file, err := openBench(w.out, have.size)
 	if err != nil {
@@ -146,10 +140,61 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 			return err
 		}
 	}
-	if flags.merge != "" {
-		return a.mergeComplete(w)
+	if w.tasks != nil {
+		return w.tasks.end()
 	}
 	return nil
+}
+
+// benchWork is what one command of bench is to carry out.
+type benchWork struct {
+	flags benchFlags
+	sweep *sweep.Sweep
+	path  string
+	out   string       // file of results
+	cases []sweep.Case // of the sweep, or of this task
+	tasks benchTasks   // nil: this command is the only one
+}
+
+// benchTasks are the commands that carry out a sweep together.
+type benchTasks interface {
+	// begin makes what they share.
+	begin() error
+	// add adds to kept what others have.
+	add(kept) (kept, error)
+	// failed notes that a run failed.
+	failed(c sweep.Case, version, text string) error
+	// end does what the last one has to do.
+	end() error
+}
+
+func planBench(path string, flags benchFlags) (*benchWork, error) {
+	w := &benchWork{flags: flags, path: path, out: flags.out}
+	var err error
+	if w.sweep, err = sweep.Load(path); err != nil {
+		return nil, err
+	}
+	if w.cases, err = chooseCases(w.sweep, flags); err != nil {
+		return nil, err
+	}
+	if flags.divide != nil {
+		if err := flags.divide(w); err != nil {
+			return nil, err
+		}
+	}
+	if w.out == "" {
+		w.out = fileName(w.sweep.Name) + ".jsonl"
+	}
+	return w, nil
+}
+
+// kept returns what is there already.
+func (w *benchWork) kept() (kept, error) {
+	k, err := readBench(w.out)
+	if err != nil || w.tasks == nil {
+		return k, err
+	}
+	return w.tasks.add(k)
 }
 
 // carryOut runs what is to do and adds the results to a file.
@@ -172,7 +217,10 @@ func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, fil
 	b.done = func(run scenario.Run, o outcome) error {
 		c := todo[run.Index]
 		if o.result == nil || o.err != nil {
-			return w.failed(c, made, (&runError{run, o.err}).what())
+			if w.tasks == nil {
+				return nil
+			}
+			return w.tasks.failed(c, made, (&runError{run, o.err}).what())
 		}
 		o.result.Version, o.result.RunSHA256, o.result.Sweep, o.result.Variant = made, c.Hash, w.sweep.Name, c.Variant
 		o.result.RanOn = place()

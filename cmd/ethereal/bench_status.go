@@ -124,10 +124,6 @@ func tellStatus(w io.Writer, s *cluster.Status) error {
 	return t.Flush()
 }
 
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Second)
-}
-
 // mergeFlags are the flags of `ethereal bench merge`.
 type mergeFlags struct {
 	out, sweep          string

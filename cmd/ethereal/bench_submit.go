@@ -20,6 +20,7 @@ import (
 // submitFlags are the flags of `ethereal bench submit`.
 type submitFlags struct {
 	bench               benchFlags
+	dir                 string
 	slurm, kubernetes   bool
 	tasks, cpus         int
 	now                 bool
@@ -47,7 +48,7 @@ The array has only the tasks that have something to do: after failures the same 
 		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.bench.dir, "dir", "", "the `DIR` of results, which all machines see under the same name")
+	f.StringVar(&flags.dir, "dir", "", "the `DIR` of results, which all machines see under the same name")
 	f.BoolVar(&flags.slurm, "slurm", false, "write an array of Slurm's")
 	f.BoolVar(&flags.kubernetes, "kubernetes", false, "write an Indexed Job of Kubernetes'")
 	f.IntVar(&flags.tasks, "tasks", 8, "spread the sweep over `N` tasks")
@@ -70,7 +71,7 @@ func (f submitFlags) check() error {
 	switch {
 	case f.slurm == f.kubernetes:
 		return errors.New("write --slurm or --kubernetes")
-	case f.bench.dir == "":
+	case f.dir == "":
 		return errors.New("--dir: name a folder that all machines see")
 	case f.tasks < 1:
 		return fmt.Errorf("--tasks: %d; write 1 or more", f.tasks)
@@ -87,37 +88,40 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 		return err
 	}
 	var err error
-	if flags.bench.dir, err = filepath.Abs(flags.bench.dir); err != nil {
+	if flags.dir, err = filepath.Abs(flags.dir); err != nil {
 		return err
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	flags.bench.shard = cluster.Shard{Of: flags.tasks}.String()
 	w, err := planBench(path, flags.bench)
 	if err != nil {
 		return err
 	}
-	for _, p := range []string{path, flags.bench.dir} {
+	t, err := taskFlags{dir: flags.dir, shard: cluster.Shard{Of: flags.tasks}.String()}.divide(a, w)
+	if err != nil {
+		return err
+	}
+	for _, p := range []string{path, flags.dir} {
 		if rel, err := filepath.Rel(flags.mount, p); flags.kubernetes && (err != nil || strings.HasPrefix(rel, "..")) {
 			return fmt.Errorf("--mount: %s is not below %s: the containers do not see it", p, flags.mount)
 		}
 	}
-	if err := w.begin(); err != nil {
+	if err := t.begin(); err != nil {
 		return err
 	}
-	s, err := cluster.Folder(flags.bench.dir).Status(w.all, flags.tasks)
+	s, err := t.folder.Status(t.all, flags.tasks)
 	if err != nil {
 		return err
 	}
-	order, err := w.order(s, flags)
+	order, err := t.order(s, flags)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "%s: %d runs, %d done; %d of %d tasks have something to do, each with %d MB and %v\n", w.sweep.Name, s.Runs, s.Done,
 		len(order.Left), flags.tasks, order.Need.Bytes/1e6, seconds(order.Need.Seconds))
 	if len(order.Left) == 0 {
-		fmt.Fprintf(a.stderr, "nothing is missing; ethereal bench merge %s makes one file of it\n", flags.bench.dir)
+		fmt.Fprintf(a.stderr, "nothing is missing; ethereal bench merge %s makes one file of it\n", flags.dir)
 		return nil
 	}
 	if flags.slurm {
@@ -136,15 +140,15 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 }
 
 // order says what an engine is to carry out.
-func (w *benchWork) order(s *cluster.Status, flags submitFlags) (cluster.Order, error) {
+func (t *tasks) order(s *cluster.Status, flags submitFlags) (cluster.Order, error) {
 	o := cluster.Order{
-		Name: w.sweep.Name, Dir: flags.bench.dir, Merged: filepath.Join(flags.bench.dir, "merged.jsonl"), Tasks: flags.tasks,
-		Need: cluster.Needs(w.all, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
+		Name: t.w.sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
+		Need: cluster.Needs(t.all, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
 		Image: flags.image, Claim: flags.claim, Mount: flags.mount,
 	}
-	for _, t := range s.Tasks {
-		if t.Done < t.Runs {
-			o.Left = append(o.Left, t.Index)
+	for _, x := range s.Tasks {
+		if x.Done < x.Runs {
+			o.Left = append(o.Left, x.Index)
 		}
 	}
 	program := "/ethereal" // as scripts/dist/Containerfile has it
@@ -154,7 +158,7 @@ func (w *benchWork) order(s *cluster.Status, flags submitFlags) (cluster.Order, 
 			return o, err
 		}
 	}
-	path, err := filepath.Abs(w.path)
+	path, err := filepath.Abs(t.w.path)
 	if err != nil {
 		return o, err
 	}

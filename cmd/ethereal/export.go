@@ -1,97 +1,10 @@
 package main
 
-import (
-	"errors"
-	"fmt"
-	"net/netip"
-	"path/filepath"
-	"strings"
-
-	"github.com/spf13/cobra"
-
-	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/containerlab"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
-)
-
-// exportFlags are the flags of `ethereal export containerlab`.
-type exportFlags struct {
-	fabric, dir, name, image string
-	addresses                []string
-	hosts, mtu               int
-}
+import "github.com/spf13/cobra"
 
 func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{Use: "export", Short: "Write a fabric in the form of other programs"}
 	c.AddCommand(a.exportContainerlabCommand())
 	c.AddCommand(a.exportStaticCommands()...)
 	return c
-}
-
-func (a *app) exportContainerlabCommand() *cobra.Command {
-	var flags exportFlags
-	c := &cobra.Command{
-		Use:   "containerlab --fabric FILE --dir DIR --address A,B",
-		Short: "Write a fabric as topologies of containerlab's, one for each machine",
-		Long: `Writes a topology for each machine: switches and hosts are containers of the program's image, with the controller on the
-first machine. Pods, or ToRs where there are two tiers, stay whole; links between machines are VXLAN tunnels. Beside the
-topologies stand fabric.yaml, targets.yaml and what scripts/lab-ca takes to make the certificates of all.`,
-		Example: `  ethereal export containerlab --fabric fabric.yaml --dir lab --hosts 2 --address 192.0.2.1,192.0.2.2
-  xargs scripts/lab-ca lab/certs < lab/certificates`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.exportContainerlab(flags) },
-	}
-	f := c.Flags()
-	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as ethereal topo prints it")
-	f.StringVar(&flags.dir, "dir", "", "write into `DIR`")
-	f.StringVar(&flags.name, "name", "ethereal", "`NAME` of the topologies")
-	f.IntVar(&flags.hosts, "hosts", 0, "cut the fabric for `N` machines (default: as many as there are addresses)")
-	f.StringSliceVar(&flags.addresses, "address", nil, "`ADDRESSES` at which the machines reach each other: A,B")
-	f.StringVar(&flags.image, "image", "ethereal", "the containers' `IMAGE`, made with scripts/dist/Containerfile")
-	f.IntVar(&flags.mtu, "mtu", 1450, "`BYTES` of all links; a tunnel takes 50 from the MTU between the machines")
-	return c
-}
-
-func (a *app) exportContainerlab(flags exportFlags) error {
-	if flags.fabric == "" || flags.dir == "" || len(flags.addresses) == 0 {
-		return errors.New("write --fabric, --dir and --address; `ethereal topo` prints a fabric")
-	}
-	if flags.hosts != 0 && flags.hosts != len(flags.addresses) {
-		return fmt.Errorf("--hosts: %d machines, and %d addresses; write one for each", flags.hosts, len(flags.addresses))
-	}
-	if flags.mtu < 576 || flags.mtu > 9500 {
-		return fmt.Errorf("--mtu: %d; write 576 to 9500", flags.mtu)
-	}
-	if flags.name == "" || flags.name != fileName(flags.name) {
-		return fmt.Errorf("--name: %q; write letters, digits, dots and dashes", flags.name)
-	}
-	spec, err := fabric.LoadSpec(flags.fabric)
-	if err != nil {
-		return err
-	}
-	f, err := fabric.NewSinglePlane(spec, "ethereal export")
-	if err != nil {
-		return err
-	}
-	c := containerlab.Config{Fabric: f, Name: flags.name, Image: flags.image, MTU: flags.mtu}
-	for _, text := range flags.addresses {
-		addr, err := netip.ParseAddr(strings.TrimSpace(text))
-		if err != nil {
-			return fmt.Errorf("--address: %w", err)
-		}
-		c.Addresses = append(c.Addresses, addr)
-	}
-	at, err := c.Write(flags.dir)
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	nodes := make([]int, len(c.Addresses))
-	for _, m := range at {
-		nodes[m]++
-	}
-	for m, addr := range c.Addresses {
-		fmt.Fprintf(a.stderr, "%s: %d nodes, on %v\n", filepath.Join(flags.dir, fmt.Sprintf("%s-%d.clab.yml", flags.name, m)), nodes[m], addr)
-	}
-	fmt.Fprintf(a.stderr, "%d of %d links cross\n", len(machines.Crossing(f, at)), f.Links())
-	return nil
 }

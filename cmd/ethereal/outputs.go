@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ethereal-fabric/ethereal/testbed/cluster"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
@@ -156,7 +155,7 @@ func (t *telling) looks() (all []report.Look) {
 		if _, err := os.Stat(path); err != nil || len(all) == mostLooks {
 			continue // it was interrupted
 		}
-		look := report.Look{What: run.String(), Command: cluster.Quote([]string{"ethereal", "view", path})}
+		look := report.Look{What: run.String(), Command: report.Quote([]string{"ethereal", "view", path})}
 		if rel, err := filepath.Rel(filepath.Dir(t.flags.report), path); err == nil {
 			look.File = (&url.URL{Path: filepath.ToSlash(rel)}).String()
 		}
@@ -169,6 +168,6 @@ func (t *telling) looks() (all []report.Look) {
 func resultLooks(files ...string) []report.Look {
 	return []report.Look{{
 		What:    fmt.Sprintf("The use of links over each whole run, and its timeline; of %d runs at most:", mostViewed),
-		Command: cluster.Quote(append([]string{"ethereal", "view"}, files...)),
+		Command: report.Quote(append([]string{"ethereal", "view"}, files...)),
 	}}
 }

@@ -188,7 +188,7 @@ func TestOutsiders(t *testing.T) {
 		"", " ", "a b", "it's", `"`, `\`, "$(id)", "`id`", "$HOME", "$$(SHARD)", "a$$b", "~", "*", "a;b", "a&b", "a|b", "<x>", "#x", "!", "{a,b}",
 		"-x", "--", "é", "a:b", "- a", "x: [1", "%s", "{{.Name}}", "'\"'\"'",
 	}
-	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+Quote(words)).Output()
+	out, err := exec.Command("sh", "-c", "printf '%s\\0' "+report.Quote(words)).Output()
 	if err != nil || string(out) != strings.Join(words, "\x00")+"\x00" {
 		t.Errorf("a shell reads %q, %v", out, err)
 	}

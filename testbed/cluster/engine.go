@@ -11,6 +11,8 @@ import (
 	"text/template"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 )
 
 // Order is what an engine is to carry out: tasks of one folder, and then a merge.
@@ -35,20 +37,6 @@ func (n Need) minutes() int { return int(math.Ceil(n.Seconds / 60)) }
 
 // mebibytes rounds up.
 func (n Need) mebibytes() int64 { return (n.Bytes + 1<<20 - 1) >> 20 }
-
-// Quote quotes words for a shell.
-func Quote(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+", r)
-		}) {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
-}
 
 // ranges writes numbers as Slurm takes them: 0-2,5.
 func ranges(numbers []int) string {
@@ -194,7 +182,7 @@ func (o Order) text(t *template.Template) ([]byte, error) {
 	err := t.Execute(&out, map[string]any{
 		"Name": o.Name, "Label": label(o.Name), "Dir": o.Dir, "Tasks": o.Tasks, "Array": ranges(o.Left),
 		"CPUs": o.Need.CPUs, "MiB": o.Need.mebibytes(), "Minutes": o.Need.minutes(), "Seconds": 60 * o.Need.minutes(),
-		"Bench": Quote(o.Bench), "Merge": Quote(o.Merge), "Words": words, "Options": o.Options,
+		"Bench": report.Quote(o.Bench), "Merge": report.Quote(o.Merge), "Words": words, "Options": o.Options,
 		"Image": strconv.Quote(o.Image), "Claim": strconv.Quote(o.Claim), "Mount": strconv.Quote(o.Mount),
 	})
 	return out.Bytes(), err

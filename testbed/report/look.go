@@ -94,3 +94,17 @@ func dashes(scheme string, all []string) string {
 	}
 	return [...]string{"", "7 3", "2 3", "9 3 2 3"}[n%4]
 }
+
+// Quote quotes words for a shell.
+func Quote(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+", r)
+		}) {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
