@@ -27,7 +27,7 @@ func TestImports(t *testing.T) {
 		"controller/view":            {"fabric", "internal"},
 		"testbed/p4switch/program":   {},
 		"testbed/p4switch/interp":    {"testbed/p4switch/program"},
-		"testbed/p4switch/ebpf":      {"testbed/p4switch/program", "testbed/p4switch/interp"},
+		"testbed/p4switch/ebpf":      {"testbed/p4switch/program", "testbed/p4switch/interp", "testbed/port"},
 		"testbed/p4switch/rpc":       {},
 		"testbed/p4switch/portstate": {},
 		"testbed/p4switch/gnmi":      {"testbed/p4switch/portstate", "testbed/p4switch/rpc"},
