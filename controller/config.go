@@ -105,6 +105,9 @@ type Config struct {
 	// together; weights that need more are approximated. 0 means 64. It must
 	// hold every uplink of a switch once.
 	MaxGroupSize int
+	// LinksOnly keeps the states of links and their notices, and no tables: for fabrics that are too large for
+	// them. No link of theirs can be drained.
+	LinksOnly bool
 	// CloneBytes is how much of a packet a clone keeps; 0 means all. A quench is
 	// made from 90 bytes at the most, and the program cuts off the rest.
 	CloneBytes int
@@ -146,6 +149,9 @@ func (c Config) Validate() error {
 		return fail("CloneBytes", "%d does not hold a quench; use %d or more, or 0 for whole packets", c.CloneBytes, minCloneBytes)
 	case c.CloneClass < 0 || c.CloneClass > maxPriority:
 		return fail("CloneClass", "%d is outside 0 to %d", c.CloneClass, maxPriority)
+	}
+	if c.LinksOnly {
+		return nil
 	}
 	most := 0
 	for _, id := range []fabric.NodeID{c.Fabric.ToRID(0), c.Fabric.ToRID(c.Fabric.ToRs())} {

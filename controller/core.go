@@ -121,7 +121,7 @@ func (c *Core) unknownPort(node fabric.NodeID, port fabric.PortNo) error {
 func (c *Core) setUplink(s *state, id fabric.LinkID, up bool) {
 	end := c.f.Link(id).A
 	n := c.f.Node(end.Node)
-	if n.Tier == fabric.Host {
+	if n.Tier == fabric.Host || c.cfg.LinksOnly {
 		return
 	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())
@@ -198,7 +198,7 @@ func (c *Core) Snapshot() *statepb.Update {
 // Desired returns the full tables of a switch for the present link states,
 // sorted by [Key.Compare]. It returns nil for a host.
 func (c *Core) Desired(node fabric.NodeID) []Entry {
-	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host {
+	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host || c.cfg.LinksOnly {
 		return nil
 	}
 	return c.appendDesired(nil, c.now, node)
@@ -221,7 +221,7 @@ type Ready struct {
 // [Core.Ready] ever returned, sorted by [Key.Compare]: what the next deltas build
 // on, where [Core.Desired] is what they lead to. It returns nil for a host.
 func (c *Core) Written(node fabric.NodeID) []Entry {
-	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host {
+	if node < 0 || int(node) >= c.f.Nodes() || c.f.Node(node).Tier == fabric.Host || c.cfg.LinksOnly {
 		return nil
 	}
 	return c.appendDesired(nil, c.written, node)
@@ -269,7 +269,7 @@ func (c *Core) Ready() Ready {
 func (c *Core) isUplinkChange(id fabric.LinkID) bool {
 	end := c.f.Link(id).A
 	n := c.f.Node(end.Node)
-	if n.Tier == fabric.Host {
+	if n.Tier == fabric.Host || c.cfg.LinksOnly {
 		return false
 	}
 	bit := uint64(1) << (end.Port - n.FirstUplink())

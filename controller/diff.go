@@ -31,6 +31,17 @@ func (u Update) String() string {
 // [Core.Desired] returns them.
 func Diff(old, new []Entry) []Update { return inPhases(appendDiff(nil, old, new)) }
 
+// Phases cuts updates into runs of one phase each, which are to be in effect before the next is due.
+func Phases(us []Update) (runs [][]Update) {
+	for first, i := 0, 0; i < len(us); i++ {
+		if i+1 == len(us) || us[i+1].Phase() != us[first].Phase() {
+			runs = append(runs, us[first:i+1])
+			first = i + 1
+		}
+	}
+	return runs
+}
+
 // inPhases returns the updates by phase, those of one in the order they have.
 func inPhases(us []Update) []Update {
 	if len(us) == 0 {

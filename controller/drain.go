@@ -23,6 +23,8 @@ func (c *Core) Drain(now fabric.Time, id fabric.LinkID, drained bool) error {
 // CanDrain returns why a link cannot be drained, whatever its state; nil if it can.
 func (c *Core) CanDrain(id fabric.LinkID) error {
 	switch {
+	case c.cfg.LinksOnly:
+		return fmt.Errorf("controller: %s cannot be drained: the fabric is too large for tables", c.f.LinkName(id))
 	case id < 0 || int(id) >= len(c.links):
 		return fmt.Errorf("controller: no link %d; links are 0 to %d", id, len(c.links)-1)
 	case int(id) < c.f.Hosts():

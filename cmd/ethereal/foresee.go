@@ -1,20 +1,47 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// refused is what speaks against all runs in a world, said once and before anything is built for them.
+// refused is what speaks against runs in a world, said once and before anything is built for them.
 func refused(world string, runs []scenario.Run) error {
-	if world != scenario.WorldLive {
+	switch world {
+	case scenario.WorldFlow:
+		return refusedWithoutPackets(runs)
+	case scenario.WorldLive:
+		return refusedLive(runs)
+	}
+	return nil
+}
+
+// refusedWithoutPackets is what speaks against any of the runs in the flow world.
+func refusedWithoutPackets(runs []scenario.Run) error {
+	var first error
+	n := 0
+	for _, r := range runs {
+		if err := flow.Check(r); err != nil {
+			n++
+			first = cmp.Or(first, err)
+		}
+	}
+	if n == 0 {
 		return nil
 	}
+	return fmt.Errorf("%w: %d of the %s cannot be carried out without packets (--schemes, --notifiers leave out such), the first since %w",
+		errRun, n, fabric.Count(len(runs), "run"), first)
+}
+
+// refusedLive is what speaks against all runs in the live world.
+func refusedLive(runs []scenario.Run) error {
 	var first error
 	of := map[*fabric.Fabric]error{}
 	for _, r := range runs {

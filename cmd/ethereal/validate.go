@@ -54,6 +54,7 @@ func kindNames() []string {
 // validation is what `ethereal validate` has read so far.
 type validation struct {
 	fabric *fabric.Fabric // that targets and workloads are for; nil: not known
+	world  string         // that scenarios are for
 }
 
 // checkedFile is what came of one file.
@@ -75,7 +76,7 @@ type fileError struct {
 }
 
 func (a *app) validateCommand() *cobra.Command {
-	var kind, fabricFile string
+	var kind, fabricFile, world string
 	var format outputFormat
 	c := &cobra.Command{
 		Use:   "validate FILE...",
@@ -99,19 +100,23 @@ a fabric among the files.`,
 			if kind != "" && !slices.Contains(kindNames(), kind) {
 				return fmt.Errorf("--kind: %q is unknown; %s", kind, strictyaml.Choose(kind, kindNames()))
 			}
-			return a.validate(args, kind, fabricFile, format)
+			if !slices.Contains(scenario.WorldNames(), world) {
+				return fmt.Errorf("--world: %q is unknown; %s", world, strictyaml.Choose(world, scenario.WorldNames()))
+			}
+			return a.validate(args, &validation{world: world}, kind, fabricFile, format)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&fabricFile, "fabric", "", "compare targets and workloads with the fabric in `FILE`")
 	f.StringVar(&kind, "kind", "", "take all files for this `KIND` instead of what their keys say: "+strings.Join(kindNames(), ", "))
+	f.StringVar(&world, "world", scenario.WorldVirtual, "say what the `WORLD` refuses of scenarios: "+strings.Join(scenario.WorldNames(), ", "))
 	format.register(c)
+	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func (a *app) validate(files []string, kind, fabricFile string, format outputFormat) error {
-	v := &validation{}
+func (a *app) validate(files []string, v *validation, kind, fabricFile string, format outputFormat) error {
 	if fabricFile != "" {
 		if _, err := v.fabricFile(fabricFile); err != nil {
 			return err
@@ -238,9 +243,12 @@ func (v *validation) scenario(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	runs, err := s.Expand()
+	runs, err := s.In(v.world).Expand()
 	if err != nil {
 		return "", placed(path, err)
+	}
+	if err := refused(v.world, runs); err != nil {
+		return "", strictyaml.Errors{unreadable(path, err)}
 	}
 	what := "a scenario"
 	if len(s.Expect) > 0 {

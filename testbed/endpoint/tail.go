@@ -26,9 +26,10 @@ type tail struct {
 	listed bool        // in tails.waiting
 }
 
+// How often the answer to a last packet is asked for. Worlds that have no packets do the same.
 const (
-	maxTailProbes = 1
-	maxAlone      = 4 // and packets are sent again that often on no evidence but that
+	MaxTailProbes = 1
+	MaxAlone      = 4 // and packets are sent again that often on no evidence but that nobody to the peer is answered
 )
 
 func (q *qp) noTail() { q.tail.at, q.tail.probes = never, 0 }
@@ -97,7 +98,7 @@ func (e *Endpoint) probeTails(now fabric.Time) {
 		}
 		q := e.tails.waiting.pop()
 		q.tail.listed, q.tail.at = false, never
-		if q.tail.probes < maxTailProbes {
+		if q.tail.probes < MaxTailProbes {
 			q.tail.probes++
 			q.nudges++
 			e.stats.Nudges++
@@ -111,8 +112,8 @@ func (e *Endpoint) probeTails(now fabric.Time) {
 		a := e.peers[q.peer].answered
 		others := a > 0 && a > q.tail.sent-e.patience()
 		if !others {
-			again := q.tail.alone < maxAlone
-			q.tail.alone = min(q.tail.alone+1, maxAlone)
+			again := q.tail.alone < MaxAlone
+			q.tail.alone = min(q.tail.alone+1, MaxAlone)
 			if !again || e.tails.answered <= q.tail.sent || !e.holds(q.sent-q.unacked) {
 				// Nobody answers, or it is much to send again for a guess.
 				e.tailWaits(q, now+e.patience()<<(1+q.tail.alone))

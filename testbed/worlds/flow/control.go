@@ -1,72 +1,313 @@
 package flow
 
 import (
+	"fmt"
+	"strconv"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
-// schedule notes when whoever moves queue pairs will know of an event: by the
-// data plane, by the controller.
-func (w *world) schedule(i int, e scenario.LinkEvent) {
-	c, n := w.run.Scenario.Control, w.run.Notifier
-	if n.Quench() && (!e.Up || w.model != balance.Labelled) {
-		at := e.At + e.Detection
-		if w.model == balance.Labelled {
-			at += w.roundTrip() / 2
-		}
-		w.at(at, onTold, int32(i), 0)
-	}
-	if n.GNMI() {
-		at := e.At + e.Detection + c.GNMIDelay + c.ComputeDelay
-		if w.model == balance.Labelled {
-			at += c.PushDelay
-		} else {
-			at += c.WriteDelay
-		}
-		w.at(at, onTold, int32(i), 1)
-	}
+// planeControl is a plane's controller, whose switches are tables.
+type planeControl struct {
+	*controlplane.Process
+	w     *world
+	plane int
 }
 
-// roundTrip is the propagation of the longest way there and back.
-func (w *world) roundTrip() fabric.Time {
-	s := w.f.Spec()
-	one := 2 * (s.HostLink.Delay + s.ToRUplink.Delay)
-	if w.f.ThreeTier() {
-		one += 2 * s.AggUplink.Delay
+var _ controlplane.World = (*planeControl)(nil)
+
+// startControl starts the controllers of a run in which something happens; the switches have their tables.
+func (w *world) startControl() error {
+	w.switches = make([]aSwitch, w.f.Switches())
+	for q := range w.f.Planes() {
+		plane, err := w.f.Plane(q)
+		if err != nil {
+			return err
+		}
+		c := &planeControl{w: w, plane: q}
+		cfg := controlplane.Config{
+			Fabric: w.f, Plane: q, Control: w.run.Scenario.Control, Hears: w.run.Notifier.GNMI(),
+			Tables: controller.Config{
+				Fabric: plane, Instance: "flow-" + strconv.FormatUint(w.run.Seed, 10),
+				LinksOnly: w.model == balance.Labelled && w.f.ToRUplinks() > fabric.MaxUplinks,
+			},
+		}
+		cfg.Tables.CarrierV4, cfg.Tables.CarrierV6 = w.run.Scenario.Host.Carrier.Tables()
+		if w.suspects {
+			cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, w.run.Scenario.Host.RTO/probeShare)}
+		}
+		if c.Process, err = controlplane.New(c, cfg); err != nil {
+			return err
+		}
+		if err := c.Adopt(); err != nil {
+			return err
+		}
+		w.planes = append(w.planes, c)
 	}
-	return 2 * one
+	return nil
 }
 
-// told lets whoever moves queue pairs know of an event, from the controller or
-// from the data plane.
-func (w *world) told(e scenario.LinkEvent, controller bool) {
-	if w.down[e.Link] == e.Up {
-		return // it has changed again
+// probeShare is how many probes' time-outs there are in a retransmission timer, as in the virtual world.
+const probeShare = 10
+
+func (c *planeControl) node(id fabric.NodeID) fabric.NodeID { return c.w.f.PlaneNode(c.plane, id) }
+
+// At implements [controlplane.World].
+func (c *planeControl) At(t fabric.Time, f func(now fabric.Time)) { c.w.call(t, f) }
+
+// Connect implements [controlplane.World]. A controller that starts later than the run hears what ports are down.
+func (c *planeControl) Connect(id fabric.NodeID) error {
+	if c.Process == nil || c.Life() == 0 || !c.w.run.Notifier.GNMI() {
+		return nil
 	}
-	if w.model != balance.Labelled {
-		if e.Up {
-			delete(w.known, e.Link)
-		} else {
-			w.known[e.Link] = controller
+	s := c.w.aSwitch(c.node(id))
+	ports := c.w.f.Node(c.node(id)).Ports()
+	down := make([]bool, ports)
+	for p := range ports {
+		up, noticed := s.oper[fabric.PortNo(p+1)]
+		down[p] = noticed && !up
+	}
+	c.HearAt(c.w.clock+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+		for p := range ports {
+			core.PortState(now, id, fabric.PortNo(p+1), !down[p])
 		}
-		w.repaired()
+		core.PortsKnown(now, id, true)
+		return nil
+	})
+	return nil
+}
+
+// Disconnect implements [controlplane.World].
+func (c *planeControl) Disconnect() {}
+
+// Requests implements [controlplane.World].
+func (c *planeControl) Requests(w rollout.Write) (requests []controlplane.Request, _ error) {
+	id := c.node(w.Node)
+	for _, us := range controller.Phases(w.Updates) {
+		requests = append(requests, func(fabric.Time) error {
+			c.w.aSwitch(id).write(us)
+			c.w.changed(id)
+			return nil
+		})
+	}
+	return requests, nil
+}
+
+// Read implements [controlplane.World]: a switch has what was written.
+func (c *planeControl) Read(id fabric.NodeID) ([]controller.Entry, int, error) {
+	return c.Core().Tables().Written(id), 0, nil
+}
+
+// Update implements [controlplane.World].
+func (c *planeControl) Update(now fabric.Time, u *statepb.Update) {
+	c.w.tell(now, func(now fabric.Time, h *fluidHost) { h.core.Update(now, u) })
+}
+
+// Probe implements [controlplane.World].
+func (c *planeControl) Probe(now fabric.Time, p suspicion.Probe) {
+	h, err := c.w.host(p.Host)
+	if err != nil {
+		c.w.fail(err)
 		return
 	}
-	w.updates++
-	w.epochs[e.Link]++
-	u := &statepb.Update{Epoch: w.updates, Instance: "flow-level", Snapshot: true}
-	for i := range w.f.Links() {
-		l := fabric.LinkID(i)
-		if n := w.epochs[l]; n > 0 {
-			u.Links = append(u.Links, &statepb.LinkState{Link: uint32(l), Up: !w.down[l], Epoch: n})
+	h.core.Probe(now, host.ProbeRequest{ID: p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout})
+}
+
+// Note implements [controlplane.World].
+func (c *planeControl) Note(now fabric.Time, kind report.Kind, where, text string) {
+	c.w.timeline = append(c.w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
+}
+
+// Fail implements [controlplane.World].
+func (c *planeControl) Fail(err error) { c.w.fail(err) }
+
+func (w *world) aSwitch(id fabric.NodeID) *aSwitch { return &w.switches[int(id)-w.f.Hosts()] }
+
+// news is what was told to agents.
+type news struct {
+	at   fabric.Time
+	give func(now fabric.Time, h *fluidHost)
+}
+
+// tell tells all agents. Those of hosts that have yet to send hear it when they are made.
+func (w *world) tell(now fabric.Time, give func(fabric.Time, *fluidHost)) {
+	w.told = append(w.told, news{now, give})
+	for _, h := range w.hosts {
+		if h != nil {
+			give(now, h)
 		}
 	}
-	w.update = u
-	for i := range w.hosts {
-		if h := w.hosts[i]; h != nil {
-			h.core.Update(w.clock, u)
+}
+
+// detect has the switches at both ends of a link notice what happened to it. A run whose only notifier is the
+// time-out has switches that notice nothing.
+func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
+	if e.Silent || w.run.Notifier == scenario.NotifyTimeout || w.cut[directions(e)[0]] == e.Up {
+		return
+	}
+	l := w.f.Link(e.Link)
+	for _, end := range []fabric.End{l.A, l.B} {
+		if int(end.Node) >= w.f.Hosts() {
+			w.portChanged(now, end, e.Up)
 		}
 	}
+}
+
+// directions returns the directions of its link that an event concerns. Links lead up from A.
+func directions(e scenario.LinkEvent) []int32 {
+	up, down := int32(2*e.Link), int32(2*e.Link)+1
+	switch e.Direction {
+	case scenario.UpWay:
+		return []int32{up}
+	case scenario.DownWay:
+		return []int32{down}
+	}
+	return []int32{up, down}
+}
+
+// portChanged has a switch notice a port of its own: its gNMI server tells the controller, and its data plane the
+// hosts.
+func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
+	s := w.aSwitch(end.Node)
+	if was, noticed := s.oper[end.Port]; noticed && was == up || !noticed && up {
+		return
+	}
+	if s.oper == nil {
+		s.oper, s.dead, s.epochs = map[fabric.PortNo]bool{}, map[fabric.PortNo]bool{}, map[fabric.PortNo]uint32{}
+	}
+	s.oper[end.Port] = up
+	if w.run.Notifier.GNMI() {
+		c := w.planes[w.f.Node(end.Node).Plane]
+		id := w.f.InOwnPlane(end.Node)
+		c.HearAt(now+w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+			core.PortState(now, id, end.Port, up)
+			return nil
+		})
+	}
+	if !w.run.Notifier.Quench() {
+		return
+	}
+	s.epochs[end.Port]++
+	delete(s.dead, end.Port)
+	if !up {
+		s.dead[end.Port] = true
+		w.notice(now, end, s.epochs[end.Port])
+	}
+	w.changed(end.Node)
+}
+
+// notice has a switch's notice of a dead port reach the hosts: below the switch if the port is an uplink, else behind
+// all its other ports.
+func (w *world) notice(now fabric.Time, end fabric.End, epoch uint32) {
+	q := hostagent.Quench{Notice: true, Switch: end.Node, Port: end.Port, Epoch: epoch}
+	n := w.f.Node(end.Node)
+	uplink := n.Uplinks() > 0 && end.Port >= n.FirstUplink()
+	for distance := 1; distance <= maxDistance; distance++ {
+		w.call(now+w.noticeDelay(n, distance), func(now fabric.Time) {
+			w.tell(now, func(now fabric.Time, h *fluidHost) {
+				if w.distance(n, h.id, uplink) == distance {
+					h.core.Quench(now, q)
+				}
+			})
+		})
+	}
+}
+
+// maxDistance is how many links a notice crosses at most: up to a core, and down to a host.
+const maxDistance = 5
+
+// distance returns how many links a notice crosses to a host; 0: the host gets none.
+func (w *world) distance(n *fabric.Node, h fabric.NodeID, uplink bool) int {
+	t := w.f.Node(w.f.ToROf(h))
+	tors := w.f.Node(w.f.InPlane(t.ID, n.Plane))
+	switch n.Tier {
+	case fabric.ToR:
+		switch {
+		case tors.ID == n.ID:
+			return 1
+		case uplink:
+			return 0
+		case w.f.ThreeTier() && t.Pod != n.Pod:
+			return 5
+		}
+		return 3
+	case fabric.Aggregation:
+		switch {
+		case t.Pod == n.Pod:
+			return 2
+		case uplink:
+			return 0
+		}
+		return 4
+	}
+	if w.f.ThreeTier() {
+		return 3
+	}
+	return 2
+}
+
+// noticeDelay is how long a notice takes: links' delays, and half of a data packet that it waits for at each.
+func (w *world) noticeDelay(n *fabric.Node, distance int) (t fabric.Time) {
+	s := w.f.Spec()
+	links := []fabric.LinkSpec{s.HostLink, s.ToRUplink, s.ToRUplink, s.ToRUplink, s.ToRUplink}
+	if w.f.ThreeTier() {
+		links[2], links[3] = s.AggUplink, s.AggUplink
+	}
+	packet := int64(w.run.Scenario.Host.Payload) + w.header
+	for _, l := range links[:distance] {
+		t += l.Delay + l.Rate.TimeFor(noticeBytes) + l.Rate.TimeFor(packet)/2
+	}
+	return t
+}
+
+// noticeBytes is a notice on the wire.
+const noticeBytes = 66 + 24
+
+// intervene carries out what the run asks for besides failures of links.
+func (w *world) intervene(now fabric.Time, i scenario.Intervention) error {
+	switch i.Do {
+	case scenario.ControllerDown:
+		for _, c := range w.planes {
+			c.Die(now)
+		}
+	case scenario.ControllerUp:
+		for _, c := range w.planes {
+			if err := c.Restart(now); err != nil {
+				return fmt.Errorf("controller: %w", err)
+			}
+		}
+	case scenario.AgentDown, scenario.AgentUp:
+		h, err := w.host(i.Node)
+		if err != nil {
+			return err
+		}
+		if i.Do == scenario.AgentDown {
+			h.core.Leave(now)
+		} else {
+			h.core.Return(now, w.snapshot())
+		}
+	case scenario.Drain, scenario.Undrain:
+		q, link := w.f.LinkInPlane(i.Link)
+		_, err := w.planes[q].Drain(now, link, i.Do == scenario.Drain)
+		return err
+	}
+	return nil
+}
+
+// snapshot is what an agent that connects is told; nil: nothing.
+func (w *world) snapshot() (all *statepb.Update) {
+	for _, c := range w.planes {
+		all = controlplane.Join(all, c.Snapshot())
+	}
+	return all
 }

@@ -5,33 +5,45 @@
 //
 // # What is real
 //
-// The collective's state machines, the host agents (their splits, labels and
-// flips are those of package hostagent), the fabric's paths, batching windows,
-// start jitter, headers, failures, and the delays with which failures are told.
+// The collective's state machines, the host's core (package host: its splits, labels and flips), the
+// controller's (rollout, by package controlplane), the fabric's paths, the switches' tables and their ECMP hash,
+// batching windows, start jitter, headers, the order of messages to one peer, failures and all delays with which
+// they are noticed and told. Agents are notified, and tables written, when the virtual world does.
 //
 // # What is not
 //
 // There are no queues, drops, marks and rate control: rates are max-min fair at
-// once. Acknowledgements take their share of every link's capacity. ECMP draws a
-// path per source port at random, without the switches' hash. Schemes that choose
+// once. Acknowledgements take their share of every link's capacity. Schemes that choose
 // a path per packet (spray, drb, reps and those of switches, save flowlet) are
 // taken for ideal: a queue pair's bytes spread evenly over all paths. hopper,
 // flowcut and flowlet move with queues, and are refused with [ErrScheme].
 //
 // # Planes
 //
-// Of several planes a queue pair takes one, by a port of its host, as its label says; where switches
-// hash, the port is drawn with the path, and kept; what is spread is spread over the ports too. A port
-// that is cut is told as any link is, to all hosts.
+// Of several planes a queue pair takes one, by a port of its host, as its label says, and each has a controller
+// of its own. Planes whose switches have more uplinks than tables hold (fabric.MaxUplinks) have controllers that
+// know links alone: agents hear of them, nothing is written.
 //
 // # Failures
 //
-// A queue pair whose path has a dead link stands still until its host acts: an
-// ethereal agent when it is told, by [hostagent.Core.Timeout] or
-// [hostagent.Core.Update]; the others when the controller has repaired the
-// tables (gnmi), the data plane reroutes (quench, upward links alone), or never.
-// A source quench is told as an update about the link, half a round trip after
-// detection.
+// A cut swallows what is on the link and what is sent into it. Of the queue pair's packets the receiver has those
+// that had crossed the link, the sender knows of those whose answers had crossed it. The sender sends on, at the
+// rate that it had, as nobody tells it; its bytes take their share of the links before the dead one. It goes back to
+// the first packet that it does not know to have arrived, and sends all from there:
+//
+//   - when its agent moves it, by a notice of the data plane, a controller's update, or what package endpoint does
+//     about last packets that are not answered: the probe behind them, the silence of one queue pair among others,
+//     the round trips that say how long is late;
+//   - one round trip after something sent behind the gap arrives, as the receiver asks for what is missing: the
+//     tables were repaired, or the data plane goes round the port, while it still sends;
+//   - when its retransmission timer runs, which every packet starts anew.
+//
+// Agents lay losses to congestion where switches have marked lately. What marks would be is estimated, from by how
+// much the hosts' equal shares exceed a port, for how long.
+//
+// What hangs on single packets, or on queues, is refused with [ErrFailure]: gray and slow links, pauses, failures under
+// schemes with a path per packet, receivers other than go-back-n, controls other than dctcp and none, and what was more than
+// 15 % off packets: see [Check] and docs/performance.md.
 //
 // # Steps
 //

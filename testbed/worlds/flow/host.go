@@ -17,6 +17,15 @@ type fluidHost struct {
 	w    *world
 	id   fabric.NodeID
 	core *host.Core
+	nic  endpoint.Config // as its queue pairs would be
+
+	messages map[fabric.NodeID]*message // the oldest that is not sent, by peer
+
+	// Where something fails: its pieces, and what it knows of last packets, as package endpoint does.
+	open       []int32
+	answered   map[fabric.NodeID]fabric.Time // when the latest was sent that a peer has answered
+	latest     fabric.Time                   // of all peers'
+	trip, vary fabric.Time                   // smoothed round trip, and its mean deviation
 }
 
 var (
@@ -40,11 +49,14 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &fluidHost{w, id, core}
+	h := &fluidHost{w: w, id: id, core: core, nic: settings.Endpoint(core), messages: map[fabric.NodeID]*message{}}
 	core.Attach(h, h)
 	w.hosts[id] = h
-	if w.update != nil { // what the others have heard already
-		core.Update(w.clock, w.update)
+	if w.fails {
+		h.answered = map[fabric.NodeID]fabric.Time{}
+	}
+	for _, n := range w.told { // what the others have heard already
+		n.give(n.at, h)
 	}
 	return h, nil
 }
@@ -52,7 +64,7 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 // Open implements [host.Endpoint].
 func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
 	w := h.w
-	if m.Bytes == 0 {
+	if m.Bytes == 0 && !w.fails {
 		return fmt.Errorf("%w of probes: %s asks for one", ErrScheme, w.run.Scheme)
 	}
 	var k int32
@@ -62,39 +74,52 @@ func (h *fluidHost) Open(now fabric.Time, m endpoint.Message) error {
 		k = int32(len(w.pieces))
 		w.pieces = append(w.pieces, piece{})
 	}
-	w.pieces[k] = piece{id: collective.ID(m.ID), qp: m.QP, src: h.id, dst: m.Dst, bytes: m.Bytes, label: m.Label}
-	w.at(max(m.Start, now), onStart, k, 0)
+	w.pieces[k] = piece{
+		id: collective.ID(m.ID), qp: m.QP, src: h.id, dst: m.Dst, bytes: m.Bytes, label: m.Label, once: m.Once, waits: true,
+		turn: w.pieces[k].turn, place: int32(len(h.open)),
+	}
+	if w.fails {
+		h.open = append(h.open, k)
+	}
+	if w.pieces[k].last = max(m.Start, now); h.join(k) {
+		w.at(w.pieces[k].last, onStart, k, w.pieces[k].turn)
+	}
 	return nil
 }
 
 // Relabel implements [host.Endpoint].
 func (h *fluidHost) Relabel(qp endpoint.QP, l fabric.Label) error {
-	w := h.w
-	for k := range w.pieces {
-		if p := &w.pieces[k]; p.src == h.id && p.qp == qp {
-			p.label = l
-		}
-	}
-	for _, a := range w.active {
-		f := &w.flows[a]
-		if p := &w.pieces[f.piece]; p.src == h.id && p.qp == qp {
-			w.route(f, p, l)
-			w.stale = true
-		}
+	if k, ok := h.piece(qp); ok {
+		h.w.relabel(k, l)
 	}
 	return nil
 }
 
-// Resend implements [host.Endpoint]: a fluid that stands still has lost nothing.
-func (h *fluidHost) Resend(endpoint.QP) error { return nil }
+// Resend implements [host.Endpoint]. What is on a path that works is not lost, whatever the agent thinks.
+func (h *fluidHost) Resend(qp endpoint.QP) error {
+	if k, ok := h.piece(qp); ok && !h.w.pieces[k].waits && h.w.pieces[k].track.ailing() {
+		h.w.goBack(k)
+	}
+	return nil
+}
 
 // Hold implements [host.Endpoint].
 func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error {
 	return fmt.Errorf("%w of queue pairs that %s holds", ErrScheme, h.w.run.Scheme)
 }
 
-// Close implements [host.Endpoint]: there are no probes.
-func (h *fluidHost) Close(endpoint.QP) error { return nil }
+// Close implements [host.Endpoint].
+func (h *fluidHost) Close(qp endpoint.QP) error {
+	if k, ok := h.piece(qp); ok {
+		if t := h.w.pieces[k].track; t != nil && t.flow >= 0 {
+			h.w.flows[t.flow].left = 0 // it ends with the window
+			h.w.pieces[k].once = true
+			return nil
+		}
+		h.w.forget(k)
+	}
+	return nil
+}
 
 // Alarm implements [host.Shell].
 func (h *fluidHost) Alarm(at fabric.Time) { h.w.at(at, onAlarm, int32(h.id), 0) }
@@ -124,11 +149,17 @@ func (h *fluidHost) Sent(_ fabric.Time, message uint64) {
 	h.w.checkFinished()
 }
 
-// PathsFailed implements [host.Shell]: no controller joins them here.
-func (h *fluidHost) PathsFailed(fabric.Time, []hostagent.Failed) {}
+// PathsFailed implements [host.Shell].
+func (h *fluidHost) PathsFailed(now fabric.Time, failed []hostagent.Failed) {
+	if h.w.suspects {
+		for _, f := range failed {
+			h.w.planes[0].Report(now, h.id, f)
+		}
+	}
+}
 
 // Probed implements [host.Shell].
-func (h *fluidHost) Probed(fabric.Time, host.ProbeResult) {}
+func (h *fluidHost) Probed(now fabric.Time, r host.ProbeResult) { h.w.planes[0].Probed(now, h.id, r) }
 
 // Fault implements [host.Shell].
 func (h *fluidHost) Fault(_ fabric.Time, err error) {

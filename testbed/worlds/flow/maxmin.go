@@ -1,7 +1,5 @@
 package flow
 
-import "github.com/ethereal-fabric/ethereal/fabric"
-
 // maxHops is the most links of a path, host links included.
 const maxHops = 6
 
@@ -13,8 +11,8 @@ type flow struct {
 	posted float64 // what was left when it got its path
 	left   float64
 	rate   float64
+	most   float64 // of the rate: nothing tells its sender to go faster; 0: there is none
 	piece  int32
-	sent   fabric.Time // of a flow that stands still: when its sender has sent all; else 0
 }
 
 // solver computes max-min fair rates: the rate of the flows at the fullest link

@@ -37,7 +37,7 @@ func Run(ctx context.Context, run scenario.Run, _ scenario.Observer) (*report.Re
 		Notifier: string(run.Notifier), Seed: run.Seed, Failure: run.Failure.Name,
 		Bytes: int64(run.Collective.Bytes), Fabric: w.f.Spec(),
 		Finished: w.finished, End: report.Deadline, EndTime: w.now.Micros(),
-		Flips: w.flips, Timeouts: w.timeouts, SimEvents: w.handled + w.steps,
+		Timeline: w.timeline, Flips: w.flips, Timeouts: w.timeouts, SimEvents: w.handled + w.steps,
 	}
 	switch {
 	case w.finished:

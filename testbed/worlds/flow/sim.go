@@ -4,15 +4,14 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/usid"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -42,8 +41,15 @@ type piece struct {
 	src, dst fabric.NodeID
 	bytes    int64
 	label    fabric.Label
-	flows    int32 // not finished
-	last     fabric.Time
+	turn     uint32      // of its events: those of earlier ones are void
+	flows    int32       // not finished
+	place    int32       // in its host's open
+	waits    bool        // it has yet to start
+	once     bool        // a probe that is not sent again
+	unsent   bool        // it has bytes that were never sent
+	last     fabric.Time // when its last byte arrives, or, while it waits, when it may start
+	told     int64       // bytes that the agent knows to be acknowledged
+	track    *track      // nil where nothing fails
 }
 
 // world is one run.
@@ -65,15 +71,22 @@ type world struct {
 	free    []int32
 	active  []int32
 	started []started
-	clock   fabric.Time            // of the event in hand; now is the end of its window
-	carried []float64              // bytes on the wire, by link direction
-	stale   bool                   // rates are to be computed
-	paths   [3][]fabric.Label      // under one ToR, in one pod, between pods
-	down    map[fabric.LinkID]bool // links that are cut
-	known   map[fabric.LinkID]bool // as the tables have them
-	epochs  map[fabric.LinkID]uint64
-	updates uint64
-	update  *statepb.Update // the last; nil: none
+	clock   fabric.Time       // of the event in hand; now is the end of its window
+	carried []float64         // bytes on the wire, by link direction
+	stale   bool              // rates are to be computed
+	paths   [3][]fabric.Label // under one ToR, in one pod, between pods
+
+	fails     bool // something happens: queue pairs are tracked
+	suspects  bool // agents share what they time out on
+	planes    []*planeControl
+	switches  []aSwitch
+	cut       map[int32]bool // directions of links
+	touched   map[fabric.NodeID]bool
+	told      []news
+	queues    *queues // nil: nobody looks at marks
+	calls     []func(now fabric.Time)
+	freeCalls []int32 // places in calls
+	hashed    []byte  // scratch
 
 	header, ack int64
 	arriving    map[collective.ID]int64
@@ -84,6 +97,7 @@ type world struct {
 	firstCut       fabric.Time
 	lastFlip       fabric.Time
 	finished       bool
+	timeline       []report.Event // of the controllers
 	fault          error
 	end            fabric.Time
 	hops           []fabric.Hop
@@ -97,29 +111,16 @@ type started struct {
 func newWorld(run scenario.Run) (*world, error) {
 	s := run.Scenario
 	w := &world{
-		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1,
-		rng:  rand.New(rand.NewPCG(run.Seed, 0xF10)),
-		down: map[fabric.LinkID]bool{}, known: map[fabric.LinkID]bool{}, epochs: map[fabric.LinkID]uint64{},
+		run: run, f: run.Fabric, firstCut: -1, lastFlip: -1, rng: rand.New(rand.NewPCG(run.Seed, 0xF10)),
+		switches: make([]aSwitch, run.Fabric.Switches()), cut: map[int32]bool{}, touched: map[fabric.NodeID]bool{},
 		arriving: map[collective.ID]int64{},
 	}
-	if s.Servers.On() {
-		return nil, errors.New("servers are the virtual world's: remove the key, or leave out --world")
-	}
-	if run.Lateness().Any() {
-		return nil, errors.New("start_skew and stragglers are the virtual world's: remove the keys, or leave out --world")
-	}
-	for _, i := range run.Interventions {
-		if i.Do == scenario.Pause || i.Do == scenario.Resume {
-			return nil, fmt.Errorf("%s is the virtual world's, since flows are not paused: remove the event, or leave out --world", i.Do)
-		}
-	}
-	spec, err := run.Scheme.Spec()
+	spec, err := check(run)
 	if err != nil {
 		return nil, err
 	}
-	if w.model = spec.Flows; w.model == balance.NoFlowModel {
-		return nil, fmt.Errorf("%w of %s: what it does depends on queues; use --world virtual", ErrScheme, spec.Name)
-	}
+	w.model, w.suspects = spec.Flows, spec.SharesSuspicion(run.Scheme.Params)
+	w.fails = len(run.Events)+len(run.Interventions) > 0
 	ip := int64(20)
 	if s.Host.IPv6 {
 		ip = 40
@@ -139,7 +140,14 @@ func newWorld(run scenario.Run) (*world, error) {
 	w.hosts = make([]*fluidHost, w.f.Hosts())
 	for i, e := range run.Events {
 		w.at(e.At, onCut, int32(i), 0)
-		w.schedule(i, e)
+		w.at(e.At+e.Detection, onDetect, int32(i), 0)
+	}
+	for i, x := range run.Interventions {
+		w.at(x.At, onIntervene, int32(i), 0)
+	}
+	w.queues = newQueues(w)
+	if w.fails {
+		return w, w.startControl()
 	}
 	return w, nil
 }
@@ -154,6 +162,11 @@ func (w *world) simulate(ctx context.Context) error {
 		}
 		if w.stale {
 			w.solver.solve(w.flows, w.active)
+			w.limit()
+			if w.queues != nil {
+				w.queues.advance(w.now)
+				w.queues.take(w.flows, w.active)
+			}
 			w.stale = false
 			w.credit()
 		}
@@ -174,6 +187,9 @@ func (w *world) simulate(ctx context.Context) error {
 			if err := w.handle(e); err != nil {
 				w.fail(err)
 			}
+			if len(w.events) == 0 || w.events[0].at > e.at {
+				w.reroute()
+			}
 		}
 	}
 	return w.fault
@@ -189,6 +205,18 @@ func (w *world) credit() {
 		f.left = max(f.left-f.rate*float64(w.now-s.at), 0)
 	}
 	w.started = w.started[:0]
+}
+
+// limit keeps flows whose path is dead at the rates that they had: no answer has their senders go faster.
+func (w *world) limit() {
+	if len(w.cut) == 0 {
+		return
+	}
+	for _, id := range w.active {
+		if f := &w.flows[id]; f.most > 0 {
+			f.rate = min(f.rate, f.most)
+		}
+	}
 }
 
 // nextTime is when the next event is due or the next flow ends.
@@ -233,69 +261,130 @@ func (w *world) advance(until fabric.Time) {
 func (w *world) ended(id int32, at fabric.Time) {
 	f := &w.flows[id]
 	p := &w.pieces[f.piece]
-	there, back := w.latency(f, p.bytes)
 	f.left = 0
 	w.carry(f)
 	f.active = false
 	w.spare = append(w.spare, id)
+	if p.track != nil || p.flows == 1 {
+		w.hosts[p.src].leave(at, p)
+	}
+	if p.track != nil {
+		w.sentAll(f.piece, f, at)
+		return
+	}
+	there, back := w.latency(f.links[:f.hops], f.links[:f.hops], p.bytes)
 	p.last = max(p.last, at+there)
 	if p.flows--; p.flows == 0 {
-		w.at(p.last, onArrived, f.piece, 0)
-		w.at(p.last+back, onSent, f.piece, 0)
+		w.at(p.last, onArrived, f.piece, p.turn)
+		w.at(p.last+back, onSent, f.piece, p.turn)
 	}
 }
 
-// latency is what the last packet takes after it has left the host, and its
-// acknowledgement.
-func (w *world) latency(f *flow, bytes int64) (there, back fabric.Time) {
+// latency is what the last packet takes after it has left the host, and its acknowledgement.
+func (w *world) latency(way, answers []int32, bytes int64) (there, back fabric.Time) {
+	last := w.lastBytes(bytes)
+	for i, d := range way {
+		l := w.f.Link(fabric.LinkID(d / 2))
+		there += l.Delay
+		if i > 0 {
+			there += l.Rate.TimeFor(last)
+		}
+	}
+	for _, d := range answers {
+		l := w.f.Link(fabric.LinkID(d / 2))
+		back += l.Delay + l.Rate.TimeFor(w.ack)
+	}
+	return there, back
+}
+
+// lastBytes is the last packet on the wire of so many bytes.
+func (w *world) lastBytes(bytes int64) int64 {
 	full := int64(w.run.Scenario.Host.Payload)
 	last := min(bytes, full)
 	if r := bytes % full; r != 0 {
 		last = r
 	}
-	for i, d := range f.links[:f.hops] {
-		l := w.f.Link(fabric.LinkID(d / 2))
-		there += l.Delay
-		back += l.Delay + l.Rate.TimeFor(w.ack)
-		if i > 0 {
-			there += l.Rate.TimeFor(last + w.header)
-		}
-	}
-	return there, back
+	return last + w.header
 }
 
 func (w *world) handle(e event) error {
+	if e.kind >= onStart && w.pieces[e.a].turn != e.b {
+		return nil
+	}
 	switch e.kind {
 	case onCut:
 		w.linkEvent(w.run.Events[e.a])
-	case onTold:
-		w.told(w.run.Events[e.a], e.b == 1)
+	case onDetect:
+		w.detect(w.clock, w.run.Events[e.a])
+	case onIntervene:
+		return w.intervene(w.clock, w.run.Interventions[e.a])
+	case onCall:
+		w.called(e.a)
 	case onAlarm:
 		w.hosts[e.a].core.Tick(w.clock)
 	case onStart:
 		w.start(e.a)
 	case onArrived:
-		p := &w.pieces[e.a]
-		left := w.arriving[p.id] - p.bytes
-		if w.arriving[p.id] = left; left > 0 {
-			return nil
-		}
-		delete(w.arriving, p.id)
-		if w.run.Scenario.Host.Completion == scenario.OnArrival {
-			return w.received(p.id)
-		}
+		return w.arrived(&w.pieces[e.a])
 	case onSent:
-		p := w.pieces[e.a]
-		w.pieces[e.a], w.free = piece{}, append(w.free, e.a)
-		core := w.hosts[p.src].core
-		core.Acked(w.clock, p.qp, p.bytes)
-		core.Done(w.clock, p.qp)
-	case onTimer:
-		w.timer(fabric.NodeID(e.a), hostagent.QP(e.b))
-	case onResume:
-		w.resume(e.a, hostagent.QP(e.b))
+		w.finish(e.a)
+	case onExpire:
+		w.expired(e.a)
+	case onLate:
+		w.late(e.a)
+	case onAnswered:
+		w.heard(e.a)
 	}
 	return nil
+}
+
+// arrived takes note that a receiver has all of a queue pair.
+func (w *world) arrived(p *piece) error {
+	if t := p.track; t != nil {
+		if t.done {
+			return nil
+		}
+		t.done, t.lost = true, false
+	}
+	if p.bytes == 0 {
+		return nil
+	}
+	left := w.arriving[p.id] - p.bytes
+	if w.arriving[p.id] = left; left > 0 {
+		return nil
+	}
+	delete(w.arriving, p.id)
+	if w.run.Scenario.Host.Completion == scenario.OnArrival {
+		return w.received(p.id)
+	}
+	return nil
+}
+
+// finish ends a queue pair, of which all is acknowledged.
+func (w *world) finish(k int32) {
+	p := w.pieces[k]
+	h := w.hosts[p.src]
+	if p.track != nil {
+		h.tailAnswered(w.clock, &p)
+	}
+	w.forget(k)
+	if left := p.bytes - p.told; left > 0 {
+		h.core.Acked(w.clock, p.qp, left)
+	}
+	h.core.Done(w.clock, p.qp)
+}
+
+// forget frees a queue pair's place.
+func (w *world) forget(k int32) {
+	p := w.pieces[k]
+	h := w.hosts[p.src]
+	if w.fails {
+		last := len(h.open) - 1
+		h.open[p.place] = h.open[last]
+		w.pieces[h.open[p.place]].place = p.place
+		h.open = h.open[:last]
+	}
+	w.pieces[k], w.free = piece{turn: p.turn + 1}, append(w.free, k)
 }
 
 // post carries a send of the collective.

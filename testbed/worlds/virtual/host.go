@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
 // hostShell is one rank: a host's core on the simulator's RoCEv2 interface, and the
@@ -104,23 +105,21 @@ func (h *hostShell) Flipped(now fabric.Time, f hostagent.Flip) {
 
 // PathsFailed implements [host.Shell].
 func (h *hostShell) PathsFailed(_ fabric.Time, failed []hostagent.Failed) {
-	if c := h.w.controllers[0]; c.shares { // of planes nobody shares: see checkPlanes
+	if c := h.w.controllers[0]; c.Joins() { // of planes nobody shares: see checkPlanes
 		for _, f := range failed {
-			h.w.net.Serially(h.id, func(now fabric.Time) { c.reportLater(now, h.id, f) })
+			h.w.net.Serially(h.id, func(now fabric.Time) { c.Report(now, h.id, f) })
 		}
 	}
 }
 
 // probe carries out what the controller asks for.
 func (h *hostShell) probe(now fabric.Time, p suspicion.Probe) {
-	h.core.Probe(now, host.ProbeRequest{
-		ID: uint64(h.w.controllers[0].life)<<lifeShift | p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout,
-	})
+	h.core.Probe(now, host.ProbeRequest{ID: p.ID, Dst: p.Dst, Label: p.Label, Packets: p.Packets, Timeout: p.Timeout})
 }
 
 // Probed implements [host.Shell].
 func (h *hostShell) Probed(_ fabric.Time, r host.ProbeResult) {
-	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controllers[0].probed(now, h.id, r) })
+	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.controllers[0].Probed(now, h.id, r) })
 }
 
 // Fault implements [host.Shell].
@@ -132,15 +131,7 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
 	for _, c := range h.w.controllers {
-		if c.down || c.agents == nil || !h.w.run.Notifier.GNMI() {
-			continue
-		}
-		one := c.inFabric(c.agents.Snapshot())
-		if snapshot == nil {
-			snapshot = one
-		} else {
-			snapshot.Links = append(snapshot.Links, one.GetLinks()...)
-		}
+		snapshot = controlplane.Join(snapshot, c.Snapshot())
 	}
 	h.core.Return(now, snapshot)
 }

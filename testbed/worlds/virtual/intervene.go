@@ -1,11 +1,8 @@
 package virtual
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/ethereal-fabric/ethereal/controller/eventlog"
-	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -25,12 +22,12 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	case scenario.ControllerDown:
 		w.told(now, string(i.Do), "controller", "the controller ends")
 		for _, c := range w.controllers {
-			c.die(now)
+			c.Die(now)
 		}
 	case scenario.ControllerUp:
 		w.told(now, string(i.Do), "controller", "a controller starts that knows nothing")
 		for _, c := range w.controllers {
-			if err := c.restart(now); err != nil {
+			if err := c.Restart(now); err != nil {
 				w.fail(fmt.Errorf("controller: %w", err))
 			}
 		}
@@ -53,62 +50,14 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	case scenario.Drain, scenario.Undrain:
 		w.told(now, string(i.Do), w.f.LinkName(i.Link), "asked of the controller")
 		q, link := w.f.LinkInPlane(i.Link)
-		if err := w.controllers[q].drain(now, link, i.Do == scenario.Drain); err != nil {
+		refused, err := w.controllers[q].Drain(now, link, i.Do == scenario.Drain)
+		if err != nil {
 			w.fail(err)
+		}
+		if refused != "" {
+			w.told(now, "refused", w.f.LinkName(i.Link), refused)
 		}
 	default:
 		w.fail(fmt.Errorf("intervention %q is unknown", i.Do))
 	}
-}
-
-// die ends the controller. Its sessions end with it.
-func (c *controllerProcess) die(now fabric.Time) {
-	if c.down {
-		return
-	}
-	c.down = true
-	c.w.obs.ControllerLog.Add(eventlog.Record{Time: wall(now), Kind: "end"})
-	for i := range c.sessions {
-		s := &c.sessions[i]
-		s.stream.Close()
-		if s.ports != nil {
-			s.ports.Close()
-		}
-	}
-}
-
-// restart starts a controller of the next life. It connects to all switches, reads
-// their tables and hears of their ports.
-func (c *controllerProcess) restart(now fabric.Time) error {
-	if !c.down {
-		return nil
-	}
-	c.life++
-	c.down = false
-	if err := c.begin(now); err != nil {
-		return err
-	}
-	if err := c.connectAll(); err != nil {
-		return err
-	}
-	for _, n := range c.switches() {
-		c.readTables(now, c.known(n))
-	}
-	c.heard(now)
-	return nil
-}
-
-// drain takes a link out of use, or puts it back.
-func (c *controllerProcess) drain(now fabric.Time, id fabric.LinkID, drained bool) error {
-	if c.down {
-		c.w.told(now, "refused", c.linkName(id), "there is no controller to drain it")
-		return nil
-	}
-	_, err := c.core.Drain(now, []fabric.LinkID{id}, drained, false)
-	if errors.Is(err, rollout.ErrSevers) {
-		c.w.told(now, "refused", c.linkName(id), err.Error())
-		return nil
-	}
-	c.heard(now)
-	return err
 }

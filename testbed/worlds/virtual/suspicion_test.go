@@ -54,7 +54,7 @@ func TestSuspicion(t *testing.T) {
 			t.Fatalf("%v: not finished", run)
 		}
 		checkDelivery(t, w, r)
-		shared := w.controllers[0].shares
+		shared := w.controllers[0].Joins()
 		name := run.Collective.String()
 		if len(run.Events) == 0 {
 			if h := healthy[name]; h != nil && h.EventsSHA256 != r.EventsSHA256 {
@@ -107,7 +107,7 @@ func TestSuspicionEnds(t *testing.T) {
 	if err := w.simulate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	st := w.controllers[0].core.Suspicion()
+	st := w.controllers[0].Core().Suspicion()
 	if st.Suspected == 0 || st.Cleared != st.Suspected || st.Confirmed == 0 || len(suspected(w)) != 0 {
 		t.Errorf("%+v, suspected now %v", st, suspected(w))
 	}
@@ -116,7 +116,7 @@ func TestSuspicionEnds(t *testing.T) {
 // suspected returns the links that the controller suspects.
 func suspected(w *world) (names []string) {
 	for i := range w.f.Links() {
-		if id := fabric.LinkID(i); w.controllers[0].core.Tables().LinkReport(id).Suspected {
+		if id := fabric.LinkID(i); w.controllers[0].Core().Tables().LinkReport(id).Suspected {
 			names = append(names, w.f.LinkName(id))
 		}
 	}

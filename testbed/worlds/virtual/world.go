@@ -46,7 +46,7 @@ type world struct {
 	switches []*node          // by NodeID - Hosts
 	hosts    []*hostShell     // by NodeID
 	// controllers are one a plane: each knows its own.
-	controllers []*controllerProcess
+	controllers []*controllerSessions
 	servers     servers
 	late        scenario.Lateness
 	job         job

@@ -1,0 +1,79 @@
+package controlplane
+
+import (
+	"errors"
+
+	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/controller/rollout"
+	"github.com/ethereal-fabric/ethereal/controller/suspicion"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+)
+
+// Die ends the controller. Its sessions end with it.
+func (p *Process) Die(now fabric.Time) {
+	if p.down {
+		return
+	}
+	p.down = true
+	p.cfg.Log.Add(eventlog.Record{Time: wall(now), Kind: "end"})
+	p.w.Disconnect()
+}
+
+// Restart starts a controller of the next life. It connects to all switches, reads their tables and hears of
+// their ports.
+func (p *Process) Restart(now fabric.Time) error {
+	if !p.down {
+		return nil
+	}
+	p.life++
+	p.down = false
+	if err := p.begin(now); err != nil {
+		return err
+	}
+	if err := p.connect(now); err != nil {
+		return err
+	}
+	for _, id := range p.switches() {
+		p.read(now, id)
+	}
+	p.heard(now)
+	return nil
+}
+
+// Drain takes a link out of use, or puts it back. refused says why it is not drained, for people; empty: it is.
+func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refused string, err error) {
+	if p.down {
+		return "there is no controller to drain it", nil
+	}
+	_, err = p.core.Drain(now, []fabric.LinkID{id}, drained, false)
+	if errors.Is(err, rollout.ErrSevers) {
+		return err.Error(), nil
+	}
+	p.heard(now)
+	return "", err
+}
+
+// Report sends what an agent's queue pairs timed out on. It takes as long as the controller's pushes.
+func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.Failed) {
+	p.HearAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
+		return core.Report(now, suspicion.Report{
+			Host: host, DstToR: failed.DstToR, Dst: failed.Dst, Label: failed.Label, Timeouts: 1,
+		})
+	})
+}
+
+// A probe's ID has the controller's life above the core's: a result is for who asked.
+const lifeShift = 48
+
+// Probed sends what became of a probe.
+func (p *Process) Probed(now fabric.Time, from fabric.NodeID, r host.ProbeResult) {
+	if r.ID>>lifeShift != uint64(p.life) || p.down {
+		return
+	}
+	p.HearAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
+		core.ProbeResult(now, from, r.ID&(1<<lifeShift-1), r.Sent, r.Lost)
+		return nil
+	})
+}

@@ -1,0 +1,117 @@
+package flow
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+)
+
+// queues estimates which switch ports mark packets, for agents that lay what they lose to congestion: a port's queue
+// grows by what hosts would send by it, each an equal share of its link to each of its flows, beyond what the port
+// carries; it marks from ECN's least threshold on. Rates are as if there were none.
+type queues struct {
+	w      *world
+	kmin   float64 // bytes
+	at     fabric.Time
+	excess []float64     // by direction of links: bytes per picosecond
+	length []float64     // bytes
+	marked []fabric.Time // when a packet was last marked; 0: never
+	flows  []int32       // of a host's link, while they are counted
+	listed []bool
+	list   []int32 // directions with either
+}
+
+// newQueues returns nil where nobody looks at marks.
+func newQueues(w *world) *queues {
+	kmin := w.run.Scenario.Switch.ECN.KMin
+	if !w.fails || kmin == 0 {
+		return nil
+	}
+	n := len(w.solver.capacity)
+	return &queues{
+		w: w, kmin: float64(kmin), excess: make([]float64, n), length: make([]float64, n), marked: make([]fabric.Time, n),
+		listed: make([]bool, n), flows: make([]int32, n),
+	}
+}
+
+// advance lets the queues grow and shrink until a time.
+func (q *queues) advance(now fabric.Time) {
+	span := float64(now - q.at)
+	q.at = now
+	kept := q.list[:0]
+	for _, d := range q.list {
+		if q.length[d] = min(max(0, q.length[d]+q.excess[d]*span), q.kmin); q.length[d] >= q.kmin {
+			q.marked[d] = now
+		}
+		q.excess[d] = 0
+		if q.length[d] > 0 {
+			kept = append(kept, d)
+		} else {
+			q.listed[d] = false
+		}
+	}
+	q.list = kept
+}
+
+// take takes note of the flows that there are from now on.
+func (q *queues) take(flows []flow, active []int32) {
+	for _, id := range active {
+		q.flows[flows[id].links[0]]++
+	}
+	for _, id := range active {
+		f := &flows[id]
+		share := q.w.solver.capacity[f.links[0]] / float64(q.flows[f.links[0]])
+		for _, d := range f.links[1:max(1, f.hops)] {
+			if !q.listed[d] {
+				q.listed[d] = true
+				q.list = append(q.list, d)
+			}
+			q.excess[d] += share
+		}
+	}
+	for _, id := range active {
+		q.flows[flows[id].links[0]] = 0
+	}
+	for _, d := range q.list {
+		q.excess[d] -= q.w.solver.capacity[d]
+	}
+}
+
+// mark reports whether packets have been marked since a time on some links.
+func (q *queues) mark(links []int32, since fabric.Time) bool {
+	return q != nil && slices.ContainsFunc(links, func(d int32) bool { return q.marked[d] > since })
+}
+
+// delay is how long a packet waits that crosses some links now.
+func (q *queues) delay(links []int32) (t fabric.Time) {
+	if q == nil {
+		return 0
+	}
+	for _, d := range links {
+		if q.length[d] > 0 {
+			t += fabric.Time(q.length[d] / q.w.solver.capacity[d])
+		}
+	}
+	return t
+}
+
+// tellMarks tells a host's agent of the marks that it has seen lately, on a path and on what comes to the host.
+func (h *fluidHost) tellMarks(now fabric.Time, p *piece) {
+	q := h.w.queues
+	if q == nil || h.nic.Watcher == nil {
+		return
+	}
+	lately := func(d int32) bool { return q.marked[d] > 0 && now-q.marked[d] < hostagent.DefaultCalm }
+	for plane := range h.w.f.Planes() {
+		if lately(int32(2*h.w.f.HostLink(h.id, plane)) + 1) {
+			h.core.Congested(now, p.dst, p.label, true)
+		}
+	}
+	for _, l := range h.w.labels(p.src, p.dst) { // marks of packets to the same ToR, by whatever path, count
+		if y := h.w.healthyWay(p, l); slices.ContainsFunc(y.links[1:y.hops], lately) {
+			h.core.Congested(now, p.dst, l, false)
+			return
+		}
+	}
+}

@@ -1,0 +1,449 @@
+package flow
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+)
+
+// track is what a run in which something fails keeps of a queue pair: by which way its packets and their answers go,
+// and, once a dead path has swallowed some, what its sender and its receiver know. Packets are counted from 0.
+//
+// The sender of a lost packet knows nothing: it sends on, at the rate that it has. An attempt is what it sends from a
+// packet on to the last one; it goes back, and begins another, when its agent moves it, when it is asked for what is
+// missing, or when its timer runs.
+type track struct {
+	way, back way
+	flow      int32       // of the attempt; -1: all of it is sent
+	base      int64       // its first packet
+	wire      float64     // its bytes on the wire
+	began     fabric.Time // when it begins
+	ended     fabric.Time // when its last packet began to leave
+	waited    fabric.Time // by the last packet in queues, as they are estimated
+	rate      float64     // with which that ended
+	again     bool        // it is not the first: what is answered tells no round trip
+
+	lost    bool  // packets of it are: the receiver takes none from `arrived` on
+	arrived int64 // packets that the receiver has, if some are lost
+	muted   bool  // answers are lost: the sender knows of `acked` alone
+	acked   int64
+	asked   bool // the receiver has asked for what is missing
+	done    bool // the receiver has all
+	slowed  bool // marks had brought down the rate that it was sent with
+
+	expire fabric.Time // retransmission timer; 0: it does not run
+	tail   fabric.Time // when the answer to the last packet is late; 0: it is not waited for
+	probes int8        // sent behind the last packet
+	alone  int8        // how often they were not answered, nor were others to the peer
+}
+
+func (t *track) ailing() bool { return t.lost || t.muted }
+
+// packets returns how many a queue pair has.
+func (w *world) packets(p *piece) int64 {
+	payload := int64(w.run.Scenario.Host.Payload)
+	return max(1, (p.bytes+payload-1)/payload)
+}
+
+// fullBytes is a full packet on the wire.
+func (w *world) fullBytes() float64 { return float64(int64(w.run.Scenario.Host.Payload) + w.header) }
+
+// bytesFrom returns the bytes on the wire of all packets from one on.
+func (w *world) bytesFrom(p *piece, packet int64) float64 {
+	bytes := p.bytes - packet*int64(w.run.Scenario.Host.Payload)
+	wire := float64(max(0, bytes) + (w.packets(p)-packet)*w.header)
+	if packet == 0 {
+		wire += rethBytes
+	}
+	return wire
+}
+
+// delay returns how long a packet takes from its host over the first links of a way, of which none is waited for.
+func (w *world) delay(y *way, hops int8, bytes int64) (t fabric.Time) {
+	for i, d := range y.links[:hops] {
+		l := w.f.Link(fabric.LinkID(d / 2))
+		t += l.Delay
+		if i > 0 {
+			t += l.Rate.TimeFor(bytes)
+		}
+	}
+	return t
+}
+
+// there and answered are how long a full packet takes to its receiver, and to be answered.
+func (w *world) there(t *track) fabric.Time {
+	return w.delay(&t.way, t.way.hops, int64(w.fullBytes()))
+}
+
+func (w *world) answered(t *track) fabric.Time {
+	return w.there(t) + w.delay(&t.back, t.back.hops, w.ack) + w.f.Link(fabric.LinkID(t.back.links[0]/2)).Rate.TimeFor(w.ack)
+}
+
+// sentBy returns how many packets of a queue pair had left its host by a time, before now.
+func (w *world) sentBy(p *piece, at fabric.Time) int64 {
+	t := p.track
+	if at <= t.began {
+		return t.base
+	}
+	left := t.rate * float64(t.ended-at)
+	if t.flow >= 0 {
+		f := &w.flows[t.flow]
+		left = f.left + f.rate*float64(w.now-at)
+	}
+	if left <= 0 {
+		return w.packets(p)
+	}
+	sent := max(0, t.wire-left)
+	return min(t.base+int64(sent/w.fullBytes()), w.packets(p))
+}
+
+// ways finds the ways of a queue pair's packets and of their answers.
+func (w *world) ways(p *piece) (there, back way) {
+	l := p.label
+	there = w.follow(p.src, p.dst, l)
+	if h := w.hosts[p.dst]; h != nil && w.model == balance.Labelled && l < w.f.LabelSpan() {
+		l = h.core.Scheme().AckLabel(w.clock, p.src, l, false)
+	}
+	return there, w.follow(p.dst, p.src, l)
+}
+
+// changed notes that a switch sends packets elsewhere, or a link at it.
+func (w *world) changed(at fabric.NodeID) { w.touched[at] = true }
+
+// reroute finds the ways anew of the queue pairs that what has changed can concern.
+func (w *world) reroute() {
+	if len(w.touched) == 0 {
+		return
+	}
+	through := func(y *way) bool {
+		for _, d := range y.links[:y.hops] {
+			l := w.f.Link(fabric.LinkID(d / 2))
+			if w.touched[l.A.Node] || w.touched[l.B.Node] {
+				return true
+			}
+		}
+		return false
+	}
+	for k := range w.pieces {
+		p := &w.pieces[k]
+		if t := p.track; t != nil && !p.waits && (through(&t.way) || through(&t.back)) {
+			there, back := w.ways(p)
+			w.move(int32(k), there, back)
+		}
+	}
+	clear(w.touched)
+	w.stale = true
+}
+
+// move puts a queue pair on other ways, and finds what is lost on those that it has.
+func (w *world) move(k int32, there, back way) {
+	p := &w.pieces[k]
+	t := p.track
+	now, ailing, sending := w.clock, t.ailing(), t.flow >= 0
+	if t.way.live && w.severedAt(&t.way) < t.way.hops {
+		t.slowed = w.queues.mark(t.way.links[1:t.way.hops], t.began)
+		if sending {
+			t.rate = w.flows[t.flow].rate
+		}
+	}
+	if at := w.severedAt(&t.way); t.way.live && at < t.way.hops && !t.lost && !t.done {
+		lag := w.delay(&t.way, at+1, int64(w.fullBytes()))
+		if arrived := max(t.base, w.sentBy(p, now-lag)); arrived < w.packets(p) {
+			t.lost, t.arrived, t.asked = true, arrived, false
+		}
+	}
+	if at := w.severedAt(&t.back); t.back.live && at < t.back.hops && !t.muted {
+		lag := w.there(t) + w.delay(&t.back, at+1, w.ack)
+		if acked := max(t.base, w.sentBy(p, now-lag)); acked < w.packets(p) {
+			t.muted, t.acked = true, acked
+		}
+	}
+	switch {
+	case t.lost && t.muted:
+		t.acked = min(t.acked, t.arrived)
+	case t.lost && !ailing:
+		t.acked = t.arrived
+	}
+	revived := there.live && !t.way.live
+	t.way, t.back = there, back
+	if sending {
+		w.put(&w.flows[t.flow], &t.way)
+		w.limitRate(t)
+		w.doomed(p, w.sentBy(p, now))
+		if t.muted && !t.lost && t.back.live {
+			t.muted = false // the answer to what is sent now is for all before as well
+		}
+	}
+	if t.ailing() && !ailing {
+		w.suffer(k)
+	}
+	if revived && t.lost && sending {
+		w.ask(k, now)
+	}
+}
+
+// doomed notes what becomes of what a queue pair sends from a packet on, if its ways are dead.
+func (w *world) doomed(p *piece, from int64) {
+	t := p.track
+	if !t.way.live && !t.lost && !t.done {
+		t.lost, t.arrived, t.asked = true, from, false
+		if !t.muted {
+			t.acked = from
+		}
+	}
+	if !t.back.live && !t.muted {
+		t.muted, t.acked = true, from
+	}
+}
+
+// severedAt returns after how many links a way is cut; all of them: it is not.
+func (w *world) severedAt(y *way) int8 {
+	for i, d := range y.links[:y.hops] {
+		if w.cut[d] {
+			return int8(i)
+		}
+	}
+	return y.hops
+}
+
+// suffer takes back what was foretold of a queue pair that has sent all, and has its sender wait.
+func (w *world) suffer(k int32) {
+	p := &w.pieces[k]
+	t := p.track
+	w.tellAcked(p)
+	if t.flow >= 0 {
+		return
+	}
+	p.turn++
+	if !t.lost && !t.done {
+		w.at(max(w.clock, p.last), onArrived, k, p.turn)
+	}
+	w.awaitAnswer(k)
+}
+
+// tellAcked tells the agent how much of what it has outstanding is answered.
+func (w *world) tellAcked(p *piece) {
+	bytes := min(p.bytes, p.track.acked*int64(w.run.Scenario.Host.Payload)) - p.told
+	if bytes > 0 {
+		p.told += bytes
+		w.hosts[p.src].core.Acked(w.clock, p.qp, bytes)
+	}
+}
+
+// awaitAnswer has the timers run of a queue pair that has sent all, though not all is answered.
+func (w *world) awaitAnswer(k int32) {
+	t := w.pieces[k].track
+	h := w.hosts[w.pieces[k].src]
+	if w.pieces[k].once {
+		return
+	}
+	w.expireAt(k, t.ended+w.run.Scenario.Host.RTO)
+	if h.nic.Trip > 0 && t.tail == 0 && w.pieces[k].bytes > 0 {
+		w.lateAt(k, t.ended+h.patience()<<(t.probes+t.alone))
+	}
+}
+
+func (w *world) expireAt(k int32, at fabric.Time) {
+	p := &w.pieces[k]
+	p.track.expire = max(at, w.clock)
+	w.at(p.track.expire, onExpire, k, p.turn)
+}
+
+func (w *world) lateAt(k int32, at fabric.Time) {
+	p := &w.pieces[k]
+	p.track.tail = max(at, w.clock)
+	w.at(p.track.tail, onLate, k, p.turn)
+}
+
+// expired is the retransmission timer.
+func (w *world) expired(k int32) {
+	p := &w.pieces[k]
+	t := p.track
+	if t == nil || t.expire == 0 || t.expire > w.clock {
+		return
+	}
+	t.expire = 0
+	w.timeouts++
+	src, qp := p.src, p.qp
+	w.goBack(k)
+	w.hosts[src].core.Timeout(w.clock, qp)
+}
+
+// late is the answer to a last packet: what package endpoint does about it, in tail.go.
+func (w *world) late(k int32) {
+	p := &w.pieces[k]
+	t, h, now := p.track, w.hosts[p.src], w.clock
+	if t == nil || t.tail == 0 || t.tail > now {
+		return
+	}
+	t.tail = 0
+	if t.probes < endpoint.MaxTailProbes {
+		t.probes++
+		w.expireAt(k, now+w.run.Scenario.Host.RTO)
+		w.lateAt(k, now+h.patience()<<(t.probes+t.alone))
+		w.ask(k, now)
+		return
+	}
+	if h.nic.Watcher == nil {
+		return
+	}
+	at := h.answered[p.dst]
+	others := at > 0 && at > t.ended-h.patience()
+	if !others {
+		again := t.alone < endpoint.MaxAlone
+		t.alone = min(t.alone+1, endpoint.MaxAlone)
+		holds := w.f.Link(w.f.HostLink(p.src, 0)).Rate.TimeFor(int64(w.fullBytes()))*fabric.Time(w.packets(p)-t.acked) <= h.roundTrip()
+		if !again || h.latest <= t.ended || !holds {
+			w.lateAt(k, now+h.patience()<<(1+t.alone))
+			return
+		}
+	}
+	h.tellMarks(now, p)
+	h.core.Unanswered(now, p.qp, others)
+}
+
+// ask has a packet behind what is lost reach the receiver, if it can: the receiver asks for what is missing, or says
+// that nothing is.
+func (w *world) ask(k int32, now fabric.Time) {
+	p := &w.pieces[k]
+	t := p.track
+	if !t.way.live || !t.back.live || t.asked {
+		return
+	}
+	t.asked = true
+	w.at(now+w.answered(t), onAnswered, k, p.turn)
+}
+
+// heard is the receiver's answer: all that has arrived is acknowledged, and what is missing asked for.
+func (w *world) heard(k int32) {
+	p := &w.pieces[k]
+	t := p.track
+	if !t.lost {
+		w.finish(k)
+		return
+	}
+	t.muted, t.acked = false, t.arrived
+	h, qp := w.hosts[p.src], p.qp
+	h.tellMarks(w.clock, p)
+	w.goBack(k)
+	if h.nic.Watcher != nil {
+		h.core.Lost(w.clock, qp, 1)
+	}
+}
+
+// goBack begins another attempt, from the first packet that the sender does not know to have arrived.
+func (w *world) goBack(k int32) {
+	p := &w.pieces[k]
+	t := p.track
+	w.tellAcked(p)
+	p.turn++
+	if t.flow < 0 && !t.lost && !t.done {
+		w.at(max(w.clock, p.last), onArrived, k, p.turn)
+	}
+	t.base, t.again, t.asked, t.tail, t.probes, t.expire = t.acked, true, false, 0, 0, 0
+	t.lost, t.muted = t.lost && !t.way.live, t.muted && !t.back.live
+	w.attempt(k)
+}
+
+// attempt sends all packets from t.base on.
+func (w *world) attempt(k int32) {
+	p := &w.pieces[k]
+	t := p.track
+	t.wire, t.began = w.bytesFrom(p, t.base), w.clock
+	if t.done && !t.ailing() { // the first packet's answer is for all
+		t.wire = min(t.wire, w.fullBytes())
+	}
+	if t.flow >= 0 {
+		f := &w.flows[t.flow]
+		w.put(f, &t.way)
+		f.posted, f.left = t.wire, t.wire
+		w.started = append(w.started, started{t.flow, w.clock})
+		w.stale = true
+	} else {
+		t.flow = w.begin(k, t.wire, &t.way)
+	}
+	w.limitRate(t)
+	w.doomed(p, t.base)
+}
+
+// limitRate has a queue pair send no faster than it did while nothing is answered, or after marks.
+func (w *world) limitRate(t *track) {
+	f := &w.flows[t.flow]
+	if f.most = 0; t.slowed || !t.way.live {
+		f.most = t.rate
+	}
+}
+
+// sentAll takes note that an attempt's last byte has left its host.
+func (w *world) sentAll(k int32, f *flow, at fabric.Time) {
+	p := &w.pieces[k]
+	t := p.track
+	last := w.f.Link(fabric.LinkID(t.way.links[0] / 2)).Rate.TimeFor(w.lastBytes(p.bytes))
+	t.flow, t.ended, t.rate = -1, at-last, f.rate
+	t.waited = w.queues.delay(t.way.links[1:t.way.hops])
+	there, back := w.latency(t.way.links[:t.way.hops], t.back.links[:t.back.hops], p.bytes)
+	p.last = at + there
+	if !t.lost && !t.done {
+		w.at(p.last, onArrived, k, p.turn)
+	}
+	if !t.ailing() {
+		w.at(p.last+back, onSent, k, p.turn)
+	}
+	if t.ailing() {
+		w.awaitAnswer(k)
+	}
+}
+
+// patience is how long the answer to a last packet is waited for: see package endpoint's tail.go.
+func (h *fluidHost) patience() fabric.Time { return 2*h.roundTrip() + 4*h.vary }
+
+func (h *fluidHost) roundTrip() fabric.Time { return max(h.nic.Trip, h.trip) }
+
+// tailAnswered takes note of an answer to a last packet.
+func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
+	t := p.track
+	if t.again {
+		return
+	}
+	h.answered[p.dst], h.latest = max(h.answered[p.dst], t.ended), max(h.latest, t.ended)
+	if t.probes > 0 {
+		return
+	}
+	trip := now - t.ended + t.waited
+	if h.trip == 0 {
+		h.trip = trip
+	}
+	h.vary += (max(trip-h.trip, h.trip-trip) - h.vary) / 4
+	h.trip += (trip - h.trip) / 8
+}
+
+// relabel moves a queue pair.
+func (w *world) relabel(k int32, l fabric.Label) {
+	p := &w.pieces[k]
+	p.label = l
+	t := p.track
+	if t == nil || p.waits {
+		return
+	}
+	there, back := w.ways(p)
+	if t.flow >= 0 && w.flows[t.flow].left == w.flows[t.flow].posted { // all of it goes by the new ways
+		t.lost, t.muted = t.lost && !there.live, t.muted && !back.live
+	}
+	w.move(k, there, back)
+	if t.flow < 0 && t.ailing() && !w.hosts[p.src].nic.NoNudge {
+		w.ask(k, w.clock)
+	}
+	w.stale = true
+}
+
+// piece returns a host's open queue pair.
+func (h *fluidHost) piece(qp hostagent.QP) (int32, bool) {
+	i := slices.IndexFunc(h.open, func(k int32) bool { return h.w.pieces[k].qp == qp })
+	if i < 0 {
+		return 0, false
+	}
+	return h.open[i], true
+}

@@ -1,0 +1,301 @@
+package flow
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net/netip"
+
+	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+)
+
+// aSwitch is what a switch does with packets: the tables that a controller writes, and the ports that its data
+// plane knows to be dead. As long as nothing was written, tables are those of a whole fabric, which follow from
+// its shape and take no memory.
+type aSwitch struct {
+	written map[controller.Key]written
+	dead    map[fabric.PortNo]bool   // as the data plane knows
+	oper    map[fabric.PortNo]bool   // as the switch has noticed; what is missing is up
+	epochs  map[fabric.PortNo]uint32 // port events so far
+}
+
+// written is what was written in place of an entry: nil: it was deleted.
+type written = *controller.Entry
+
+// write carries out updates.
+func (s *aSwitch) write(us []controller.Update) {
+	if s.written == nil {
+		s.written = map[controller.Key]written{}
+	}
+	for _, u := range us {
+		if u.Op == controller.Delete {
+			s.written[u.Entry.Key] = nil
+			continue
+		}
+		e := u.Entry
+		s.written[e.Key] = &e
+	}
+}
+
+// way is where a packet goes: the directions of links, of which it crosses the first reach.
+type way struct {
+	links [maxHops]int32
+	hops  int8 // as switches send it
+	reach int8 // before a link that is cut, or a switch that drops it
+	live  bool // it arrives
+}
+
+// direction returns which direction of a link leads away from a node.
+func (w *world) direction(l fabric.LinkID, from fabric.NodeID) int32 {
+	if w.f.Link(l).A.Node == from {
+		return int32(2 * l)
+	}
+	return int32(2*l) + 1
+}
+
+// follow returns the way of a packet with a label, or with the source port that a label stands for.
+func (w *world) follow(src, dst fabric.NodeID, l fabric.Label) (p way) {
+	plane, dropped := w.planeOf(l), false
+	cross := func(link fabric.LinkID, from fabric.NodeID) fabric.End {
+		p.links[p.hops] = w.direction(link, from)
+		p.hops++
+		return w.f.Link(link).Peer(from)
+	}
+	at := cross(w.f.HostLink(src, plane), src).Node
+	for w.f.Node(at).Tier != fabric.Host {
+		port := fabric.PortNo(0)
+		if p.hops < maxHops {
+			port = w.next(at, src, dst, l)
+		}
+		if port == 0 {
+			dropped = true
+			break
+		}
+		link, _ := w.f.LinkAt(at, port)
+		at = cross(link, at).Node
+	}
+	for p.reach < p.hops && !w.cut[p.links[p.reach]] {
+		p.reach++
+	}
+	p.live = !dropped && p.reach == p.hops
+	return p
+}
+
+// planeOf returns the plane by which a host sends what has a label; switches hash what has none.
+func (w *world) planeOf(l fabric.Label) int {
+	switch n := w.f.Planes(); {
+	case n == 1:
+		return 0
+	case l < w.f.LabelSpan():
+		return w.f.PlaneOf(l)
+	default:
+		return int(l) % n
+	}
+}
+
+// next returns the port by which a switch sends a packet; 0: it drops it.
+func (w *world) next(at, src, dst fabric.NodeID, l fabric.Label) fabric.PortNo {
+	s := &w.switches[int(at)-w.f.Hosts()]
+	port, group := w.route(s, at, dst)
+	upward := port == 0
+	if upward && group < 0 {
+		return 0
+	}
+	if upward {
+		if port = w.labelled(s, at, l); port == 0 {
+			port = w.grouped(s, at, uint64(group), w.hash(src, dst, l))
+		}
+	}
+	if !s.dead[port] {
+		return port
+	}
+	if !upward {
+		return 0
+	}
+	n := w.f.Node(at)
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], w.hash(src, dst, l))
+	start := int(crc16(b[:])) % n.Uplinks()
+	for i := range n.Uplinks() {
+		if p := n.FirstUplink() + fabric.PortNo((start+i)%n.Uplinks()); !s.dead[p] {
+			return p
+		}
+	}
+	return 0
+}
+
+// route returns the port down to a host, or the group by which packets to it go up; -1: they are dropped.
+func (w *world) route(s *aSwitch, at, dst fabric.NodeID) (port fabric.PortNo, group int64) {
+	n := w.f.Node(at)
+	tor := w.f.InPlane(w.f.ToROf(dst), n.Plane)
+	t := w.f.Node(tor)
+	if at == tor {
+		return w.f.Link(w.f.HostLink(dst, n.Plane)).B.Port, 0
+	}
+	if s.written != nil {
+		for _, k := range w.prefixes(dst) {
+			if e := s.written[k]; e != nil {
+				if e.Action == controller.ForwardUp {
+					return 0, int64(e.Args[0])
+				}
+				return 0, -1
+			}
+			if k.PrefixLen > 0 && w.below(n, t, k) {
+				break // the route down is as long
+			}
+		}
+	}
+	switch {
+	case n.Tier == fabric.ToR:
+		return 0, 0
+	case n.Tier == fabric.Aggregation && n.Pod != t.Pod:
+		return 0, 0
+	}
+	return w.portDown(at, tor)
+}
+
+// portDown returns the port of a switch of an upper tier that leads to a ToR below it.
+func (w *world) portDown(at, tor fabric.NodeID) (port fabric.PortNo, group int64) {
+	n, t := w.f.Node(at), w.f.Node(tor)
+	leads := func(p fabric.PortNo) bool {
+		peer := w.f.Node(w.f.Link(n.Link(p)).Peer(at).Node)
+		return peer.ID == tor || peer.Tier == fabric.Aggregation && peer.Pod == t.Pod
+	}
+	guess := t.Index % w.f.Racks()
+	switch {
+	case n.Tier == fabric.Aggregation:
+		guess %= w.f.Spec().ToRsPerPod
+	case w.f.ThreeTier():
+		guess = t.Pod
+	}
+	if p := fabric.PortNo(guess + 1); int(p) <= n.Ports() && leads(p) {
+		return p, 0
+	}
+	for p := fabric.PortNo(1); int(p) <= n.Ports(); p++ {
+		if leads(p) {
+			return p, 0
+		}
+	}
+	return 0, -1
+}
+
+// below reports whether a switch's route down to a ToR is by a prefix as long as k's.
+func (w *world) below(n, t *fabric.Node, k controller.Key) bool {
+	torLong := k.PrefixLen == 24 || k.PrefixLen == 64
+	switch n.Tier {
+	case fabric.Aggregation:
+		return torLong && n.Pod == t.Pod
+	case fabric.Core:
+		return torLong != w.f.ThreeTier()
+	}
+	return false
+}
+
+// prefixes returns the keys of routes to a host that failures can make, the longest first.
+func (w *world) prefixes(dst fabric.NodeID) [3]controller.Key {
+	tor := w.f.ToROf(dst)
+	pod := w.f.Node(tor).Pod
+	table, prefix := controller.RouteV4, [2]netip.Prefix{w.f.ToRPrefix4(tor), w.f.PodPrefix4(pod)}
+	if w.run.Scenario.Host.IPv6 {
+		table, prefix = controller.RouteV6, [2]netip.Prefix{w.f.ToRPrefix6(tor), w.f.PodPrefix6(pod)}
+	}
+	keys := [3]controller.Key{{Table: table}, {Table: table}, {Table: table}}
+	for i, p := range prefix {
+		keys[i].PrefixLen, keys[i].Value = uint8(p.Bits()), controller.AddrValue(p.Addr())
+	}
+	return keys
+}
+
+// labelled returns the uplink that a label names; 0: none.
+func (w *world) labelled(s *aSwitch, at fabric.NodeID, l fabric.Label) fabric.PortNo {
+	if l >= w.f.LabelSpan() {
+		return 0
+	}
+	n := w.f.Node(at)
+	u, v, _ := w.f.SplitLabel(l)
+	u %= w.f.ToRUplinks()
+	if n.Tier == fabric.Aggregation {
+		u = v
+	}
+	if u >= n.Uplinks() {
+		return 0
+	}
+	if s.written != nil {
+		m := w.f.UplinkMatches(at)[u]
+		k := controller.Key{Table: controller.SourceRoute, Value: controller.Value{Lo: uint64(m.Value)}, Mask: uint64(m.Mask), Priority: 1}
+		if e, ok := s.written[k]; ok && e == nil {
+			return 0
+		}
+	}
+	return n.FirstUplink() + fabric.PortNo(u)
+}
+
+// grouped returns the uplink that the ECMP hash picks of a group.
+func (w *world) grouped(s *aSwitch, at fabric.NodeID, group uint64, hash uint32) fabric.PortNo {
+	n := w.f.Node(at)
+	offset := 0
+	if n.Tier == fabric.Aggregation {
+		offset = aggHashOffset
+	}
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], uint16(mixed(hash)>>offset))
+	pick := int32(crc16(b[:]))
+	e := s.written[controller.Key{Table: controller.ECMP, Value: controller.Value{Lo: group}}]
+	if e == nil {
+		return n.FirstUplink() + fabric.PortNo(int(pick)%n.Uplinks())
+	}
+	total := int32(0)
+	for _, m := range e.Members {
+		total += m.Weight
+	}
+	if total == 0 {
+		return 0
+	}
+	pick %= total
+	for _, m := range e.Members {
+		if pick -= m.Weight; pick < 0 {
+			return m.Port
+		}
+	}
+	return 0
+}
+
+// aggHashOffset is by how many bits aggregation switches shift the hash: package controller's.
+const aggHashOffset = 8
+
+// hash is hash_flow_v4 or hash_flow_v6 of the P4 program.
+func (w *world) hash(src, dst fabric.NodeID, l fabric.Label) uint32 {
+	const protocolUDP = 17
+	b := binary.BigEndian.AppendUint32(w.hashed[:0], uint32(w.run.Seed))
+	if w.run.Scenario.Host.IPv6 {
+		s, d := w.f.HostAddr6(src).As16(), w.f.HostAddr6(dst).As16()
+		b = append(append(b, s[:]...), d[:]...)
+	} else {
+		s, d := w.f.HostAddr4(src).As4(), w.f.HostAddr4(dst).As4()
+		b = append(append(b, s[:]...), d[:]...)
+	}
+	b = append(b, protocolUDP)
+	b = binary.BigEndian.AppendUint16(b, rocev2.SourcePort(l))
+	b = binary.BigEndian.AppendUint16(b, rocev2.Port)
+	w.hashed = b
+	return crc32.ChecksumIEEE(b)
+}
+
+// mixed is mix_hash of the P4 program.
+func mixed(h uint32) uint32 {
+	h = (h ^ h>>15) * 0x85EBCA6B
+	h = (h ^ h>>13) * 0xC2B2AE35
+	return h ^ h>>16
+}
+
+// crc16 is HashAlgorithm.crc16: the polynomial 0x8005, reflected.
+func crc16(b []byte) (crc uint16) {
+	for _, x := range b {
+		crc ^= uint16(x)
+		for range 8 {
+			crc = crc>>1 ^ 0xA001*(crc&1)
+		}
+	}
+	return crc
+}
