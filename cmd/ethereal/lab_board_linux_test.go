@@ -19,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/p4src/p4srctest"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
@@ -191,11 +192,9 @@ func (l *boardLab) serve(lis net.Listener) {
 
 // TestBoardLab carries out experiments on a lab whose switches have ports as a Tofino board has, 1/0 with the number 132,
 // in another order on each, and a program whose counters have other ids, by gNMI and P4Runtime over TCP with mutual TLS.
-// Two by default; ETHEREAL_EXPERIMENTS='*' has it carry out all in mininet/experiments, in a minute or two.
+// All in mininet/experiments, or those that ETHEREAL_EXPERIMENTS names: single-link,drain.
 func TestBoardLab(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts two dozen processes")
-	}
+	systemtest.Only(t)
 	for _, program := range []string{"openssl", "ip", "nsenter", "bash"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(program + " is not on the PATH")
@@ -260,7 +259,7 @@ func TestBoardLab(t *testing.T) {
 	}
 	args := []string{"run", "--world", "lab", "--deployment", l.write("lab.json", string(text)), "--json", l.dir + "/results.jsonl"}
 	var experiments []string
-	for name := range strings.SplitSeq(cmp.Or(os.Getenv("ETHEREAL_EXPERIMENTS"), "single-link,drain"), ",") {
+	for name := range strings.SplitSeq(cmp.Or(os.Getenv("ETHEREAL_EXPERIMENTS"), "*"), ",") {
 		found, err := filepath.Glob(root + "/mininet/experiments/" + name + ".yaml")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no experiment %q: %v", name, err)

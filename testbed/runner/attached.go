@@ -60,7 +60,7 @@ func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*A
 	}
 	a := &Attached{d: d, w: wall{actuator: actuator, eventLog: d.EventLog, unshaped: true}}
 	if a.w.session, err = coordinator.Connect(ctx, d.Hosts); err != nil {
-		return nil, err
+		return nil, a.blame(ctx, err)
 	}
 	return a, nil
 }

@@ -2,13 +2,11 @@ package live
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
@@ -161,7 +160,9 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 func (x *Fabric) path(name string) string { return filepath.Join(x.dir, name) }
 
 // In calls f in a thread that is in the network namespace of a node's interfaces.
-func (x *Fabric) In(node fabric.NodeID, f func() error) error { return x.thread.in(x.space(node).ns, f) }
+func (x *Fabric) In(node fabric.NodeID, f func() error) error {
+	return x.thread.in(x.space(node).ns, f)
+}
 
 // newSpace makes a namespace for a node.
 func (x *Fabric) newSpace(id fabric.NodeID) (s space, err error) {
@@ -464,12 +465,8 @@ func (x *Fabric) settled(ctx context.Context, wanted func(controllerNow) bool) e
 		if err := p.ended(); err != nil {
 			return true, err
 		}
-		var s controllerNow
-		text, err := x.status(ctx)
+		s, err := askController(ctx, "unix:"+x.path("admin.sock"), nil)
 		if err != nil {
-			return false, err
-		}
-		if err := json.Unmarshal(text, &s); err != nil {
 			return false, err
 		}
 		if !wanted(s) {
@@ -479,25 +476,13 @@ func (x *Fabric) settled(ctx context.Context, wanted func(controllerNow) bool) e
 	})
 }
 
-// admin returns a client of the controller's HTTP server.
-func (x *Fabric) admin(timeout time.Duration) *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", x.path("admin.sock"))
-	}}, Timeout: timeout}
-}
+// statusLimit is how long a controller may take to say how it is.
+const statusLimit = 2 * time.Second
 
-// status returns what the controller says of itself, as JSON.
-func (x *Fabric) status(ctx context.Context) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://controller/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	r, err := x.admin(time.Second).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Body.Close() //nolint:errcheck // it was read
-	return io.ReadAll(io.LimitReader(r.Body, 64<<20))
+// askController asks a controller how it is.
+func askController(ctx context.Context, admin string, trust *tls.Config) (now controllerNow, err error) {
+	c := adminhttp.Client{TLS: trust}
+	return now, c.Get(ctx, admin, "/status", statusLimit, &now)
 }
 
 // StopController ends the controller, if one runs. The switches go on as they

@@ -2,13 +2,11 @@ package live
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -449,29 +447,10 @@ func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) e
 				return true, fmt.Errorf("live: machine %s is lost", s.cfg.Machines[m].Name)
 			}
 		}
-		now, err := s.controllerStatus(ctx)
+		now, err := askController(ctx, s.place.Controller(machines.AdminPort), s.files.ClientConfig("controller"))
 		if err == nil && !wanted(now) {
 			err = fmt.Errorf("%+v", now)
 		}
 		return err == nil, err
 	})
-}
-
-// controllerStatus asks the controller.
-func (s *spread) controllerStatus(ctx context.Context) (now controllerNow, err error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.place.Controller(machines.AdminPort)+"/status", nil)
-	if err != nil {
-		return now, err
-	}
-	var config *tls.Config
-	if config = s.files.ClientConfig("controller"); config == nil {
-		return now, errors.New("live: no certificates")
-	}
-	t := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: t, Timeout: 2 * time.Second}).Do(q)
-	if err != nil {
-		return now, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
-	return now, json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(&now)
 }
