@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
@@ -147,13 +148,13 @@ type statusView struct {
 		Primary, Synced                    bool
 		Unfit                              string
 		Entries                            int
-		Drops                              []daemon.Drop
+		Drops                              []observe.Drop
 		DropsError                         string `json:"drops_error"`
 	}
 	NotUp   []daemon.LinkStatus `json:"links_not_up"`
-	Loads   *daemon.LoadStatus
-	Paths   []daemon.PathStatus
-	Largest []daemon.FlowStatus
+	Loads   *observe.LoadStatus
+	Paths   []observe.PathStatus
+	Largest []observe.FlowStatus
 	Agents  []struct {
 		Host   uint32
 		Addr   string

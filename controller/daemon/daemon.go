@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/rollout"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -33,10 +34,10 @@ type Daemon struct {
 	began   time.Time
 	metrics *metrics
 	cables  cables
-	loads   *loads // nil: nobody reads them
-	paths   paths
-	largest largest
-	drops   drops
+	loads   *observe.Loads // nil: nobody reads them
+	paths   observe.Paths
+	largest observe.Largest
+	drops   observe.Drops
 	viewer  *viewer // nil: there is no page
 
 	// What follows belongs to the goroutine of loop.
@@ -90,7 +91,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{
-		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(), drops: drops{of: map[fabric.NodeID]*dropsOf{}},
+		cfg: cfg, f: cfg.Core.Fabric, core: core, began: now, zero: now, metrics: newMetrics(),
 		conns: map[string]*grpc.ClientConn{}, inbox: newInbox(),
 		badReports: loglimit.New(cfg.Log, time.Second), wrongTokens: loglimit.New(cfg.Log, time.Second),
 	}
@@ -99,7 +100,7 @@ func New(cfg Config) (*Daemon, error) {
 		OnReport: func(host uint32, r *statepb.Report) { d.inbox.put(func() { d.reported(fabric.NodeID(host), r) }) },
 	})
 	if cfg.Loads > 0 {
-		d.loads = newLoads(d.f, d.cfg.Loads)
+		d.loads = observe.NewLoads(d.f, d.cfg.Loads)
 	}
 	if cfg.View {
 		d.viewer = newViewer()

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 )
 
@@ -31,13 +32,13 @@ type metrics struct {
 type scrapedPath struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(*PathStatus) float64
+	value func(*observe.PathStatus) float64
 }
 
 // scrapedTier is one that every tier of links has, where counters are read.
 type scrapedTier struct {
 	desc  *prometheus.Desc
-	value func(*TierLoad) float64
+	value func(*observe.TierLoad) float64
 }
 
 // scraped is a metric that follows from the status.
@@ -129,19 +130,19 @@ func newMetrics() *metrics {
 	each("ports_never_seen", "Ports that the switch has never named over gNMI.",
 		func(x *SwitchStatus) float64 { return float64(len(x.NeverSeen)) })
 	each("entries", "Entries when the tables were read last.", func(x *SwitchStatus) float64 { return float64(x.Entries) })
-	tier := func(name, help string, value func(*TierLoad) float64) {
+	tier := func(name, help string, value func(*observe.TierLoad) float64) {
 		m.tiers = append(m.tiers, scrapedTier{desc("tier_"+name, help, "tier"), value})
 	}
 	tier("imbalance", "The busiest link of a tier, one way, over their mean, less 1.",
-		func(x *TierLoad) float64 { return x.Imbalance })
+		func(x *observe.TierLoad) float64 { return x.Imbalance })
 	tier("mean_bytes_per_second", "What a link of a tier carries one way, the mean.",
-		func(x *TierLoad) float64 { return x.Mean })
+		func(x *observe.TierLoad) float64 { return x.Mean })
 	tier("max_bytes_per_second", "What the busiest link of a tier carries one way.",
-		func(x *TierLoad) float64 { return x.Max })
+		func(x *observe.TierLoad) float64 { return x.Max })
 	tier("hot_links", "Uplinks above 1.25 of the mean of their switch's.",
-		func(x *TierLoad) float64 { return float64(len(x.Hot)) })
+		func(x *observe.TierLoad) float64 { return float64(len(x.Hot)) })
 	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.",
-		func(x *TierLoad) float64 { return float64(len(x.Cold)) })
+		func(x *observe.TierLoad) float64 { return float64(len(x.Cold)) })
 	m.largest = prometheus.NewDesc("ethereal_largest_flow_bytes_per_second",
 		"What a host sends to the one that it sends most to, of the hosts that send most, as their agents tell.", []string{"from"}, nil)
 	m.paths = pathMetrics()
@@ -149,17 +150,17 @@ func newMetrics() *metrics {
 }
 
 func pathMetrics() (all []scrapedPath) {
-	path := func(kind prometheus.ValueType, name, help string, value func(*PathStatus) float64) {
+	path := func(kind prometheus.ValueType, name, help string, value func(*observe.PathStatus) float64) {
 		d := prometheus.NewDesc("ethereal_path_"+name, help, []string{"from", "to", "label"}, nil)
 		all = append(all, scrapedPath{d, kind, value})
 	}
 	path(counter, "probe_packets_total", "Packets of probes down a path that was probed for a suspicion.",
-		func(x *PathStatus) float64 { return float64(x.Sent) })
+		func(x *observe.PathStatus) float64 { return float64(x.Sent) })
 	path(counter, "probe_packets_lost_total", "Those that were not answered.",
-		func(x *PathStatus) float64 { return float64(x.Lost) })
+		func(x *observe.PathStatus) float64 { return float64(x.Lost) })
 	path(gauge, "trip_seconds", "From a packet to its answer, the mean of the last probe that was answered.",
-		func(x *PathStatus) float64 { return x.Trip.Seconds() })
-	path(gauge, "trip_least_seconds", "The least of all probes.", func(x *PathStatus) float64 { return x.Least.Seconds() })
+		func(x *observe.PathStatus) float64 { return x.Trip.Seconds() })
+	path(gauge, "trip_least_seconds", "The least of all probes.", func(x *observe.PathStatus) float64 { return x.Least.Seconds() })
 	return all
 }
 
@@ -212,7 +213,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	for i, x := range s.Largest {
-		if !slices.ContainsFunc(s.Largest[:i], func(y FlowStatus) bool { return y.From == x.From }) { // it is the host's largest
+		if !slices.ContainsFunc(s.Largest[:i], func(y observe.FlowStatus) bool { return y.From == x.From }) { // it is the host's largest
 			out <- prometheus.MustNewConstMetric(c.d.metrics.largest, prometheus.GaugeValue, x.Rate, x.From)
 		}
 	}

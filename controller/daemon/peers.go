@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ethereal-fabric/ethereal/controller/drains"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
@@ -148,7 +149,7 @@ func (d *Daemon) merge(in *statepb.DrainMarks) error {
 	var marks []drains.Mark
 	for _, m := range in.GetMarks() {
 		marks = append(marks, drains.Mark{
-			Link: fabric.LinkID(nodeID(m.GetLink())), Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced(),
+			Link: fabric.LinkID(observe.NodeID(m.GetLink())), Drained: m.GetDrained(), Version: m.GetVersion(), By: m.GetBy(), Forced: m.GetForced(),
 		})
 	}
 	_, err := d.core.Merge(d.clock(), marks)

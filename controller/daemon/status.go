@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/linkstate"
 	"github.com/ethereal-fabric/ethereal/controller/notify"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -40,8 +41,8 @@ type SwitchStatus struct {
 	// Unfit says why the program cannot hold what the switch should.
 	Unfit string `json:"unfit,omitempty"`
 	// Drops are the reasons for which it drops packets, where it has an admin address; DropsError why that is not known.
-	Drops      []Drop `json:"drops,omitempty"`
-	DropsError string `json:"drops_error,omitempty"`
+	Drops      []observe.Drop `json:"drops,omitempty"`
+	DropsError string         `json:"drops_error,omitempty"`
 }
 
 // LinkStatus is a link that is not simply up.
@@ -86,17 +87,17 @@ type Status struct {
 
 	Suspicion suspicion.Stats `json:"suspicion"`
 
-	Loads *LoadStatus  `json:"loads,omitempty"` // where counters are read
-	Paths []PathStatus `json:"paths,omitempty"` // that were probed lately: those over links that agents blame
+	Loads *observe.LoadStatus  `json:"loads,omitempty"` // where counters are read
+	Paths []observe.PathStatus `json:"paths,omitempty"` // that were probed lately: those over links that agents blame
 	// Largest are the pairs of hosts that send most, as agents told in the last seconds.
-	Largest []FlowStatus `json:"largest,omitempty"`
+	Largest []observe.FlowStatus `json:"largest,omitempty"`
 }
 
 // Status returns the present state.
 func (d *Daemon) Status(ctx context.Context) (Status, error) {
 	var s Status
 	err := d.ask(ctx, func() { s = d.status() })
-	s.Agents, s.Loads = d.service.Agents(), d.loads.status(d.f)
+	s.Agents, s.Loads = d.service.Agents(), d.loads.Status(d.f)
 	return s, err
 }
 
@@ -105,7 +106,7 @@ func (d *Daemon) status() Status {
 		Instance: d.cfg.Core.Instance, Since: d.began, Started: d.core.Started(), Epoch: d.core.Epoch(),
 		Ready: d.core.Started() && d.core.Waiting() == 0, Busy: !d.core.Idle(), Last: d.last, Changes: d.changes,
 		Refusals: d.refusals, Flips: d.flips, Links: d.f.Links(),
-		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(), Paths: d.paths.status(d.f, time.Now()), Largest: d.largest.status(d.f, time.Now()),
+		NotUp: []LinkStatus{}, Suspicion: d.core.Suspicion(), Paths: d.paths.Status(d.f, time.Now()), Largest: d.largest.Status(d.f, time.Now()),
 	}
 	unseen := map[fabric.End]bool{}
 	for _, dev := range d.switches {
@@ -117,7 +118,7 @@ func (d *Daemon) status() Status {
 			Ports: dev.health.String(), PortError: dev.healthEr, Sampling: dev.sampling, Verdict: dev.verdict,
 			Entries: dev.entries, Unfit: dev.unfit,
 		}
-		d.drops.status(dev.id, &x)
+		x.Drops, x.DropsError = d.drops.Of(dev.id)
 		if dev.ports == nil {
 			x.Ports = "none"
 		} else {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
@@ -17,11 +18,11 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	now := d.clock()
 	for _, s := range r.GetSuspicions() {
 		x := suspicion.Report{
-			Host: host, DstToR: nodeID(s.GetDstTor()), Dst: suspicion.NoHost,
+			Host: host, DstToR: observe.NodeID(s.GetDstTor()), Dst: suspicion.NoHost,
 			Label: fabric.Label(min(s.GetLabel(), 1<<16-1)), Timeouts: int(s.GetTimeouts()),
 		}
 		if s.Dst != nil {
-			x.Dst = nodeID(s.GetDst())
+			x.Dst = observe.NodeID(s.GetDst())
 		}
 		if err := d.core.Report(now, x); err != nil {
 			d.badReports.Warn("report", "host", d.f.Name(host), "err", err)
@@ -34,10 +35,10 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	for _, p := range r.GetProbes() {
 		path, ok := d.core.ProbeResult(now, host, p.GetId(), int(min(p.GetSent(), 1<<20)), int(min(p.GetLost(), 1<<20)))
 		if ok {
-			d.paths.take(path, time.Now(), p)
+			d.paths.Take(path, time.Now(), p)
 		}
 	}
-	d.largest.take(d.f, host, time.Now(), r)
+	d.largest.Take(d.f, host, time.Now(), r)
 	if fs := r.GetFlips(); len(fs) > 0 {
 		count := len(fs) + int(min(r.GetFlipsLeft(), 1<<20))
 		d.flips += uint64(count)
@@ -66,9 +67,6 @@ func flipsText(fs []*statepb.Flip, count int) string {
 
 // flipReason is what a reason to flip looks like.
 var flipReason = regexp.MustCompile(`^[a-z -]{1,24}$`)
-
-// nodeID keeps a number from outside from becoming another one.
-func nodeID(n uint32) fabric.NodeID { return fabric.NodeID(min(n, 1<<31-1)) }
 
 // askForProbes hands agents what the core wants probed.
 func (d *Daemon) askForProbes(ps []suspicion.Probe) {

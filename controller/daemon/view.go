@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -127,7 +128,7 @@ func (d *Daemon) viewFacts(states []string) [][2]string {
 // goroutine.
 func (d *Daemon) viewProbed() []view.Flow {
 	v := d.viewer
-	probed, ok := d.paths.view(d.f, d.began, time.Now())
+	probed, ok := d.paths.View(d.f, d.began, time.Now())
 	if ok {
 		v.probed, v.ticks = probed, 0
 		return probed
@@ -146,13 +147,13 @@ func (d *Daemon) tick(ctx context.Context) (*view.Tick, error) {
 			t.State[i] = d.linkState(fabric.LinkID(i))
 		}
 		t.Facts = d.viewFacts(t.State)
-		t.Probed, t.Largest = d.viewProbed(), d.largest.view(d.f, d.began, time.Now())
+		t.Probed, t.Largest = d.viewProbed(), d.largest.View(d.f, d.began, time.Now())
 	})
 	if err != nil {
 		return nil, err
 	}
-	rates, busiest, unknown := d.loads.now()
-	if names := unread(d.f, unknown); len(names) > 0 {
+	rates, busiest, unknown := d.loads.Now()
+	if names := observe.Unread(d.f, unknown); len(names) > 0 {
 		t.Facts = append(t.Facts, [2]string{"switches whose counters are not read", fmt.Sprint(len(names))})
 	}
 	if busiest > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/view"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
@@ -39,7 +40,7 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 	var rates []float64
 	var unknown []bool
 	if d.loads != nil {
-		rates, _, unknown = d.loads.now()
+		rates, _, unknown = d.loads.Now()
 	}
 	for i := range d.f.Node(id).Ports() {
 		p := fabric.PortNo(i + 1)
@@ -47,10 +48,10 @@ func (d *Daemon) viewSwitch(ctx context.Context, _ int, name string, _ float64) 
 		port := view.Port{Name: d.device(id).target.Ports.Name(p), To: d.f.Name(d.f.Link(l).Peer(id).Node), State: states[l]}
 		switch {
 		case rates == nil:
-		case unknown[d.dirOf(id, p)]:
+		case unknown[observe.Dir(d.f, id, p)]:
 			port.Sends = "not known"
 		default:
-			port.Sends = fmt.Sprint(fabric.Rate(8 * rates[d.dirOf(id, p)]))
+			port.Sends = fmt.Sprint(fabric.Rate(8 * rates[observe.Dir(d.f, id, p)]))
 		}
 		s.Ports = append(s.Ports, port)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/controller/suspicion"
 	"github.com/ethereal-fabric/ethereal/controller/view/browsertest"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -48,7 +49,7 @@ func TestLoads(t *testing.T) {
 		return false
 	})
 	// The aggregation switches above use one uplink of two, which is no less uneven.
-	if !slices.ContainsFunc(s.Loads.Uneven, func(u UnevenSwitch) bool {
+	if !slices.ContainsFunc(s.Loads.Uneven, func(u observe.UnevenSwitch) bool {
 		return u.Switch == "tor0" && u.Most == "tor0>agg0" && u.Least == "tor0>agg1"
 	}) {
 		t.Errorf("most uneven: %+v", s.Loads.Uneven)
@@ -107,7 +108,7 @@ func TestView(t *testing.T) {
 		chromedp.ActionFunc(func(context.Context) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
 			r.inbox.put(func() {
-				r.paths.take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
+				r.paths.Take(path, time.Now(), &statepb.ProbeResult{Sent: 8, Lost: 3, TripNs: 41_000, LeastNs: 12_000})
 			})
 			return nil
 		}),
@@ -128,7 +129,7 @@ func TestDirOf(t *testing.T) {
 	d := &Daemon{f: f}
 	for id := range fabric.LinkID(f.Links()) {
 		l := f.Link(id)
-		if up, down := d.dirOf(l.A.Node, l.A.Port), d.dirOf(l.B.Node, l.B.Port); up != int(2*id) || down != int(2*id+1) {
+		if up, down := observe.Dir(d.f, l.A.Node, l.A.Port), observe.Dir(d.f, l.B.Node, l.B.Port); up != int(2*id) || down != int(2*id+1) {
 			t.Errorf("%s: %d and %d", f.LinkName(id), up, down)
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"cmp"
@@ -21,9 +21,9 @@ const (
 	largestFlows = "pair" // what the page calls them
 )
 
-// largest is what agents told of the hosts that theirs sends most to: the fabric's
+// Largest is what agents told of the hosts that theirs sends most to: the fabric's
 // elephants. It is used on the daemon's goroutine.
-type largest struct {
+type Largest struct {
 	told  map[fabric.NodeID]toldLargest
 	shown bool // the page shows some
 }
@@ -34,8 +34,8 @@ type toldLargest struct {
 	sent []*statepb.Sent
 }
 
-// take takes an agent's word. What cannot be is left out.
-func (l *largest) take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
+// Take takes an agent's word. What cannot be is left out.
+func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *statepb.Report) {
 	span := time.Duration(r.GetSpanNs())
 	if len(r.GetLargest()) == 0 || span < leastSpan || span > mostSpan {
 		return
@@ -47,7 +47,7 @@ func (l *largest) take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 	sent := slices.DeleteFunc(slices.Clone(r.GetLargest()), func(s *statepb.Sent) bool {
 		again := named[s.GetDst()]
 		named[s.GetDst()] = true
-		return again || s.GetDst() >= uint32(f.Hosts()) || nodeID(s.GetDst()) == host ||
+		return again || s.GetDst() >= uint32(f.Hosts()) || NodeID(s.GetDst()) == host ||
 			float64(s.GetBytes()) > mostRate*span.Seconds()
 	})
 	l.told[host] = toldLargest{at: now, span: span, sent: sent}
@@ -65,8 +65,8 @@ type FlowStatus struct {
 	end      time.Time
 }
 
-// status returns the flows that are the largest now, those first.
-func (l *largest) status(f *fabric.Fabric, now time.Time) []FlowStatus {
+// Status returns the flows that are the largest now, those first.
+func (l *Largest) Status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	var all []FlowStatus
 	for host, t := range l.told {
 		if now.Sub(t.at) > largestKept {
@@ -74,7 +74,7 @@ func (l *largest) status(f *fabric.Fabric, now time.Time) []FlowStatus {
 			continue
 		}
 		for _, s := range t.sent {
-			dst := nodeID(s.GetDst())
+			dst := NodeID(s.GetDst())
 			all = append(all, FlowStatus{
 				From: f.Name(host), To: f.Name(dst), Rate: float64(s.GetBytes()) / t.span.Seconds(),
 				src: host, dst: dst, bytes: s.GetBytes(), begin: t.at.Add(-t.span), end: t.at,
@@ -87,10 +87,10 @@ func (l *largest) status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	return all[:min(mostLargest, len(all))]
 }
 
-// view returns what a page shows of them; nil: as before.
-func (l *largest) view(f *fabric.Fabric, began, now time.Time) []view.Flow {
+// View returns what a page shows of them; nil: as before.
+func (l *Largest) View(f *fabric.Fabric, began, now time.Time) []view.Flow {
 	flows := []view.Flow{} // not null: a page forgets what it had
-	for _, x := range l.status(f, now) {
+	for _, x := range l.Status(f, now) {
 		flows = append(flows, view.Flow{
 			Kind: largestFlows, Src: int(x.src), Dst: int(x.dst), Bytes: int64(x.bytes),
 			Text:  fmt.Sprintf("%.3g MB/s", x.Rate/1e6),

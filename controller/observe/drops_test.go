@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"strings"
@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // TestDropsTake: what a switch has dropped before it was first asked is not known to grow, and a switch that was
 // started again counts from 0.
 func TestDropsTake(t *testing.T) {
-	d := drops{of: map[fabric.NodeID]*dropsOf{}}
+	d := Drops{}
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	grew := func(s int64) *time.Time { x := at(s); return &x }
 	for i, step := range []struct {
@@ -26,10 +24,9 @@ func TestDropsTake(t *testing.T) {
 			{Reason: "full", Packets: 9, Lately: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
 		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, Lately: 1, Grew: grew(3)}}},
 	} {
-		d.take(3, at(int64(i)), step.said)
-		var s SwitchStatus
-		d.status(3, &s)
-		if diff := cmp.Diff(step.want, s.Drops); diff != "" {
+		d.Take(3, at(int64(i)), step.said)
+		got, _ := d.Of(3)
+		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
 	}
@@ -37,10 +34,10 @@ func TestDropsTake(t *testing.T) {
 
 // TestDropsBounded: a switch that says too much is not kept whole.
 func TestDropsBounded(t *testing.T) {
-	d := drops{of: map[fabric.NodeID]*dropsOf{}}
+	d := Drops{}
 	said := make([]Drop, 10*mostReasons)
 	said[0].Remedy = strings.Repeat("x", 2*mostReason)
-	d.take(3, time.Now(), said)
+	d.Take(3, time.Now(), said)
 	if kept := d.of[3].reasons; len(kept) != mostReasons || cap(kept) > 2*mostReasons || kept[0].Remedy != "" {
 		t.Errorf("%d reasons are kept", len(kept))
 	}

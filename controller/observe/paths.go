@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"cmp"
@@ -13,17 +13,19 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
+// PathsKept is how long a path is known after its last answer.
+const PathsKept = 10 * time.Minute
+
 // Limits on what is kept of probed paths.
 const (
-	mostPaths = 256              // beyond it the one that was heard of longest ago goes
-	pathsKept = 10 * time.Minute // after a path's last answer
-	mostTrip  = time.Minute      // what an agent says beyond that is nonsense
-	viewPaths = 64               // that a page is sent
+	mostPaths = 256         // beyond it the one that was heard of longest ago goes
+	mostTrip  = time.Minute // what an agent says beyond that is nonsense
+	viewPaths = 64          // that a page is sent
 )
 
-// paths is what the probes that agents were asked for told of paths. Agents are asked to probe paths over links that
+// Paths is what the probes that agents were asked for told of paths. Agents are asked to probe paths over links that
 // they blame, so it knows nothing of the others. It is used on the daemon's goroutine.
-type paths struct {
+type Paths struct {
 	seen    map[suspicion.ProbedPath]*probed
 	changed bool // since a page was told
 }
@@ -35,8 +37,8 @@ type probed struct {
 	first, last time.Time
 }
 
-// take takes the outcome of a probe, which package suspicion has found to be one that was asked for.
-func (p *paths) take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
+// Take takes the outcome of a probe, which package suspicion has found to be one that was asked for.
+func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeResult) {
 	if p.seen == nil {
 		p.seen = map[suspicion.ProbedPath]*probed{}
 	}
@@ -60,20 +62,20 @@ func (p *paths) take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeR
 }
 
 // forget drops the paths of which nothing was heard for long.
-func (p *paths) forget(now time.Time) {
+func (p *Paths) forget(now time.Time) {
 	before := len(p.seen)
-	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > pathsKept })
+	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > PathsKept })
 	p.changed = p.changed || len(p.seen) < before
 }
 
 // sorted returns the paths in an order that stays.
-func (p *paths) sorted() []suspicion.ProbedPath {
+func (p *Paths) sorted() []suspicion.ProbedPath {
 	return slices.SortedFunc(maps.Keys(p.seen), func(a, b suspicion.ProbedPath) int {
 		return cmp.Or(cmp.Compare(a.SrcToR, b.SrcToR), cmp.Compare(a.DstToR, b.DstToR), cmp.Compare(a.Label, b.Label))
 	})
 }
 
-func (p *paths) oldest() suspicion.ProbedPath {
+func (p *Paths) oldest() suspicion.ProbedPath {
 	return slices.MinFunc(p.sorted(), func(a, b suspicion.ProbedPath) int { return p.seen[a].last.Compare(p.seen[b].last) })
 }
 
@@ -101,8 +103,8 @@ func via(f *fabric.Fabric, path suspicion.ProbedPath) []fabric.NodeID {
 	return nodes
 }
 
-// status returns what is known of paths.
-func (p *paths) status(f *fabric.Fabric, now time.Time) []PathStatus {
+// Status returns what is known of paths.
+func (p *Paths) Status(f *fabric.Fabric, now time.Time) []PathStatus {
 	p.forget(now)
 	var out []PathStatus
 	for _, path := range p.sorted() {
@@ -119,8 +121,8 @@ func (p *paths) status(f *fabric.Fabric, now time.Time) []PathStatus {
 	return out
 }
 
-// view returns what a page shows of paths, those first that lose most; ok is false where nothing is new.
-func (p *paths) view(f *fabric.Fabric, began, now time.Time) (flows []view.Flow, ok bool) {
+// View returns what a page shows of paths, those first that lose most; ok is false where nothing is new.
+func (p *Paths) View(f *fabric.Fabric, began, now time.Time) (flows []view.Flow, ok bool) {
 	if p.forget(now); !p.changed {
 		return nil, false
 	}

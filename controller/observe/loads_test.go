@@ -1,4 +1,4 @@
-package daemon
+package observe
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 func TestLoadsGoStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fatTree(t, 4)
-		l := newLoads(f, time.Second)
-		if _, _, unknown := l.now(); !slices.Contains(unread(f, unknown), "tor0") || slices.Contains(unread(f, unknown), "h0") {
-			t.Errorf("before the first reading: %v", unread(f, unknown))
+		l := NewLoads(f, time.Second)
+		if _, _, unknown := l.Now(); !slices.Contains(Unread(f, unknown), "tor0") || slices.Contains(Unread(f, unknown), "h0") {
+			t.Errorf("before the first reading: %v", Unread(f, unknown))
 		}
 		silent, err := f.LinkByName("tor0-agg0")
 		if err != nil {
@@ -23,22 +23,22 @@ func TestLoadsGoStale(t *testing.T) {
 		for n := range 10 {
 			for dir := range l.read {
 				if dir != up || n < 5 {
-					l.take(dir, time.Now(), uint64(1000*n))
+					l.Take(dir, time.Now(), uint64(1000*n))
 				}
 			}
 			time.Sleep(time.Second)
 		}
-		rates, busiest, unknown := l.now()
+		rates, busiest, unknown := l.Now()
 		if rates[up] != 0 || rates[up+1] != 1000 || busiest != 1000 {
 			t.Errorf("rates %g and %g, busiest %g", rates[up], rates[up+1], busiest)
 		}
-		if got := unread(f, unknown); !slices.Equal(got, []string{"tor0"}) {
+		if got := Unread(f, unknown); !slices.Equal(got, []string{"tor0"}) {
 			t.Errorf("unread %v", got)
 		}
 		// A clock that jumps, or a counter that does, makes no rate of less than nothing, and goes on from there.
-		l.take(up+1, time.Now().Add(-time.Hour), 20_000)
-		l.take(up+1, time.Now(), 500)
-		if rates, _, _ := l.now(); rates[up+1] != 0 {
+		l.Take(up+1, time.Now().Add(-time.Hour), 20_000)
+		l.Take(up+1, time.Now(), 500)
+		if rates, _, _ := l.Now(); rates[up+1] != 0 {
 			t.Errorf("after a jump: %g", rates[up+1])
 		}
 	})

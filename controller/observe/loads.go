@@ -1,0 +1,152 @@
+package observe
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/imbalance"
+)
+
+// Limits on the reading of counters.
+const (
+	mostUneven = 3 // switches that the status names
+	staleAfter = 3 // readings that fail before the last one counts no more
+)
+
+// Loads is what links carry, by the switches' counters of what their ports send; what hosts send no switch counts.
+type Loads struct {
+	shape *imbalance.Shape
+	stale time.Duration // after how long a reading says nothing
+
+	mu      sync.Mutex
+	bytes   []uint64    // by direction, read last
+	read    []time.Time // when; zero: not yet
+	rates   []float64   // bytes a second between the last two readings
+	busiest float64     // rate that there has been
+}
+
+// NewLoads returns the loads of a fabric whose counters are read so often.
+func NewLoads(f *fabric.Fabric, every time.Duration) *Loads {
+	dirs := 2 * f.Links()
+	return &Loads{
+		shape: imbalance.Of(f), stale: staleAfter * ReadWithin(every),
+		bytes: make([]uint64, dirs), read: make([]time.Time, dirs), rates: make([]float64, dirs),
+	}
+}
+
+// ReadWithin is how long a switch may take to answer.
+func ReadWithin(every time.Duration) time.Duration { return max(every, time.Second) }
+
+// Take takes a reading of a direction. A counter that went back was begun anew.
+func (l *Loads) Take(dir int, now time.Time, bytes uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.read[dir]; !last.IsZero() && now.After(last) && bytes >= l.bytes[dir] {
+		l.rates[dir] = float64(bytes-l.bytes[dir]) / now.Sub(last).Seconds()
+		l.busiest = max(l.busiest, l.rates[dir])
+	} else {
+		l.rates[dir] = 0
+	}
+	l.bytes[dir], l.read[dir] = bytes, now
+}
+
+// Now returns the rates, and the highest that there has been, in bytes a second. unknown are the directions that were
+// not read for a while, as of a switch that does not answer: their rates are 0.
+func (l *Loads) Now() (rates []float64, busiest float64, unknown []bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rates, unknown = slices.Clone(l.rates), make([]bool, len(l.rates))
+	for dir, at := range l.read {
+		if at.IsZero() || time.Since(at) > l.stale {
+			rates[dir], unknown[dir] = 0, true
+		}
+	}
+	return rates, l.busiest, unknown
+}
+
+// Unread returns the names of the switches of which something is unknown.
+func Unread(f *fabric.Fabric, unknown []bool) []string {
+	var names []string
+	for dir, is := range unknown {
+		l := f.Link(fabric.LinkID(dir / 2))
+		from := l.A.Node
+		if dir%2 == 1 {
+			from = l.B.Node
+		}
+		if is && int(from) >= f.Hosts() { // nobody counts what hosts send
+			names = append(names, f.Name(from))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Dir returns the direction in which a port sends: 2*link away from the hosts, 2*link+1 towards them.
+func Dir(f *fabric.Fabric, node fabric.NodeID, port fabric.PortNo) int {
+	l := f.Link(f.Node(node).Link(port))
+	if l.A.Node == node {
+		return int(2 * l.ID)
+	}
+	return int(2*l.ID + 1)
+}
+
+// TierLoad is how evenly the links of a tier are used, one way, since the counters were read before.
+type TierLoad struct {
+	Tier      string   `json:"tier"` // "tor up"
+	Mean      float64  `json:"mean_bytes_per_second"`
+	Max       float64  `json:"max_bytes_per_second"`
+	Imbalance float64  `json:"imbalance"` // the busiest over the mean, less 1
+	Busiest   string   `json:"busiest,omitempty"`
+	Hot       []string `json:"hot,omitempty"`  // uplinks above 1.25 of the mean of their switch's
+	Cold      []string `json:"cold,omitempty"` // below 0.75
+}
+
+// UnevenSwitch is a switch whose uplinks differ.
+type UnevenSwitch struct {
+	Switch     string  `json:"switch"`
+	Most       string  `json:"most"`
+	Least      string  `json:"least"`
+	Difference float64 `json:"difference"` // of their loads, over the mean
+}
+
+// LoadStatus is what links carry.
+type LoadStatus struct {
+	Tiers  []TierLoad     `json:"tiers"`
+	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by how many more bytes one uplink carries than another
+	Unread []string       `json:"unread,omitempty"`      // switches whose counters were not read lately: their links count as idle
+}
+
+// Status sums the loads up.
+func (l *Loads) Status(f *fabric.Fabric) *LoadStatus {
+	if l == nil {
+		return nil
+	}
+	rates, _, unknown := l.Now()
+	report := l.shape.Report(rates)
+	s := &LoadStatus{Unread: Unread(f, unknown)}
+	names := func(dirs []int) (out []string) {
+		for _, d := range dirs {
+			out = append(out, imbalance.DirName(f, d))
+		}
+		return out
+	}
+	for i := range report.Tiers {
+		t := &report.Tiers[i]
+		if t.Name == "host up" {
+			continue // nobody counts it
+		}
+		x := TierLoad{Tier: t.Name, Mean: t.Mean, Max: t.Max, Imbalance: t.Imbalance(), Hot: names(t.Hot), Cold: names(t.Cold)}
+		if t.Busiest >= 0 {
+			x.Busiest = imbalance.DirName(f, t.Busiest)
+		}
+		s.Tiers = append(s.Tiers, x)
+	}
+	for _, g := range report.Uneven[:min(mostUneven, len(report.Uneven))] {
+		if g.Difference() > 0 {
+			s.Uneven = append(s.Uneven, UnevenSwitch{f.Name(g.Switch), imbalance.DirName(f, g.Most), imbalance.DirName(f, g.Least), g.Difference()})
+		}
+	}
+	return s
+}
