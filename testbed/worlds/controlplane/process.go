@@ -65,7 +65,8 @@ type Process struct {
 type Config struct {
 	Fabric *fabric.Fabric // the whole
 	Plane  int
-	// Tables is what the switches' tables are to be, for the plane.
+	// Tables is what the switches' tables are to be, for the plane, or for the whole fabric where one controller
+	// knows all planes.
 	Tables controller.Config
 	// Control says how long everything takes.
 	Control scenario.Control
@@ -103,6 +104,22 @@ func (p *Process) begin(now fabric.Time) error {
 
 // Core returns the core, which may be read.
 func (p *Process) Core() *rollout.Core { return p.core }
+
+// Node and Link return the numbers in the whole fabric of what the core knows by its own.
+func (p *Process) Node(id fabric.NodeID) fabric.NodeID {
+	if p.f == p.cfg.Fabric {
+		return id
+	}
+	return p.cfg.Fabric.PlaneNode(p.cfg.Plane, id)
+}
+
+// Link is [Process.Node] for a link.
+func (p *Process) Link(id fabric.LinkID) fabric.LinkID {
+	if p.f == p.cfg.Fabric {
+		return id
+	}
+	return p.cfg.Fabric.PlaneLink(p.cfg.Plane, id)
+}
 
 // Life counts the controllers before this one.
 func (p *Process) Life() int { return p.life }
@@ -260,7 +277,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	switch e.Kind {
 	case rollout.LinkChanged:
 		if e.Node != rollout.NoNode {
-			p.w.Note(now, report.KindGNMI, f.Name(f.PlaneNode(p.cfg.Plane, e.Node)), "the controller hears of a port")
+			p.w.Note(now, report.KindGNMI, f.Name(p.Node(e.Node)), "the controller hears of a port")
 		}
 	case rollout.Changed:
 		p.w.Note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
@@ -272,7 +289,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 		case e.Confirmed:
 			text = "a suspicion is confirmed by lost probes"
 		}
-		p.w.Note(now, report.KindSuspect, f.LinkName(f.PlaneLink(p.cfg.Plane, e.Link)), text)
+		p.w.Note(now, report.KindSuspect, f.LinkName(p.Link(e.Link)), text)
 	}
 }
 
@@ -294,12 +311,12 @@ func (p *Process) updateAt(t fabric.Time, u *statepb.Update) {
 
 // inFabric returns an update by the numbers that links have in the whole fabric, which agents know.
 func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
-	if p.cfg.Fabric.Planes() == 1 {
+	if p.f == p.cfg.Fabric || p.cfg.Fabric.Planes() == 1 {
 		return u
 	}
 	u = proto.CloneOf(u)
 	for _, l := range u.GetLinks() {
-		l.Link = uint32(p.cfg.Fabric.PlaneLink(p.cfg.Plane, fabric.LinkID(l.GetLink())))
+		l.Link = uint32(p.Link(fabric.LinkID(l.GetLink())))
 	}
 	return u
 }

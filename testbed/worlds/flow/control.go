@@ -20,47 +20,60 @@ import (
 // planeControl is a plane's controller, whose switches are tables.
 type planeControl struct {
 	*controlplane.Process
-	w     *world
-	plane int
+	w *world
 }
 
 var _ controlplane.World = (*planeControl)(nil)
 
 // startControl starts the controllers of a run in which something happens; the switches have their tables.
 func (w *world) startControl() error {
-	w.switches = make([]aSwitch, w.f.Switches())
+	if _, err := w.f.Plane(0); err != nil && w.model == balance.Labelled { // too large for tables, which labels do not need
+		return w.startController(0, w.f)
+	}
 	for q := range w.f.Planes() {
 		plane, err := w.f.Plane(q)
 		if err != nil {
 			return err
 		}
-		c := &planeControl{w: w, plane: q}
-		cfg := controlplane.Config{
-			Fabric: w.f, Plane: q, Control: w.run.Scenario.Control, Hears: w.run.Notifier.GNMI(),
-			Tables: controller.Config{
-				Fabric: plane, Instance: "flow-" + strconv.FormatUint(w.run.Seed, 10),
-				LinksOnly: w.model == balance.Labelled && w.f.ToRUplinks() > fabric.MaxUplinks,
-			},
-		}
-		cfg.Tables.CarrierV4, cfg.Tables.CarrierV6 = w.run.Scenario.Host.Carrier.Tables()
-		if w.suspects {
-			cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, w.run.Scenario.Host.RTO/probeShare)}
-		}
-		if c.Process, err = controlplane.New(c, cfg); err != nil {
+		if err := w.startController(q, plane); err != nil {
 			return err
 		}
-		if err := c.Adopt(); err != nil {
-			return err
-		}
-		w.planes = append(w.planes, c)
 	}
 	return nil
 }
 
+// startController starts that of a plane; of all of them, where plane is the whole fabric.
+func (w *world) startController(q int, plane *fabric.Fabric) (err error) {
+	c := &planeControl{w: w}
+	cfg := controlplane.Config{
+		Fabric: w.f, Plane: q, Control: w.run.Scenario.Control, Hears: w.run.Notifier.GNMI(),
+		Tables: controller.Config{
+			Fabric: plane, Instance: "flow-" + strconv.FormatUint(w.run.Seed, 10), LinksOnly: plane.Planes() > 1,
+		},
+	}
+	cfg.Tables.CarrierV4, cfg.Tables.CarrierV6 = w.run.Scenario.Host.Carrier.Tables()
+	if w.suspects {
+		cfg.Suspicion = &suspicion.Config{ProbeTimeout: max(1, w.run.Scenario.Host.RTO/probeShare)}
+	}
+	if c.Process, err = controlplane.New(c, cfg); err != nil {
+		return err
+	}
+	w.planes = append(w.planes, c)
+	return c.Adopt()
+}
+
+// controllerOf returns the controller of a plane, and inOwn a switch's number there.
+func (w *world) controllerOf(plane int) *planeControl { return w.planes[min(plane, len(w.planes)-1)] }
+
+func (w *world) inOwn(id fabric.NodeID) fabric.NodeID {
+	if len(w.planes) == 1 {
+		return id
+	}
+	return w.f.InOwnPlane(id)
+}
+
 // probeShare is how many probes' time-outs there are in a retransmission timer, as in the virtual world.
 const probeShare = 10
-
-func (c *planeControl) node(id fabric.NodeID) fabric.NodeID { return c.w.f.PlaneNode(c.plane, id) }
 
 // At implements [controlplane.World].
 func (c *planeControl) At(t fabric.Time, f func(now fabric.Time)) { c.w.call(t, f) }
@@ -70,8 +83,8 @@ func (c *planeControl) Connect(id fabric.NodeID) error {
 	if c.Process == nil || c.Life() == 0 || !c.w.run.Notifier.GNMI() {
 		return nil
 	}
-	s := c.w.aSwitch(c.node(id))
-	ports := c.w.f.Node(c.node(id)).Ports()
+	s := c.w.aSwitch(c.Node(id))
+	ports := c.w.f.Node(c.Node(id)).Ports()
 	down := make([]bool, ports)
 	for p := range ports {
 		up, noticed := s.oper[fabric.PortNo(p+1)]
@@ -92,7 +105,7 @@ func (c *planeControl) Disconnect() {}
 
 // Requests implements [controlplane.World].
 func (c *planeControl) Requests(w rollout.Write) (requests []controlplane.Request, _ error) {
-	id := c.node(w.Node)
+	id := c.Node(w.Node)
 	for _, us := range controller.Phases(w.Updates) {
 		requests = append(requests, func(fabric.Time) error {
 			c.w.aSwitch(id).write(us)
@@ -187,8 +200,7 @@ func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
 	}
 	s.oper[end.Port] = up
 	if w.run.Notifier.GNMI() {
-		c := w.planes[w.f.Node(end.Node).Plane]
-		id := w.f.InOwnPlane(end.Node)
+		c, id := w.controllerOf(w.f.Node(end.Node).Plane), w.inOwn(end.Node)
 		c.HearAt(now+w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 			core.PortState(now, id, end.Port, up)
 			return nil
@@ -298,7 +310,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) error {
 		}
 	case scenario.Drain, scenario.Undrain:
 		q, link := w.f.LinkInPlane(i.Link)
-		_, err := w.planes[q].Drain(now, link, i.Do == scenario.Drain)
+		_, err := w.controllerOf(q).Drain(now, link, i.Do == scenario.Drain)
 		return err
 	}
 	return nil

@@ -21,8 +21,8 @@
 // # Planes
 //
 // Of several planes a queue pair takes one, by a port of its host, as its label says, and each has a controller
-// of its own. Planes whose switches have more uplinks than tables hold (fabric.MaxUplinks) have controllers that
-// know links alone: agents hear of them, nothing is written.
+// of its own. Where planes are larger than tables can be, one controller knows the links of all: agents hear of
+// them, nothing is written.
 //
 // # Failures
 //

@@ -128,3 +128,16 @@ func TestPlanesCut(t *testing.T) {
 		}
 	}
 }
+
+// Planes too large for switches' tables have a controller all the same: agents hear of their links.
+func TestPlanesTooLargeForTables(t *testing.T) {
+	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2 * fabric.MaxUplinks, HostsPerToR: 16, Planes: 2}
+	cut := scenario.Event{
+		At: 10 * fabric.Microsecond, Link: "p1tor0-p1spine0", Action: scenario.Cut, Detection: 10 * fabric.Microsecond,
+	}
+	w := finish(t, planned(t, spec, scenario.Collective{Kind: "all-to-all", Bytes: 32e6}, scenario.Scheme{Name: "ethereal"}, cut))
+	s := w.run.Scenario.Control
+	if want := cut.At + cut.Detection + s.GNMIDelay + s.ComputeDelay + s.PushDelay; w.flips == 0 || w.lastFlip > want {
+		t.Errorf("%d flips, the last at %v; want some, by %v", w.flips, w.lastFlip, want)
+	}
+}

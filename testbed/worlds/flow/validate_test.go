@@ -87,6 +87,35 @@ func TestAgreesWithPackets(t *testing.T) {
 	}
 }
 
+// ECMP's queue pairs take the paths that the P4 program's hash gives them.
+func TestPathsAsHashed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packet-level runs take seconds")
+	}
+	lab, err := virtual.NewLab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range []fabric.Spec{
+		{Kind: fabric.KindFatTree, K: 4}, {Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 4, HostsPerToR: 4},
+	} {
+		for _, run := range plan(t, spec, "all-to-all", "", 2e6, "ecmp", scenario.Seeds{1, 2, 3}) {
+			f, err := flow.Run(context.Background(), run, scenario.Observer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := lab.Run(context.Background(), run, scenario.Observer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := float64(f.UplinkBytesMax)/f.UplinkBytesMean, float64(p.UplinkBytesMax)/p.UplinkBytesMean
+			if math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%v, %v: the fullest uplink carries %.3f of the mean, with packets %.3f", spec.Kind, run, got, want)
+			}
+		}
+	}
+}
+
 func median(x []float64) float64 {
 	slices.Sort(x)
 	return x[len(x)/2]
