@@ -134,10 +134,10 @@ type Counted map[string]map[int64]Cell
 
 // Names of the P4 program's counters.
 const (
-	CounterData     = "port_tx_data"    // by egress port
-	CounterControl  = "port_tx_control" // by egress port
-	CounterDrops    = "drops"           // by reason
-	CounterFallback = "fallback"        // by reason
+	CounterData     = p4rt.CounterData     // by egress port
+	CounterControl  = p4rt.CounterControl  // by egress port
+	CounterDrops    = p4rt.CounterDrops    // by reason
+	CounterFallback = p4rt.CounterFallback // by reason
 )
 
 // Counters reads what the switch has counted, without being its primary: those of the counters that its program has. Of one
