@@ -29,8 +29,33 @@ type Hook interface {
 
 // Attach takes a place among an interface's programs, of the calling thread's network
 // namespace: TCX, or where the kernel has none of that, clsact. With a kind it
-// is that one. Until [Hook.Run] it lets all packets pass.
+// is that one. Until [Hook.Run] it lets all packets pass. An interface that another switch has is refused: ErrTaken.
 func Attach(index int, kind HookKind) (Hook, error) {
+	c, err := claimInterface(index)
+	if err != nil {
+		return nil, err
+	}
+	h, err := attach(index, kind)
+	if err != nil {
+		c.release()
+		return nil, err
+	}
+	return &claimed{h, c}, nil
+}
+
+// claimed is a hook that no other switch may have.
+type claimed struct {
+	Hook
+	claim claim
+}
+
+// Close implements [Hook].
+func (h *claimed) Close() error {
+	defer h.claim.release()
+	return h.Hook.Close()
+}
+
+func attach(index int, kind HookKind) (Hook, error) {
 	var without error
 	if kind != HookClsact {
 		h, err := attachTCX(index)

@@ -107,6 +107,31 @@ func TestClsactKilled(t *testing.T) {
 	}
 }
 
+// TestTwoSwitches: the second data path on an interface is refused, until the first has ended.
+func TestTwoSwitches(t *testing.T) {
+	ns := porttest.Enter(t)
+	ns.Veth(t, "a", "b", 1500)
+	load(t, interp.NewSwitch(read(t, "../process/testdata/lpm.json"), interp.Config{})) // or skips
+	b, err := net.InterfaceByName("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		first, err := ebpf.Attach(b.Index, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []ebpf.HookKind{"", ebpf.HookClsact} {
+			if _, err := ebpf.Attach(b.Index, kind); !errors.Is(err, ebpf.ErrTaken) {
+				t.Errorf("a second one by hook %q: %v, want ErrTaken", kind, err)
+			}
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // countAfter counts the packets that an interface's filters have let pass, in the sender's thread.
 func countAfter(t *testing.T, index int) func() uint64 {
 	t.Helper()
