@@ -108,7 +108,7 @@ func TestServeBounds(t *testing.T) {
 			if answers(dial(t, lis)) {
 				t.Fatal("a fourth connection was served")
 			}
-			open[0].Close() //nolint:errcheck // the server sees it
+			open[0].Close()              //nolint:errcheck // the server sees it
 			for !answers(dial(t, lis)) { // until the server has seen it
 				if t.Context().Err() != nil {
 					t.Fatal("refused though another has ended")

@@ -50,7 +50,9 @@ func Is(head []byte) bool {
 
 // Read reads what [Recording.Write] wrote, also when it is packed by gzip, until ctx ends. It refuses more than 2^25
 // packets, and more than 2 GiB once unpacked.
-func Read(ctx context.Context, from io.Reader) (*Recording, error) { return read(ctx, from, limits{mostPackets, mostUnpacked}) }
+func Read(ctx context.Context, from io.Reader) (*Recording, error) {
+	return read(ctx, from, limits{mostPackets, mostUnpacked})
+}
 
 func read(ctx context.Context, from io.Reader, most limits) (*Recording, error) {
 	in := bufio.NewReaderSize(from, 1<<18)
