@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/owners"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
@@ -98,7 +99,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := labeller.NewInline(labeller.SourcePort, 0)
+	device := labellertest.NewInline(labeller.SourcePort, 0)
 	o := owners.New(owners.Config{Socket: socket, Labels: device, Retry: 10 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -20,7 +21,7 @@ import (
 type world struct {
 	t *testing.T
 	f *fabric.Fabric
-	l *labeller.Inline
+	l *labellertest.Inline
 }
 
 func newWorld(t *testing.T, qps int) *world {
@@ -29,7 +30,7 @@ func newWorld(t *testing.T, qps int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, f, labeller.NewInline(labeller.SourcePort, qps)}
+	return &world{t, f, labellertest.NewInline(labeller.SourcePort, qps)}
 }
 
 func (w *world) agent() *Agent {
@@ -203,7 +204,7 @@ func TestFull(t *testing.T) {
 
 // failing refuses to label while it is told to.
 type failing struct {
-	*labeller.Inline
+	*labellertest.Inline
 	fail error
 	sets int
 }

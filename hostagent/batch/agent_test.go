@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +36,7 @@ func fatTree(t testing.TB) *fabric.Fabric {
 func TestAnything(t *testing.T) {
 	f := fatTree(t)
 	rapid.Check(t, func(t *rapid.T) {
-		labels := labeller.NewInline(labeller.SourcePort, 0)
+		labels := labellertest.NewInline(labeller.SourcePort, 0)
 		var now time.Duration
 		a, err := New(Config{
 			Agent:    hostagent.Config{Fabric: f, Host: 3, Seed: rapid.Uint64().Draw(t, "seed")},
@@ -156,7 +157,7 @@ func TestAnything(t *testing.T) {
 // batch like the first needs no labelling at all.
 func TestSaves(t *testing.T) {
 	f := fatTree(t)
-	c := &counting{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	c := &counting{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: c})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func TestSaves(t *testing.T) {
 }
 
 type counting struct {
-	*labeller.Inline
+	*labellertest.Inline
 	sets int
 	fail error
 }
@@ -201,7 +202,7 @@ func (c *counting) Set(as ...labeller.Assignment) error {
 
 func TestRefused(t *testing.T) {
 	f := fatTree(t)
-	c := &counting{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	c := &counting{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: c})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +268,7 @@ func TestRefused(t *testing.T) {
 
 // half does what it is told, and says that it did not.
 type half struct {
-	*labeller.Inline
+	*labellertest.Inline
 	err error
 }
 
@@ -277,7 +278,7 @@ func (h *half) Set(as ...labeller.Assignment) error { return errors.Join(h.Inlin
 // the one that it had, too.
 func TestSetInDoubt(t *testing.T) {
 	f := fatTree(t)
-	h := &half{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	h := &half{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: h})
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +304,7 @@ func TestSetInDoubt(t *testing.T) {
 // TestWithdraw takes a queue pair back while a piece is on it.
 func TestWithdraw(t *testing.T) {
 	f := fatTree(t)
-	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: labeller.NewInline(labeller.SourcePort, 0)})
+	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: labellertest.NewInline(labeller.SourcePort, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +336,7 @@ func TestWithdraw(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fatTree(t)
-		labels := labeller.NewInline(labeller.SourcePort, 0)
+		labels := labellertest.NewInline(labeller.SourcePort, 0)
 		a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: labels})
 		if err != nil {
 			t.Fatal(err)
@@ -382,7 +383,7 @@ func BenchmarkPost(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: labeller.NewInline(labeller.SourcePort, 0)})
+	a, err := New(Config{Agent: hostagent.Config{Fabric: f, Host: 0}, Labeller: labellertest.NewInline(labeller.SourcePort, 0)})
 	if err != nil {
 		b.Fatal(err)
 	}

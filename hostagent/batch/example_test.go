@@ -8,6 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/batch"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 )
 
 // A plug-in of a collective library sends one message over the four paths to
@@ -21,7 +22,7 @@ func Example() {
 	}
 	// On an RNIC this is a verbs.Labeller; for programs that send through the
 	// kernel, a tagger.Tagger.
-	labels := labeller.NewInline(labeller.SourcePort, 0)
+	labels := labellertest.NewInline(labeller.SourcePort, 0)
 	a, err := batch.New(batch.Config{Agent: hostagent.Config{Fabric: f, Host: 0, Unshuffled: true}, Labeller: labels})
 	if err != nil {
 		fmt.Println(err)

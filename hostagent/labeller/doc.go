@@ -2,13 +2,12 @@
 // a queue pair's packets carry, and whatever writes it there.
 //
 // A [Labeller] knows a queue pair by what its packets say: the IP address they
-// go to and the queue pair's number there ([QP]). Three things satisfy it:
+// go to and the queue pair's number there ([QP]). Two things satisfy it:
 //
 //   - hostagent/tagger: the kernel rewrites the packets of any program.
 //   - hostagent/verbs: the RNIC's driver sets the label of a queue pair.
-//   - [Inline], here: a program rewrites its own packets before it sends them,
-//     by the same rules as the kernel. It is what remains where neither of
-//     the others is permitted.
+//
+// Package labellertest has a third, for tests: it rewrites frames in Go by the same rules as the kernel.
 //
 // # Rules
 //

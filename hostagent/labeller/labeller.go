@@ -1,9 +1,11 @@
 package labeller
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -168,3 +170,30 @@ type Counters struct {
 	// Reasons counts all frames, by [Reason].
 	Reasons [Reasons]Count
 }
+
+// Sort puts assignments into the order of addresses and numbers.
+func Sort(as []Assignment) {
+	slices.SortFunc(as, func(a, b Assignment) int {
+		return cmp.Or(a.QP.Dst.Compare(b.QP.Dst), cmp.Compare(a.QP.Num, b.QP.Num))
+	})
+}
+
+// SortSeen puts queue pairs into the order of when they were seen, the last
+// first.
+func SortSeen(s []Seen) {
+	slices.SortFunc(s, func(a, b Seen) int {
+		return cmp.Or(cmp.Compare(a.Ago, b.Ago), a.QP.Dst.Compare(b.QP.Dst), cmp.Compare(a.QP.Num, b.QP.Num))
+	})
+}
+
+// Carrier is where an IPv6 packet carries its label. In IPv4 it is always the
+// UDP source port.
+type Carrier uint8
+
+// The carriers.
+const (
+	// SourcePort is the UDP source port, 0xC000 | label.
+	SourcePort Carrier = iota
+	// FlowLabel is the IPv6 flow label, 0xFC000 | label.
+	FlowLabel
+)

@@ -21,6 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // device counts what is set.
 type device struct {
-	*labeller.Inline
+	*labellertest.Inline
 	mu   sync.Mutex
 	sets []labeller.Assignment
 	fail error
@@ -107,7 +108,7 @@ func TestOwners(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	d := &device{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	d := &device{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	o := New(Config{Socket: socket, Labels: d, Retry: time.Millisecond})
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 )
 
 // serve has a server at work, and returns it with what starts an owner of queue
@@ -80,7 +81,7 @@ func has(t *testing.T, d labeller.Labeller, as []labeller.Assignment) func() boo
 // TestAway decides anew for more queue pairs than a message holds while their owner
 // is away.
 func TestAway(t *testing.T) {
-	d := labeller.NewInline(labeller.SourcePort, 0)
+	d := labellertest.NewInline(labeller.SourcePort, 0)
 	s, qps, start := serve(t, d, showAtOnce+1)
 	stop := start()
 	s.Set(all(qps, 1)...) // a slow machine does not answer in time
@@ -95,7 +96,7 @@ func TestAway(t *testing.T) {
 
 // TestLastWins sets labels of one queue pair from many goroutines.
 func TestLastWins(t *testing.T) {
-	d := labeller.NewInline(labeller.SourcePort, 0)
+	d := labellertest.NewInline(labeller.SourcePort, 0)
 	s, qps, start := serve(t, d, 1)
 	defer start()()
 	var wg sync.WaitGroup
@@ -118,7 +119,7 @@ func TestLastWins(t *testing.T) {
 
 // flaky cannot set the label of one queue pair, until it is whole.
 type flaky struct {
-	*labeller.Inline
+	*labellertest.Inline
 	mu     sync.Mutex
 	broken *labeller.QP
 }
@@ -135,7 +136,7 @@ func (d *flaky) Set(as ...labeller.Assignment) error {
 // TestOneBroken: a queue pair that cannot be labelled does not keep others from
 // their labels, and gets its own once it can.
 func TestOneBroken(t *testing.T) {
-	d := &flaky{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	d := &flaky{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	s, qps, start := serve(t, d, 8)
 	defer start()()
 	if err := s.Set(all(qps, 1)...); err != nil {
@@ -167,7 +168,7 @@ func TestOneBroken(t *testing.T) {
 
 // TestSilent has an owner that does not answer: only the first to ask waits.
 func TestSilent(t *testing.T) {
-	d := &flaky{Inline: labeller.NewInline(labeller.SourcePort, 0)}
+	d := &flaky{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
 	s, qps, start := serve(t, d, 10)
 	defer start()()
 	d.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -31,9 +32,9 @@ func FuzzKernel(f *testing.F) {
 		tgs[i] = loaded(f, Config{IPv6: carrier})
 	}
 	f.Fuzz(func(t *testing.T, b []byte, label uint16, flowLabel bool) {
-		tg, in := tgs[0], labeller.NewInline(labeller.SourcePort, 0)
+		tg, in := tgs[0], labellertest.NewInline(labeller.SourcePort, 0)
 		if flowLabel {
-			tg, in = tgs[1], labeller.NewInline(labeller.FlowLabel, 0)
+			tg, in = tgs[1], labellertest.NewInline(labeller.FlowLabel, 0)
 		}
 		if len(b) > 3000 {
 			return

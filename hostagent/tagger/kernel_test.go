@@ -15,6 +15,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
@@ -161,7 +162,7 @@ func udpChecksum(ip, udp []byte) uint16 {
 
 // check has the kernel rewrite a frame and judges it: by an ICRC and a UDP
 // checksum made anew, and byte by byte by Inline.
-func check(t failer, tg *Tagger, in *labeller.Inline, frame []byte, label fabric.Label, flowLabel bool) {
+func check(t failer, tg *Tagger, in *labellertest.Inline, frame []byte, label fabric.Label, flowLabel bool) {
 	t.Helper()
 	want := bytes.Clone(frame)
 	r := in.Rewrite(want)
@@ -212,7 +213,7 @@ func longest(t testing.TB) int {
 func TestAllLengths(t *testing.T) {
 	tg := loaded(t, Config{})
 	limit := longest(t)
-	in := labeller.NewInline(labeller.SourcePort, 0)
+	in := labellertest.NewInline(labeller.SourcePort, 0)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, dst := range []netip.Addr{addr4, addr6} {
 		a := labeller.Assignment{QP: labeller.QP{Dst: dst, Num: 0xabcdef}, Label: 0x2a5c}
@@ -236,7 +237,7 @@ func TestShapes(t *testing.T) {
 	for _, carrier := range []labeller.Carrier{labeller.SourcePort, labeller.FlowLabel} {
 		tg := loaded(t, Config{IPv6: carrier})
 		limit := longest(t)
-		in := labeller.NewInline(carrier, 0)
+		in := labellertest.NewInline(carrier, 0)
 		var as []labeller.Assignment
 		for i := range uint32(16) {
 			as = append(as, labeller.Assignment{QP: labeller.QP{Dst: addr4, Num: i}, Label: fabric.Label(i * 1000)},
@@ -326,7 +327,7 @@ func TestLeftAlone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tg := loaded(t, Config{})
-			in := labeller.NewInline(labeller.SourcePort, 0)
+			in := labellertest.NewInline(labeller.SourcePort, 0)
 			for _, dst := range []netip.Addr{addr4, addr6} {
 				a := labeller.Assignment{QP: labeller.QP{Dst: dst, Num: 1}, Label: 7}
 				if err := errors.Join(tg.Set(a), in.Set(a)); err != nil {
@@ -351,7 +352,7 @@ type failer interface {
 	Fatalf(string, ...any)
 }
 
-func compareCounters(t *testing.T, tg *Tagger, in *labeller.Inline) {
+func compareCounters(t *testing.T, tg *Tagger, in *labellertest.Inline) {
 	t.Helper()
 	want, err := in.Counters()
 	if err != nil {

@@ -44,8 +44,7 @@ type attachment interface {
 // Attach loads the program and attaches it to the interfaces. The error wraps
 // [labeller.ErrNotPermitted] when the process may not, [labeller.ErrUnsupported]
 // when the kernel or an interface cannot, and [labeller.ErrInvalid] for a
-// configuration that cannot be; nothing stays attached then. Fall back to
-// [labeller.Inline] for packets of your own.
+// configuration that cannot be; nothing stays attached then.
 func Attach(c Config) (*Tagger, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
@@ -40,7 +41,7 @@ func TestEveryLength(t *testing.T) {
 			if tg.Hook() != hook {
 				t.Errorf("attached to %v", tg.Hook())
 			}
-			in := labeller.NewInline(labeller.SourcePort, 0)
+			in := labellertest.NewInline(labeller.SourcePort, 0)
 			rng := rand.New(rand.NewPCG(5, 6))
 			n := 0
 			for _, dst := range []netip.Addr{addr4, addr6} {
@@ -84,7 +85,7 @@ func TestEveryLength(t *testing.T) {
 
 // compareLabels compares only the labels' counters: the stack may have sent
 // something of its own.
-func compareLabels(t *testing.T, tg *Tagger, in *labeller.Inline) {
+func compareLabels(t *testing.T, tg *Tagger, in *labellertest.Inline) {
 	t.Helper()
 	want, err := in.Counters()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ethereal-fabric/ethereal/testbed/report/plot"
+	"github.com/ethereal-fabric/ethereal/testbed/bench/plot"
 )
 
 var (

@@ -24,7 +24,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/report/plot"
+	"github.com/ethereal-fabric/ethereal/testbed/bench/plot"
 )
 
 // BenchmarkGrowth measures how the cost of a packet grows with a table's entries, the

@@ -1,4 +1,4 @@
-package labeller_test
+package labellertest_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -62,7 +63,7 @@ func TestInline(t *testing.T) {
 		{"another queue pair", labeller.SourcePort, other, labeller.NoLabel, 0xF123, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := labeller.NewInline(tt.carrier, 0)
+			l := labellertest.NewInline(tt.carrier, 0)
 			if err := l.Set(labeller.Assignment{QP: v4, Label: 5}, labeller.Assignment{QP: v6, Label: 5}); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +116,7 @@ func TestInlineRoundTrip(t *testing.T) {
 		a, b := fabric.Label(rapid.IntRange(0, 1<<14-1).Draw(rt, "a")), fabric.Label(rapid.IntRange(0, 1<<14-1).Draw(rt, "b"))
 		p := frame(t, q, rapid.IntRange(0, 9000).Draw(rt, "payload"), rocev2.SourcePort(a))
 		before := bytes.Clone(p)
-		l := labeller.NewInline(labeller.SourcePort, 0)
+		l := labellertest.NewInline(labeller.SourcePort, 0)
 		for _, label := range []fabric.Label{b, a} {
 			if err := l.Set(labeller.Assignment{QP: q, Label: label}); err != nil {
 				rt.Fatal(err)
@@ -131,7 +132,7 @@ func TestInlineRoundTrip(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	l := labeller.NewInline(labeller.SourcePort, 1)
+	l := labellertest.NewInline(labeller.SourcePort, 1)
 	ok := labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: 1}
 	for _, tt := range []struct {
 		name string
@@ -158,7 +159,7 @@ func TestInvalid(t *testing.T) {
 
 // TestForgetsOldest floods a labeller with queue pairs nobody labels.
 func TestForgetsOldest(t *testing.T) {
-	l := labeller.NewInline(labeller.SourcePort, 0)
+	l := labellertest.NewInline(labeller.SourcePort, 0)
 	for i := range uint32(2000) {
 		l.Rewrite(frame(t, labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: i}, 0, 0xC000))
 	}
@@ -172,7 +173,7 @@ func TestForgetsOldest(t *testing.T) {
 // leaves with the old label or the new and a right ICRC.
 func TestConcurrent(t *testing.T) {
 	q := labeller.QP{Dst: netip.MustParseAddr("10.0.0.1"), Num: 1}
-	l := labeller.NewInline(labeller.SourcePort, 0)
+	l := labellertest.NewInline(labeller.SourcePort, 0)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 2000 {
@@ -213,7 +214,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Add(frame(f, q, 100, 0xC000))
 	f.Add(frame(f, labeller.QP{Dst: netip.MustParseAddr("fd00::1"), Num: 1}, 0, 0xC000))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := labeller.NewInline(labeller.SourcePort, 0)
+		l := labellertest.NewInline(labeller.SourcePort, 0)
 		if fr, err := rocev2.ParseTransport(b); err == nil {
 			fr.Payload()
 			if err := l.Set(labeller.Assignment{QP: labeller.QP{Dst: fr.Destination(), Num: fr.BTH().DestQP()}, Label: 9}); err != nil {
