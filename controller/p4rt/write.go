@@ -2,6 +2,7 @@ package p4rt
 
 import (
 	"fmt"
+	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
@@ -34,27 +35,28 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 		return nil, fmt.Errorf("p4rt: batch size %d is below 0", w.BatchSize)
 	}
 	var out []Batch
-	phase := 0
-	updates = s.known(updates)
-	for i := range updates {
-		u, err := s.Encode(updates[i])
-		if err != nil {
-			return nil, err
+	for _, phase := range controller.Phases(s.known(updates)) {
+		size := len(phase)
+		if w.BatchSize > 0 {
+			size = w.BatchSize
 		}
-		p := updates[i].Phase()
-		if n := len(out); n == 0 || p != phase || w.BatchSize > 0 && len(out[n-1].Updates) >= w.BatchSize {
-			out = append(out, Batch{
+		for us := range slices.Chunk(phase, size) {
+			b := Batch{
 				Request: &p4.WriteRequest{
 					DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID,
 					Atomicity: p4.WriteRequest_CONTINUE_ON_ERROR,
 				},
-				Updates: updates[i:i:len(updates)],
-			})
-			phase = p
+				Updates: us,
+			}
+			for _, u := range us {
+				encoded, err := s.Encode(u)
+				if err != nil {
+					return nil, err
+				}
+				b.Request.Updates = append(b.Request.Updates, encoded)
+			}
+			out = append(out, b)
 		}
-		b := &out[len(out)-1]
-		b.Request.Updates = append(b.Request.Updates, u)
-		b.Updates = b.Updates[:len(b.Updates)+1]
 	}
 	return out, nil
 }
