@@ -108,6 +108,7 @@ func TestCommands(t *testing.T) {
 	if ran == 0 {
 		t.Error("no page shows a command")
 	}
+	demoAsKept(t, filepath.Join(dir, "build", "demo.jsonl")) // of a command of ethereal-run.md
 }
 
 // privileged reports whether a command needs what a test does not have, network
