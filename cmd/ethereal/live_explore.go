@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
 
 // liveUpCommand makes `ethereal live up`.
@@ -128,7 +129,7 @@ func liveDownCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			down := live.Down
 			if dir != "" {
-				down = func() error { _, err := live.AskMachines(dir, "down", ""); return err }
+				down = func() error { _, err := machines.Ask(dir, "down", ""); return err }
 			}
 			if err := down(); err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
 
 // machinesFlags are the flags of `ethereal live up --on`.
@@ -47,7 +48,7 @@ var (
 )
 
 // read returns what the flags say.
-func (m *machinesFlags) read(ctx context.Context) (cfg live.MachinesConfig, err error) {
+func (m *machinesFlags) read(ctx context.Context) (cfg machines.Config, err error) {
 	if len(m.on) < 2 {
 		return cfg, errors.New("--on: name two machines or more, this one first: --on a=192.0.2.1,b=192.0.2.2")
 	}
@@ -71,7 +72,7 @@ func (m *machinesFlags) read(ctx context.Context) (cfg live.MachinesConfig, err 
 		if err != nil {
 			return cfg, fmt.Errorf("--on: %s: %w; write its address: %s=192.0.2.1", name, err, name)
 		}
-		cfg.Machines = append(cfg.Machines, live.Machine{Name: name, Address: addr.Unmap()})
+		cfg.Machines = append(cfg.Machines, machines.Machine{Name: name, Address: addr.Unmap()})
 	}
 	if m.vxlanPort < 1 || m.vxlanPort > 65535 {
 		return cfg, fmt.Errorf("--vxlan-port: %d; write 1 to 65535", m.vxlanPort)
@@ -126,9 +127,9 @@ func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flag
 	}
 	cfg.Fabric, cfg.Payload, cfg.Datapath, cfg.View = f, flags.payload, flags.datapath, view
 	cfg.Log, cfg.Build = a.stderr, provenance(a.version)
-	err = live.UpOn(ctx, cfg, func() {
+	err = machines.UpOn(ctx, cfg, func() {
 		fmt.Fprintf(a.stdout, "%d hosts and %d switches are up on %d machines; ethereal run --world lab --deployment %s\n",
-			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, live.DeploymentFile))
+			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, machines.DeploymentFile))
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRun, err)
@@ -145,12 +146,12 @@ func (a *app) livePartCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dir, ok := live.Inside(); ok {
-				if err := live.Part(c.Context(), dir, a.log); err != nil {
+				if err := machines.Part(c.Context(), dir, a.log); err != nil {
 					return fmt.Errorf("%w: %w", errRun, err)
 				}
 				return nil
 			}
-			code, err := live.ServePart(c.Context(), provenance(a.version), live.PartCommand(), a.log)
+			code, err := machines.ServePart(c.Context(), provenance(a.version), machines.PartCommand(), a.log)
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}
@@ -171,7 +172,7 @@ func liveRejoinCommand() *cobra.Command {
 		Example: "  ethereal live rejoin b --dir lab",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := live.AskMachines(dir, "rejoin", args[0]); err != nil {
+			if _, err := machines.Ask(dir, "rejoin", args[0]); err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}
 			return nil
@@ -189,7 +190,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 		Short: "Say which machines a fabric on several has, and which are lost",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := live.AskMachines(dir, "status", "")
+			s, err := machines.Ask(dir, "status", "")
 			if err != nil {
 				return fmt.Errorf("%w: %w", errRun, err)
 			}

@@ -37,7 +37,7 @@ type Config struct {
 	// Addresses gives the hosts' interfaces their IP addresses, so that programs
 	// can use them.
 	Addresses bool
-	Part      *part // which of a fabric on several machines this is; nil: it is whole
+	Part      *Part // which of a fabric on several machines this is; nil: it is whole
 }
 
 // Fabric is a fabric of processes; see the package comment. It is safe for
@@ -48,7 +48,7 @@ type Fabric struct {
 	dir    string
 	mtu    int
 	log    *slog.Logger
-	thread *thread
+	thread *Thread
 	handle *netlink.Handle // of the fabric's namespace
 	wires  [][2]*wire      // by link: A's end and B's
 	gray   gray.Losses
@@ -57,9 +57,9 @@ type Fabric struct {
 	apart map[fabric.NodeID]space // of switches that need a namespace of their own
 
 	mu         sync.Mutex
-	switches   []*process // by NodeID - Hosts; nil: killed
+	switches   []*Process // by NodeID - Hosts; nil: killed
 	dying      bool       // everything is coming down
-	controller *process
+	controller *Process
 	ways       Notifiers // of the latest controller
 }
 
@@ -80,7 +80,7 @@ func (s space) close() {
 type hostNode struct {
 	space
 	id   fabric.NodeID
-	proc *process
+	proc *Process
 }
 
 // New makes the links and starts the switches. The calling process must be in
@@ -93,11 +93,11 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	x = &Fabric{
-		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: mtuOf(cfg.Payload), log: cfg.Log,
-		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*process, cfg.Fabric.Switches()),
+		cfg: cfg, f: cfg.Fabric, dir: cfg.Dir, mtu: MTU(cfg.Payload), log: cfg.Log,
+		wires: make([][2]*wire, cfg.Fabric.Links()), switches: make([]*Process, cfg.Fabric.Switches()),
 		apart: map[fabric.NodeID]space{},
 	}
-	if x.thread, err = newThread(); err != nil {
+	if x.thread, err = NewThread(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -109,7 +109,7 @@ func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	if x.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return x, fmt.Errorf("live: netlink: %w", err)
 	}
-	if err := x.thread.do(quiet); err != nil {
+	if err := x.thread.Do(quiet); err != nil {
 		return x, err
 	}
 	text, err := yaml.Marshal(x.f.Spec())
@@ -192,7 +192,7 @@ func (x *Fabric) space(id fabric.NodeID) space {
 
 // here reports whether a node is of this part of the fabric.
 func (x *Fabric) here(id fabric.NodeID) bool {
-	return x.cfg.Part == nil || x.cfg.Part.placement.At[id] == x.cfg.Part.machine
+	return x.cfg.Part == nil || x.cfg.Part.Here(id)
 }
 
 // host returns a host that is here; nil: it is none.
@@ -241,7 +241,7 @@ func (x *Fabric) startSwitch(id fabric.NodeID) error {
 		}
 	}
 	exited := func() { x.switchEnded(id) }
-	var p *process
+	var p *Process
 	var err error
 	if bench.Binary == "" {
 		p, err = x.thread.start(x.space(id).ns, name, x.dir, append(command.Args, x.cfg.Part.switchTLS(name)...), exited)
@@ -266,18 +266,18 @@ func (x *Fabric) waitSwitch(ctx context.Context, id fabric.NodeID) error {
 	if p == nil {
 		return fmt.Errorf("live: %s has ended; see %s", x.f.Name(id), x.path(x.f.Name(id)+".log"))
 	}
-	return waitFor(ctx, startLimit, x.f.Name(id)+" serves", func() (bool, error) {
-		if err := p.ended(); err != nil {
+	return WaitFor(ctx, StartLimit, x.f.Name(id)+" serves", func() (bool, error) {
+		if err := p.Ended(); err != nil {
 			return true, err
 		}
 		return answers(x.Socket(id)), nil
 	})
 }
 
-// startLimit bounds how long a process may take to serve, and a controller to have
+// StartLimit bounds how long a process may take to serve, and a controller to have
 // all in hand: on a busy machine long, and longer than it holds a link down that
 // flaps.
-const startLimit = 2 * time.Minute
+const StartLimit = 2 * time.Minute
 
 // answers reports whether somebody listens on a UNIX socket.
 func answers(path string) bool {
@@ -350,7 +350,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		hosts[x.f.Name(id)] = map[string]string{"admin": "unix:" + x.agentSocket(id)}
 	}
 	nodes["hosts"] = hosts
-	err := writeTargets(x.path("targets.yaml"), nodes, n, x.cfg.Payload)
+	err := WriteTargets(x.path("targets.yaml"), nodes, n, x.cfg.Payload)
 	if err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
 		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}
-	p, err := x.thread.startController(x.dir, args, x.cfg.Page)
+	p, err := x.thread.StartController(x.dir, args, x.cfg.Page)
 	if err != nil {
 		return err
 	}
@@ -397,8 +397,8 @@ func (x *Fabric) nodes(told bool) map[string]any {
 	return nodes
 }
 
-// writeTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
-func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) error {
+// WriteTargets writes the controller's file: nodes, which are its switches and hosts, and the tables that n asks for.
+func WriteTargets(path string, nodes map[string]any, n Notifiers, payload int) error {
 	if n.QuenchInterval == 0 {
 		n.QuenchInterval = 10 * fabric.Microsecond
 	}
@@ -437,35 +437,35 @@ func writeTargets(path string, nodes map[string]any, n Notifiers, payload int) e
 	return nil
 }
 
-// controllerNow is what matters here of daemon.Status.
-type controllerNow struct {
+// ControllerStatus is what matters here of daemon.Status.
+type ControllerStatus struct {
 	Started, Ready, Busy bool
 	NotUp                []struct{ Name string } `json:"links_not_up"`
 }
 
-// done reports whether the controller has all switches in hand, and nothing to write.
-func (s controllerNow) done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
+// Done reports whether the controller has all switches in hand, and nothing to write.
+func (s ControllerStatus) Done() bool { return s.Ready && !s.Busy && len(s.NotUp) == 0 }
 
 // Converged waits until the controller has all switches in hand and nothing to
 // write. Without a controller it returns at once.
-func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, controllerNow.done) }
+func (x *Fabric) Converged(ctx context.Context) error { return x.settled(ctx, ControllerStatus.Done) }
 
-// ready is what a controller can be waited for while links are down, or held down since they flapped.
-func ready(now controllerNow) bool { return now.Ready }
+// Ready is what a controller can be waited for while links are down, or held down since they flapped.
+func Ready(now ControllerStatus) bool { return now.Ready }
 
 // settled waits until the controller says what is wanted.
-func (x *Fabric) settled(ctx context.Context, wanted func(controllerNow) bool) error {
+func (x *Fabric) settled(ctx context.Context, wanted func(ControllerStatus) bool) error {
 	x.mu.Lock()
 	p := x.controller
 	x.mu.Unlock()
 	if p == nil {
 		return nil
 	}
-	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
-		if err := p.ended(); err != nil {
+	return WaitFor(ctx, StartLimit, "the controller has all switches in hand", func() (bool, error) {
+		if err := p.Ended(); err != nil {
 			return true, err
 		}
-		s, err := askController(ctx, "unix:"+x.path("admin.sock"), nil)
+		s, err := AskController(ctx, "unix:"+x.path("admin.sock"), nil)
 		if err != nil {
 			return false, err
 		}
@@ -479,8 +479,8 @@ func (x *Fabric) settled(ctx context.Context, wanted func(controllerNow) bool) e
 // statusLimit is how long a controller may take to say how it is.
 const statusLimit = 2 * time.Second
 
-// askController asks a controller how it is.
-func askController(ctx context.Context, admin string, trust *tls.Config) (now controllerNow, err error) {
+// AskController asks a controller how it is.
+func AskController(ctx context.Context, admin string, trust *tls.Config) (now ControllerStatus, err error) {
 	c := adminhttp.Client{TLS: trust}
 	return now, c.Get(ctx, admin, "/status", statusLimit, &now)
 }
@@ -493,7 +493,7 @@ func (x *Fabric) StopController(ctx context.Context) {
 	x.controller = nil
 	x.mu.Unlock()
 	if p != nil {
-		p.stop(ctx, 2*time.Second)
+		p.Stop(ctx, 2*time.Second)
 	}
 }
 
@@ -507,8 +507,8 @@ func (x *Fabric) StartHosts(ctx context.Context) error {
 	var g errgroup.Group
 	for _, n := range x.hosts {
 		g.Go(func() error {
-			return waitFor(ctx, startLimit, x.f.Name(n.id)+" serves", func() (bool, error) {
-				if err := n.proc.ended(); err != nil {
+			return WaitFor(ctx, StartLimit, x.f.Name(n.id)+" serves", func() (bool, error) {
+				if err := n.proc.Ended(); err != nil {
 					return true, err
 				}
 				return answers(x.Socket(n.id)), nil
@@ -537,11 +537,11 @@ func (x *Fabric) Check() error {
 	defer x.mu.Unlock()
 	var errs []error
 	if x.controller != nil {
-		errs = append(errs, x.controller.ended())
+		errs = append(errs, x.controller.Ended())
 	}
 	for _, n := range x.hosts {
 		if n.proc != nil {
-			errs = append(errs, n.proc.ended())
+			errs = append(errs, n.proc.Ended())
 		}
 	}
 	return errors.Join(errs...)
@@ -551,8 +551,8 @@ func (x *Fabric) Check() error {
 func (x *Fabric) Close() {
 	x.mu.Lock()
 	x.dying = true
-	var all []*process
-	for _, p := range append([]*process{x.controller}, x.switches...) {
+	var all []*Process
+	for _, p := range append([]*Process{x.controller}, x.switches...) {
 		if p != nil {
 			all = append(all, p)
 		}
@@ -587,5 +587,5 @@ func (x *Fabric) Close() {
 	if x.handle != nil {
 		x.handle.Close()
 	}
-	x.thread.close()
+	x.thread.Close()
 }

@@ -69,7 +69,7 @@ func (x *Fabric) Restore(ctx context.Context, id fabric.LinkID, how How) (at int
 	if err != nil {
 		return at, err
 	}
-	return at, waitFor(ctx, startLimit, x.f.LinkName(id)+" is up", func() (bool, error) {
+	return at, WaitFor(ctx, StartLimit, x.f.LinkName(id)+" is up", func() (bool, error) {
 		for _, w := range x.wires[id] {
 			if up, err := w.isUp(); !up || err != nil {
 				return false, err

@@ -26,12 +26,12 @@ func oneLink(t *testing.T) (x *Fabric, id fabric.LinkID) {
 	if id, err = f.LinkByName("tor0-spine0"); err != nil {
 		t.Fatal(err)
 	}
-	x = &Fabric{f: f, mtu: mtuOf(4096), log: slog.New(slog.DiscardHandler), wires: make([][2]*wire, f.Links())}
-	if x.thread, err = newThread(); err != nil {
+	x = &Fabric{f: f, mtu: MTU(4096), log: slog.New(slog.DiscardHandler), wires: make([][2]*wire, f.Links())}
+	if x.thread, err = NewThread(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(x.thread.close)
-	err = x.thread.do(func() error {
+	t.Cleanup(x.thread.Close)
+	err = x.thread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("a network namespace: %w", err)
 		}
@@ -62,7 +62,7 @@ func TestGrayAndRate(t *testing.T) {
 	expect := func(when string, rate fabric.Rate, losses int) {
 		t.Helper()
 		for _, w := range x.wires[id] {
-			err := x.thread.do(func() error {
+			err := x.thread.Do(func() error {
 				there, err := link.QueryPrograms(link.QueryOptions{Target: w.index, Attach: ebpf.AttachTCXEgress})
 				if err == nil && len(there.Programs) != losses {
 					err = fmt.Errorf("%d programs, want %d", len(there.Programs), losses)

@@ -31,8 +31,8 @@ type wire struct {
 	silent bool   // it swallows what is sent
 }
 
-// mtuOf is the links' MTU for packets of a payload, in an outer header or not: no smaller than what programs are used to.
-func mtuOf(payload int) int { return max(1500, payload+headroom+usid.HeaderSize) }
+// MTU is the links' MTU for packets of a payload, in an outer header or not: no smaller than what programs are used to.
+func MTU(payload int) int { return max(1500, payload+headroom+usid.HeaderSize) }
 
 // queueTime bounds what waits below the switches' own queues, in time at the
 // link's rate; queueLeast bounds it from below, in bytes.

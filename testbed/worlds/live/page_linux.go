@@ -36,11 +36,11 @@ func ListenPage(addr string) (*os.File, error) {
 
 // PassedPage returns the page whose socket [Enter] was given. dir is the folder for sockets and logs.
 func PassedPage(dir string) (*Page, error) {
-	return newPage(fmt.Sprintf("fd:%d", passed), dir)
+	return NewPage(fmt.Sprintf("fd:%d", passed), dir)
 }
 
-// newPage returns the page at an address; dir keeps its secret.
-func newPage(addr, dir string) (*Page, error) {
+// NewPage returns the page at an address; dir keeps its secret.
+func NewPage(addr, dir string) (*Page, error) {
 	lis, err := view.Listen(addr, false)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -67,8 +67,8 @@ func (p *Page) serveBy() (args []string, files []*os.File, err error) {
 	return []string{"--view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
 }
 
-// startController starts a controller in the machine's network namespace, with the page if there is one.
-func (t *thread) startController(dir string, args []string, page *Page) (*process, error) {
+// StartController starts a controller in the machine's network namespace, with the page if there is one.
+func (t *Thread) StartController(dir string, args []string, page *Page) (*Process, error) {
 	more, files, err := page.serveBy()
 	if err != nil {
 		return nil, err
@@ -78,3 +78,6 @@ func (t *thread) startController(dir string, args []string, page *Page) (*proces
 	}
 	return t.start(t.home, "controller", dir, append(args, more...), nil, files...)
 }
+
+// Close ends what this process has of the page: a controller has its own.
+func (p *Page) Close() error { return p.lis.Close() }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// process is a child of the fabric's owner.
-type process struct {
+// Process is a child of the fabric's owner.
+type Process struct {
 	name string
 	cmd  *exec.Cmd
 	log  string        // file with its output
@@ -23,7 +23,7 @@ type process struct {
 // start starts this program with args in a namespace; it dies with the
 // thread. onExit, if any, is called when it has ended, before done
 // is closed. files are its descriptors from 3 on.
-func (t *thread) start(ns namespace, name, dir string, args []string, onExit func(), files ...*os.File) (*process, error) {
+func (t *Thread) start(ns namespace, name, dir string, args []string, onExit func(), files ...*os.File) (*Process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -32,8 +32,8 @@ func (t *thread) start(ns namespace, name, dir string, args []string, onExit fun
 }
 
 // startProgram is start for another program, the first of the command's words.
-func (t *thread) startProgram(ns namespace, name, dir string, command []string, onExit func(), files ...*os.File) (*process, error) {
-	p := &process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
+func (t *Thread) startProgram(ns namespace, name, dir string, command []string, onExit func(), files ...*os.File) (*Process, error) {
+	p := &Process{name: name, cmd: exec.Command(command[0], command[1:]...), log: dir + "/" + name + ".log", done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -60,8 +60,8 @@ func (t *thread) startProgram(ns namespace, name, dir string, command []string, 
 	return p, nil
 }
 
-// ended reports whether the process has ended, and how.
-func (p *process) ended() error {
+// Ended reports whether the process has ended, and how.
+func (p *Process) Ended() error {
 	select {
 	case <-p.done:
 		return fmt.Errorf("live: %s has ended: %w%s", p.name, orEnded(p.err), p.tail())
@@ -80,8 +80,11 @@ func orEnded(err error) error {
 }
 
 // tail returns the end of the process's output.
-func (p *process) tail() string {
-	text, err := os.ReadFile(p.log)
+func (p *Process) tail() string { return Tail(p.log) }
+
+// Tail returns the end of a log.
+func Tail(log string) string {
+	text, err := os.ReadFile(log)
 	if err != nil || len(text) == 0 {
 		return ""
 	}
@@ -89,8 +92,8 @@ func (p *process) tail() string {
 	return "; its last words:\n\t" + strings.Join(lines[max(0, len(lines)-5):], "\n\t")
 }
 
-// stop ends the process, at once if it does not do so itself in time.
-func (p *process) stop(ctx context.Context, limit time.Duration) {
+// Stop ends the process, at once if it does not do so itself in time.
+func (p *Process) Stop(ctx context.Context, limit time.Duration) {
 	p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
 	select {
 	case <-p.done:
@@ -98,11 +101,11 @@ func (p *process) stop(ctx context.Context, limit time.Duration) {
 	case <-time.After(limit):
 	case <-ctx.Done():
 	}
-	p.kill()
+	p.Kill()
 }
 
-// kill ends the process at once.
-func (p *process) kill() {
+// Kill ends the process at once.
+func (p *Process) Kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // it has ended
 	<-p.done
 }

@@ -44,7 +44,7 @@ func (x *Fabric) Actuator() (*deployment.Actuator, error) {
 		return nil, err
 	}
 	return &deployment.Actuator{
-		Fabric: reach, Control: x.Do, Admin: "unix:" + x.path("admin.sock"), Client: adminhttp.Client{Token: adminToken},
+		Fabric: reach, Control: x.Do, Admin: "unix:" + x.path("admin.sock"), Client: adminhttp.Client{Token: AdminToken},
 	}, nil
 }
 
@@ -69,7 +69,7 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 		if err := x.startController(ctx, ways); err != nil {
 			return err
 		}
-		return x.settled(ctx, ready)
+		return x.settled(ctx, Ready)
 	case "gray", "rate", "carrier-down", "carrier-up", "link-down", "link-up":
 		id, err := x.f.LinkByName(o.Name)
 		if err != nil {
@@ -106,6 +106,9 @@ func (x *Fabric) Do(ctx context.Context, o deployment.Order) error {
 	return fmt.Errorf("live: %q cannot be done here", o.Do)
 }
 
+// HasHost reports whether a host is here.
+func (x *Fabric) HasHost(id fabric.NodeID) bool { return x.host(id) != nil }
+
 // runs reports whether a switch's process does.
 func (x *Fabric) runs(id fabric.NodeID) bool {
 	x.mu.Lock()
@@ -135,7 +138,7 @@ func (x *Fabric) killController() error {
 	if p == nil {
 		return fmt.Errorf("live: there is no controller")
 	}
-	p.kill()
+	p.Kill()
 	return nil
 }
 
@@ -156,13 +159,13 @@ func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {
 	return nil
 }
 
-// adminToken is what drains need. Whoever can read the fabric's folder may drain.
-const adminToken = "live-fabric-of-one-user"
+// AdminToken is what drains need. Whoever can read the fabric's folder may drain.
+const AdminToken = "live-fabric-of-one-user"
 
 // writeToken writes the token for the controller and returns the file.
 func (x *Fabric) writeToken() (string, error) {
 	path := x.path("token")
-	if err := os.WriteFile(path, []byte(adminToken+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(AdminToken+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("live: %w", err)
 	}
 	return path, nil

@@ -34,8 +34,8 @@ const folderPrefix = "ethereal-live-"
 // given again.
 const folderLock = "lock"
 
-// lockFolder locks a folder. It reports false if somebody has it.
-func lockFolder(dir string) (*os.File, bool, error) {
+// LockFolder locks a folder. It reports false if somebody has it.
+func LockFolder(dir string) (*os.File, bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, err
@@ -69,7 +69,7 @@ func newFolder() (*folder, error) {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
 	if err == nil {
 		for _, path := range old {
-			if f, free, err := lockFolder(path); err == nil && free {
+			if f, free, err := LockFolder(path); err == nil && free {
 				os.RemoveAll(path) //nolint:errcheck // somebody else's stays
 				f.Close()          //nolint:errcheck // only locked
 			}
@@ -79,7 +79,7 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	lock, _, err := lockFolder(dir)
+	lock, _, err := LockFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
@@ -92,12 +92,12 @@ func (f *folder) close() error { return errors.Join(os.RemoveAll(f.path), f.lock
 // its own, where [Inside] is true, with a folder for it. The caller calls done after
 // the command has ended: it removes the folder.
 func Command(args []string) (cmd *exec.Cmd, done func() error, err error) {
-	cmd, _, done, err = command(args)
+	cmd, _, done, err = Prepare(args)
 	return cmd, done, err
 }
 
-// command is [Command]; it returns the folder, too.
-func command(args []string) (cmd *exec.Cmd, path string, done func() error, err error) {
+// Prepare is [Command]; it returns the folder, too.
+func Prepare(args []string) (cmd *exec.Cmd, path string, done func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("live: %w", err)
@@ -132,12 +132,12 @@ func Enter(ctx context.Context, args []string, page *os.File) (code int, err err
 	if page != nil {
 		cmd.ExtraFiles = []*os.File{page}
 	}
-	return enter(ctx, cmd, func(int) error { return nil })
+	return EnterBy(ctx, cmd, func(int) error { return nil })
 }
 
-// enter runs a command that [Command] made, and returns its exit code. started is called with the process's number, and its
+// EnterBy runs a command that [Command] made, and returns its exit code. started is called with the process's number, and its
 // error ends the command.
-func enter(ctx context.Context, cmd *exec.Cmd, started func(pid int) error) (code int, err error) {
+func EnterBy(ctx context.Context, cmd *exec.Cmd, started func(pid int) error) (code int, err error) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the signal comes when the thread that started the child ends
 	defer runtime.UnlockOSThread()
@@ -182,17 +182,17 @@ func privileged() bool {
 	return data[0].Effective&want == want
 }
 
-// thread is an operating system thread that does what needs one: it enters other
+// Thread is an operating system thread that does what needs one: it enters other
 // network namespaces, and starts processes in them that die with it.
-type thread struct {
+type Thread struct {
 	jobs chan func()
 	end  chan struct{}
 	home namespace // which it began in
 }
 
-// newThread starts a thread. It lives until Close.
-func newThread() (*thread, error) {
-	t := &thread{jobs: make(chan func()), end: make(chan struct{})}
+// NewThread starts a thread. It lives until Close.
+func NewThread() (*Thread, error) {
+	t := &Thread{jobs: make(chan func()), end: make(chan struct{})}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -243,16 +243,16 @@ func (n namespace) close() {
 	unix.Close(n.uts) //nolint:errcheck // only read
 }
 
-// do calls f in the thread.
-func (t *thread) do(f func() error) error {
+// Do calls f in the thread.
+func (t *Thread) Do(f func() error) error {
 	done := make(chan error)
 	t.jobs <- func() { done <- f() }
 	return <-done
 }
 
 // in calls f in the thread, in a namespace.
-func (t *thread) in(ns namespace, f func() error) error {
-	return t.do(func() error {
+func (t *Thread) in(ns namespace, f func() error) error {
+	return t.Do(func() error {
 		if err := ns.enter(); err != nil {
 			return fmt.Errorf("live: enter a namespace: %w", err)
 		}
@@ -265,8 +265,8 @@ func (t *thread) in(ns namespace, f func() error) error {
 }
 
 // newNamespace makes a namespace whose loopback is up, for a host of that name.
-func (t *thread) newNamespace(name string) (ns namespace, err error) {
-	err = t.do(func() error {
+func (t *Thread) newNamespace(name string) (ns namespace, err error) {
+	err = t.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS); err != nil {
 			return fmt.Errorf("live: new namespace: %w", err)
 		}
@@ -304,14 +304,14 @@ func quiet() error {
 	return nil
 }
 
-// close ends the thread, and all processes that it started.
-func (t *thread) close() {
+// Close ends the thread, and all processes that it started.
+func (t *Thread) Close() {
 	close(t.end)
 	t.home.close()
 }
 
-// waitFor polls until ok, or gives up. An error that comes with ok is what failed.
-func waitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
+// WaitFor polls until ok, or gives up. An error that comes with ok is what failed.
+func WaitFor(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
 	began := time.Now()
 	var last error
 	for {

@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"context"
@@ -15,12 +15,11 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
+	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // plan is what a machine is told of its part of a fabric. Its certificates are only those of the nodes there.
@@ -34,36 +33,6 @@ type plan struct {
 	VXLANPort int               `json:"vxlan_port"`
 	Files     map[string][]byte `json:"files"` // ca.pem, NAME.pem, NAME.key
 }
-
-// part is one machine's of a fabric that several have.
-type part struct {
-	placement *machines.Placement
-	machine   int
-	certs     string // folder
-}
-
-// switchTLS are the flags with which a switch serves by TLS, if it is to.
-func (p *part) switchTLS(name string) []string {
-	if p == nil {
-		return nil
-	}
-	return []string{
-		"--grpc-server-ssl", "--grpc-server-with-client-auth", "--grpc-server-cacert", p.file("ca.pem"),
-		"--grpc-server-cert", p.file(name + ".pem"), "--grpc-server-key", p.file(name + ".key"),
-	}
-}
-
-// agentTLS are the flags with which an agent speaks TLS, if it is to. It reaches the controller by a socket of its machine.
-func (p *part) agentTLS(name string) []string {
-	if p == nil {
-		return nil
-	}
-	return []string{
-		"--tls-ca", p.file("ca.pem"), "--tls-cert", p.file(name + ".pem"), "--tls-key", p.file(name + ".key"), "--tls-server-name", "controller",
-	}
-}
-
-func (p *part) file(name string) string { return filepath.Join(p.certs, name) }
 
 // maxPlan bounds a plan, in bytes.
 const maxPlan = 64 << 20
@@ -110,7 +79,7 @@ func readPlan(r io.Reader) ([]byte, *plan, error) {
 }
 
 // place returns where the plan's fabric is.
-func (p *plan) place() (*machines.Placement, error) {
+func (p *plan) place() (*placement.Placement, error) {
 	f, err := fabric.NewSinglePlane(p.Spec, "the live world")
 	if err != nil {
 		return nil, err
@@ -118,7 +87,7 @@ func (p *plan) place() (*machines.Placement, error) {
 	if p.Machine < 0 || p.Machine >= len(p.Addresses) {
 		return nil, fmt.Errorf("live: the plan has %d machines and is for number %d", len(p.Addresses), p.Machine)
 	}
-	return machines.Place(f, p.Addresses)
+	return placement.Place(f, p.Addresses)
 }
 
 // planFile is the plan in the folder of a part's namespaces.
@@ -140,7 +109,7 @@ func ServePart(ctx context.Context, build string, args []string, log *slog.Logge
 	if err != nil {
 		return 0, err
 	}
-	cmd, dir, done, err := command(args)
+	cmd, dir, done, err := live.Prepare(args)
 	if err != nil {
 		return 0, err
 	}
@@ -155,8 +124,8 @@ func ServePart(ctx context.Context, build string, args []string, log *slog.Logge
 		return 0, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	code, err = enter(ctx, cmd, func(pid int) error {
-		for _, id := range machines.Crossing(place.Fabric, place.At) {
+	code, err = live.EnterBy(ctx, cmd, func(pid int) error {
+		for _, id := range placement.Crossing(place.Fabric, place.At) {
 			if err := tunnel(place, p, id, pid); err != nil {
 				return err
 			}
@@ -168,7 +137,7 @@ func ServePart(ctx context.Context, build string, args []string, log *slog.Logge
 }
 
 // tunnel makes a link's end here, if it has one, in the network namespace of a process. Its packets leave by this one.
-func tunnel(place *machines.Placement, p *plan, id fabric.LinkID, pid int) error {
+func tunnel(place *placement.Placement, p *plan, id fabric.LinkID, pid int) error {
 	l := place.Fabric.Link(id)
 	own, other := l.A, l.B
 	if place.At[own.Node] != p.Machine {
@@ -178,7 +147,7 @@ func tunnel(place *machines.Placement, p *plan, id fabric.LinkID, pid int) error
 		return nil
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.TxQLen = InterfaceName(place.Fabric, own), mtuOf(p.Payload), 1000
+	attrs.Name, attrs.MTU, attrs.TxQLen = live.InterfaceName(place.Fabric, own), live.MTU(p.Payload), 1000
 	mac := place.Fabric.MAC(own.Node)
 	attrs.HardwareAddr, attrs.Namespace = net.HardwareAddr(mac[:]), netlink.NsPid(pid)
 	here, there := p.Addresses[p.Machine], p.Addresses[place.At[other.Node]]
@@ -190,119 +159,6 @@ func tunnel(place *machines.Placement, p *plan, id fabric.LinkID, pid int) error
 			"else has tunnels of these numbers at", place.Fabric.LinkName(id), place.VNI(id), here, there, err)
 	}
 	return nil
-}
-
-// connectTunnel takes a link's end into use whose other end is on another machine.
-func (x *Fabric) connectTunnel(ctx context.Context, l *fabric.Link) error {
-	end, own := 0, l.A
-	if !x.here(own.Node) {
-		end, own = 1, l.B
-	}
-	w := &wire{ns: x.handle, name: InterfaceName(x.f, own), rate: x.rate(l)}
-	err := waitFor(ctx, startLimit, w.name+" is there", func() (bool, error) {
-		link, err := w.ns.LinkByName(w.name)
-		if err != nil {
-			return false, err
-		}
-		w.index = link.Attrs().Index
-		return true, nil
-	})
-	if err != nil {
-		return err
-	}
-	x.wires[l.ID][end] = w
-	return errors.Join(w.shape(x.mtu), w.setUp(true))
-}
-
-// setCarrier gives this end of a tunnel a carrier, or none. A tunnel has one whatever is with its other end.
-func (x *Fabric) setCarrier(id fabric.LinkID, up bool) error {
-	if int(id) < 0 || int(id) >= len(x.wires) {
-		return fmt.Errorf("live: there is no link %d", id)
-	}
-	for _, w := range x.wires[id] {
-		if w == nil {
-			continue
-		}
-		err := x.thread.do(func() error {
-			req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_ACK)
-			msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-			msg.Index = int32(w.index)
-			req.AddData(msg)
-			down := byte(1)
-			if up {
-				down = 0
-			}
-			req.AddData(nl.NewRtAttr(unix.IFLA_PROTO_DOWN, []byte{down}))
-			_, err := req.Execute(unix.NETLINK_ROUTE, 0)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("live: %s: carrier: %w", w.name, err)
-		}
-	}
-	return nil
-}
-
-// cable is news of an end of a link between machines: its interface was taken down, or up.
-type cable struct {
-	Link fabric.LinkID `json:"link"`
-	Up   bool          `json:"up"`
-}
-
-// watchCables tells of the ends here until ctx ends. When the kernel has had more to say than it could keep, it is asked
-// for all once more.
-func (x *Fabric) watchCables(ctx context.Context, tell func(cable) error) error {
-	ends := map[int32]cable{}
-	for _, id := range machines.Crossing(x.f, x.cfg.Part.placement.At) {
-		for _, w := range x.wires[id] {
-			if w != nil {
-				ends[int32(w.index)] = cable{id, true}
-			}
-		}
-	}
-	for again := false; ; again = true {
-		if err := x.watchLinks(ctx, ends, again, tell); !errors.Is(err, unix.ENOBUFS) {
-			return err
-		}
-		x.cfg.Log.Warn("the kernel's news of links overflowed: all are read again")
-	}
-}
-
-// watchLinks tells of those ends that change, and first, if all is set, of those that have changed meanwhile.
-func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]cable, all bool, tell func(cable) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	news := make(chan netlink.LinkUpdate, 256)
-	err := x.thread.do(func() error {
-		return netlink.LinkSubscribeWithOptions(news, ctx.Done(), netlink.LinkSubscribeOptions{ListExisting: all, ErrorCallback: func(err error) {
-			cancel(fmt.Errorf("live: netlink: %w", err))
-		}})
-	})
-	if err != nil {
-		return fmt.Errorf("live: netlink: %w", err)
-	}
-	defer func() {
-		go func() {
-			for range news { // its goroutine ends when it can say no more
-				continue
-			}
-		}()
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case u := <-news:
-			was, ok := ends[u.Index]
-			if up := u.Flags&unix.IFF_UP != 0; ok && up != was.Up {
-				was.Up = up
-				ends[u.Index] = was
-				if err := tell(was); err != nil {
-					return err
-				}
-			}
-		}
-	}
 }
 
 // partQueue is what a port's queue holds, in packets: an even share of 16 MiB of a switch with eight ports and packets of
@@ -323,20 +179,20 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	mine := &part{place, p.Machine, filepath.Join(dir, "certs")}
-	if err := os.Mkdir(mine.certs, 0o700); err != nil {
+	mine := &live.Part{Here: func(id fabric.NodeID) bool { return place.At[id] == p.Machine }, Certs: filepath.Join(dir, "certs")}
+	if err := os.Mkdir(mine.Certs, 0o700); err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
 	for name, text := range p.Files {
 		if name != filepath.Base(name) {
 			return fmt.Errorf("live: the plan has a file %q", name)
 		}
-		if err := os.WriteFile(mine.file(name), text, 0o600); err != nil {
+		if err := os.WriteFile(mine.File(name), text, 0o600); err != nil {
 			return fmt.Errorf("live: %w", err)
 		}
 	}
-	x, err := New(ctx, Config{
-		Base: Base{Dir: dir, Switches: Switches{Datapath: p.Datapath}, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
+	x, err := live.New(ctx, live.Config{
+		Base: live.Base{Dir: dir, Switches: live.Switches{Datapath: p.Datapath}, Log: log}, Fabric: place.Fabric, Payload: p.Payload, QueueDepth: partQueue,
 		Addresses: true, Part: mine,
 	})
 	if err != nil {
@@ -347,7 +203,7 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return x.serveOrders(ctx, os.Stdin, os.Stdout) })
+	g.Go(func() error { return serveOrders(ctx, x, place, log, os.Stdin, os.Stdout) })
 	g.Go(func() error {
 		if err := x.Keep(ctx); err != nil {
 			return err

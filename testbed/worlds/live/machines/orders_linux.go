@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
+	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // Between the first machine and the others goes HTTP/2 over the standard input and output of what the remote shell starts:
@@ -72,7 +75,7 @@ func http2Only() *http.Protocols {
 }
 
 // serveOrders serves a part's orders until the connection ends.
-func (x *Fabric) serveOrders(ctx context.Context, in, out *os.File) error {
+func serveOrders(ctx context.Context, x *live.Fabric, place *placement.Placement, log *slog.Logger, in, out *os.File) error {
 	mux := http.NewServeMux()
 	var one sync.Mutex // one order at a time
 	mux.HandleFunc("POST /do", func(w http.ResponseWriter, r *http.Request) {
@@ -90,18 +93,18 @@ func (x *Fabric) serveOrders(ctx context.Context, in, out *os.File) error {
 	mux.HandleFunc("GET /cables", func(w http.ResponseWriter, r *http.Request) {
 		flush(w)
 		enc := json.NewEncoder(w)
-		err := x.watchCables(r.Context(), func(c cable) error {
+		err := x.WatchCables(r.Context(), placement.Crossing(place.Fabric, place.At), func(c live.Cable) error {
 			err := enc.Encode(c)
 			flush(w)
 			return err
 		})
 		if err != nil && r.Context().Err() == nil {
-			x.log.Error("links between machines", "err", err)
+			log.Error("links between machines", "err", err)
 		}
 	})
 	mux.HandleFunc("POST /host/{name}", func(w http.ResponseWriter, r *http.Request) {
-		id, err := x.f.NodeByName(r.PathValue("name"))
-		if err != nil || x.host(id) == nil {
+		id, err := place.Fabric.NodeByName(r.PathValue("name"))
+		if err != nil || !x.HasHost(id) {
 			http.Error(w, "no such host", http.StatusNotFound)
 			return
 		}
@@ -228,7 +231,7 @@ func (r *remote) do(ctx context.Context, w deployment.Order) error {
 }
 
 // follow hands on news of the part's ends of links until it is lost. ready is called when the part serves.
-func (r *remote) follow(ctx context.Context, ready func(), tell func(cable)) error {
+func (r *remote) follow(ctx context.Context, ready func(), tell func(live.Cable)) error {
 	body, err := r.call(ctx, http.MethodGet, "/cables", nil)
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func (r *remote) follow(ctx context.Context, ready func(), tell func(cable)) err
 	ready()
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
-		var c cable
+		var c live.Cable
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			return fmt.Errorf("live: machine %s: %w", r.name, err)
 		}

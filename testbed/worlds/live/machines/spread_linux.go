@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"context"
@@ -23,7 +23,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
+	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // Machine is one that has a part of a fabric.
@@ -32,8 +33,8 @@ type Machine struct {
 	Address netip.Addr // by which the other machines reach it
 }
 
-// MachinesConfig is a fabric on several machines, of which the first is this one.
-type MachinesConfig struct {
+// Config is a fabric on several machines, of which the first is this one.
+type Config struct {
 	Fabric    *fabric.Fabric
 	Machines  []Machine
 	Dir       string   // of its files and sockets here; made if it is not there
@@ -50,17 +51,17 @@ type MachinesConfig struct {
 
 // spread is such a fabric while it is up.
 type spread struct {
-	cfg    MachinesConfig
-	place  *machines.Placement
-	thread *thread
+	cfg    Config
+	place  *placement.Placement
+	thread *live.Thread
 	files  *certs.Files // the controller's
-	page   *Page        // nil: none
+	page   *live.Page   // nil: none
 
 	parts []*remote
 	down  chan struct{} // somebody asked for the end
 
-	mu         sync.Mutex // of what follows, and of the places of parts
-	controller *process   // nil: it was ended
+	mu         sync.Mutex    // of what follows, and of the places of parts
+	controller *live.Process // nil: it was ended
 	closing    bool
 	dark       map[cableEnd]bool // ends of links between machines that are down
 	rejoining  bool
@@ -80,19 +81,19 @@ const (
 
 // UpOn builds a fabric on several machines, calls ready, and keeps it until somebody asks for the end, ctx ends, or the
 // first machine's part does. Another machine that is lost is told of; the rest goes on.
-func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
+func UpOn(ctx context.Context, cfg Config, ready func()) (err error) {
 	s := &spread{cfg: cfg, down: make(chan struct{}, 1), dark: map[cableEnd]bool{}}
 	var addresses []netip.Addr
 	for _, m := range cfg.Machines {
 		addresses = append(addresses, m.Address)
 	}
-	if s.place, err = machines.Place(cfg.Fabric, addresses); err != nil {
+	if s.place, err = placement.Place(cfg.Fabric, addresses); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return err
 	}
-	lock, free, err := lockFolder(cfg.Dir)
+	lock, free, err := live.LockFolder(cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -104,16 +105,16 @@ func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
 		return err
 	}
 	if cfg.View != "" {
-		if s.page, err = newPage(cfg.View, cfg.Dir); err != nil {
+		if s.page, err = live.NewPage(cfg.View, cfg.Dir); err != nil {
 			return fmt.Errorf("--view: %w", err)
 		}
-		defer s.page.lis.Close() //nolint:errcheck // the controller has its own
+		defer s.page.Close() //nolint:errcheck // the controller has its own
 		s.say("the fabric's page, once its controller runs: %s", s.page.URL)
 	}
-	if s.thread, err = newThread(); err != nil {
+	if s.thread, err = live.NewThread(); err != nil {
 		return err
 	}
-	defer s.thread.close()
+	defer s.thread.Close()
 	defer s.close()
 	if err := s.startParts(ctx); err != nil {
 		return err
@@ -129,7 +130,7 @@ func UpOn(ctx context.Context, cfg MachinesConfig, ready func()) (err error) {
 			return err
 		}
 	}
-	if err := s.startController(ctx, controllerNow.done); err != nil {
+	if err := s.startController(ctx, live.ControllerStatus.Done); err != nil {
 		return err
 	}
 	if err := s.listen(ctx, g, ControlSocket, func(c net.Conn) { s.serveOrder(ctx, c) }); err != nil {
@@ -155,7 +156,7 @@ func (s *spread) writeFiles(ctx context.Context) error {
 		return err
 	}
 	deployment := map[string]any{
-		"fabric": "fabric.yaml", "targets": "targets.yaml", "admin": s.place.Controller(machines.AdminPort), "admin_token_file": "token",
+		"fabric": "fabric.yaml", "targets": "targets.yaml", "admin": s.place.Controller(placement.AdminPort), "admin_token_file": "token",
 		"event_log": "controller.jsonl", "control": ControlSocket,
 		"tls_ca": "certs/ca.pem", "tls_cert": "certs/controller.pem", "tls_key": "certs/controller.key",
 	}
@@ -169,8 +170,8 @@ func (s *spread) writeFiles(ctx context.Context) error {
 		return err
 	}
 	err = errors.Join(os.WriteFile(s.path("fabric.yaml"), spec, 0o600), os.WriteFile(s.path(DeploymentFile), append(text, '\n'), 0o600),
-		os.WriteFile(s.path("token"), []byte(adminToken+"\n"), 0o600),
-		writeTargets(s.path("targets.yaml"), s.place.Targets(), Notifiers{Quench: true, GNMI: true}, s.cfg.Payload))
+		os.WriteFile(s.path("token"), []byte(live.AdminToken+"\n"), 0o600),
+		live.WriteTargets(s.path("targets.yaml"), s.place.Targets(), live.Notifiers{Quench: true, GNMI: true}, s.cfg.Payload))
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (s *spread) startParts(ctx context.Context) error {
 			}
 		}()
 	}
-	limit := time.NewTimer(2 * startLimit)
+	limit := time.NewTimer(2 * live.StartLimit)
 	defer limit.Stop()
 	for range s.parts {
 		select {
@@ -255,7 +256,7 @@ func (s *spread) startParts(ctx context.Context) error {
 		case r := <-lost:
 			return fmt.Errorf("live: machine %s: its part did not start: %w", r.name, r.cause)
 		case <-limit.C:
-			return fmt.Errorf("live: not all machines serve within %v; their logs are in %s", 2*startLimit, s.cfg.Dir)
+			return fmt.Errorf("live: not all machines serve within %v; their logs are in %s", 2*live.StartLimit, s.cfg.Dir)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -294,7 +295,7 @@ func (s *spread) startPart(m int) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.thread.do(cmd.Start); err != nil {
+	if err := s.thread.Do(cmd.Start); err != nil {
 		return nil, fmt.Errorf("live: machine %s: %w", at.Name, err)
 	}
 	return newRemote(at.Name, cmd, in, out), nil
@@ -306,20 +307,20 @@ func (s *spread) partLog(m int) string { return s.path(fmt.Sprintf("machine-%d.l
 func (s *spread) follow(m int, r *remote, p *plan, ready func()) {
 	err := writePlan(r.conn, p)
 	if err == nil {
-		err = r.follow(context.Background(), ready, func(c cable) { s.carrier(m, c) })
+		err = r.follow(context.Background(), ready, func(c live.Cable) { s.carrier(m, c) })
 	}
 	r.hangUp()
 	r.cause = errors.New("the connection to it has ended")
 	if err != nil {
 		r.cause = err
 	}
-	r.cause = fmt.Errorf("%w%s", r.cause, (&process{log: s.partLog(m)}).tail())
+	r.cause = fmt.Errorf("%w%s", r.cause, live.Tail(s.partLog(m)))
 	close(r.lost)
 	s.lost(m, r.cause)
 }
 
 // carrier gives the other end of a link the carrier that it has of this one.
-func (s *spread) carrier(from int, c cable) {
+func (s *spread) carrier(from int, c live.Cable) {
 	if int(c.Link) < 0 || int(c.Link) >= s.cfg.Fabric.Links() {
 		return
 	}
@@ -335,7 +336,7 @@ func (s *spread) carrier(from int, c cable) {
 }
 
 // setCarrier gives a machine's end of a link a carrier, or none.
-func (s *spread) setCarrier(machine int, c cable) {
+func (s *spread) setCarrier(machine int, c live.Cable) {
 	if !s.isUp(machine) {
 		return
 	}
@@ -343,7 +344,7 @@ func (s *spread) setCarrier(machine int, c cable) {
 	if c.Up {
 		do = "carrier-up"
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), live.StartLimit)
 	defer cancel()
 	if err := s.part(machine).do(ctx, deployment.Order{Do: do, Name: s.cfg.Fabric.LinkName(c.Link)}); err != nil {
 		s.say("carrier of %s: %v", s.cfg.Fabric.LinkName(c.Link), err)
@@ -368,11 +369,11 @@ func (s *spread) say(format string, args ...any) {
 // lost tells what a machine took along, and takes the carrier from all links to it.
 func (s *spread) lost(m int, cause error) {
 	s.say("machine %s is lost, and with it %s: %v", s.cfg.Machines[m].Name, strings.Join(s.nodes(m), ", "), cause)
-	for _, id := range machines.Crossing(s.cfg.Fabric, s.place.At) {
+	for _, id := range placement.Crossing(s.cfg.Fabric, s.place.At) {
 		l := s.cfg.Fabric.Link(id)
 		a, b := s.place.At[l.A.Node], s.place.At[l.B.Node]
 		if a == m || b == m {
-			s.carrier(m, cable{id, false})
+			s.carrier(m, live.Cable{Link: id, Up: false})
 		}
 	}
 }
@@ -414,13 +415,13 @@ func (s *spread) passHost(ctx context.Context, id fabric.NodeID, c net.Conn) {
 }
 
 // startController starts the controller, in this machine's own network namespace, and waits until it says what is wanted.
-func (s *spread) startController(ctx context.Context, wanted func(controllerNow) bool) error {
+func (s *spread) startController(ctx context.Context, wanted func(live.ControllerStatus) bool) error {
 	args := []string{
-		"controller", "--fabric", s.path("fabric.yaml"), "--targets", s.path("targets.yaml"), "--agents", s.place.Controller(machines.AgentsPort),
-		"--admin", s.place.Controller(machines.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
+		"controller", "--fabric", s.path("fabric.yaml"), "--targets", s.path("targets.yaml"), "--agents", s.place.Controller(placement.AgentsPort),
+		"--admin", s.place.Controller(placement.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
 		"--tls-ca", s.path("certs/ca.pem"), "--tls-cert", s.path("certs/controller.pem"), "--tls-key", s.path("certs/controller.key"),
 	}
-	p, err := s.thread.startController(s.cfg.Dir, args, s.page)
+	p, err := s.thread.StartController(s.cfg.Dir, args, s.page)
 	if err != nil {
 		return err
 	}
@@ -431,15 +432,15 @@ func (s *spread) startController(ctx context.Context, wanted func(controllerNow)
 }
 
 // settled waits until the controller says what is wanted.
-func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) error {
+func (s *spread) settled(ctx context.Context, wanted func(live.ControllerStatus) bool) error {
 	s.mu.Lock()
 	p := s.controller
 	s.mu.Unlock()
 	if p == nil {
 		return nil
 	}
-	return waitFor(ctx, startLimit, "the controller has all switches in hand", func() (bool, error) {
-		if err := p.ended(); err != nil {
+	return live.WaitFor(ctx, live.StartLimit, "the controller has all switches in hand", func() (bool, error) {
+		if err := p.Ended(); err != nil {
 			return true, err
 		}
 		for m := range s.parts { // its switches will not be in hand
@@ -447,7 +448,7 @@ func (s *spread) settled(ctx context.Context, wanted func(controllerNow) bool) e
 				return true, fmt.Errorf("live: machine %s is lost", s.cfg.Machines[m].Name)
 			}
 		}
-		now, err := askController(ctx, s.place.Controller(machines.AdminPort), s.files.ClientConfig("controller"))
+		now, err := live.AskController(ctx, s.place.Controller(placement.AdminPort), s.files.ClientConfig("controller"))
 		if err == nil && !wanted(now) {
 			err = fmt.Errorf("%+v", now)
 		}

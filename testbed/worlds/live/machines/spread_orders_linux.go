@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"bufio"
@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
+	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// MachinesStatus says how a fabric on several machines is.
-type MachinesStatus struct {
+// Status says how a fabric on several machines is.
+type Status struct {
 	Error      string          `json:"error,omitempty"`
 	Machines   []MachineStatus `json:"machines,omitempty"`
 	Controller string          `json:"controller,omitempty"`
@@ -32,7 +33,7 @@ type MachineStatus struct {
 	Lost    string     `json:"lost,omitempty"` // why; empty: it is not
 }
 
-func (s *spread) status() (out MachinesStatus) {
+func (s *spread) status() (out Status) {
 	for m, at := range s.cfg.Machines {
 		st := MachineStatus{Name: at.Name, Address: at.Address, Nodes: s.nodes(m)}
 		if r := s.part(m); !s.isUp(m) {
@@ -50,7 +51,7 @@ func (s *spread) status() (out MachinesStatus) {
 	out.Controller = "runs"
 	if s.controller == nil {
 		out.Controller = "was ended"
-	} else if err := s.controller.ended(); err != nil {
+	} else if err := s.controller.Ended(); err != nil {
 		out.Controller = err.Error()
 	}
 	return out
@@ -63,7 +64,7 @@ func (s *spread) serveOrder(ctx context.Context, c net.Conn) {
 	if err == nil {
 		err = json.Unmarshal(line, &w)
 	}
-	var answer MachinesStatus
+	var answer Status
 	if err == nil {
 		switch w.Do {
 		case "status":
@@ -97,7 +98,7 @@ func (s *spread) do(ctx context.Context, w deployment.Order) error {
 		if p == nil {
 			return errors.New("live: there is no controller")
 		}
-		p.kill()
+		p.Kill()
 		return nil
 	case "controller-up":
 		s.mu.Lock()
@@ -106,7 +107,7 @@ func (s *spread) do(ctx context.Context, w deployment.Order) error {
 		if p != nil {
 			return nil
 		}
-		return s.startController(ctx, ready)
+		return s.startController(ctx, live.Ready)
 	case "rejoin":
 		return s.rejoin(ctx, w.Name)
 	case "gray", "rate", "link-down", "link-up":
@@ -132,7 +133,7 @@ func (s *spread) do(ctx context.Context, w deployment.Order) error {
 	if err := errors.Join(errs...); err != nil || w.Do != "node-up" {
 		return err
 	}
-	return s.settled(ctx, ready)
+	return s.settled(ctx, live.Ready)
 }
 
 // rejoin starts the part of a machine again that was lost, and waits until the controller has its switches in hand.
@@ -169,7 +170,7 @@ func (s *spread) rejoin(ctx context.Context, name string) error {
 	}
 	serves := make(chan struct{})
 	go s.follow(m, r, p, func() { close(serves) })
-	limit := time.NewTimer(2 * startLimit)
+	limit := time.NewTimer(2 * live.StartLimit)
 	defer limit.Stop()
 	select {
 	case <-serves:
@@ -177,7 +178,7 @@ func (s *spread) rejoin(ctx context.Context, name string) error {
 		return fmt.Errorf("live: machine %s: its part did not start: %w", name, r.cause)
 	case <-limit.C:
 		r.close()
-		return fmt.Errorf("live: machine %s does not serve within %v; its log is %s", name, 2*startLimit, s.partLog(m))
+		return fmt.Errorf("live: machine %s does not serve within %v; its log is %s", name, 2*live.StartLimit, s.partLog(m))
 	case <-ctx.Done():
 		r.close()
 		return ctx.Err()
@@ -193,12 +194,12 @@ func (s *spread) rejoin(ctx context.Context, name string) error {
 		return errors.New("live: the fabric is coming down")
 	}
 	s.carriersOf(m)
-	return s.settled(ctx, ready)
+	return s.settled(ctx, live.Ready)
 }
 
 // carriersOf gives the ends of all links to a machine that is back the carriers that they have of each other.
 func (s *spread) carriersOf(m int) {
-	for _, id := range machines.Crossing(s.cfg.Fabric, s.place.At) {
+	for _, id := range placement.Crossing(s.cfg.Fabric, s.place.At) {
 		l := s.cfg.Fabric.Link(id)
 		a, b := s.place.At[l.A.Node], s.place.At[l.B.Node]
 		if a != m && b != m {
@@ -209,9 +210,9 @@ func (s *spread) carriersOf(m int) {
 		dark := s.dark[cableEnd{id, other}]
 		s.mu.Unlock()
 		if dark {
-			s.setCarrier(m, cable{id, false})
+			s.setCarrier(m, live.Cable{Link: id, Up: false})
 		}
-		s.carrier(m, cable{id, true})
+		s.carrier(m, live.Cable{Link: id, Up: true})
 	}
 }
 
@@ -222,7 +223,7 @@ func (s *spread) close() {
 	p, parts := s.controller, slices.Clone(s.parts)
 	s.mu.Unlock()
 	if p != nil {
-		p.stop(context.Background(), 2*time.Second)
+		p.Stop(context.Background(), 2*time.Second)
 	}
 	for _, r := range parts {
 		r.close()
@@ -232,9 +233,9 @@ func (s *spread) close() {
 	}
 }
 
-// AskMachines asks the fabric on several machines whose folder this is: "status", "rejoin" with a machine's name, or
+// Ask asks the fabric on several machines whose folder this is: "status", "rejoin" with a machine's name, or
 // "down", which waits until it is.
-func AskMachines(dir, what, name string) (out MachinesStatus, err error) {
+func Ask(dir, what, name string) (out Status, err error) {
 	c, err := net.Dial("unix", filepath.Join(dir, ControlSocket))
 	if err != nil {
 		return out, fmt.Errorf("live: no fabric on several machines is up with the folder %s (--dir): %w", dir, err)
@@ -247,8 +248,8 @@ func AskMachines(dir, what, name string) (out MachinesStatus, err error) {
 		err = errors.New(out.Error)
 	}
 	if err == nil && what == "down" {
-		err = waitFor(context.Background(), 4*endTime, "the fabric is down", func() (bool, error) {
-			lock, free, err := lockFolder(dir)
+		err = live.WaitFor(context.Background(), 4*endTime, "the fabric is down", func() (bool, error) {
+			lock, free, err := live.LockFolder(dir)
 			if lock != nil {
 				lock.Close() //nolint:errcheck // only locked
 			}

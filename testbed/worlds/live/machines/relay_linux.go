@@ -1,4 +1,4 @@
-package live
+package machines
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/machines"
+	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
 // Whoever reaches a machine reaches the ports of its nodes, and shows a certificate only to the node itself. So a relay
@@ -29,7 +29,7 @@ const (
 
 // relay lets other machines reach the switches and agents here by TCP, and agents here the controller. What is said is
 // sealed from end to end: a relay only passes it on.
-func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, machine int, dir string,
+func relay(ctx context.Context, g *errgroup.Group, place *placement.Placement, machine int, dir string,
 	log *slog.Logger,
 ) error {
 	for i := range place.Fabric.Nodes() {
@@ -52,7 +52,7 @@ func relay(ctx context.Context, g *errgroup.Group, place *machines.Placement, ma
 	if err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
-	to := dialer("tcp", place.Controller(machines.AgentsPort))
+	to := dialer("tcp", place.Controller(placement.AgentsPort))
 	accept(ctx, g, lis, func(c net.Conn) { passTo(ctx, c, nil, to) }) // from agents, in a folder of this program's
 	return nil
 }
