@@ -191,6 +191,9 @@ func planBench(path string, flags benchFlags) (*benchWork, error) {
 // kept returns what is there already.
 func (w *benchWork) kept() (kept, error) {
 	k, err := readBench(w.out)
+	if err == nil && w.tasks == nil {
+		err = k.damaged // of tasks, add says it
+	}
 	if err != nil || w.tasks == nil {
 		return k, err
 	}

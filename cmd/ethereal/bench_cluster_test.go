@@ -49,6 +49,19 @@ func TestBenchShards(t *testing.T) {
 		!strings.Contains(out, "no power") {
 		t.Errorf("status: %s", out)
 	}
+	// A damaged line is named, and its run is carried out again.
+	if err := os.WriteFile(filepath.Join(dir, cluster.Shard{Index: 3, Of: 8}.File()), []byte("{\"run_sha\x00\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(); s.Done != 6 || len(s.Damaged) != 1 {
+		t.Errorf("with a damaged line: %+v", s)
+	}
+	if text := bench(&fake{}, exitOK, one("3/8")...); !strings.Contains(text, ".jsonl:1: ") || !strings.Contains(text, "the line is skipped") {
+		t.Errorf("with a damaged line: %s", text)
+	}
+	if s := status(); s.Done != 7 {
+		t.Errorf("after the run was carried out again: %+v", s)
+	}
 	if text := bench(&fake{}, exitRun, "merge", dir); !strings.Contains(text, "1 of 8 runs are missing") {
 		t.Errorf("merge: %s", text)
 	}

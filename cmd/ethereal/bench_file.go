@@ -17,6 +17,7 @@ import (
 type kept struct {
 	versions map[string]string // hash of the run: version of the program
 	size     int64             // up to the end of the last whole line
+	damaged  error             // the first line that is no result; nil: none
 }
 
 // readBench reads what a file of results has. A file that is not there has
@@ -43,7 +44,10 @@ func readBench(path string) (kept, error) {
 			End     report.End `json:"end"`
 		}
 		if err := json.Unmarshal(line, &r); err != nil {
-			return k, fmt.Errorf("--out: %s:%d: %w; name a file of results, or a new one", path, number, err)
+			if k.damaged == nil {
+				k.damaged = fmt.Errorf("--out: %s:%d: %w; name a file of results, or a new one", path, number, err)
+			}
+			continue
 		}
 		if r.Hash != "" && r.End != report.Interrupted {
 			k.versions[r.Hash] = r.Version

@@ -111,6 +111,9 @@ func tellStatus(w io.Writer, s *cluster.Status) error {
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%v\t%s\n", k.Index, k.Runs, k.Done, k.Failed, seconds(k.Seconds), last)
 	}
+	for _, d := range s.Damaged {
+		fmt.Fprintf(t, "%s; the line is skipped, and its run counts as missing\n", d)
+	}
 	for _, f := range s.Failed {
 		fmt.Fprintf(t, "failed: %s: %s\n", f.Run, f.Error)
 	}
@@ -187,7 +190,7 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 		}
 		files = append(files, found...)
 	}
-	m, err := mergeFiles(files, jobs)
+	m, err := a.mergeFiles(files, jobs)
 	if err != nil {
 		return err
 	}

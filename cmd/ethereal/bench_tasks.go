@@ -94,7 +94,8 @@ func (t *tasks) add(k kept) (kept, error) {
 	if err != nil {
 		return k, err
 	}
-	lines, err := cluster.Read(files...)
+	lines, damaged, err := cluster.Read(files...)
+	t.a.warnDamaged(damaged)
 	for hash, ls := range lines {
 		k.versions[hash] = ls[len(ls)-1].Version
 	}
@@ -131,7 +132,7 @@ func (t *tasks) end() error {
 	if err != nil {
 		return err
 	}
-	m, err := mergeFiles(files, t.all)
+	m, err := t.a.mergeFiles(files, t.all)
 	if err != nil {
 		return err
 	}
@@ -146,11 +147,22 @@ func (t *tasks) end() error {
 	return nil
 }
 
-func mergeFiles(files []string, jobs []cluster.Job) (*cluster.Merged, error) {
-	results, err := cluster.Read(files...)
+// warnDamaged names lines of results that cannot be read.
+func (a *app) warnDamaged(lines []error) {
+	for _, line := range lines {
+		fmt.Fprintf(a.stderr, "%v; the line is skipped, and its run counts as missing\n", line)
+	}
+}
+
+func (a *app) mergeFiles(files []string, jobs []cluster.Job) (*cluster.Merged, error) {
+	results, damaged, err := cluster.Read(files...)
+	if err == nil && len(results) == 0 && len(damaged) > 0 {
+		err = fmt.Errorf("%w; name files of results", damaged[0])
+	}
 	if err != nil {
 		return nil, err
 	}
+	a.warnDamaged(damaged)
 	m, err := cluster.Merge(results, cluster.Hashes(jobs))
 	if err != nil {
 		return nil, fmt.Errorf("%w: merge: %w", errRun, err)

@@ -90,8 +90,8 @@ func TestMerge(t *testing.T) {
 	bad := put(t, filepath.Join(dir, "3"), line("c", "v2", "n2", 2, 7))
 	merge := func(order []string, files ...string) (string, error) {
 		t.Helper()
-		lines, err := Read(files...)
-		if err != nil {
+		lines, damaged, err := Read(files...)
+		if err != nil || len(damaged) > 0 {
 			t.Fatal(err)
 		}
 		m, err := Merge(lines, order)

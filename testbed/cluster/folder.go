@@ -136,6 +136,7 @@ type Status struct {
 	Missing []Missing `json:"missing"` // in the order of the sweep
 	Failed  []Failure `json:"failed"`  // of those that are missing
 	Tasks   []Task    `json:"tasks"`
+	Damaged []string  `json:"damaged"` // lines of results that cannot be read
 	// Seconds of one core that are left, and of the task with most, one run at a time: estimates, in the proportion in which those of
 	// the runs that are done were wrong.
 	Seconds float64 `json:"seconds_left"`
@@ -164,18 +165,21 @@ type Task struct {
 
 // Status compares what the folder has with the jobs, dealt to so many tasks.
 func (f Folder) Status(jobs []Job, tasks int) (*Status, error) {
-	s := &Status{Runs: len(jobs), Missing: []Missing{}, Failed: []Failure{}, Places: map[string]int{}, Builds: map[string]int{}}
+	s := &Status{Runs: len(jobs), Missing: []Missing{}, Failed: []Failure{}, Damaged: []string{}, Places: map[string]int{}, Builds: map[string]int{}}
 	names, err := f.Results()
 	if err != nil {
 		return nil, err
 	}
-	results, err := Read(names...)
+	results, damaged, err := Read(names...)
 	if err != nil {
 		return nil, err
 	}
 	failed, err := f.failed()
 	if err != nil {
 		return nil, err
+	}
+	for _, d := range damaged {
+		s.Damaged = append(s.Damaged, d.Error())
 	}
 	for i := range tasks {
 		t := Task{Index: i}

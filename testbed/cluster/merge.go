@@ -38,13 +38,14 @@ func (l *Line) where() string {
 
 // Read returns what files of results have, by the hash of the run. Results of the same run stand in the order of the files;
 // of one file the last counts, as `bench --again` has it. Runs that were interrupted, and a last line that was not written
-// to its end, count as not there.
-func Read(files ...string) (map[string][]*Line, error) {
-	out := map[string][]*Line{}
+// to its end, count as not there. So do damaged lines, which are returned: a disk or a killed writer may leave one in a
+// folder that many tasks share.
+func Read(files ...string) (out map[string][]*Line, damaged []error, err error) {
+	out = map[string][]*Line{}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		number := 0
 		last := map[string]*Line{}
@@ -55,10 +56,12 @@ func Read(files ...string) (map[string][]*Line, error) {
 			}
 			l := &Line{File: name, Number: number, Text: line}
 			if err := json.Unmarshal(line, l); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w; name files of results", name, number, err)
+				damaged = append(damaged, fmt.Errorf("%s:%d: %w", name, number, err))
+				continue
 			}
 			if l.Hash == "" {
-				return nil, fmt.Errorf("%s:%d: the result has no run_sha256: nothing says what run it is of; run it again with this version", name, number)
+				damaged = append(damaged, fmt.Errorf("%s:%d: the result has no run_sha256: nothing says which run it is of", name, number))
+				continue
 			}
 			if l.End != report.Interrupted {
 				last[l.Hash] = l
@@ -68,7 +71,7 @@ func Read(files ...string) (map[string][]*Line, error) {
 			out[hash] = append(out[hash], l)
 		}
 	}
-	return out, nil
+	return out, damaged, nil
 }
 
 // Varies are the keys of a result that may differ between two results of one run: how long it took and where, by which
