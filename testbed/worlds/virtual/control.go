@@ -75,7 +75,7 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 // takeOver connects to every switch and writes its tables.
 func (c *controllerSessions) takeOver() error {
 	return c.TakeOver(func(w rollout.Write) error {
-		requests, err := c.Requests(w)
+		requests, err := c.requests(w) // before the run: nobody is told
 		for i := 0; err == nil && i < len(requests); i++ {
 			err = requests[i](0)
 		}
@@ -229,8 +229,20 @@ func (c *controllerSessions) Probe(now fabric.Time, p suspicion.Probe) {
 	c.w.hosts[p.Host].probe(now, p)
 }
 
-// Requests implements [controlplane.World]: they are P4Runtime's.
+// Requests implements [controlplane.World]: they are P4Runtime's. A write is told of once, however many requests it takes.
 func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, error) {
+	requests, err := c.requests(w)
+	if len(requests) > 0 {
+		first := requests[0]
+		requests[0] = func(now fabric.Time) error {
+			c.w.told(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(w.Updates)))
+			return first(now)
+		}
+	}
+	return requests, err
+}
+
+func (c *controllerSessions) requests(w rollout.Write) ([]controlplane.Request, error) {
 	n, s := c.node(w.Node), c.session(w.Node)
 	writer := p4rt.Writer{DeviceID: deviceID(n.id), ElectionID: c.electionID()}
 	var batches []p4rt.Batch
@@ -240,11 +252,8 @@ func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, 
 	}
 	more, err := c.w.lab.schema.WriteRequests(writer, w.Updates)
 	var requests []controlplane.Request
-	for i, b := range append(batches, more...) {
-		requests = append(requests, func(now fabric.Time) error {
-			if i == 0 { // a write is one, however many requests it takes
-				c.w.told(now, "write", n.name(), fmt.Sprintf("%d updates", len(w.Updates)))
-			}
+	for _, b := range append(batches, more...) {
+		requests = append(requests, func(fabric.Time) error {
 			if err := n.core.Write(b.Request); err != nil {
 				return fmt.Errorf("%s: write: %w", n.name(), err)
 			}
