@@ -24,12 +24,16 @@ var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 // pages returns the README and all pages, by path from the repository's root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
+	names := []string{filepath.Join("..", "README.md")}
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, found...)
 	}
 	texts := map[string]string{}
-	for _, name := range append(names, filepath.Join("..", "README.md")) {
+	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -175,6 +179,20 @@ func TestLinks(t *testing.T) {
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
 			}
+		}
+	}
+}
+
+// TestIndex: docs/README.md lists every page once.
+func TestIndex(t *testing.T) {
+	all := pages(t)
+	listed := map[string]int{}
+	for _, m := range link.FindAllStringSubmatch(all[filepath.Join("docs", "README.md")], -1) {
+		listed[filepath.Join("docs", m[1])]++
+	}
+	for page := range all {
+		if page != filepath.Join("docs", "README.md") && listed[page] != 1 {
+			t.Errorf("docs/README.md links to %s %d times; want once", page, listed[page])
 		}
 	}
 }

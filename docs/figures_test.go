@@ -22,13 +22,13 @@ type demoCase struct {
 
 var demoCases = []demoCase{
 	{"all-to-all, healthy", "all-to-all healthy", "all-to-all", "healthy", "none"},
-	{"... ToR uplink cut at 20 us, hosts told by the switch's source quench", "all-to-all quench", "all-to-all", "tor0-agg0 cut", "quench"},
-	{"... told by gNMI, the controller and its push", "all-to-all gNMI", "all-to-all", "tor0-agg0 cut", "gnmi"},
-	{"... told by nobody, a black hole: retransmission time-outs", "all-to-all time-out", "all-to-all", "tor0-agg0 cut", "timeout"},
+	{"... ToR uplink cut at 20 us, the switch notifies hosts (quench)", "all-to-all quench", "all-to-all", "tor0-agg0 cut", "quench"},
+	{"... the controller notifies hosts (gNMI)", "all-to-all gNMI", "all-to-all", "tor0-agg0 cut", "gnmi"},
+	{"... nobody notifies hosts (time-out)", "all-to-all time-out", "all-to-all", "tor0-agg0 cut", "timeout"},
 	{"recursive-doubling all-reduce, healthy", "all-reduce healthy", "all-reduce/recursive-doubling", "healthy", "none"},
-	{"... ToR uplink cut at 20 us, source quench", "all-reduce quench", "all-reduce/recursive-doubling", "tor0-agg0 cut", "quench"},
+	{"... ToR uplink cut at 20 us, quench", "all-reduce quench", "all-reduce/recursive-doubling", "tor0-agg0 cut", "quench"},
 	{"... gNMI", "all-reduce gNMI", "all-reduce/recursive-doubling", "tor0-agg0 cut", "gnmi"},
-	{"... time-outs", "all-reduce time-out", "all-reduce/recursive-doubling", "tor0-agg0 cut", "timeout"},
+	{"... time-out", "all-reduce time-out", "all-reduce/recursive-doubling", "tor0-agg0 cut", "timeout"},
 }
 
 func (c demoCase) of(rs []*report.Result, scheme string) []*report.Result {
