@@ -148,7 +148,7 @@ func TestPreflight(t *testing.T) {
 	small := p.preflightTargets("small.yaml", func(s string) string {
 		return s + fmt.Sprintf("programs: {v1model: {p4info: %s, json: %s}}\n", info, program)
 	})
-	broken("tables", small, checked{"red", "tor0", "tables", "route_v4", "-DROUTES"})
+	broken("tables", small, checked{"red", "tor0", "tables", "route_v4", "compile p4src/v1model with more room"})
 	broken("another program", small, checked{"yellow", "tor0", "program", "runs another", "the controller replaces it"})
 
 	conn, err := grpc.NewClient(p.switchAddr(tor0), grpc.WithTransportCredentials(insecure.NewCredentials()))
