@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Variable, when it is set, has tests of the system run.
+// Variable names the environment variable that, when it is set, has tests of the system run.
 const Variable = "ETHEREAL_SYSTEM_TESTS"
 
 // Only skips the test except under `make test-system`, or when it is asked for by name. Benchmarks always are.

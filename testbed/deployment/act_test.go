@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestActs(t *testing.T) {
 	}
 	acts[0].Do(t.Context())
 	acts[2].Do(t.Context())
-	if err := acts[1].Do(t.Context()); err != ErrChanged {
+	if err := acts[1].Do(t.Context()); !errors.Is(err, ErrChanged) {
 		t.Errorf("a link that was restored is noticed as down: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
 		}
 	}
 	x := &Fabric{Fabric: cfg.Core.Fabric}
-	for i := range x.Fabric.Switches() {
+	for i := range x.Switches() {
 		id := fabric.NodeID(x.Hosts() + i)
 		x.switches = append(x.switches, &Switch{
 			Name: x.Name(id), ports: x.Node(id).Ports(), target: cfg.Targets[id], pipeline: cfg.PipelineOf(id), dial: dial,

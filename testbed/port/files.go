@@ -42,6 +42,7 @@ func OpenFiles(dir, name string) (*Files, error) {
 	return p, nil
 }
 
+// Attach implements [Port].
 func (p *Files) Attach(poller *Poller, id int) error {
 	p.poller, p.id = poller, id
 	return nil

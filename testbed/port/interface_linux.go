@@ -148,6 +148,7 @@ func (p *Interface) Name() string { return p.name }
 // Index returns the interface's index.
 func (p *Interface) Index() int { return p.index }
 
+// Attach implements [Port].
 func (p *Interface) Attach(poller *Poller, id int) error {
 	clearError := func(events uint32) {
 		if events&unix.EPOLLERR != 0 { // the interface went down; reading the error clears it

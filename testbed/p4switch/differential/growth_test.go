@@ -22,9 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/prototext"
 
+	"github.com/ethereal-fabric/ethereal/testbed/bench/plot"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
-	"github.com/ethereal-fabric/ethereal/testbed/bench/plot"
 )
 
 // BenchmarkGrowth measures how the cost of a packet grows with a table's entries, the

@@ -29,6 +29,7 @@ type EmitStep struct {
 type EmitKind uint8
 
 const (
+	// EmitField and the others are the kinds.
 	EmitField  EmitKind = iota // one slot
 	EmitWide                   // several
 	EmitVar                    // a varbit

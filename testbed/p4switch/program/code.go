@@ -17,10 +17,11 @@ type Inst struct {
 type Opcode uint16
 
 const (
+	// OpHalt and the others are the operations.
 	OpHalt Opcode = iota // leave run
 	OpRet                // end of an action: go on at the return address
 
-	// Narrow: one slot each.
+	// OpMov and the next ones are narrow: one slot each.
 	OpMov // dst = a
 	OpAdd // dst = a + b
 	OpSub // dst = a - b
@@ -51,7 +52,7 @@ const (
 	OpClampB // dst = a within -imm-1..imm, a signed
 	OpSel    // dst = b if a != 0, else slot imm
 
-	// Control. imm is a program counter.
+	// OpJmp and the next ones are control. imm is a program counter.
 	OpJmp
 	OpJz  // if a == 0
 	OpJnz // if a != 0
@@ -67,7 +68,7 @@ const (
 	OpCallAction // run the action at a, go on at imm
 	OpCheckExit  // leave run when the packet is marked for exit
 
-	// Headers, stacks and unions.
+	// OpSetValid and the next ones are of headers, stacks and unions.
 	OpSetValid   // header imm becomes valid
 	OpDirty      // the set at dst gains imm
 	OpSetInvalid // header imm becomes invalid
@@ -82,7 +83,7 @@ const (
 	OpEqHdr      // dst = headers a and b are valid and equal
 	OpEqUnion    // dst = unions a and b are valid and equal
 
-	// State.
+	// OpCount and the next ones are of state.
 	OpCount    // counter imm, index a
 	OpRegRead  // dst.. (n words) = register imm at index a; b bits of dst
 	OpRegWrite // register imm at index a = dst..
@@ -90,7 +91,7 @@ const (
 	OpExit
 	OpCall // call imm of the program: everything rarer
 
-	// Wide: n words, least significant first, two's complement.
+	// OpWMov and the next ones are wide: n words, least significant first, two's complement.
 	OpWMov  // dst = a
 	OpWZext // dst = a of b words, zero-extended
 	OpWSext // dst = a of b words, sign-extended

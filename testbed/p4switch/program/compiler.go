@@ -78,7 +78,7 @@ type standardFields struct {
 	parserError, checksumError                                      Ref
 }
 
-// ErrUnsupported: [Load] met a construct that is not executed.
+// ErrUnsupported says that [Load] met a construct that is not executed.
 var ErrUnsupported = errors.New("unsupported construct")
 
 // Load compiles BMv2 JSON as p4c writes it for v1model. The program is

@@ -22,6 +22,7 @@ type Hash struct {
 type HashKind uint8
 
 const (
+	// HashCRC32 and the others are the kinds.
 	HashCRC32 HashKind = iota
 	HashCRC
 	HashCsum16

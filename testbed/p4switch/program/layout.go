@@ -24,6 +24,7 @@ import (
 // varbit field, if it has one, its validity, and where its bytes are.
 
 const (
+	// SlotZero and the others are slots that every frame has.
 	SlotZero = 0
 	SlotOne  = 1
 

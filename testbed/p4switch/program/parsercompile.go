@@ -42,6 +42,7 @@ type ParseOp struct {
 type ParseOpKind uint8
 
 const (
+	// ParseExtract and the others are the kinds.
 	ParseExtract ParseOpKind = iota
 	ParseExtractStack
 	ParseExtractUnion

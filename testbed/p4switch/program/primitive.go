@@ -28,6 +28,7 @@ type LogArg struct {
 type CallKind uint8
 
 const (
+	// CallAddHeader and the others are the kinds.
 	CallAddHeader    CallKind = iota // header a: valid, zeroed when it was not
 	CallRemoveHeader                 // header a
 	CallAssignHeader                 // header a = header b

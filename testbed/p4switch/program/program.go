@@ -136,7 +136,7 @@ func (p *Program) Shared(derive func() any) any {
 	return p.shared
 }
 
-// Tables describes the tables, indexed by TableID. The result is shared: do
+// TableInfos describes the tables, indexed by TableID. The result is shared: do
 // not change it.
 func (p *Program) TableInfos() []TableInfo {
 	out := make([]TableInfo, len(p.Tables))
@@ -146,7 +146,7 @@ func (p *Program) TableInfos() []TableInfo {
 	return out
 }
 
-// Actions describes all actions, indexed by ActionID.
+// ActionInfos describes all actions, indexed by ActionID.
 func (p *Program) ActionInfos() []ActionInfo {
 	out := make([]ActionInfo, len(p.Actions))
 	for i := range p.Actions {
@@ -155,7 +155,7 @@ func (p *Program) ActionInfos() []ActionInfo {
 	return out
 }
 
-// Profiles describes the action profiles, indexed by ProfileID.
+// ProfileInfos describes the action profiles, indexed by ProfileID.
 func (p *Program) ProfileInfos() []ProfileInfo {
 	out := make([]ProfileInfo, len(p.Profiles))
 	for i := range p.Profiles {
