@@ -28,8 +28,8 @@ type EmitStep struct {
 // EmitKind says what an [EmitStep] appends.
 type EmitKind uint8
 
+// EmitField and the others are the kinds.
 const (
-	// EmitField and the others are the kinds.
 	EmitField  EmitKind = iota // one slot
 	EmitWide                   // several
 	EmitVar                    // a varbit

@@ -16,8 +16,8 @@ type Inst struct {
 // Opcode says what an [Inst] does.
 type Opcode uint16
 
+// OpHalt and the others are the operations.
 const (
-	// OpHalt and the others are the operations.
 	OpHalt Opcode = iota // leave run
 	OpRet                // end of an action: go on at the return address
 

@@ -21,8 +21,8 @@ type Hash struct {
 // HashKind is the family of a [Hash].
 type HashKind uint8
 
+// HashCRC32 and the others are the kinds.
 const (
-	// HashCRC32 and the others are the kinds.
 	HashCRC32 HashKind = iota
 	HashCRC
 	HashCsum16

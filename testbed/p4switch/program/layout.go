@@ -23,8 +23,8 @@ import (
 // significant first. After a header's fields come the length in bits of its
 // varbit field, if it has one, its validity, and where its bytes are.
 
+// SlotZero and the others are slots that every frame has.
 const (
-	// SlotZero and the others are slots that every frame has.
 	SlotZero = 0
 	SlotOne  = 1
 

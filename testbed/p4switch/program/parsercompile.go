@@ -41,8 +41,8 @@ type ParseOp struct {
 // ParseOpKind says what a [ParseOp] does.
 type ParseOpKind uint8
 
+// ParseExtract and the others are the kinds.
 const (
-	// ParseExtract and the others are the kinds.
 	ParseExtract ParseOpKind = iota
 	ParseExtractStack
 	ParseExtractUnion

@@ -27,8 +27,8 @@ type LogArg struct {
 // CallKind says what a [Call] does.
 type CallKind uint8
 
+// CallAddHeader and the others are the kinds.
 const (
-	// CallAddHeader and the others are the kinds.
 	CallAddHeader    CallKind = iota // header a: valid, zeroed when it was not
 	CallRemoveHeader                 // header a
 	CallAssignHeader                 // header a = header b
