@@ -163,10 +163,10 @@ func TestResults(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	page := pages(t)[filepath.Join("docs", "results.md")]
+	page := pages(t)[filepath.Join("docs", "result-files.md")]
 	for _, key := range []string{"drops", "lost_to_failure"} {
 		if want := "`" + key + "` | packets | " + s.Properties[key].Description + " |"; !strings.Contains(page, want) {
-			t.Errorf("results.md lacks %q", want)
+			t.Errorf("result-files.md lacks %q", want)
 		}
 	}
 }

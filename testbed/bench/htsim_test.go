@@ -24,7 +24,7 @@ import (
 func BenchmarkHtsim(b *testing.B) {
 	htsim := os.Getenv("HTSIM")
 	if htsim == "" {
-		b.Skip("HTSIM does not name an htsim_uec; see docs/performance.md")
+		b.Skip("HTSIM does not name an htsim_uec; see docs/results/performance.md")
 	}
 	for _, w := range []workload{permutation, recursiveDoubling, allToAll} {
 		b.Run(w.Kind+"/htsim", func(b *testing.B) {

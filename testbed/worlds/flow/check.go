@@ -41,7 +41,7 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 }
 
 // checkFailures refuses failures whose outcome hangs on single packets, or on queues, and what was more than 15 % off
-// packets when both were compared: docs/performance.md has the errors.
+// packets when both were compared: docs/results/performance.md has the errors.
 func checkFailures(run scenario.Run, spec balance.Spec) error {
 	refuse := func(what, why string) error {
 		return fmt.Errorf("%w: %s: %s; use --world virtual", ErrFailure, what, why)

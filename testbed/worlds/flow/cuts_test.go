@@ -75,7 +75,7 @@ func off(flows, packets *report.Result) float64 {
 }
 
 // After a cut each combination of collective, scheme and notifier takes what it takes with packets, within 15 %, or is
-// refused. The packets' results are those kept in docs/evaluation; the table made of both is docs/evaluation/flow.md.
+// refused. The packets' results are those kept in docs/evaluation; the table made of both is docs/results/flow.md.
 func TestAfterCut(t *testing.T) {
 	errs := map[string]map[string]float64{}
 	var rows []string
@@ -106,7 +106,7 @@ func TestAfterCut(t *testing.T) {
 			t.Errorf("%v: ended as %q, with packets as %q", r, f.End, c.packets.End)
 		}
 	}
-	goldentest.Compare(t, "../../../docs/evaluation/flow.md", table(rows, errs, worst))
+	goldentest.Compare(t, "../../../docs/results/flow.md", table(rows, errs, worst))
 }
 
 // table is how far each run was off, in percent.
@@ -115,7 +115,7 @@ func table(rows []string, errs map[string]map[string]float64, worst map[string]f
 	b.WriteString(`# The flow world after a cut
 
 How much longer, in percent, each run of [flow.yaml](../../testbed/sweeps/flow.yaml) takes without packets than with them
-([flow.jsonl](flow.jsonl)), 4 MB, the cut at 20 % and at 60 % of what the healthy fabric takes. *refused*: the flow world does
+([flow.jsonl](../evaluation/flow.jsonl)), 4 MB, the cut at 20 % and at 60 % of what the healthy fabric takes. *refused*: the flow world does
 not carry it out, since fluids do not tell it well enough. *0, neither ends*: nobody repairs the path, here as there.
 ` + "`go test ./testbed/worlds/flow -run TestAfterCut -rewrite`" + ` writes this page.
 

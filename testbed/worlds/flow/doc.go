@@ -43,7 +43,7 @@
 //
 // What hangs on single packets, or on queues, is refused with [ErrFailure]: gray and slow links, pauses, failures under
 // schemes with a path per packet, receivers other than go-back-n, controls other than dctcp and none, and what was more than
-// 15 % off packets: see [Check] and docs/performance.md.
+// 15 % off packets: see [Check] and docs/results/performance.md.
 //
 // # Steps
 //

@@ -28,7 +28,7 @@ func plan(t testing.TB, spec fabric.Spec, kind, algorithm string, bytes fabric.B
 	return runs
 }
 
-// The flow level agrees with packets, to within what docs/performance.md states,
+// The flow level agrees with packets, to within what docs/results/performance.md states,
 // per scheme: the median of the completion times over the seeds.
 func TestAgreesWithPackets(t *testing.T) {
 	if testing.Short() {

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Estimate is what a run is likely to take on one core. See docs/performance.md for
+// Estimate is what a run is likely to take on one core. See docs/results/performance.md for
 // what it was fitted to, and its error.
 type Estimate struct {
 	Bytes int64   // resident at most, less [EstimateProcess]; on one core

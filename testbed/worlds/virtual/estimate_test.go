@@ -9,7 +9,7 @@ import (
 )
 
 // TestEstimateFitsMeasured compares estimates with peaks of resident memory that were
-// measured: of fat-trees by k with the default packets, and those of docs/performance.md.
+// measured: of fat-trees by k with the default packets, and those of docs/results/performance.md.
 func TestEstimateFitsMeasured(t *testing.T) {
 	growth := func(gpus int) fabric.Spec {
 		return fabric.Spec{Kind: fabric.KindFatTree, Pods: gpus / 64, ToRsPerPod: 4, AggsPerPod: 4, Cores: 16, HostsPerToR: 16}
@@ -52,7 +52,7 @@ func TestEstimateFitsMeasured(t *testing.T) {
 }
 
 // TestFlowEstimateFitsMeasured does so for the world without packets, with `ethereal run
-// --world flow --cores 1` and docs/performance.md.
+// --world flow --cores 1` and docs/results/performance.md.
 func TestFlowEstimateFitsMeasured(t *testing.T) {
 	tree := func(k int) fabric.Spec { return fabric.Spec{Kind: fabric.KindFatTree, K: k} }
 	permutation := scenario.Collective{Kind: collective.Permutation, Bytes: 1 << 20}

@@ -39,7 +39,7 @@ func TestGray(t *testing.T) {
 		t.Logf("%v: %.1f us, %.3f of healthy, %d lost", r, *result.CCT, ratio, result.LostToFailure)
 		most := 1.2
 		if r.Events[0].Loss > 0.05 {
-			most = 1.5 // docs/evaluation.md says why
+			most = 1.5 // docs/results/evaluation.md says why
 		}
 		if ratio >= most || result.Timeouts > 0 {
 			t.Errorf("%v: %.3f of the healthy time, %d time-outs; want below %g without any", r, ratio, result.Timeouts, most)
