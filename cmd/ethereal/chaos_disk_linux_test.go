@@ -17,6 +17,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/controller/eventlog"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 )
 
 // Bytes of a controller's disks.
@@ -25,16 +26,21 @@ const (
 	logDisk   = 32 << 20
 )
 
-// mountDisks gives each controller a disk for its state and one for its event log.
+// mountDisks gives each controller a disk for its state and one for its event log, and each agent one for its state.
 func (c *chaos) mountDisks() {
 	c.t.Helper()
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	mount := func(path string, size int) {
+		err = errors.Join(err, os.MkdirAll(path, 0o700))
+		err = errors.Join(err, syscall.Mount("tmpfs", path, "tmpfs", 0, "size="+strconv.Itoa(size)))
+		c.t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the namespace takes it along
+	}
 	for i := range 2 {
-		for path, size := range map[string]int{filepath.Dir(c.stateFile(i)): stateDisk, filepath.Dir(c.eventLog(i)): logDisk} {
-			err = errors.Join(err, os.MkdirAll(path, 0o700))
-			err = errors.Join(err, syscall.Mount("tmpfs", path, "tmpfs", 0, "size="+strconv.Itoa(size)))
-			c.t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the namespace takes it along
-		}
+		mount(filepath.Dir(c.stateFile(i)), stateDisk)
+		mount(filepath.Dir(c.eventLog(i)), logDisk)
+	}
+	for _, h := range c.agents {
+		mount(filepath.Dir(c.agentState(h)), stateDisk)
 	}
 	if err != nil {
 		c.t.Skipf("no tmpfs of the namespace's own: %v", err)
@@ -95,6 +101,54 @@ func diskEvents() []chaosEvent {
 			up := c.flip()
 			return name, func() { up(); free() }
 		}, false},
+		{"agent's disk full", 6, func(c *chaos) (string, func()) {
+			h := c.agents[c.rng.IntN(len(c.agents))]
+			dir := filepath.Dir(c.agentState(h))
+			c.fill(dir)
+			return c.f.Name(h), c.restartOnDisk(h, func() { os.Remove(filepath.Join(dir, "filler")) }) //nolint:errcheck // converging shows it
+		}, false},
+		{"agent's disk read-only", 5, func(c *chaos) (string, func()) {
+			h := c.agents[c.rng.IntN(len(c.agents))]
+			dir := filepath.Dir(c.agentState(h))
+			c.readOnly(dir, true)
+			return c.f.Name(h), c.restartOnDisk(h, func() { c.readOnly(dir, false) })
+		}, false},
+		{"agent's state torn", 4, func(c *chaos) (string, func()) {
+			h := c.agents[c.rng.IntN(len(c.agents))]
+			c.kill(c.f.Name(h))
+			// What a loss of power leaves beside the state: replacing a file leaves the old one or the new one.
+			if err := os.WriteFile(filepath.Join(filepath.Dir(c.agentState(h)), ".state.json-1"), []byte(`{"version": 2, "ho`), 0o600); err != nil {
+				c.t.Fatal(err)
+			}
+			return c.f.Name(h), func() { c.startAgent(h) }
+		}, false},
+	}
+}
+
+// agentState is the file that keeps what an agent knows.
+func (c *chaos) agentState(h fabric.NodeID) string {
+	return c.folder("agent-"+c.f.Name(h), "state.json")
+}
+
+// restartOnDisk has a link fail while an agent cannot write, and kills and starts the agent meanwhile. What it returns
+// mends the disk and the link.
+func (c *chaos) restartOnDisk(h fabric.NodeID, mend func()) func() {
+	up := c.flip()
+	c.kill(c.f.Name(h))
+	c.startAgent(h)
+	return func() { mend(); up() }
+}
+
+// readStates finds every agent's state file whole: of the present form, with an epoch of a controller.
+func (c *chaos) readStates() {
+	c.t.Helper()
+	for _, h := range c.agents {
+		s, err := daemon.ReadState(c.agentState(h), h)
+		if err != nil || s.Known() == nil {
+			c.t.Errorf("the state of %s: %v, %v", c.f.Name(h), s, err)
+			continue
+		}
+		c.t.Logf("%s: controller %s, epoch %d, %d links", c.f.Name(h), s.Instance, s.Epoch, len(s.Links))
 	}
 }
 

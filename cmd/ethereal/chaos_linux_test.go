@@ -115,7 +115,7 @@ func (c *chaos) carrier(id fabric.NodeID, up bool) {
 func (c *chaos) startAgent(h fabric.NodeID) {
 	c.ethereal(c.f.Name(h), "hostagent", "--fabric=fabric.yaml", "--host="+c.f.Name(h), "--log-level=error",
 		"--interface="+live.InterfaceName(c.f, fabric.End{Node: h, Port: 1}),
-		"--controller="+agentsAddr(0), "--controller="+agentsAddr(1))
+		"--controller="+agentsAddr(0), "--controller="+agentsAddr(1), "--state-file="+c.agentState(h))
 }
 
 // settled returns nil once both controllers are ready, all switches have a primary,
@@ -253,11 +253,13 @@ func TestChaosProcesses(t *testing.T) {
 		x.events, x.sent, x.lost, x.times = x.events+1, x.sent+sent, x.lost+lost, append(x.times, time.Since(began))
 		t.Logf("%s: %d of %d packets lost, settled after %v and %v", name, lost, sent, mid.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		// These touch no packet: the switches forward as they are.
-		if slices.Contains([]string{"controller killed", "agent stalled", "agent killed", "streams cut", "disk read-only", "log torn"}, k.name) && lost > 0 {
+		if slices.Contains([]string{"controller killed", "agent stalled", "agent killed", "agent's disk full", "agent's disk read-only",
+			"agent's state torn", "streams cut", "disk read-only", "log torn"}, k.name) && lost > 0 {
 			t.Errorf("%s: %d packets lost", name, lost)
 		}
 	}
 	c.readLogs()
+	c.readStates()
 	for _, x := range tallies {
 		slices.Sort(x.times)
 		t.Logf("%-18s %4d events, %6d packets sent, %5d lost; to the end of it all: median %v, longest %v", x.name, x.events, x.sent, x.lost,
