@@ -97,6 +97,14 @@ func newBench(
 	t *testing.T, spec fabric.Spec, rate fabric.Rate, payload int, n live.Notifiers,
 ) (*fabric.Fabric, *live.Bench, string) {
 	t.Helper()
+	return newBenchOn(t, live.Interpreter, spec, rate, payload, n)
+}
+
+// newBenchOn is newBench on switches of another data path.
+func newBenchOn(
+	t *testing.T, datapath string, spec fabric.Spec, rate fabric.Rate, payload int, n live.Notifiers,
+) (*fabric.Fabric, *live.Bench, string) {
+	t.Helper()
 	systemtest.Only(t)
 	if !inNamespaces(t) {
 		return nil, nil, ""
@@ -109,7 +117,9 @@ func newBench(
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := live.NewBench(t.Context(), live.Config{Base: live.Base{Dir: dir}, Fabric: f, Payload: payload, QueueDepth: 256}, n)
+	b, err := live.NewBench(t.Context(), live.Config{
+		Base: live.Base{Dir: dir, Switches: live.Switches{Datapath: datapath}}, Fabric: f, Payload: payload, QueueDepth: 256,
+	}, n)
 	if err != nil {
 		t.Fatal(err)
 	}

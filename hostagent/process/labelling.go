@@ -106,20 +106,26 @@ func (l *Labelling) watch(a *adopt.Agent, words chan *statepb.Update) (*daemon.W
 	view := l.Known()
 	return daemon.NewWatcher(daemon.WatchConfig{
 		Host: l.Host, Links: l.Fabric.Links(), Controllers: l.Controllers, Known: view, Log: l.Log, Dial: l.Dial,
-		Apply: func(u *statepb.Update) {
-			if u.GetHeartbeat() {
-				return
-			}
-			// The agent has logged what it could not do, and tries again.
-			_ = a.Update(u)
-			view = daemon.Merge(view, u)
-			select { // in place of one that was not written
-			case <-words:
-			default:
-			}
-			words <- view
-		},
+		Apply: apply(a.Update, view, words),
 	})
+}
+
+// apply returns what passes updates on to an agent, and what all of them say together to words. The agent needs
+// heartbeats too: they say that a controller is there to confirm what quenches say.
+func apply(agent func(*statepb.Update) error, view *statepb.Update, words chan *statepb.Update) func(*statepb.Update) {
+	return func(u *statepb.Update) {
+		// The agent has logged what it could not do, and tries again.
+		_ = agent(u)
+		if u.GetHeartbeat() {
+			return
+		}
+		view = daemon.Merge(view, u)
+		select { // in place of one that was not written
+		case <-words:
+		default:
+		}
+		words <- view
+	}
 }
 
 // rememberEvery is how often the homes of queue pairs are written, if they changed.

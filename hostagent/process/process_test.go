@@ -36,3 +36,17 @@ func TestAgentUnderDiskFaults(t *testing.T) {
 		t.Errorf("unkept %v, read %v, %v; the log: %s", s.unkept, again.Known(), err, log.String())
 	}
 }
+
+// TestHeartbeats: a controller's heartbeats reach the agent, which then knows that somebody could confirm a quench, and are
+// not written down.
+func TestHeartbeats(t *testing.T) {
+	var got []*statepb.Update
+	words := make(chan *statepb.Update, 1)
+	take := apply(func(u *statepb.Update) error { got = append(got, u); return nil }, nil, words)
+	take(&statepb.Update{Instance: "a", Epoch: 1, Snapshot: true})
+	<-words
+	take(&statepb.Update{Instance: "a", Epoch: 1, Heartbeat: true})
+	if len(got) != 2 || !got[1].GetHeartbeat() || len(words) != 0 {
+		t.Errorf("the agent has %v, and %d are to be written", got, len(words))
+	}
+}

@@ -145,7 +145,10 @@ func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
 
 // Update takes a controller's word.
 func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
-	if u.GetHeartbeat() {
+	if u.GetHeartbeat() { // of a controller that may confirm what quenches say
+		if !r.set.NoUpdates {
+			r.core.Update(now, u)
+		}
 		return
 	}
 	r.last = daemon.Merge(r.last, u)

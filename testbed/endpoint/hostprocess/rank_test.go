@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
@@ -178,4 +179,36 @@ func FuzzSend(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestHeartbeats: heartbeats keep a controller connected for the agent: what it does not confirm is not believed again at
+// once, however long ago its last update was.
+func TestHeartbeats(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Fabric: f, Host: 0, Tell: func(hostproto.Event) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Configure(0, hostproto.Settings{Settings: host.Settings{Seed: 1, FailedMemory: 100 * fabric.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Update(0, &statepb.Update{Instance: "a", Epoch: 1, Snapshot: true})
+	if err := r.Post(0, []hostproto.Outbound{{ID: 1, Dst: 1, Bytes: 1 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Tick(fabric.Millisecond)
+	now := fabric.Time(0)
+	for ; now < 10*fabric.Second; now += fabric.Second {
+		r.Update(now, &statepb.Update{Instance: "a", Epoch: 1, Heartbeat: true})
+	}
+	for epoch := range uint32(20) { // over 200 ms: the memory of the first, and the time for which others are refused
+		r.Quench(now, hostagent.Quench{Switch: f.ToROf(0), Port: f.Node(f.ToROf(0)).FirstUplink(), Epoch: epoch + 1, Dst: f.HostAddr4(1)})
+		now += 10 * fabric.Millisecond
+	}
+	if v := r.Stats().Verdicts; v[hostagent.Believed] != 1 || v[hostagent.Unconfirmed] == 0 {
+		t.Errorf("verdicts %v, want one that is believed, and refused ones after 100 ms", v)
+	}
 }

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/host"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
+)
+
+var forgeAll = flag.Bool("forge.all", false, "TestQuenchesOfHosts and its neighbours: 20, 1,000 and 100,000 a second, from one host "+
+	"and from eight, and five cuts under each; without it 20 and 1,000 a second from one host, and one cut")
+
+// forgeSpec is a fabric in which four hosts share the victim's ToR, and five are behind the other one.
+var forgeSpec = fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 5}
+
+const (
+	forgeVictim = 0
+	forgePeer   = 5
+	forgeRate   = 20e6 // of links, bit/s
+)
+
+// forgers are where the hosts that forge sit, in the order in which they begin.
+var forgers = []fabric.NodeID{9, 1, 2, 3, 4, 6, 7, 8}
+
+// TestQuenchesOfHosts: hosts cannot steer another host's traffic by quenches. While they forge, at several rates, from
+// their own addresses and others', the victim takes none, and the uplinks of its ToR carry the same within 5 %. A link
+// that is cut meanwhile is left because of the switch's quenches, not because of a time-out.
+func TestQuenchesOfHosts(t *testing.T) { quenchesOfHosts(t, live.Interpreter) }
+
+// TestQuenchesOfHostsKernel is TestQuenchesOfHosts through the kernel's data path.
+func TestQuenchesOfHostsKernel(t *testing.T) { quenchesOfHosts(t, live.Kernel) }
+
+func quenchesOfHosts(t *testing.T, datapath string) {
+	f, b, _ := newBenchOn(t, datapath, forgeSpec, forgeRate, 4096, live.Notifiers{Quench: true})
+	if b == nil {
+		return
+	}
+	attacks, cuts := []flood{{rate: 20, hosts: 1, own: true}, {rate: 20, hosts: 1}, {rate: 1000, hosts: 1, own: true}, {rate: 1000, hosts: 1}}, 1
+	if *forgeAll {
+		attacks, cuts = nil, 5
+		for _, rate := range []int{20, 1000, 100_000} {
+			for _, hosts := range []int{1, 8} {
+				attacks = append(attacks, flood{rate: rate, hosts: hosts, own: true}, flood{rate: rate, hosts: hosts})
+			}
+		}
+	}
+	for _, a := range append([]flood{{}}, attacks...) {
+		t.Run(a.String(), func(t *testing.T) {
+			forgeConfigure(t, b.Session, 100*fabric.Millisecond)
+			stop := a.begin(t, f, b.Fabric)
+			before := uplinkBytes(t, f, b.Fabric, forgeVictim)
+			v := transfer(t, b.Session, forgeVictim, forgePeer, 1e6)
+			carried := carriedSince(before, uplinkBytes(t, f, b.Fabric, forgeVictim))
+			if v.Quenches != 0 || v.Flips != 0 {
+				t.Errorf("%d quenches reached the victim, %d flips", v.Quenches, v.Flips)
+			}
+			if least, most := slices.Min(carried), slices.Max(carried); float64(least) < 0.95*float64(most) {
+				t.Errorf("uplinks carried %d to %d bytes, want the same within 5 %%", least, most)
+			}
+			var took []time.Duration
+			for i := range cuts {
+				took = append(took, forgeCut(t, f, b, i%f.Node(f.ToROf(forgeVictim)).Uplinks()))
+			}
+			slices.Sort(took)
+			t.Logf("uplinks carried %v bytes; forged %s; after a cut the first packet on another path after %v, at most %v", carried, stop(),
+				took[len(took)/2].Round(100*time.Microsecond), took[len(took)-1].Round(100*time.Microsecond))
+		})
+	}
+}
+
+// TestQuenchesThroughRouters: where switches are not ours they pass on what hosts forge, and agents hold alone. A connected
+// controller knows the link to be up, so that quenches alone keep a path dead for 100 ms, and are refused for 100, 200, ...
+// 12,800 ms then.
+func TestQuenchesThroughRouters(t *testing.T) {
+	f, b, _ := newBenchOn(t, live.Routes, forgeSpec, forgeRate, 4096, live.Notifiers{GNMI: true, Carrier: scenario.SRv6USID})
+	if b == nil {
+		return
+	}
+	const messages = 20 // a second
+	a, seconds := flood{rate: 1000, hosts: 1, ipv6: true}, 21
+	if *forgeAll {
+		seconds = 60
+	}
+	set := forgeSettings(100 * fabric.Millisecond)
+	set.IPv6, set.USID = true, true
+	if err := b.Session.Configure(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	succeeds(t, time.Minute, "the victim's agent follows the controller", func() error {
+		stats, err := b.Session.Stats(t.Context())
+		if err == nil && stats[forgeVictim].Controller == "" {
+			err = errors.New("it follows none")
+		}
+		return err
+	})
+	stop := a.begin(t, f, b.Fabric)
+	first := uplinkBytes(t, f, b.Fabric, forgeVictim)
+	before, late := first, first
+	var last *hostproto.Stats
+	for second := range seconds {
+		// A message that is posted while a path is believed dead stays off it: short ones, so that this is short too.
+		for range messages {
+			last = send(t, b.Session, forgeVictim, forgePeer, forgeRate/8/messages)
+		}
+		now := uplinkBytes(t, f, b.Fabric, forgeVictim)
+		t.Logf("second %d: uplinks carried %v bytes, %d of %d quenches believed", second, carriedSince(before, now),
+			last.Verdicts[hostagent.Believed], last.Quenches)
+		if before = now; second+1 == seconds/3 {
+			late = now
+		}
+	}
+	t.Logf("forged %s", stop())
+	if last.Verdicts[hostagent.Unconfirmed] == 0 {
+		t.Errorf("no quench was refused for want of a confirmation: %v", last.Verdicts)
+	}
+	// Believed at 0, 0.2, 0.5, 1, 1.9, 3.6, 6.9, 13.4 s, then every 12.9 s, for 100 ms each.
+	for _, x := range []struct {
+		when  string
+		since []uint64
+		least float64
+	}{{"all the time", first, 0.8}, {"after the first third", late, 0.95}} {
+		carried := carriedSince(x.since, before)
+		least, most := slices.Min(carried), slices.Max(carried)
+		t.Logf("%s uplinks carried %v bytes", x.when, carried)
+		if float64(least) < x.least*float64(most) {
+			t.Errorf("%s uplinks carried %d to %d bytes, want at least %v of each other", x.when, least, most, x.least)
+		}
+	}
+}
+
+// flood is forged quenches.
+type flood struct {
+	rate, hosts int  // quenches a second of all hosts together
+	own         bool // from the hosts' own addresses, else from others'
+	ipv6        bool
+}
+
+func (a flood) String() string {
+	if a.hosts == 0 {
+		return "quiet"
+	}
+	return fmt.Sprintf("%d a second from %d hosts, own address %v", a.rate, a.hosts, a.own)
+}
+
+// begin has hosts forge until stop is called, which says how many quenches were sent, and how many a second.
+func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	var all []*forger
+	began := time.Now()
+	for _, at := range forgers[:a.hosts] {
+		g := newForger(f, forgeVictim, forgePeer)
+		g.at, g.own = at, a.own
+		g.ipv6, g.rate = a.ipv6, float64(a.rate)/float64(a.hosts)
+		group.Go(func() error { return g.run(ctx, x, (*forger).steer) })
+		select {
+		case <-g.began:
+		case <-time.After(time.Minute):
+			t.Fatal("the forger has not begun")
+		}
+		all = append(all, g)
+	}
+	return func() string {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for _, g := range all {
+			n += g.sent
+		}
+		return fmt.Sprintf("%d, %.0f a second", n, float64(n)/time.Since(began).Seconds())
+	}
+}
+
+func forgeSettings(memory fabric.Time) hostproto.Settings {
+	return hostproto.Settings{Settings: host.Settings{
+		Seed: 1, Payload: 4096, RTO: 500 * fabric.Millisecond, FailedMemory: memory, Rate: forgeRate,
+		Losses: hostagent.LossTest{Off: true}, // these switches mark nothing
+	}}
+}
+
+func forgeConfigure(t *testing.T, s *coordinator.Session, memory fabric.Time) {
+	t.Helper()
+	if err := s.Configure(t.Context(), forgeSettings(memory)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgeCut cuts an uplink of the victim's ToR in the middle of a message, and returns how long after that the first packet
+// goes by another path.
+func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Duration {
+	t.Helper()
+	ctx, s := t.Context(), b.Session
+	forgeConfigure(t, s, 60*fabric.Second) // a new agent, which knows no cut from before
+	if err := s.Post(ctx, coordinator.Transfer{Src: forgeVictim, Dst: forgePeer, Bytes: 1e6}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Idle(ctx, 50*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	s.TakeFlips()
+	tor := f.ToROf(forgeVictim)
+	link := f.Node(tor).Link(f.Node(tor).FirstUplink() + fabric.PortNo(uplink))
+	at, err := b.Fabric.Cut(ctx, link, live.LinkDown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Until(ctx, time.Minute, "the message has arrived", func() bool { return s.Open() == 0 }); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := stats[forgeVictim]
+	if v.Verdicts[hostagent.Believed] == 0 || v.Flips == 0 {
+		t.Errorf("%s was cut: verdicts %v, %d flips, %d time-outs; want a quench that is believed", f.LinkName(link), v.Verdicts, v.Flips,
+			v.Timeouts)
+	}
+	first := time.Duration(0)
+	for _, x := range s.TakeFlips() {
+		if d := time.Duration(x.First - at); x.Rank == forgeVictim && d > 0 && (first == 0 || d < first) {
+			first = d
+		}
+	}
+	if _, err := b.Fabric.Restore(ctx, link, live.LinkDown); err != nil {
+		t.Fatal(err)
+	}
+	return first
+}
+
+// carriedSince returns the bytes that uplinks have carried meanwhile.
+func carriedSince(before, now []uint64) []uint64 {
+	out := slices.Clone(now)
+	for i := range out {
+		out[i] -= before[i]
+	}
+	return out
+}
