@@ -89,7 +89,7 @@ p4-chips:
 # Rebuild the committed protobuf code and eBPF object; needs protoc with its Go
 # plug-ins, clang and libbpf-dev.
 generate:
-	$(GO) generate ./fabric/statepb ./testbed/recording/tracepb ./hostagent/tagger
+	$(GO) generate ./fabric/statepb ./hostagent/tagger
 
 lint:
 	$(GO) vet ./...

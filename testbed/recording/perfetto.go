@@ -11,10 +11,8 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
@@ -66,7 +64,7 @@ type threadKey struct {
 
 type timedEvent struct {
 	at    fabric.Time
-	event *tracepb.TrackEvent
+	event *trackEvent
 }
 
 type traceWriter struct {
@@ -89,21 +87,16 @@ type laneKey struct {
 	qp   uint64
 }
 
-func (t *traceWriter) packet(p *tracepb.TracePacket) {
+func (t *traceWriter) packet(p tracePacket) {
 	if t.err != nil {
 		return
 	}
-	p.TrustedPacketSequenceId = proto.Uint32(sequence)
-	body, err := proto.MarshalOptions{}.MarshalAppend(t.buf[:0], p)
-	if t.buf = body; err != nil {
-		t.err = err
-		return
-	}
+	t.buf = p.append(t.buf[:0])
 	var head [1 + binary.MaxVarintLen64]byte
 	h := protowire.AppendTag(head[:0], 1, protowire.BytesType)
-	h = protowire.AppendVarint(h, uint64(len(body)))
+	h = protowire.AppendVarint(h, uint64(len(t.buf)))
 	if _, t.err = t.w.Write(h); t.err == nil {
-		_, t.err = t.w.Write(body)
+		_, t.err = t.w.Write(t.buf)
 	}
 }
 
@@ -130,9 +123,7 @@ func (t *traceWriter) processOf(n fabric.NodeID) uint64 {
 	}
 	id := t.uuid()
 	t.process[n] = id
-	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{
-		Uuid: &id, Process: &tracepb.ProcessDescriptor{Pid: new(pidOf(n)), ProcessName: &name},
-	}})
+	t.packet(tracePacket{track: &trackDescriptor{uuid: id, kind: trackProcess, pid: pidOf(n), name: name}})
 	return id
 }
 
@@ -147,21 +138,14 @@ func (t *traceWriter) threadOf(n fabric.NodeID, name string) uint64 {
 	t.thread[key] = id
 	// A thread with its process's number would be its main thread.
 	tid := int32(id) + firstPID + int32(t.f.Nodes())
-	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{
-		Uuid: &id, Thread: &tracepb.ThreadDescriptor{Pid: new(pidOf(n)), Tid: &tid, ThreadName: &name},
-	}})
+	t.packet(tracePacket{track: &trackDescriptor{uuid: id, kind: trackThread, pid: pidOf(n), tid: tid, name: name}})
 	return id
 }
 
-func (t *traceWriter) counterOf(parent uint64, name string, unit tracepb.CounterDescriptor_Unit,
-	unitName string) uint64 {
+func (t *traceWriter) counterOf(parent uint64, name string, unit uint64, unitName string) uint64 {
 	id := t.uuid()
-	c := &tracepb.CounterDescriptor{Unit: &unit}
-	if unitName != "" {
-		c.UnitName = &unitName
-	}
-	t.packet(&tracepb.TracePacket{TrackDescriptor: &tracepb.TrackDescriptor{Uuid: &id, ParentUuid: &parent, Name: &name,
-		Counter: c}})
+	t.packet(tracePacket{track: &trackDescriptor{uuid: id, parent: parent, kind: trackCounter, name: name, unit: unit,
+		unitName: unitName}})
 	return id
 }
 
@@ -171,7 +155,7 @@ func (t *traceWriter) portOf(d sim.LinkDir) uint64 {
 	return t.threadOf(from.Node, fmt.Sprintf("port %d to %s", from.Port, t.f.Name(to.Node)))
 }
 
-func (t *traceWriter) event(at fabric.Time, e *tracepb.TrackEvent) {
+func (t *traceWriter) event(at fabric.Time, e *trackEvent) {
 	t.events = append(t.events, timedEvent{at, e})
 }
 
@@ -181,20 +165,8 @@ func (t *traceWriter) flush() {
 		return cmp.Compare(a.at/fabric.Nanosecond, b.at/fabric.Nanosecond)
 	})
 	for _, e := range t.events {
-		t.packet(&tracepb.TracePacket{Timestamp: new(uint64(e.at / fabric.Nanosecond)), TrackEvent: e.event})
+		t.packet(tracePacket{at: uint64(e.at / fabric.Nanosecond), event: e.event})
 	}
-}
-
-func text(name, value string) *tracepb.DebugAnnotation {
-	return &tracepb.DebugAnnotation{Name: &name, StringValue: &value}
-}
-
-func number(name string, value int64) *tracepb.DebugAnnotation {
-	return &tracepb.DebugAnnotation{Name: &name, IntValue: &value}
-}
-
-func unsigned(name string, value uint64) *tracepb.DebugAnnotation {
-	return &tracepb.DebugAnnotation{Name: &name, UintValue: &value}
 }
 
 // about writes what the recording is of.
@@ -204,7 +176,7 @@ func (t *traceWriter) about() {
 		t.err = err
 		return
 	}
-	notes := []*tracepb.DebugAnnotation{text("fabric", string(spec)), number("every_ps", int64(t.r.Every)),
+	notes := []note{text("fabric", string(spec)), number("every_ps", int64(t.r.Every)),
 		number("left_out", t.r.Left)}
 	name := "run"
 	if t.r.Result != nil {
@@ -216,13 +188,8 @@ func (t *traceWriter) about() {
 		notes = append(notes, text("result", string(result)))
 		name = t.r.Result.String()
 	}
-	track := t.processOf(-1)
-	t.packet(&tracepb.TracePacket{
-		Timestamp: proto.Uint64(0), SequenceFlags: proto.Uint32(1), TrackEvent: &tracepb.TrackEvent{
-			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory}, Name: &name,
-			DebugAnnotations: notes,
-		},
-	})
+	t.packet(tracePacket{first: true, event: &trackEvent{kind: instantEvent, track: t.processOf(-1),
+		categories: []string{aboutCategory}, name: name, notes: notes}})
 }
 
 // lane finds each slice of a kind at a node the first of its lanes that is free.
@@ -262,53 +229,47 @@ func (t *traceWriter) slices() {
 	for i := range t.r.Slices {
 		s := &t.r.Slices[i]
 		track := t.threadOf(s.Node, free.take(s.Node, laneName(s.Kind), s.Begin, s.End))
-		e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_BEGIN.Enum(), TrackUuid: &track,
-			Categories: []string{string(s.Kind)}}
-		name := ""
+		e := &trackEvent{kind: sliceBegin, track: track, categories: []string{string(s.Kind)}}
 		switch s.Kind {
 		case Collective:
-			name = t.collectiveName()
+			e.name = t.collectiveName()
 		case Phase:
-			name = "phase " + strconv.FormatUint(s.ID&0xFFFFFFFF, 10)
-			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID))
+			e.name = "phase " + strconv.FormatUint(s.ID&0xFFFFFFFF, 10)
+			e.notes = append(e.notes, unsigned("id", s.ID))
 		case Message:
-			name = "to " + t.f.Name(s.Dst)
-			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("id", s.ID),
+			e.name = "to " + t.f.Name(s.Dst)
+			e.notes = append(e.notes, unsigned("id", s.ID),
 				number("phase", int64(collective.ID(s.ID).Step())), number("received_ps", int64(s.Received)))
 		case Piece, Probe:
 			t.lanes[laneKey{s.Node, s.ID}] = track
-			name = "to " + t.f.Name(s.Dst)
-			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("queue_pair", s.ID), unsigned("message", s.Message))
+			e.name = "to " + t.f.Name(s.Dst)
+			e.notes = append(e.notes, unsigned("queue_pair", s.ID), unsigned("message", s.Message))
 			if s.Path != nil {
-				name += fmt.Sprintf(" by %d", s.Label)
-				e.DebugAnnotations = append(e.DebugAnnotations, number("label", int64(s.Label)),
+				e.name += fmt.Sprintf(" by %d", s.Label)
+				e.notes = append(e.notes, number("label", int64(s.Label)),
 					text("path", PathText(t.f, s.Path)))
 			}
 			if s.Kind == Piece {
 				t.flows++
-				e.FlowIds = append(e.FlowIds, t.flows)
+				e.flows = append(e.flows, t.flows)
 				arrows[s.Message] = append(arrows[s.Message], t.flows)
 			}
 		}
 		if s.Dst >= 0 {
-			e.DebugAnnotations = append(e.DebugAnnotations, text("to", t.f.Name(s.Dst)), number("bytes", s.Bytes))
+			e.notes = append(e.notes, text("to", t.f.Name(s.Dst)), number("bytes", s.Bytes))
 		}
 		if s.Open {
-			e.DebugAnnotations = append(e.DebugAnnotations, text("open", "it had not ended when the recording did"))
+			e.notes = append(e.notes, text("open", "it had not ended when the recording did"))
 		}
-		e.Name = &name
 		t.event(s.Begin, e)
-		t.event(max(s.Begin, s.End), &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_SLICE_END.Enum(), TrackUuid: &track})
+		t.event(max(s.Begin, s.End), &trackEvent{kind: sliceEnd, track: track})
 	}
 	for i := range t.r.Slices {
 		if s := &t.r.Slices[i]; s.Kind == Message && s.Received > 0 {
 			track := t.threadOf(s.Dst, "receipts")
-			t.event(s.Received, &tracepb.TrackEvent{
-				Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{"receipt"},
-				Name:               new("from " + t.f.Name(s.Node)),
-				TerminatingFlowIds: arrows[s.ID], DebugAnnotations: []*tracepb.DebugAnnotation{unsigned("message", s.ID),
-					number("bytes", s.Bytes)},
-			})
+			t.event(s.Received, &trackEvent{kind: instantEvent, track: track, categories: []string{"receipt"},
+				name: "from " + t.f.Name(s.Node), ends: arrows[s.ID],
+				notes: []note{unsigned("message", s.ID), number("bytes", s.Bytes)}})
 		}
 	}
 }
@@ -340,7 +301,7 @@ func (t *traceWriter) trackOf(i *Instant) uint64 {
 
 // instants writes them, with an arrow from each to those that answer it.
 func (t *traceWriter) instants() {
-	events := make([]*tracepb.TrackEvent, len(t.r.Instants))
+	events := make([]*trackEvent, len(t.r.Instants))
 	for n := range t.r.Instants {
 		i := &t.r.Instants[n]
 		track := t.trackOf(i)
@@ -348,27 +309,25 @@ func (t *traceWriter) instants() {
 		if i.Count > 1 {
 			name += " x" + strconv.FormatInt(i.Count, 10)
 		}
-		e := &tracepb.TrackEvent{
-			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{string(i.Kind)}, Name: &name,
-			DebugAnnotations: []*tracepb.DebugAnnotation{number("count", i.Count)},
-		}
+		e := &trackEvent{kind: instantEvent, track: track, categories: []string{string(i.Kind)}, name: name,
+			notes: []note{number("count", i.Count)}}
 		if i.Node >= 0 {
-			e.DebugAnnotations = append(e.DebugAnnotations, text("node", t.f.Name(i.Node)))
+			e.notes = append(e.notes, text("node", t.f.Name(i.Node)))
 		}
 		if i.Dir >= 0 {
-			e.DebugAnnotations = append(e.DebugAnnotations, text("direction", DirName(t.f, i.Dir)))
+			e.notes = append(e.notes, text("direction", DirName(t.f, i.Dir)))
 		}
 		if i.QP != 0 {
-			e.DebugAnnotations = append(e.DebugAnnotations, unsigned("queue_pair", i.QP))
+			e.notes = append(e.notes, unsigned("queue_pair", i.QP))
 		}
 		if i.Text != "" {
-			e.DebugAnnotations = append(e.DebugAnnotations, text("text", i.Text))
+			e.notes = append(e.notes, text("text", i.Text))
 		}
 		if i.Cause >= 0 {
 			t.flows++
-			events[i.Cause].FlowIds = append(events[i.Cause].FlowIds, t.flows)
-			e.TerminatingFlowIds = append(e.TerminatingFlowIds, t.flows)
-			e.DebugAnnotations = append(e.DebugAnnotations, number("answers", int64(i.Cause)))
+			events[i.Cause].flows = append(events[i.Cause].flows, t.flows)
+			e.ends = append(e.ends, t.flows)
+			e.notes = append(e.notes, number("answers", int64(i.Cause)))
 		}
 		events[n] = e
 		t.event(i.At, e)
@@ -384,7 +343,7 @@ func (t *traceWriter) counters() {
 		}
 		return r.Readings[k-1]
 	}
-	write := func(parent func() uint64, name string, unit tracepb.CounterDescriptor_Unit, unitName string, after bool,
+	write := func(parent func() uint64, name string, unit uint64, unitName string, after bool,
 		value func(k int) float64) {
 		track, last := uint64(0), 0.0
 		for k := range r.Readings {
@@ -399,34 +358,26 @@ func (t *traceWriter) counters() {
 			if after {
 				at = r.Readings[k]
 			}
-			id := track
-			e := &tracepb.TrackEvent{Type: tracepb.TrackEvent_TYPE_COUNTER.Enum(), TrackUuid: &id}
-			if unitName == "" {
-				e.CounterValue = new(int64(v))
-			} else {
-				e.DoubleCounterValue = &v
-			}
-			t.event(at, e)
+			t.event(at, &trackEvent{kind: counterEvent, track: track, value: v, whole: unitName == ""})
 		}
 	}
-	bytes, none := tracepb.CounterDescriptor_UNIT_SIZE_BYTES, tracepb.CounterDescriptor_UNIT_UNSPECIFIED
 	for d := range sim.LinkDir(2 * f.Links()) {
 		port, name := func() uint64 { return t.portOf(d) }, DirName(f, d)
-		write(port, useTrack+name, none, "%", false, func(k int) float64 {
+		write(port, useTrack+name, unitNone, "%", false, func(k int) float64 {
 			return float64(r.Link(k,
 				d).Use) / (useUnit / 100)
 		})
-		write(port, queueTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Queue) })
-		write(port, peakTrack+name, bytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Peak) })
+		write(port, queueTrack+name, unitBytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Queue) })
+		write(port, peakTrack+name, unitBytes, "", false, func(k int) float64 { return float64(r.Link(k, d).Peak) })
 	}
 	for h := range fabric.NodeID(f.Hosts()) {
 		if len(r.Hosts) == 0 {
 			break
 		}
 		host, name := func() uint64 { return t.processOf(h) }, f.Name(h)
-		write(host, rateTrack+name, none, "Gb/s", false, func(k int) float64 { return float64(r.Host(k, h).Rate) })
-		write(host, inFlightTrack+name, bytes, "", true, func(k int) float64 { return float64(r.Host(k, h).InFlight) })
-		write(host, allowedTrack+name, none, "Gb/s", true, func(k int) float64 { return float64(r.Host(k, h).Allowed) })
+		write(host, rateTrack+name, unitNone, "Gb/s", false, func(k int) float64 { return float64(r.Host(k, h).Rate) })
+		write(host, inFlightTrack+name, unitBytes, "", true, func(k int) float64 { return float64(r.Host(k, h).InFlight) })
+		write(host, allowedTrack+name, unitNone, "Gb/s", true, func(k int) float64 { return float64(r.Host(k, h).Allowed) })
 	}
 	// So that the readings themselves can be read back.
 	if len(r.Readings) > 0 {
@@ -434,11 +385,7 @@ func (t *traceWriter) counters() {
 		for _, at := range r.Readings {
 			times = strconv.AppendInt(append(times, ' '), int64(at/fabric.Nanosecond), 10)
 		}
-		track := t.processOf(-1)
-		t.event(0, &tracepb.TrackEvent{
-			Type: tracepb.TrackEvent_TYPE_INSTANT.Enum(), TrackUuid: &track, Categories: []string{aboutCategory},
-			Name:             new("readings"),
-			DebugAnnotations: []*tracepb.DebugAnnotation{text("readings_ns", string(times))},
-		})
+		t.event(0, &trackEvent{kind: instantEvent, track: t.processOf(-1), categories: []string{aboutCategory},
+			name: "readings", notes: []note{text("readings_ns", string(times))}})
 	}
 }

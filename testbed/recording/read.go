@@ -14,11 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/bounded"
-	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
@@ -91,24 +88,23 @@ func read(ctx context.Context, from io.Reader, most limits) (*Recording, error) 
 	return &t.r, nil
 }
 
-func readPacket(in *bufio.Reader) (*tracepb.TracePacket, error) {
+func readPacket(in *bufio.Reader) (p tracePacket, err error) {
 	tag, err := in.ReadByte()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if tag != 0x0A {
-		return nil, fmt.Errorf("byte %#x where a packet should begin", tag)
+		return p, fmt.Errorf("byte %#x where a packet should begin", tag)
 	}
 	size, err := binary.ReadUvarint(in)
 	if err != nil || size > maxPacket {
-		return nil, fmt.Errorf("a packet of %d bytes: %w", size, noEOF(err))
+		return p, fmt.Errorf("a packet of %d bytes: %w", size, noEOF(err))
 	}
 	var body bytes.Buffer // grows with what there is, whatever size says
 	if _, err := io.CopyN(&body, in, int64(size)); err != nil {
-		return nil, noEOF(err)
+		return p, noEOF(err)
 	}
-	p := &tracepb.TracePacket{}
-	return p, proto.Unmarshal(body.Bytes(), p)
+	return parsePacket(body.Bytes())
 }
 
 func noEOF(err error) error {
@@ -141,57 +137,48 @@ type traceReader struct {
 	counters []*track
 }
 
-func (t *traceReader) packet(p *tracepb.TracePacket) error {
-	if d := p.GetTrackDescriptor(); d != nil {
-		return t.descriptor(d)
+func (t *traceReader) packet(p tracePacket) error {
+	if p.track != nil {
+		return t.descriptor(p.track)
 	}
-	e := p.GetTrackEvent()
+	e := p.event
 	if e == nil {
 		return nil
 	}
-	if p.GetTimestamp() > uint64(fabric.Never/fabric.Nanosecond) {
-		return fmt.Errorf("a time of %d ns", p.GetTimestamp())
+	if p.at > uint64(fabric.Never/fabric.Nanosecond) {
+		return fmt.Errorf("a time of %d ns", p.at)
 	}
-	at := fabric.Time(p.GetTimestamp()) * fabric.Nanosecond
-	if len(e.GetCategories()) == 1 && e.GetCategories()[0] == aboutCategory {
+	at := fabric.Time(p.at) * fabric.Nanosecond
+	if len(e.categories) == 1 && e.categories[0] == aboutCategory {
 		return t.about(e)
 	}
-	tr := t.tracks[e.GetTrackUuid()]
+	tr := t.tracks[e.track]
 	if tr == nil {
-		return fmt.Errorf("an event of track %d, which nothing describes", e.GetTrackUuid())
+		return fmt.Errorf("an event of track %d, which nothing describes", e.track)
 	}
 	if t.r.Fabric == nil {
 		return errors.New("an event before the fabric is described")
 	}
-	switch e.GetType() {
-	case tracepb.TrackEvent_TYPE_SLICE_BEGIN:
+	switch e.kind {
+	case sliceBegin:
 		return t.begin(at, tr, e)
-	case tracepb.TrackEvent_TYPE_SLICE_END:
+	case sliceEnd:
 		if tr.open < 0 {
 			return fmt.Errorf("the end of a slice that did not begin, on track %q", tr.name)
 		}
 		t.r.Slices[tr.open].End = at
 		tr.open = -1
-	case tracepb.TrackEvent_TYPE_INSTANT:
+	case instantEvent:
 		return t.instant(at, tr, e)
-	case tracepb.TrackEvent_TYPE_COUNTER:
-		v := e.GetDoubleCounterValue()
-		if e.CounterValue != nil {
-			v = float64(e.GetCounterValue())
-		}
-		tr.steps = append(tr.steps, step{at, v})
+	case counterEvent:
+		tr.steps = append(tr.steps, step{at, e.value})
 	}
 	return nil
 }
 
-func (t *traceReader) descriptor(d *tracepb.TrackDescriptor) error {
-	tr := &track{node: -1, open: -1, name: d.GetName()}
-	switch {
-	case d.GetProcess() != nil:
-		tr.pid = d.GetProcess().GetPid()
-	case d.GetThread() != nil:
-		tr.pid, tr.name = d.GetThread().GetPid(), d.GetThread().GetThreadName()
-	case d.GetCounter() != nil:
+func (t *traceReader) descriptor(d *trackDescriptor) error {
+	tr := &track{node: -1, open: -1, name: d.name, pid: d.pid}
+	if d.kind == trackCounter {
 		t.counters = append(t.counters, tr)
 	}
 	tr.node = fabric.NodeID(tr.pid - firstPID)
@@ -201,24 +188,24 @@ func (t *traceReader) descriptor(d *tracepb.TrackDescriptor) error {
 	if t.r.Fabric != nil && int(tr.node) >= t.r.Fabric.Nodes() {
 		return fmt.Errorf("process %d: the fabric has %d nodes", tr.pid, t.r.Fabric.Nodes())
 	}
-	t.tracks[d.GetUuid()] = tr
+	t.tracks[d.uuid] = tr
 	return nil
 }
 
 // notes are the annotations of an event by name.
-func notes(e *tracepb.TrackEvent) map[string]*tracepb.DebugAnnotation {
-	m := make(map[string]*tracepb.DebugAnnotation, len(e.GetDebugAnnotations()))
-	for _, a := range e.GetDebugAnnotations() {
-		m[a.GetName()] = a
+func notes(e *trackEvent) map[string]note {
+	m := make(map[string]note, len(e.notes))
+	for _, n := range e.notes {
+		m[n.name] = n
 	}
 	return m
 }
 
-func (t *traceReader) about(e *tracepb.TrackEvent) error {
+func (t *traceReader) about(e *trackEvent) error {
 	m := notes(e)
-	if a := m["readings_ns"]; a != nil {
+	if a, ok := m["readings_ns"]; ok {
 		last := fabric.Time(-1)
-		for text := range strings.FieldsSeq(a.GetStringValue()) {
+		for text := range strings.FieldsSeq(a.text) {
 			ns, err := strconv.ParseInt(text, 10, 64)
 			at := fabric.Time(ns) * fabric.Nanosecond
 			if err != nil || at <= last || ns > int64(fabric.Never/fabric.Nanosecond) {
@@ -233,46 +220,46 @@ func (t *traceReader) about(e *tracepb.TrackEvent) error {
 		return errors.New("the fabric is described twice")
 	}
 	var spec fabric.Spec
-	err := json.Unmarshal([]byte(m["fabric"].GetStringValue()), &spec)
+	err := json.Unmarshal([]byte(m["fabric"].text), &spec)
 	if err == nil {
 		t.r.Fabric, err = fabric.New(spec)
 	}
 	if err != nil {
 		return fmt.Errorf("the fabric: %w", err)
 	}
-	t.r.Every, t.r.Left = fabric.Time(m["every_ps"].GetIntValue()), m["left_out"].GetIntValue()
-	if a := m["result"]; a != nil {
+	t.r.Every, t.r.Left = fabric.Time(m["every_ps"].signed()), m["left_out"].signed()
+	if a, ok := m["result"]; ok {
 		t.r.Result = &report.Result{}
-		if err := json.Unmarshal([]byte(a.GetStringValue()), t.r.Result); err != nil {
+		if err := json.Unmarshal([]byte(a.text), t.r.Result); err != nil {
 			return fmt.Errorf("the result: %w", err)
 		}
 	}
 	return nil
 }
 
-func (t *traceReader) begin(at fabric.Time, tr *track, e *tracepb.TrackEvent) error {
+func (t *traceReader) begin(at fabric.Time, tr *track, e *trackEvent) error {
 	if tr.open >= 0 {
 		return fmt.Errorf("a slice begins within another on track %q", tr.name)
 	}
-	if len(e.GetCategories()) != 1 {
+	if len(e.categories) != 1 {
 		return errors.New("a slice of no category")
 	}
 	m := notes(e)
 	s := Slice{
-		Kind: SliceKind(e.GetCategories()[0]), Begin: at, Node: tr.node, Dst: -1, ID: m["id"].GetUintValue(), Message: m["message"].GetUintValue(),
-		Bytes: m["bytes"].GetIntValue(), Label: fabric.Label(m["label"].GetIntValue()), Received: fabric.Time(m["received_ps"].GetIntValue()), Open: m["open"] != nil,
+		Kind: SliceKind(e.categories[0]), Begin: at, Node: tr.node, Dst: -1, ID: m["id"].unsigned(), Message: m["message"].unsigned(),
+		Bytes: m["bytes"].signed(), Label: fabric.Label(m["label"].signed()), Received: fabric.Time(m["received_ps"].signed()), Open: m["open"].name != "",
 	}
 	if s.Kind == Piece || s.Kind == Probe {
-		s.ID = m["queue_pair"].GetUintValue()
+		s.ID = m["queue_pair"].unsigned()
 	}
 	var err error
-	if a := m["to"]; a != nil {
-		if s.Dst, err = t.r.Fabric.NodeByName(a.GetStringValue()); err != nil {
+	if a, ok := m["to"]; ok {
+		if s.Dst, err = t.r.Fabric.NodeByName(a.text); err != nil {
 			return err
 		}
 	}
-	if a := m["path"]; a != nil {
-		if s.Path, err = parsePath(t.r.Fabric, a.GetStringValue()); err != nil {
+	if a, ok := m["path"]; ok {
+		if s.Path, err = parsePath(t.r.Fabric, a.text); err != nil {
 			return err
 		}
 	}
@@ -281,29 +268,29 @@ func (t *traceReader) begin(at fabric.Time, tr *track, e *tracepb.TrackEvent) er
 	return nil
 }
 
-func (t *traceReader) instant(at fabric.Time, tr *track, e *tracepb.TrackEvent) error {
-	if len(e.GetCategories()) != 1 {
+func (t *traceReader) instant(at fabric.Time, tr *track, e *trackEvent) error {
+	if len(e.categories) != 1 {
 		return errors.New("an instant of no category")
 	}
-	kind := InstantKind(e.GetCategories()[0])
+	kind := InstantKind(e.categories[0])
 	if kind == "receipt" {
 		return nil // its message says it
 	}
 	m := notes(e)
-	i := Instant{At: at, Kind: kind, Node: -1, Dir: -1, Count: m["count"].GetIntValue(), QP: m["queue_pair"].GetUintValue(), Cause: -1, Text: m["text"].GetStringValue()}
+	i := Instant{At: at, Kind: kind, Node: -1, Dir: -1, Count: m["count"].signed(), QP: m["queue_pair"].unsigned(), Cause: -1, Text: m["text"].text}
 	var err error
-	if a := m["node"]; a != nil {
-		if i.Node, err = t.r.Fabric.NodeByName(a.GetStringValue()); err != nil {
+	if a, ok := m["node"]; ok {
+		if i.Node, err = t.r.Fabric.NodeByName(a.text); err != nil {
 			return err
 		}
 	}
-	if a := m["direction"]; a != nil {
-		if i.Dir, err = DirByName(t.r.Fabric, a.GetStringValue()); err != nil {
+	if a, ok := m["direction"]; ok {
+		if i.Dir, err = DirByName(t.r.Fabric, a.text); err != nil {
 			return err
 		}
 	}
-	if a := m["answers"]; a != nil {
-		if c := a.GetIntValue(); c >= 0 && c < int64(len(t.r.Instants)) {
+	if a, ok := m["answers"]; ok {
+		if c := a.signed(); c >= 0 && c < int64(len(t.r.Instants)) {
 			i.Cause = int32(c)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/internal/wirefields"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -151,45 +152,9 @@ func readNodes(r io.Reader) ([]node, error) {
 	}
 }
 
-// fields calls do for each field of a message: number for varints and fixed
-// ones, text for those of a length.
-func fields(b []byte, do func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error) error {
-	for len(b) > 0 {
-		field, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		var number uint64
-		var text []byte
-		switch typ {
-		case protowire.VarintType:
-			number, n = protowire.ConsumeVarint(b)
-		case protowire.Fixed32Type:
-			var v uint32
-			v, n = protowire.ConsumeFixed32(b)
-			number = uint64(v)
-		case protowire.Fixed64Type:
-			number, n = protowire.ConsumeFixed64(b)
-		case protowire.BytesType:
-			text, n = protowire.ConsumeBytes(b)
-		default:
-			n = protowire.ConsumeFieldValue(field, typ, b)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		if err := do(field, typ, number, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func parseNode(b []byte) (node, error) {
 	n := node{ints: map[string]int64{}, texts: map[string]string{}}
-	err := fields(b, func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error {
+	err := wirefields.Each(b, func(field protowire.Number, typ protowire.Type, number uint64, text []byte) error {
 		switch field {
 		case fieldID:
 			n.id = number
@@ -222,7 +187,7 @@ func parseNode(b []byte) (node, error) {
 // attribute reads an AttributeProto: any whole number, a truth or a text.
 func (n *node) attribute(b []byte) error {
 	name := ""
-	return fields(b, func(field protowire.Number, _ protowire.Type, number uint64, text []byte) error {
+	return wirefields.Each(b, func(field protowire.Number, _ protowire.Type, number uint64, text []byte) error {
 		switch field {
 		case 1:
 			name = string(text)

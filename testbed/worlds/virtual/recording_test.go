@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
-	"github.com/ethereal-fabric/ethereal/testbed/recording/tracepb"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
@@ -161,52 +169,112 @@ func TestTraceReadsBack(t *testing.T) {
 	}
 }
 
-// checkTrace checks what Perfetto asks of a trace: every event is of a track that was described before, every slice
-// ends, after it began and before the next on its track begins, time does not go back, and every arrow has two ends.
+// traceFormat returns the message Trace of trace.proto, so that what is written is read by the protobuf library.
+func traceFormat(t *testing.T) protoreflect.MessageDescriptor {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "recording", "trace.proto"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := &descriptorpb.FileDescriptorProto{Name: new("trace.proto"), Syntax: new("proto2"), Package: new("perfetto.protos")}
+	types := map[string]descriptorpb.FieldDescriptorProto_Type{"Unit": descriptorpb.FieldDescriptorProto_TYPE_INT32, "Type": descriptorpb.FieldDescriptorProto_TYPE_INT32}
+	for n, name := range descriptorpb.FieldDescriptorProto_Type_name {
+		types[strings.ToLower(strings.TrimPrefix(name, "TYPE_"))] = descriptorpb.FieldDescriptorProto_Type(n)
+	}
+	line := regexp.MustCompile(`^message (\w+) \{|^  (optional|repeated) (\w+) (\w+) = (\d+);`)
+	for text := range strings.Lines(string(text)) {
+		m := line.FindStringSubmatch(text)
+		switch {
+		case m == nil:
+		case m[1] != "":
+			file.MessageType = append(file.MessageType, &descriptorpb.DescriptorProto{Name: &m[1]})
+		default:
+			number, _ := strconv.ParseInt(m[5], 10, 32)
+			f := &descriptorpb.FieldDescriptorProto{Name: &m[4], Number: new(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+			if m[2] == "repeated" {
+				f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
+			}
+			if typ, ok := types[m[3]]; ok {
+				f.Type = typ.Enum()
+			} else {
+				f.TypeName = new(".perfetto.protos." + m[3])
+			}
+			last := file.GetMessageType()[len(file.GetMessageType())-1]
+			last.Field = append(last.Field, f)
+		}
+	}
+	d, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Messages().ByName("Trace")
+}
+
+// fieldOf reads a field of a message that is known by its description alone.
+func fieldOf(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(name))
+}
+
+// checkTrace checks what Perfetto asks of a trace: no field is unknown, every event is of a track that was described
+// before, every slice ends, after it began and before the next on its track begins, time does not go back, and every
+// arrow has two ends.
 func checkTrace(t *testing.T, run scenario.Run, data []byte) {
 	t.Helper()
-	var trace tracepb.Trace
-	if err := proto.Unmarshal(data, &trace); err != nil {
+	trace := dynamicpb.NewMessage(traceFormat(t))
+	if err := proto.Unmarshal(data, trace); err != nil {
 		t.Fatal(err)
+	}
+	known := dynamicpb.NewMessage(trace.Descriptor())
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, known); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(trace, known) {
+		t.Errorf("%v: the trace has fields that trace.proto has not", run)
 	}
 	type state struct {
 		at   uint64
 		open bool
 	}
 	tracks, flows, ended := map[uint64]*state{}, map[uint64]uint64{}, map[uint64]bool{}
-	kinds := map[tracepb.TrackEvent_Type]int{}
+	kinds := map[int64]int{}
 	last := uint64(0)
-	for _, p := range trace.GetPacket() {
-		if d := p.GetTrackDescriptor(); d != nil {
-			if tracks[d.GetUuid()] != nil {
-				t.Fatalf("track %d is described twice", d.GetUuid())
+	packets := fieldOf(trace, "packet").List()
+	for n := range packets.Len() {
+		p := packets.Get(n).Message()
+		if p.Has(p.Descriptor().Fields().ByName("track_descriptor")) {
+			uuid := fieldOf(fieldOf(p, "track_descriptor").Message(), "uuid").Uint()
+			if tracks[uuid] != nil {
+				t.Fatalf("track %d is described twice", uuid)
 			}
-			tracks[d.GetUuid()] = &state{}
+			tracks[uuid] = &state{}
 			continue
 		}
-		e, at := p.GetTrackEvent(), p.GetTimestamp()
-		s := tracks[e.GetTrackUuid()]
+		e, at := fieldOf(p, "track_event").Message(), fieldOf(p, "timestamp").Uint()
+		s := tracks[fieldOf(e, "track_uuid").Uint()]
 		if s == nil || at < last {
 			t.Fatalf("event %v: track not described, or after %d", p, last)
 		}
 		last, s.at = at, at
-		kinds[e.GetType()]++
-		switch e.GetType() {
-		case tracepb.TrackEvent_TYPE_SLICE_BEGIN:
+		kind := fieldOf(e, "type").Int()
+		kinds[kind]++
+		switch kind {
+		case 1: // TYPE_SLICE_BEGIN
 			if s.open {
 				t.Errorf("%v: begins within another", p)
 			}
 			s.open = true
-		case tracepb.TrackEvent_TYPE_SLICE_END:
+		case 2: // TYPE_SLICE_END
 			if !s.open {
 				t.Errorf("%v: ends and did not begin", p)
 			}
 			s.open = false
 		}
-		for _, id := range e.GetFlowIds() {
-			flows[id] = at
+		begin, end := fieldOf(e, "flow_ids").List(), fieldOf(e, "terminating_flow_ids").List()
+		for i := range begin.Len() {
+			flows[begin.Get(i).Uint()] = at
 		}
-		for _, id := range e.GetTerminatingFlowIds() {
+		for i := range end.Len() {
+			id := end.Get(i).Uint()
 			if from, ok := flows[id]; !ok || ended[id] || from > at {
 				t.Errorf("arrow %d ends at %d, and began: %v", id, at, ok)
 			}
@@ -221,7 +289,7 @@ func checkTrace(t *testing.T, run scenario.Run, data []byte) {
 	if len(flows) == 0 || len(flows) != len(ended) {
 		t.Errorf("%v: %d arrows begin, %d end", run, len(flows), len(ended))
 	}
-	if kinds[tracepb.TrackEvent_TYPE_COUNTER] == 0 || kinds[tracepb.TrackEvent_TYPE_INSTANT] == 0 {
+	if kinds[4] == 0 || kinds[3] == 0 { // TYPE_COUNTER, TYPE_INSTANT
 		t.Errorf("%v: events by type: %v", run, kinds)
 	}
 }
