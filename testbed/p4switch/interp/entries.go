@@ -323,16 +323,16 @@ func (s *Switch) resolve(t *program.Table, g Target) (int32, error) {
 	}
 	ps := &s.profiles[t.Info.Profile]
 	if g.Kind == ByMember {
-		i, ok := ps.memberIndex[g.Member]
+		i, ok := ps.members.index[g.Member]
 		if !ok {
 			return 0, fmt.Errorf("member %d: %w", g.Member, ErrNotFound)
 		}
-		if t.Local[ps.members[i].act] < 0 {
+		if t.Local[ps.members.at[i].act] < 0 {
 			return 0, fmt.Errorf("%w: the action of member %d is not one of the table's", ErrInvalid, g.Member)
 		}
 		return i, nil
 	}
-	i, ok := ps.groupIndex[g.Group]
+	i, ok := ps.groups.index[g.Group]
 	if !ok {
 		return 0, fmt.Errorf("group %d: %w", g.Group, ErrNotFound)
 	}
@@ -363,9 +363,9 @@ func (s *Switch) callArgs(dst []uint64, c ActionCall) error {
 func (s *Switch) hold(t *program.Table, kind TargetKind, target int32, by int) {
 	switch kind {
 	case ByMember:
-		s.profiles[t.Info.Profile].members[target].refs += by
+		s.profiles[t.Info.Profile].members.at[target].refs += by
 	case ByGroup:
-		s.profiles[t.Info.Profile].groups[target].refs += by
+		s.profiles[t.Info.Profile].groups.at[target].refs += by
 	}
 }
 

@@ -340,9 +340,9 @@ func (s *Switch) directMeter(p *Packet, ts *tableState, hit int32) {
 func (s *Switch) member(p *Packet, t *program.Table, kind TargetKind, target int32) *member {
 	ps := &s.profiles[t.Info.Profile]
 	if kind == ByMember {
-		return &ps.members[target]
+		return &ps.members.at[target]
 	}
-	g := &ps.groups[target]
+	g := &ps.groups.at[target]
 	if len(g.live) == 0 {
 		return nil
 	}
@@ -350,5 +350,5 @@ func (s *Switch) member(p *Packet, t *program.Table, kind TargetKind, target int
 	if len(g.live) > 1 {
 		i = s.calculate(p, s.p.Profiles[t.Info.Profile].Calculation) % uint64(len(g.live))
 	}
-	return &ps.members[g.live[i]]
+	return &ps.members.at[g.live[i]]
 }

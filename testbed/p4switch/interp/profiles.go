@@ -3,6 +3,7 @@ package interp
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
@@ -10,14 +11,16 @@ import (
 
 // profileState is one action profile of one switch.
 type profileState struct {
-	members     []member
-	groups      []memberGroup
-	memberIndex map[MemberID]int32
-	groupIndex  map[GroupID]int32
-	nextMember  MemberID
-	nextGroup   GroupID
-	freeM       []int32
-	freeG       []int32
+	members pool[MemberID, member]
+	groups  pool[GroupID, memberGroup]
+}
+
+// pool holds things by an id, at places that are used again: packets find them by place.
+type pool[K MemberID | GroupID, T any] struct {
+	at    []T
+	index map[K]int32
+	next  K
+	free  []int32
 }
 
 type member struct {
@@ -35,6 +38,44 @@ type memberGroup struct {
 	refs int
 }
 
+// take gives a new id a place, until the transaction is rolled back.
+func (p *pool[K, T]) take(s *Switch, thing func(K) T) K {
+	if p.index == nil {
+		p.index = map[K]int32{}
+	}
+	p.next++
+	id, i := p.next, int32(len(p.at))
+	if k := len(p.free) - 1; k >= 0 {
+		i = p.free[k]
+		p.free = p.free[:k]
+		p.at[i] = thing(id)
+	} else {
+		p.at = append(p.at, thing(id))
+	}
+	p.index[id] = i
+	s.onRollback(func() {
+		delete(p.index, id)
+		p.free = append(p.free, i)
+	})
+	return id
+}
+
+// drop ends an id. Its place is free when the transaction is committed; on rollback the id has it again, and back is called.
+func (p *pool[K, T]) drop(s *Switch, id K, back func()) {
+	i := p.index[id]
+	delete(p.index, id)
+	free := func() { p.free = append(p.free, i) }
+	if !s.inTx {
+		free()
+		return
+	}
+	s.done = append(s.done, free)
+	s.undo = append(s.undo, func() {
+		p.index[id] = i
+		back()
+	})
+}
+
 func (s *Switch) profile(id program.ProfileID) (*profileState, *program.Profile, error) {
 	if id < 0 || int(id) >= len(s.profiles) {
 		return nil, nil, fmt.Errorf("interp: action profile %d: %w", id, ErrNotFound)
@@ -42,34 +83,48 @@ func (s *Switch) profile(id program.ProfileID) (*profileState, *program.Profile,
 	return &s.profiles[id], &s.p.Profiles[id], nil
 }
 
-func (ps *profileState) member(pr *program.Profile, m MemberID) (int32, error) {
-	i, ok := ps.memberIndex[m]
-	if !ok {
-		return 0, fmt.Errorf("interp: action profile %q: member %d: %w", pr.Info.Name, m, ErrNotFound)
+// memberAt finds a member of a profile, and its place.
+func (s *Switch) memberAt(id program.ProfileID, m MemberID) (*profileState, int32, error) {
+	ps, pr, err := s.profile(id)
+	if err != nil {
+		return nil, 0, err
 	}
-	return i, nil
+	i, ok := ps.members.index[m]
+	if !ok {
+		return nil, 0, profileError(pr, "member %d: %w", m, ErrNotFound)
+	}
+	return ps, i, nil
 }
 
-func (ps *profileState) group(pr *program.Profile, g GroupID) (int32, error) {
-	i, ok := ps.groupIndex[g]
-	if !ok {
-		return 0, fmt.Errorf("interp: action profile %q: group %d: %w", pr.Info.Name, g, ErrNotFound)
+// groupAt finds a group of a profile, and its place.
+func (s *Switch) groupAt(id program.ProfileID, g GroupID) (*profileState, int32, error) {
+	ps, pr, err := s.profile(id)
+	if err != nil {
+		return nil, 0, err
 	}
-	return i, nil
+	i, ok := ps.groups.index[g]
+	if !ok {
+		return nil, 0, profileError(pr, "group %d: %w", g, ErrNotFound)
+	}
+	return ps, i, nil
+}
+
+func profileError(pr *program.Profile, format string, args ...any) error {
+	return fmt.Errorf("interp: action profile %q: "+format, append([]any{pr.Info.Name}, args...)...)
 }
 
 // checkMember resolves a member's action and arguments.
 func (s *Switch) checkMember(pr *program.Profile, c ActionCall) ([]uint64, error) {
 	if !slices.Contains(pr.Actions, c.Action) {
-		return nil, fmt.Errorf("interp: action profile %q: %w: action %d is not one of its tables'", pr.Info.Name, ErrInvalid, c.Action)
+		return nil, profileError(pr, "%w: action %d is not one of its tables'", ErrInvalid, c.Action)
 	}
 	a := &s.p.Actions[c.Action]
 	if len(c.Args) != len(a.Params) {
-		return nil, fmt.Errorf("interp: action profile %q: %w: action %q takes %d arguments, not %d", pr.Info.Name, ErrInvalid, a.Info.Name, len(a.Params), len(c.Args))
+		return nil, profileError(pr, "%w: action %q takes %d arguments, not %d", ErrInvalid, a.Info.Name, len(a.Params), len(c.Args))
 	}
 	args := make([]uint64, a.Words)
 	if err := s.callArgs(args, c); err != nil {
-		return nil, fmt.Errorf("interp: action profile %q: %w", pr.Info.Name, err)
+		return nil, profileError(pr, "%w", err)
 	}
 	return args, nil
 }
@@ -85,119 +140,69 @@ func (s *Switch) AddMember(id program.ProfileID, c ActionCall) (MemberID, error)
 	if err != nil {
 		return 0, err
 	}
-	if pr.Info.Size > 0 && len(ps.memberIndex) >= pr.Info.Size {
-		return 0, fmt.Errorf("interp: action profile %q: %w: it holds %d members, its size in the program", pr.Info.Name, ErrFull, pr.Info.Size)
+	if pr.Info.Size > 0 && len(ps.members.index) >= pr.Info.Size {
+		return 0, profileError(pr, "%w: it holds %d members, its size in the program", ErrFull, pr.Info.Size)
 	}
-	if ps.memberIndex == nil {
-		ps.memberIndex = map[MemberID]int32{}
-	}
-	ps.nextMember++
-	m := ps.nextMember
-	i := int32(len(ps.members))
-	if k := len(ps.freeM) - 1; k >= 0 {
-		i = ps.freeM[k]
-		ps.freeM = ps.freeM[:k]
-	} else {
-		ps.members = append(ps.members, member{})
-	}
-	ps.members[i] = member{id: m, act: c.Action, args: args}
-	ps.memberIndex[m] = i
-	if s.inTx {
-		s.undo = append(s.undo, func() {
-			delete(ps.memberIndex, m)
-			ps.freeM = append(ps.freeM, i)
-		})
-	}
-	return m, nil
+	return ps.members.take(s, func(m MemberID) member { return member{id: m, act: c.Action, args: args} }), nil
 }
 
 // ModifyMember changes a member's action, for all entries and groups at once.
 func (s *Switch) ModifyMember(id program.ProfileID, m MemberID, c ActionCall) error {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.memberAt(id, m)
 	if err != nil {
 		return err
 	}
-	i, err := ps.member(pr, m)
+	args, err := s.checkMember(&s.p.Profiles[id], c)
 	if err != nil {
 		return err
 	}
-	args, err := s.checkMember(pr, c)
-	if err != nil {
-		return err
-	}
-	old := ps.members[i]
-	ps.members[i].act, ps.members[i].args = c.Action, args
-	if s.inTx {
-		s.undo = append(s.undo, func() { ps.members[i].act, ps.members[i].args = old.act, old.args })
-	}
+	old := ps.members.at[i]
+	ps.members.at[i].act, ps.members.at[i].args = c.Action, args
+	s.onRollback(func() { ps.members.at[i].act, ps.members.at[i].args = old.act, old.args })
 	return nil
 }
 
 // DeleteMember removes a member that no entry or group names; else ErrInUse.
 func (s *Switch) DeleteMember(id program.ProfileID, m MemberID) error {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.memberAt(id, m)
 	if err != nil {
 		return err
 	}
-	i, err := ps.member(pr, m)
-	if err != nil {
-		return err
+	if refs := ps.members.at[i].refs; refs > 0 {
+		return profileError(&s.p.Profiles[id], "member %d: %w by %d entries or group places", m, ErrInUse, refs)
 	}
-	if ps.members[i].refs > 0 {
-		return fmt.Errorf("interp: action profile %q: member %d: %w by %d entries or group places", pr.Info.Name, m, ErrInUse, ps.members[i].refs)
-	}
-	delete(ps.memberIndex, m)
-	s.finally(func() { ps.freeM = append(ps.freeM, i) }, func() { ps.memberIndex[m] = i })
+	ps.members.drop(s, m, func() {})
 	return nil
-}
-
-// finally runs done now, or at the commit of a transaction with undo on its
-// rollback.
-func (s *Switch) finally(done, undo func()) {
-	if !s.inTx {
-		done()
-		return
-	}
-	s.done = append(s.done, done)
-	s.undo = append(s.undo, undo)
 }
 
 // Member reads a member.
 func (s *Switch) Member(id program.ProfileID, m MemberID) (ActionCall, error) {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.memberAt(id, m)
 	if err != nil {
 		return ActionCall{}, err
 	}
-	i, err := ps.member(pr, m)
-	if err != nil {
-		return ActionCall{}, err
-	}
-	return s.actionCall(ps.members[i].act, ps.members[i].args), nil
+	return s.actionCall(ps.members.at[i].act, ps.members.at[i].args), nil
 }
 
 // Members yields the members in the order of their ids.
 func (s *Switch) Members(id program.ProfileID) iter.Seq2[MemberID, ActionCall] {
-	return func(yield func(MemberID, ActionCall) bool) {
+	return eachOf(s, id, func(ps *profileState) map[MemberID]int32 { return ps.members.index }, s.Member)
+}
+
+// eachOf yields the members or groups of a profile in the order of their ids.
+func eachOf[K MemberID | GroupID, V any](s *Switch, id program.ProfileID, of func(*profileState) map[K]int32,
+	read func(program.ProfileID, K) (V, error)) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
 		ps, _, err := s.profile(id)
 		if err != nil {
 			return
 		}
-		for _, m := range sortedKeys(ps.memberIndex) {
-			i := ps.memberIndex[m]
-			if !yield(m, s.actionCall(ps.members[i].act, ps.members[i].args)) {
+		for _, k := range slices.Sorted(maps.Keys(of(ps))) {
+			if v, err := read(id, k); err == nil && !yield(k, v) {
 				return
 			}
 		}
 	}
-}
-
-func sortedKeys[K ~uint32 | ~int32, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // CreateGroup makes an empty group. An entry that names a group without live
@@ -208,64 +213,38 @@ func (s *Switch) CreateGroup(id program.ProfileID) (GroupID, error) {
 		return 0, err
 	}
 	if pr.Calculation < 0 {
-		return 0, fmt.Errorf("interp: action profile %q: %w: it has no selector, so no groups", pr.Info.Name, ErrInvalid)
+		return 0, profileError(pr, "%w: it has no selector, so no groups", ErrInvalid)
 	}
-	if ps.groupIndex == nil {
-		ps.groupIndex = map[GroupID]int32{}
-	}
-	ps.nextGroup++
-	g := ps.nextGroup
-	i := int32(len(ps.groups))
-	if k := len(ps.freeG) - 1; k >= 0 {
-		i = ps.freeG[k]
-		ps.freeG = ps.freeG[:k]
-	} else {
-		ps.groups = append(ps.groups, memberGroup{})
-	}
-	ps.groups[i] = memberGroup{id: g}
-	ps.groupIndex[g] = i
-	if s.inTx {
-		s.undo = append(s.undo, func() {
-			delete(ps.groupIndex, g)
-			ps.freeG = append(ps.freeG, i)
-		})
-	}
-	return g, nil
+	return ps.groups.take(s, func(g GroupID) memberGroup { return memberGroup{id: g} }), nil
 }
 
 // SetGroup replaces a group's members. The hash picks among the places of the
 // list in order, so a member's weight is how often it is in it.
 func (s *Switch) SetGroup(id program.ProfileID, g GroupID, members []MemberID) error {
-	ps, pr, err := s.profile(id)
-	if err != nil {
-		return err
-	}
-	i, err := ps.group(pr, g)
+	ps, i, err := s.groupAt(id, g)
 	if err != nil {
 		return err
 	}
 	all := make([]int32, len(members))
 	for k, m := range members {
-		if all[k], err = ps.member(pr, m); err != nil {
+		if _, all[k], err = s.memberAt(id, m); err != nil {
 			return err
 		}
 	}
-	old := ps.groups[i].all
+	old := ps.groups.at[i].all
 	ps.setAll(i, all)
-	if s.inTx {
-		s.undo = append(s.undo, func() { ps.setAll(i, old) })
-	}
+	s.onRollback(func() { ps.setAll(i, old) })
 	return nil
 }
 
 func (ps *profileState) setAll(i int32, all []int32) {
-	g := &ps.groups[i]
+	g := &ps.groups.at[i]
 	for _, m := range g.all {
-		ps.members[m].refs--
+		ps.members.at[m].refs--
 	}
 	g.all = all
 	for _, m := range all {
-		ps.members[m].refs++
+		ps.members.at[m].refs++
 	}
 	ps.refresh(g)
 }
@@ -274,7 +253,7 @@ func (ps *profileState) setAll(i int32, all []int32) {
 func (ps *profileState) refresh(g *memberGroup) {
 	g.live = g.live[:0]
 	for _, m := range g.all {
-		if !ps.members[m].dead {
+		if !ps.members.at[m].dead {
 			g.live = append(g.live, m)
 		}
 	}
@@ -282,103 +261,67 @@ func (ps *profileState) refresh(g *memberGroup) {
 
 // DeleteGroup removes a group that no entry names; else ErrInUse.
 func (s *Switch) DeleteGroup(id program.ProfileID, g GroupID) error {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.groupAt(id, g)
 	if err != nil {
 		return err
 	}
-	i, err := ps.group(pr, g)
-	if err != nil {
-		return err
+	if refs := ps.groups.at[i].refs; refs > 0 {
+		return profileError(&s.p.Profiles[id], "group %d: %w by %d entries", g, ErrInUse, refs)
 	}
-	if ps.groups[i].refs > 0 {
-		return fmt.Errorf("interp: action profile %q: group %d: %w by %d entries", pr.Info.Name, g, ErrInUse, ps.groups[i].refs)
-	}
-	old := ps.groups[i].all
+	old := ps.groups.at[i].all
 	ps.setAll(i, nil)
-	delete(ps.groupIndex, g)
-	s.finally(func() { ps.freeG = append(ps.freeG, i) }, func() {
-		ps.groupIndex[g] = i
-		ps.setAll(i, old)
-	})
+	ps.groups.drop(s, g, func() { ps.setAll(i, old) })
 	return nil
 }
 
 // Group reads a group's members as SetGroup took them.
 func (s *Switch) Group(id program.ProfileID, g GroupID) ([]MemberID, error) {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.groupAt(id, g)
 	if err != nil {
 		return nil, err
 	}
-	i, err := ps.group(pr, g)
-	if err != nil {
-		return nil, err
+	out := make([]MemberID, len(ps.groups.at[i].all))
+	for k, m := range ps.groups.at[i].all {
+		out[k] = ps.members.at[m].id
 	}
-	return ps.ids(i), nil
-}
-
-func (ps *profileState) ids(i int32) []MemberID {
-	out := make([]MemberID, len(ps.groups[i].all))
-	for k, m := range ps.groups[i].all {
-		out[k] = ps.members[m].id
-	}
-	return out
+	return out, nil
 }
 
 // Groups yields the groups in the order of their ids.
 func (s *Switch) Groups(id program.ProfileID) iter.Seq2[GroupID, []MemberID] {
-	return func(yield func(GroupID, []MemberID) bool) {
-		ps, _, err := s.profile(id)
-		if err != nil {
-			return
-		}
-		for _, g := range sortedKeys(ps.groupIndex) {
-			if !yield(g, ps.ids(ps.groupIndex[g])) {
-				return
-			}
-		}
-	}
+	return eachOf(s, id, func(ps *profileState) map[GroupID]int32 { return ps.groups.index }, s.Group)
 }
 
 // SetMemberLive tells whether a member may be selected, as a watch port does:
 // a dead member is skipped in every group, with no table write. Members start
 // alive.
 func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) error {
-	ps, pr, err := s.profile(id)
-	if err != nil {
-		return err
-	}
-	i, err := ps.member(pr, m)
+	ps, i, err := s.memberAt(id, m)
 	if err != nil {
 		return err
 	}
 	set := func(dead bool) {
-		ps.members[i].dead = dead
-		for k := range ps.groups {
-			if slices.Contains(ps.groups[k].all, i) {
-				ps.refresh(&ps.groups[k])
+		ps.members.at[i].dead = dead
+		for k := range ps.groups.at {
+			if g := &ps.groups.at[k]; slices.Contains(g.all, i) {
+				ps.refresh(g)
 			}
 		}
 	}
-	old := ps.members[i].dead
+	old := ps.members.at[i].dead
 	if old == !live {
 		return nil
 	}
 	set(!live)
-	if s.inTx {
-		s.undo = append(s.undo, func() { set(old) })
-	}
+	s.onRollback(func() { set(old) })
 	return nil
 }
 
 // MemberLive reports whether a member may be selected.
 func (s *Switch) MemberLive(id program.ProfileID, m MemberID) (bool, error) {
-	ps, pr, err := s.profile(id)
+	ps, i, err := s.memberAt(id, m)
 	if err != nil {
 		return false, err
 	}
-	i, err := ps.member(pr, m)
-	if err != nil {
-		return false, err
-	}
-	return !ps.members[i].dead, nil
+	return !ps.members.at[i].dead, nil
 }

@@ -48,9 +48,9 @@ func (s *Switch) read(ts *tableState, i int32) Entry {
 func (s *Switch) target(t *program.Table, kind TargetKind, target int32, args []uint64) Target {
 	switch kind {
 	case ByMember:
-		return Target{Kind: kind, Member: s.profiles[t.Info.Profile].members[target].id}
+		return Target{Kind: kind, Member: s.profiles[t.Info.Profile].members.at[target].id}
 	case ByGroup:
-		return Target{Kind: kind, Group: s.profiles[t.Info.Profile].groups[target].id}
+		return Target{Kind: kind, Group: s.profiles[t.Info.Profile].groups.at[target].id}
 	}
 	return Target{Call: s.actionCall(t.Info.Actions[target].ID, args)}
 }
