@@ -25,10 +25,10 @@ var demoCases = []demoCase{
 	{"... ToR uplink cut at 20 us, the switch notifies hosts (quench)", "all-to-all quench", "all-to-all", "tor0-agg0 cut", "quench"},
 	{"... the controller notifies hosts (gNMI)", "all-to-all gNMI", "all-to-all", "tor0-agg0 cut", "gnmi"},
 	{"... nobody notifies hosts (time-out)", "all-to-all time-out", "all-to-all", "tor0-agg0 cut", "timeout"},
-	{"recursive-doubling all-reduce, healthy", "all-reduce healthy", "all-reduce/recursive-doubling", "healthy", "none"},
-	{"... ToR uplink cut at 20 us, quench", "all-reduce quench", "all-reduce/recursive-doubling", "tor0-agg0 cut", "quench"},
-	{"... gNMI", "all-reduce gNMI", "all-reduce/recursive-doubling", "tor0-agg0 cut", "gnmi"},
-	{"... time-out", "all-reduce time-out", "all-reduce/recursive-doubling", "tor0-agg0 cut", "timeout"},
+	{"halving-doubling all-reduce, healthy", "all-reduce healthy", "all-reduce/halving-doubling", "healthy", "none"},
+	{"... ToR uplink cut at 20 us, quench", "all-reduce quench", "all-reduce/halving-doubling", "tor0-agg0 cut", "quench"},
+	{"... gNMI", "all-reduce gNMI", "all-reduce/halving-doubling", "tor0-agg0 cut", "gnmi"},
+	{"... time-out", "all-reduce time-out", "all-reduce/halving-doubling", "tor0-agg0 cut", "timeout"},
 }
 
 func (c demoCase) of(rs []*report.Result, scheme string) []*report.Result {

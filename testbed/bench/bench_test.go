@@ -30,11 +30,11 @@ type workload struct {
 
 // Cases that several benchmarks share.
 var (
-	permutation       = workload{"permutation", 512, 4 << 20}
-	recursiveDoubling = workload{"halving-doubling", 512, 4 << 20}
-	allToAll          = workload{"all-to-all", 512, 8 << 20} // 261,632 flows of 16 KiB
-	direct            = workload{"direct", 0, 4e6}
-	halvingDoubling   = workload{"halving-doubling", 0, 64e6}
+	permutation     = workload{"permutation", 512, 4 << 20}
+	halving512      = workload{"halving-doubling", 512, 4 << 20}
+	allToAll        = workload{"all-to-all", 512, 8 << 20} // 261,632 flows of 16 KiB
+	direct          = workload{"direct", 0, 4e6}
+	halvingDoubling = workload{"halving-doubling", 0, 64e6}
 )
 
 func (w workload) String() string {

@@ -26,7 +26,7 @@ func BenchmarkHtsim(b *testing.B) {
 	if htsim == "" {
 		b.Skip("HTSIM does not name an htsim_uec; see docs/results/performance.md")
 	}
-	for _, w := range []workload{permutation, recursiveDoubling, allToAll} {
+	for _, w := range []workload{permutation, halving512, allToAll} {
 		b.Run(w.Kind+"/htsim", func(b *testing.B) {
 			for b.Loop() {
 				w.htsim(b, htsim).report(b)
@@ -111,7 +111,7 @@ Bundle 4
 // each message has one. So the ranks that are tied to each other in a phase, by
 // messages in either direction, share a barrier: their next messages begin when all
 // of those are acknowledged, half a round trip after the last one has arrived. The
-// partners of recursive doubling are tied in pairs.
+// partners of halving-doubling are tied in pairs.
 func (w workload) matrix(t *testing.B) (text []byte, links, packets float64) {
 	t.Helper()
 	run, err := w.run()

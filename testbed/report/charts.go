@@ -185,7 +185,7 @@ func (c *charter) bars(rs []*Result) {
 // shortOperation leaves room under a group of bars.
 func shortOperation(op string) string {
 	op = strings.TrimPrefix(op, "all-reduce/")
-	return strings.NewReplacer("halving-doubling", "halving-d.", "recursive-doubling", "rec. doubling", "double-binary-tree", "d. bin. tree").Replace(op)
+	return strings.NewReplacer("halving-doubling", "halving-d.", "whole-vector-doubling", "whole vectors", "double-binary-tree", "d. bin. tree").Replace(op)
 }
 
 func (c *charter) overSize(rs []*Result) {

@@ -31,7 +31,7 @@ func made(spec fabric.Spec, seeds ...uint64) []*Result {
 	ops := []struct {
 		name  string
 		ideal float64
-	}{{"all-to-all", 309.4}, {"all-reduce/recursive-doubling", 634.2}}
+	}{{"all-to-all", 309.4}, {"all-reduce/halving-doubling", 634.2}}
 	for _, o := range ops {
 		add("healthy", "none", o.name, 16e6, o.ideal)
 	}

@@ -249,6 +249,10 @@ func (c Collective) check(path string, f *fabric.Fabric, payload fabric.Bytes, b
 		bad(path+".kind", fmt.Sprintf("%q is unknown", c.Kind), remedy)
 		return
 	}
+	if remedy, renamed := collective.Renamed(c.Algorithm); renamed {
+		bad(path+".algorithm", fmt.Sprintf("%q has two meanings", c.Algorithm), remedy)
+		return
+	}
 	if c.Algorithm != "" && !slices.Contains(algorithms, c.Algorithm) {
 		bad(path+".algorithm", fmt.Sprintf("%s has no algorithm %q", c.Kind, c.Algorithm), strictyaml.Choose(c.Algorithm, algorithms))
 		return

@@ -107,9 +107,9 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 // largest returns the bytes of the largest message among that many ranks.
 func (c Collective) largest(ranks int) int64 {
 	switch bytes := int64(c.Bytes); {
-	case c.Kind == collective.Permutation, c.Kind == collective.Incast:
+	case c.Kind == collective.Permutation, c.Kind == collective.Incast, c.Algorithm == collective.WholeVectorDoubling:
 		return bytes
-	case c.Algorithm == collective.HalvingDoubling, c.Algorithm == collective.RecursiveDoubling:
+	case c.Algorithm == collective.HalvingDoubling:
 		return bytes / 2
 	case c.Algorithm == collective.DoubleBinaryTree:
 		return bytes - bytes/2

@@ -272,7 +272,7 @@ func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path s
 }
 
 // Name returns the operation and, when it is not the plain one, its algorithm:
-// "all-reduce/recursive-doubling". The size is not part of it.
+// "all-reduce/halving-doubling". The size is not part of it.
 func (c Collective) Name() string {
 	if c.Kind == Workload {
 		return c.Kind + "/" + strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))

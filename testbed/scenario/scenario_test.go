@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	want.Fabric = fabric.Spec{Kind: fabric.KindFatTree, K: 4, HostLink: link, ToRUplink: link, AggUplink: link}
 	want.Collectives = []Collective{
 		{Kind: "all-to-all", Bytes: 16e6},
-		{Kind: "all-reduce", Algorithm: "recursive-doubling", Bytes: 16e6},
+		{Kind: "all-reduce", Algorithm: "halving-doubling", Bytes: 16e6},
 	}
 	want.Schemes = []Scheme{{Name: Ethereal}, {Name: ECMP}}
 	want.Failures = []Failure{{Name: "healthy"}, {
@@ -65,10 +65,10 @@ func TestExpandDemo(t *testing.T) {
 	want := []string{
 		"healthy, all-to-all 16MB, ethereal, seed 1",
 		"healthy, all-to-all 16MB, ecmp, seed 1",
-		"healthy, all-reduce/recursive-doubling 16MB, ethereal, seed 1",
-		"healthy, all-reduce/recursive-doubling 16MB, ecmp, seed 1",
+		"healthy, all-reduce/halving-doubling 16MB, ethereal, seed 1",
+		"healthy, all-reduce/halving-doubling 16MB, ecmp, seed 1",
 	}
-	for _, c := range []string{"all-to-all 16MB", "all-reduce/recursive-doubling 16MB"} {
+	for _, c := range []string{"all-to-all 16MB", "all-reduce/halving-doubling 16MB"} {
 		for _, n := range []string{"timeout", "quench", "gnmi"} {
 			for _, s := range []string{"ethereal", "ecmp"} {
 				want = append(want, "tor0-agg0 cut, "+c+", "+n+", "+s+", seed 1")
@@ -79,7 +79,7 @@ func TestExpandDemo(t *testing.T) {
 		t.Errorf("runs (-want +got):\n%s", d)
 	}
 	r := runs[len(runs)-1]
-	if want := "016-tor0-agg0-cut-all-reduce-recursive-doubling-16MB-gnmi-ecmp-seed-1"; r.Slug() != want {
+	if want := "016-tor0-agg0-cut-all-reduce-halving-doubling-16MB-gnmi-ecmp-seed-1"; r.Slug() != want {
 		t.Errorf("slug %q, want %q", r.Slug(), want)
 	}
 	id, _ := r.Fabric.LinkByName("tor0-agg0")

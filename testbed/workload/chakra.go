@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -66,6 +67,13 @@ type node struct {
 // if there is one. Algorithm is that of all-reduces and the like; empty means
 // direct. Errors about content wrap [ErrProgram].
 func ReadChakra(prefix, algorithm string) (*Program, error) {
+	if known := collective.Algorithms(collective.AllReduce); algorithm != "" && !slices.Contains(known, algorithm) {
+		remedy, renamed := collective.Renamed(algorithm)
+		if !renamed {
+			remedy = "write one of " + strings.Join(known, ", ")
+		}
+		return nil, fmt.Errorf("%w: algorithm: all-reduce has no %q; %s", ErrProgram, algorithm, remedy)
+	}
 	groups, err := ReadGroups(prefix + ".groups.json")
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func TestJob(t *testing.T) {
 			if err := r.Start(0); err == nil {
 				t.Error("a job was started that nobody prepared")
 			}
-			spec := collective.Spec{Kind: collective.AllReduce, Algorithm: collective.RecursiveDoubling, Ranks: f.Hosts(), Bytes: 20_000}
+			spec := collective.Spec{Kind: collective.AllReduce, Algorithm: collective.HalvingDoubling, Ranks: f.Hosts(), Bytes: 20_000}
 			if err := r.Prepare(hostproto.Job{Spec: spec, Key: 9}); err != nil {
 				t.Fatal(err)
 			}

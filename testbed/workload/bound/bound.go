@@ -44,7 +44,7 @@
 // # What it takes for granted
 //
 // Switches store and forward, and all links of a tier are alike. A and Z are
-// valid if, as in the direct, ring and halving-doubling algorithms, a rank posts
+// valid if, as in the direct, ring, halving-doubling and whole-vector-doubling algorithms, a rank posts
 // its sends of a phase once it has received all that the phase before sends it.
 // The phases of a double binary tree are not such: the two that sum run side by
 // side, and messages of one phase wait for each other. There A and Z are zero,

@@ -28,11 +28,21 @@ func TestTraffic(t *testing.T) {
 		{"experts", Spec{Kind: AllToAll, Ranks: 3, Bytes: 110, Skew: 1}, [][]message{
 			{{0, 1, 20}, {0, 2, 60}, {1, 2, 60}, {1, 0, 30}, {2, 0, 30}, {2, 1, 20}},
 		}},
-		{"halving-doubling", Spec{Kind: AllReduce, Algorithm: RecursiveDoubling, Ranks: 4, Bytes: 101}, [][]message{
+		{"halving-doubling", Spec{Kind: AllReduce, Algorithm: HalvingDoubling, Ranks: 4, Bytes: 101}, [][]message{
 			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
 			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
 			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
 			{{0, 1, 50}, {1, 0, 50}, {2, 3, 50}, {3, 2, 50}},
+		}},
+		{"whole vectors", Spec{Kind: AllReduce, Algorithm: WholeVectorDoubling, Ranks: 4, Bytes: 7}, [][]message{
+			{{0, 1, 7}, {1, 0, 7}, {2, 3, 7}, {3, 2, 7}},
+			{{0, 2, 7}, {1, 3, 7}, {2, 0, 7}, {3, 1, 7}},
+		}},
+		{"whole vectors of 6", Spec{Kind: AllReduce, Algorithm: WholeVectorDoubling, Ranks: 6, Bytes: 7}, [][]message{
+			{{0, 1, 7}, {2, 3, 7}},
+			{{1, 3, 7}, {3, 1, 7}, {4, 5, 7}, {5, 4, 7}},
+			{{1, 4, 7}, {3, 5, 7}, {4, 1, 7}, {5, 3, 7}},
+			{{1, 0, 7}, {3, 2, 7}},
 		}},
 		{"gather by doubling", Spec{Kind: AllGather, Algorithm: HalvingDoubling, Ranks: 4, Bytes: 100}, [][]message{
 			{{0, 2, 25}, {1, 3, 25}, {2, 0, 25}, {3, 1, 25}},
@@ -82,6 +92,7 @@ func TestTotalBytes(t *testing.T) {
 		{AllToAll, Direct, n * (n - 1) * s / n},
 		{AllReduce, Direct, n * 2 * (n - 1) * s / n},
 		{AllReduce, HalvingDoubling, n * 2 * (n - 1) * s / n},
+		{AllReduce, WholeVectorDoubling, n * 4 * s},
 		{AllReduce, Ring, n * 2 * (n - 1) * s / n},
 		{AllReduce, DoubleBinaryTree, 2 * (n - 1) * s},
 		{AllGather, Direct, n * (n - 1) * s / n},
@@ -172,7 +183,10 @@ func TestBadSpecs(t *testing.T) {
 		{Spec{Kind: "broadcast", Ranks: 2, Bytes: 8}, `kind "broadcast" is unknown; use one of all-to-all, `},
 		{Spec{Kind: AllGather, Algorithm: DoubleBinaryTree, Ranks: 2, Bytes: 8}, "all-gather has no algorithm"},
 		{Spec{Kind: AllReduce, Ranks: 1, Bytes: 8}, "ranks is 1"},
-		{Spec{Kind: AllReduce, Algorithm: RecursiveDoubling, Ranks: 6, Bytes: 8}, "takes a power of two"},
+		{Spec{Kind: AllReduce, Algorithm: HalvingDoubling, Ranks: 6, Bytes: 8}, "takes a power of two"},
+		{Spec{Kind: AllReduce, Algorithm: "recursive-doubling", Ranks: 4, Bytes: 8}, "write halving-doubling, which it was, or whole-vector-doubling"},
+		{Spec{Kind: AllGather, Algorithm: WholeVectorDoubling, Ranks: 4, Bytes: 8}, "all-gather has no algorithm"},
+		{Spec{Kind: AllReduce, Algorithm: WholeVectorDoubling, Ranks: 6, Bytes: 1}, ""},
 		{Spec{Kind: AllToAll, Ranks: 9, Bytes: 8}, "bytes is 8; at least 9"},
 		{Spec{Kind: Permutation, Ranks: 9, Bytes: 8, Shift: 9}, "shift is 9"},
 		{Spec{Kind: Incast, Ranks: 9, Bytes: 8, Target: 9}, "target is 9"},

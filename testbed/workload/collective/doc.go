@@ -18,9 +18,15 @@
 //   - direct: rank i sends S/N bytes to i+1, i+2, ... (mod N) at once. An
 //     all-reduce does that twice; a rank begins the second time when it has
 //     received everything of the first. There is no barrier between ranks.
-//   - halving-doubling (also called recursive-doubling): in step k = 1..log2 N a
-//     rank exchanges S/2^k bytes with rank i XOR 2^(k-1), then the same in the
-//     opposite order. A step begins when the one before is received.
+//   - halving-doubling (recursive vector halving and doubling, Rabenseifner's
+//     algorithm): in step k = 1..log2 N a rank exchanges S/2^k bytes with rank
+//     i XOR 2^(k-1), then the same in the opposite order. A step begins when the
+//     one before is received. N is a power of two.
+//   - whole-vector-doubling (recursive doubling of an all-reduce): in step
+//     k = 1..log2 N a rank exchanges all S bytes with rank i XOR 2^(k-1). A step
+//     begins when the one before is received. If N is no power of two, as many
+//     ranks as are too many hand their vectors to a neighbour first and get the
+//     sum back last.
 //   - ring: N-1 steps, twice for an all-reduce; S/N bytes to rank i+1 in each.
 //   - double-binary-tree: two trees, each with half the data. Every rank but
 //     one is a leaf in one of them and the trees' leaves are disjoint. Data is

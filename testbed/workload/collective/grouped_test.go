@@ -14,6 +14,7 @@ func TestGrouped(t *testing.T) {
 			{Kind: AllReduce, Algorithm: Ring, Bytes: 400},
 			{Kind: AllReduce, Algorithm: HalvingDoubling, Bytes: 400},
 			{Kind: AllReduce, Algorithm: DoubleBinaryTree, Bytes: 400},
+			{Kind: AllReduce, Algorithm: WholeVectorDoubling, Bytes: 400},
 			{Kind: Incast, Target: 1, Bytes: 400},
 			{Kind: Permutation, Bytes: 400},
 		} {

@@ -22,11 +22,11 @@ const (
 
 // Algorithms of a collective.
 const (
-	Direct            = "direct"
-	HalvingDoubling   = "halving-doubling"
-	RecursiveDoubling = "recursive-doubling" // another name of halving-doubling
-	Ring              = "ring"
-	DoubleBinaryTree  = "double-binary-tree"
+	Direct              = "direct"
+	HalvingDoubling     = "halving-doubling"
+	WholeVectorDoubling = "whole-vector-doubling"
+	Ring                = "ring"
+	DoubleBinaryTree    = "double-binary-tree"
 )
 
 // ErrSpec is wrapped by every error of [Spec.Validate].
@@ -39,9 +39,9 @@ func Algorithms(kind string) []string {
 	case AllToAll, Permutation, Incast:
 		return []string{Direct}
 	case AllReduce:
-		return []string{Direct, HalvingDoubling, RecursiveDoubling, Ring, DoubleBinaryTree}
+		return []string{Direct, HalvingDoubling, WholeVectorDoubling, Ring, DoubleBinaryTree}
 	case AllGather, ReduceScatter:
-		return []string{Direct, HalvingDoubling, RecursiveDoubling, Ring}
+		return []string{Direct, HalvingDoubling, Ring}
 	}
 	return nil
 }
@@ -49,6 +49,16 @@ func Algorithms(kind string) []string {
 // Kinds returns the names of all kinds.
 func Kinds() []string {
 	return []string{AllToAll, AllReduce, AllGather, ReduceScatter, Permutation, Incast}
+}
+
+// Renamed returns the remedy for the name of an algorithm that has changed; ok is false for others. Recursive
+// doubling was halving-doubling until there was the one that exchanges whole vectors, and many call either so.
+func Renamed(algorithm string) (remedy string, ok bool) {
+	if algorithm != "recursive-doubling" {
+		return "", false
+	}
+	return "write " + HalvingDoubling + ", which it was, or " + WholeVectorDoubling +
+		", an all-reduce whose ranks exchange whole vectors", true
 }
 
 // Spec asks for a job.
@@ -90,6 +100,9 @@ func (s Spec) Validate() error {
 	if known == nil {
 		return bad("kind %q is unknown; use one of %s", s.Kind, strings.Join(Kinds(), ", "))
 	}
+	if remedy, renamed := Renamed(s.Algorithm); renamed {
+		return bad("algorithm %q has two meanings; %s", s.Algorithm, remedy)
+	}
 	if s.Algorithm != "" && !slices.Contains(known, s.Algorithm) {
 		return bad("%s has no algorithm %q; use one of %s", s.Kind, s.Algorithm, strings.Join(known, ", "))
 	}
@@ -102,7 +115,7 @@ func (s Spec) Validate() error {
 		}
 		return s.ofGroup().Validate()
 	}
-	if s.halving() && bits.OnesCount(uint(s.Ranks)) != 1 {
+	if s.Algorithm == HalvingDoubling && bits.OnesCount(uint(s.Ranks)) != 1 {
 		return bad("%s over %d ranks; halving-doubling takes a power of two", s.Kind, s.Ranks)
 	}
 	if least := s.leastBytes(); s.Bytes < least {
@@ -128,13 +141,9 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-func (s Spec) halving() bool {
-	return s.Algorithm == HalvingDoubling || s.Algorithm == RecursiveDoubling
-}
-
 func (s Spec) leastBytes() int64 {
 	switch {
-	case s.Kind == Permutation || s.Kind == Incast:
+	case s.Kind == Permutation || s.Kind == Incast || s.Algorithm == WholeVectorDoubling:
 		return 1
 	case s.Algorithm == DoubleBinaryTree:
 		return 2
@@ -180,8 +189,10 @@ func (s Spec) plan() plan {
 		phases = 2
 	}
 	switch s.Algorithm {
-	case HalvingDoubling, RecursiveDoubling:
+	case HalvingDoubling:
 		return steps{halving{log: bits.Len(uint(n)) - 1, bytes: s.Bytes, scatter: scatter, gather: gather}}
+	case WholeVectorDoubling:
+		return steps{newDoubling(n, s.Bytes)}
 	case Ring:
 		return steps{ring{ranks: n, bytes: share, rounds: phases}}
 	case DoubleBinaryTree:

@@ -79,7 +79,7 @@ func checkFailures(run scenario.Run, spec balance.Spec) error {
 
 // unfit says why what follows a cut is not told well enough without packets; empty: it is.
 func unfit(c scenario.Collective, spec balance.Spec, n scenario.Notifier) string {
-	steps := c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.RecursiveDoubling
+	steps := c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.WholeVectorDoubling
 	direct := c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)
 	tree, incast := c.Algorithm == collective.DoubleBinaryTree, c.Kind == collective.Incast
 	switch {

@@ -96,7 +96,7 @@ func drawCollective(rt *rapid.T, ranks int, payload fabric.Bytes) scenario.Colle
 	algorithms := slices.Clone(collective.Algorithms(kind))
 	if ranks&(ranks-1) != 0 {
 		algorithms = slices.DeleteFunc(algorithms, func(a string) bool {
-			return a == collective.HalvingDoubling || a == collective.RecursiveDoubling
+			return a == collective.HalvingDoubling
 		})
 	}
 	c := scenario.Collective{Kind: kind, Algorithm: rapid.SampledFrom(algorithms).Draw(rt, "algorithm")}
@@ -108,6 +108,8 @@ func drawCollective(rt *rapid.T, ranks int, payload fabric.Bytes) scenario.Colle
 	case kind == collective.Incast:
 		c.Target = rapid.IntRange(0, ranks-1).Draw(rt, "target")
 		c.Senders = rapid.IntRange(0, ranks-1).Draw(rt, "senders")
+		messages = 1
+	case c.Algorithm == collective.WholeVectorDoubling:
 		messages = 1
 	case c.Algorithm == collective.DoubleBinaryTree:
 		messages = 2

@@ -1,0 +1,84 @@
+package collective
+
+import "math/bits"
+
+// doubling is recursive doubling of whole vectors: in step k every rank exchanges its whole
+// sum with the rank at distance 2^k. Of n ranks that are no power of two, n-2^k in front
+// take part for their neighbours, as in MPICH (Thakur, Rabenseifner and Gropp, IJHPCA 2005):
+// an even rank below twice that hands its vector to the odd rank behind it first, and gets
+// the sum back last.
+type doubling struct {
+	log    int // of the largest power of two that is not above the number of ranks
+	folded int // ranks that take no part between the first step and the last
+	bytes  int64
+}
+
+func newDoubling(ranks int, bytes int64) doubling {
+	log := bits.Len(uint(ranks)) - 1
+	return doubling{log: log, folded: ranks - 1<<log, bytes: bytes}
+}
+
+func (d doubling) steps() int {
+	if d.folded > 0 {
+		return d.log + 2
+	}
+	return d.log
+}
+
+// exchange returns the distance of a step's partners among those that take part, as a power
+// of two; ok is false in the first step and the last one of folded ranks.
+func (d doubling) exchange(step int) (k int, ok bool) {
+	if d.folded > 0 {
+		step--
+	}
+	return step, step >= 0 && step < d.log
+}
+
+// isFolded reports whether a rank leaves its part to the next one.
+func (d doubling) isFolded(rank int) bool { return rank < 2*d.folded && rank%2 == 0 }
+
+// standsIn reports whether a rank takes the part of the one before it.
+func (d doubling) standsIn(rank int) bool { return rank < 2*d.folded && rank%2 == 1 }
+
+// partner returns whom a rank that takes part exchanges vectors with.
+func (d doubling) partner(rank, k int) int {
+	place := rank - d.folded
+	if rank < 2*d.folded {
+		place = rank / 2
+	}
+	if place ^= 1 << k; place < d.folded {
+		return 2*place + 1
+	}
+	return place + d.folded
+}
+
+func (d doubling) sends(rank, step int, emit func(dst int, bytes int64)) {
+	k, ok := d.exchange(step)
+	switch {
+	case ok && !d.isFolded(rank):
+		emit(d.partner(rank, k), d.bytes)
+	case ok:
+	case step == 0 && d.isFolded(rank):
+		emit(rank+1, d.bytes)
+	case step > 0 && d.standsIn(rank):
+		emit(rank-1, d.bytes)
+	}
+}
+
+func (d doubling) needs(rank, step int) int {
+	_, ok := d.exchange(step)
+	if ok && !d.isFolded(rank) || !ok && step == 0 && d.standsIn(rank) || !ok && step > 0 && d.isFolded(rank) {
+		return 1
+	}
+	return 0
+}
+
+func (d doubling) total(rank int) (in, out int) {
+	switch {
+	case d.isFolded(rank):
+		return 1, 1
+	case d.standsIn(rank):
+		return d.log + 1, d.log + 1
+	}
+	return d.log, d.log
+}
