@@ -32,12 +32,6 @@ type app struct {
 	log            *slog.Logger
 }
 
-// Wrapped by errors that are not about the input.
-var (
-	errRun         = errors.New("run failed")
-	errInterrupted = errors.New("interrupted")
-)
-
 // Exit codes.
 const (
 	exitOK    = 0

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -48,7 +47,7 @@ func await(ctx context.Context, names []string, limit time.Duration) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("%w: await: %s is not there or not up: %w", errRun, name, ctx.Err())
+				return failure("await: %s is not there or not up: %w", name, ctx.Err())
 			case <-time.After(100 * time.Millisecond):
 			}
 		}

@@ -244,7 +244,7 @@ func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, fil
 		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, w.out)
 	}
 	if failed != nil {
-		return fmt.Errorf("%w: %w", errRun, failed)
+		return failure("%w", failed)
 	}
 	return nil
 }

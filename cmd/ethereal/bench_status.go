@@ -195,7 +195,7 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 		return err
 	}
 	if n := m.Lacks(jobs); n > 0 && !flags.partial {
-		return fmt.Errorf("%w: merge: %d of %d runs are missing; `ethereal bench status` names them, --partial merges the others", errRun, n, len(jobs))
+		return failure("merge: %d of %d runs are missing; `ethereal bench status` names them, --partial merges the others", n, len(jobs))
 	}
 	if flags.out == "" {
 		text, err := m.Encode(flags.comparable)
@@ -203,10 +203,10 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 			_, err = a.stdout.Write(text)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", errRun, err)
+			return failure("%w", err)
 		}
 	} else if err := m.Write(flags.out, flags.comparable); err != nil {
-		return fmt.Errorf("%w: --out: %w", errRun, err)
+		return failure("--out: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "%d results, %d duplicates dropped\n", len(m.Lines), m.Duplicates)
 	return nil

@@ -204,7 +204,7 @@ func (a *app) engine(ctx context.Context, name string, args ...string) (string, 
 	out, err := c.Output()
 	fmt.Fprintf(a.stderr, "%s %s: %s\n", name, strings.Join(args, " "), strings.TrimSpace(string(out)))
 	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", errRun, name, err)
+		return "", failure("%s: %w", name, err)
 	}
 	return string(out), nil
 }

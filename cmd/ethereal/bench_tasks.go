@@ -141,7 +141,7 @@ func (t *tasks) end() error {
 		return nil
 	}
 	if err := m.Write(t.merge, false); err != nil {
-		return fmt.Errorf("%w: --merge: %w", errRun, err)
+		return failure("--merge: %w", err)
 	}
 	fmt.Fprintf(t.a.stderr, "%s: %d results\n", t.merge, len(m.Lines))
 	return nil
@@ -165,7 +165,7 @@ func (a *app) mergeFiles(files []string, jobs []cluster.Job) (*cluster.Merged, e
 	a.warnDamaged(damaged)
 	m, err := cluster.Merge(results, cluster.Hashes(jobs))
 	if err != nil {
-		return nil, fmt.Errorf("%w: merge: %w", errRun, err)
+		return nil, failure("merge: %w", err)
 	}
 	return m, nil
 }

@@ -178,7 +178,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	if f.dryRun {
 		_, unread, err := daemon.Plan(ctx, cfg, stdout)
 		if err == nil && unread > 0 {
-			err = fmt.Errorf("%w: %d switches could not be read", errRun, unread)
+			err = failure("%d switches could not be read", unread)
 		}
 		return err
 	}
@@ -227,7 +227,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	}
 	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil &&
 		ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return nil
 }

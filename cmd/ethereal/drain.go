@@ -67,7 +67,7 @@ told. Refused where hosts would lose their last path, unless forced.`,
 			}
 			var done struct{ Links []string }
 			if err := json.Unmarshal(body, &done); err != nil {
-				return fmt.Errorf("%w: the answer is not understood: %w", errRun, err)
+				return failure("the answer is not understood: %w", err)
 			}
 			if !format.people() {
 				return format.write(c.OutOrStdout(), json.RawMessage(body))

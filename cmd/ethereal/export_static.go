@@ -18,7 +18,7 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 	table := func(use, short, example string, write func(*export.Plan, io.Writer) error) *cobra.Command {
 		return a.staticCommand(use, short, example, "", func(p *export.Plan, _ string) error {
 			if err := write(p, a.stdout); err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			return nil
 		})
@@ -169,7 +169,7 @@ func writeNode(p *export.Plan, dir string, id fabric.NodeID, these files) error 
 			return fmt.Errorf("export: %w", err)
 		}
 		if err := errors.Join(write(file, id), file.Close()); err != nil {
-			return fmt.Errorf("%w: export: %w", errRun, err)
+			return failure("export: %w", err)
 		}
 	}
 	return nil

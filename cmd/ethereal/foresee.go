@@ -36,8 +36,8 @@ func refusedWithoutPackets(runs []scenario.Run) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of the %s cannot be carried out without packets (--schemes, --notifiers leave out such), the first since %w",
-		errRun, n, fabric.Count(len(runs), "run"), first)
+	return failure("%d of the %s cannot be carried out without packets (--schemes, --notifiers leave out such), the first since %w",
+		n, fabric.Count(len(runs), "run"), first)
 }
 
 // refusedLive is what speaks against all runs in the live world.
@@ -60,8 +60,8 @@ func refusedLive(runs []scenario.Run) error {
 	if first == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: none of the %s can be carried out: %w; or give the scenario expectations, or the key worlds: then it is scaled",
-		errRun, fabric.Count(len(runs), "run"), first)
+	return failure("none of the %s can be carried out: %w; or give the scenario expectations, or the key worlds: then it is scaled",
+		fabric.Count(len(runs), "run"), first)
 }
 
 // foretell says of each scenario, before it begins, what the world makes of it, and what speaks against that.

@@ -100,7 +100,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	files.AnyRole = f.anyRole
 	s, err := sidecar.New(cfg)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	listener, err := listen.At("--addr", f.addr, files)
@@ -114,7 +114,7 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	g.Go(func() error { return s.Serve(ctx, listener, append(files.Authorize(), grpc.Creds(files.Server()))...) })
 	g.Go(func() error { return s.Run(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 		return errors.Join(err, listen.Close(cfg.Listen))
 	}
 	if cfg.Port, err = openPort(f.interfaces[0], f.sendBuffer); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", errRun, err), listen.Close(cfg.Listen, admin))
+		return errors.Join(failure("%w", err), listen.Close(cfg.Listen, admin))
 	}
 	closeLog, err := f.openEventLog(&cfg)
 	if err != nil {
@@ -144,10 +144,10 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	listen.Serve(ctx, g, listen.Server(p.Handler(), s.Files), admin)
 	err = g.Wait()
 	if failed := closeLog(); failed != nil {
-		return fmt.Errorf("%w: --event-log: %w", errRun, failed)
+		return failure("--event-log: %w", failed)
 	}
 	if !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return nil
 }

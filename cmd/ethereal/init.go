@@ -75,7 +75,7 @@ func (a *app) init(dir, fabricFile string) error {
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		if err := writeNew(path, texts[name]); err != nil {
-			return fmt.Errorf("%w: init: %w", errRun, err)
+			return failure("init: %w", err)
 		}
 		fmt.Fprintf(a.stdout, "wrote %s\n", path) //nolint:errcheck // the files are there
 	}

@@ -65,7 +65,7 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	s.Log.Info("labels are written", "labeller", l.labeller)
 	if err := p.Run(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (l *labellingFlags) open(p *process.Labelling) (err error) {
 		}
 		t, err := tagger.Attach(tc)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errRun, err)
+			return failure("%w", err)
 		}
 		if l.remove {
 			return t.Remove()

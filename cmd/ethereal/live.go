@@ -87,7 +87,7 @@ func inSandbox(ctx context.Context, view string, f func(dir string) error) error
 			if keep := os.Getenv("ETHEREAL_LIVE_KEEP"); keep != "" {
 				err = errors.Join(err, copyFiles(keep, dir))
 			}
-			return fmt.Errorf("%w: %w", errRun, err)
+			return failure("%w", err)
 		}
 		return nil
 	}

@@ -76,7 +76,7 @@ func liveExecCommand() *cobra.Command {
 // exited is the error for a command's exit code.
 func exited(code int, err error) error {
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	if code != 0 {
 		return endedWith(code)
@@ -132,7 +132,7 @@ func liveDownCommand() *cobra.Command {
 				down = func() error { _, err := machines.Ask(dir, "down", ""); return err }
 			}
 			if err := down(); err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			return nil
 		},

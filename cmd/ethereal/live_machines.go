@@ -132,7 +132,7 @@ func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flag
 			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, machines.DeploymentFile))
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return nil
 }
@@ -147,13 +147,13 @@ func (a *app) livePartCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dir, ok := live.Inside(); ok {
 				if err := machines.Part(c.Context(), dir, a.log); err != nil {
-					return fmt.Errorf("%w: %w", errRun, err)
+					return failure("%w", err)
 				}
 				return nil
 			}
 			code, err := machines.ServePart(c.Context(), provenance(a.version), machines.PartCommand(), a.log)
 			if err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			if code != 0 {
 				return endedWith(code)
@@ -173,7 +173,7 @@ func liveRejoinCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if _, err := machines.Ask(dir, "rejoin", args[0]); err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			return nil
 		},
@@ -192,7 +192,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			s, err := machines.Ask(dir, "status", "")
 			if err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			lost := 0
@@ -209,7 +209,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 				return err
 			}
 			if lost > 0 {
-				return fmt.Errorf("%w: %d of %d machines are lost; ethereal live rejoin NAME takes one back", errRun, lost, len(s.Machines))
+				return failure("%d of %d machines are lost; ethereal live rejoin NAME takes one back", lost, len(s.Machines))
 			}
 			return nil
 		},

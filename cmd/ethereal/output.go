@@ -69,7 +69,7 @@ func (o *outputFormat) write(w io.Writer, v any) error {
 		_, err = w.Write(text)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: printing: %w", errRun, err)
+		return failure("printing: %w", err)
 	}
 	return nil
 }

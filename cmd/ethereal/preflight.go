@@ -31,7 +31,7 @@ func (p *checkFlags) register(c *cobra.Command) {
 }
 
 // errPreflight is how a check ends that found something.
-var errPreflight = fmt.Errorf("%w: not ready", errRun)
+var errPreflight = failure("not ready")
 
 // show prints lines, and returns an error if they are not good enough.
 func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
@@ -42,7 +42,7 @@ func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
 		err = p.format.write(w, lines)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	if worst := checklist.Worst(lines); worst == checklist.Red || p.strict && worst == checklist.Yellow {
 		return errPreflight
@@ -118,7 +118,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		Frame: p.frame, Push: p.push, Wait: p.wait,
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	if p.deployment != "" {
 		more, err := probe.Preflight(ctx, cfg.Core.Fabric, p.deployment, cfg.Core.ControlPriority)

@@ -68,7 +68,7 @@ and of its acknowledgements.`,
 			}
 			found, err := p.Matrix(c.Context(), from)
 			if err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			if len(found) == 0 {
 				return fmt.Errorf("--to: %s and %s share a ToR, and no path is to be chosen; name a host under another",

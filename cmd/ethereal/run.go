@@ -184,7 +184,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 	if t.profile != nil {
 		if err := pprof.StartCPUProfile(t.profile); err != nil {
-			return fmt.Errorf("%w: --cpuprofile: %w", errRun, err)
+			return failure("--cpuprofile: %w", err)
 		}
 		defer pprof.StopCPUProfile()
 	}
@@ -299,6 +299,6 @@ func fromFlags(err error) error {
 // no error yet, that it could not be.
 func closeFile(f *os.File, err *error) {
 	if e := f.Close(); e != nil && *err == nil {
-		*err = fmt.Errorf("%w: %w", errRun, e)
+		*err = failure("%w", e)
 	}
 }

@@ -128,7 +128,7 @@ func (t *telling) end(results []*report.Result, failed error) error {
 		failed = errors.Join(failed, fmt.Errorf("not as expected: %s", strings.Join(unmet, ", ")))
 	}
 	if failed != nil && !errors.Is(failed, errInterrupted) {
-		return fmt.Errorf("%w: %w", errRun, failed)
+		return failure("%w", failed)
 	}
 	return failed
 }

@@ -111,7 +111,7 @@ func TestJSONToStdout(t *testing.T) {
 // TestFailedRun keeps what the other runs gave.
 func TestFailedRun(t *testing.T) {
 	code, stdout, stderr := call(t, &fake{fail: map[int]error{2: errBroken}}, "run", demo)
-	if code != exitRun || !strings.Contains(stderr, "ethereal: run failed: run 3, healthy, all-reduce/halving-doubling 16MB, ethereal, seed 1: the engine broke") {
+	if code != exitRun || !strings.Contains(stderr, "ethereal: run 3, healthy, all-reduce/halving-doubling 16MB, ethereal, seed 1: the engine broke") {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
 	if n := strings.Count(stdout, "ethereal") + strings.Count(stdout, "ecmp"); n != 15 {

@@ -132,7 +132,7 @@ func (b *batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 		wrong = errors.Join(wrong, packed.Close())
 	}
 	if wrong != nil {
-		err = errors.Join(err, fmt.Errorf("%w: --trace: %w", errRun, wrong))
+		err = errors.Join(err, failure("--trace: %w", wrong))
 	}
 	if written.Left > 0 {
 		b.log.Warn("the trace is full; choose --trace-window or --trace-hosts", "run", run.Index+1, "left out", written.Left)

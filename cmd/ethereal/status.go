@@ -74,10 +74,10 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRun, err)
+		return nil, failure("%w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: the controller says: %s", errRun, strings.TrimSpace(string(body)))
+		return nil, failure("the controller says: %s", strings.TrimSpace(string(body)))
 	}
 	return body, nil
 }
@@ -96,7 +96,7 @@ func (a *adminFlags) unreached(err error, overTLS bool) error {
 	if inner := (*url.Error)(nil); errors.As(err, &inner) {
 		err = inner.Err // it repeats the address
 	}
-	return fmt.Errorf("%w: no ethereal controller answers at %s: %w; %s", errRun, a.addr, err, remedy)
+	return failure("no ethereal controller answers at %s: %w; %s", a.addr, err, remedy)
 }
 
 // newStatusCommand makes `ethereal status`.
@@ -121,7 +121,7 @@ func newStatusCommand() *cobra.Command {
 			}
 			var s statusView
 			if err := json.Unmarshal(body, &s); err != nil {
-				return fmt.Errorf("%w: the answer is not a status: %w", errRun, err)
+				return failure("the answer is not a status: %w", err)
 			}
 			return s.print(c.OutOrStdout())
 		},

@@ -80,7 +80,7 @@ here is accepted and said so once. It needs CAP_NET_RAW, and CAP_NET_ADMIN to se
 				return err
 			}
 			if err := runSwitch(c.Context(), o, out, c.ErrOrStderr()); err != nil {
-				return fmt.Errorf("%w: %w", errRun, err)
+				return failure("%w", err)
 			}
 			return nil
 		},

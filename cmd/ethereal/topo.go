@@ -95,10 +95,10 @@ func (a *app) topo(flags topoFlags) error {
 		out = fabricDOT(f, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: topo: %w", errRun, err)
+		return failure("topo: %w", err)
 	}
 	if _, err := a.stdout.Write(out); err != nil {
-		return fmt.Errorf("%w: topo: %w", errRun, err)
+		return failure("topo: %w", err)
 	}
 	return nil
 }

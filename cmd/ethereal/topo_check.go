@@ -29,7 +29,7 @@ type topoCheckFlags struct {
 }
 
 // errCabling is how a check ends that found something.
-var errCabling = fmt.Errorf("%w: the cables are not as planned", errRun)
+var errCabling = failure("the cables are not as planned")
 
 // newTopoCheckCommand makes `ethereal topo check`.
 func newTopoCheckCommand() *cobra.Command {
@@ -82,7 +82,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 		return err
 	}
 	if err := t.print(w, f, r); err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	if !r.OK() {
 		return errCabling
@@ -99,7 +99,7 @@ func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, 
 		}
 		r := new(cabling.Report)
 		if err := json.Unmarshal(body, r); err != nil {
-			return nil, fmt.Errorf("%w: the answer is not understood: %w", errRun, err)
+			return nil, failure("the answer is not understood: %w", err)
 		}
 		return r, nil
 	}
@@ -110,7 +110,7 @@ func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, 
 	cfg.Own = t.election
 	r, err := daemon.CheckCabling(ctx, cfg, t.opts)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRun, err)
+		return nil, failure("%w", err)
 	}
 	return r, nil
 }

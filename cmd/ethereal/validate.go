@@ -185,7 +185,7 @@ func tellChecked(w io.Writer, results []checkedFile, format outputFormat) error 
 	for _, r := range results {
 		if r.OK {
 			if _, err := fmt.Fprintf(w, "%s: %s\n", r.File, r.What); err != nil {
-				return fmt.Errorf("%w: printing: %w", errRun, err)
+				return failure("printing: %w", err)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ single further link failed, before the controller has reacted. Prints the walk o
 	return c
 }
 
-var errNotProved = fmt.Errorf("%w: not proved", errRun)
+var errNotProved = failure("not proved")
 
 func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts verify.Options, format *outputFormat, w io.Writer) error {
 	began := time.Now()

@@ -98,7 +98,7 @@ func (a *app) serveView(ctx context.Context, listen string, s *view.Server) erro
 	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // it ends anyway
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("%w: view: %w", errRun, err)
+		return failure("view: %w", err)
 	}
 	return nil
 }

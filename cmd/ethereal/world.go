@@ -113,7 +113,7 @@ func enterLive(ctx context.Context, view string) error {
 	}
 	code, err := live.Enter(ctx, os.Args[1:], page)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRun, err)
+		return failure("%w", err)
 	}
 	return endedWith(code)
 }
@@ -125,7 +125,7 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 	}
 	page, err := live.PassedPage(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --view: %w", errRun, err)
+		return nil, failure("--view: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "the fabric's page, once its controller runs: %s\n", page.URL)
 	return page, nil
@@ -169,7 +169,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		}
 		w, err := runner.Attach(ctx, d, nil)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", errRun, err)
+			return nil, nil, failure("%w", err)
 		}
 		flags.parallel = 1
 		return w.Run, func() { w.Close() }, nil //nolint:errcheck // nothing is left to say

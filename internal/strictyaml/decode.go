@@ -335,7 +335,7 @@ func (d *Decoder) keys(n *yaml.Node, path string, known []string, former map[str
 			if k.Kind != yaml.ScalarNode {
 				p = path
 			}
-			remedy, now := Choose(key, known), nearest(key, known)
+			remedy, now := Choose(key, known), Nearest(key, known)
 			if name, was := former[key]; was {
 				remedy, now = fmt.Sprintf("it is called %s now", name), name
 			}

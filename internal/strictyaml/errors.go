@@ -80,14 +80,14 @@ func (es Errors) Err() error {
 // there is one, and all of them.
 func Choose(word string, known []string) string {
 	all := strings.Join(known, ", ")
-	if n := nearest(word, known); n != "" {
+	if n := Nearest(word, known); n != "" {
 		return fmt.Sprintf("did you mean %s? (one of %s)", n, all)
 	}
 	return "write one of " + all
 }
 
-// nearest returns the one of known that word is probably meant to be, or "".
-func nearest(word string, known []string) string {
+// Nearest returns the one of known that word is probably meant to be, or "".
+func Nearest(word string, known []string) string {
 	best, least := "", max(1, (len(word)+1)/3)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), k); d < least {

@@ -124,7 +124,7 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"colectives": "collectives", "Schemes": "schemes", "sheme": "schemes", "sedes": "seeds", "hsot": "host", "zzz": "", "": "",
 	} {
-		if got := nearest(word, known); got != want {
+		if got := Nearest(word, known); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
