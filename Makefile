@@ -27,7 +27,7 @@ bin/libethereal-rnic.so: $(wildcard $(RNIC)/*)
 		-o $@ $(RNIC)/*.c -Wl,--no-as-needed -libverbs -lpthread
 
 demo: bin/ethereal
-	bin/ethereal run testbed/scenarios/demo.yaml --report report.html --json demo.jsonl
+	bin/ethereal run testbed/scenarios/demo.yaml --html report.html --out demo.jsonl
 
 # What everybody can run: it needs Go alone. Tests that start the program take the one that is built here.
 test: bin/ethereal

@@ -67,7 +67,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--probe", action="store_true",
                    help="show what every path from every host loses, and its round trip")
     p.add_argument("--ping-only", action="store_true", help="no experiment")
-    p.add_argument("--report", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
+    p.add_argument("--html", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
     p.add_argument("--carrier", choices=sorted(TABLES), default="udp-sport", metavar="FIELD",
                    help="carry labels in this field, whatever the experiments say: "
@@ -151,7 +151,7 @@ def preflight(deployment: Deployment) -> str:
     done = subprocess.run(
         [
             deployment.binary, "preflight", "--strict", "--fabric", deployment.fabric_file,
-            "--targets", deployment.path("targets.yaml"), "--controller", deployment.admin,
+            "--targets", deployment.path("targets.yaml"), "--admin", deployment.admin,
             "--admin-token-file", deployment.token, "--wait", "20s",
         ],
         check=False, capture_output=True, text=True,
@@ -174,7 +174,7 @@ def probe(deployment: Deployment) -> None:
     subprocess.run(
         [
             deployment.binary, "probe", "--fabric", deployment.fabric_file,
-            "--control", "unix:" + deployment.path("{host}.sock"), "--timeout", "2s",
+            "--socket", "unix:" + deployment.path("{host}.sock"), "--timeout", "2s",
         ],
         check=True,
     )
@@ -205,7 +205,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
     path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
     argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, "--carrier", args.carrier, *files]
-    for flag in ("report", "record"):
+    for flag in ("html", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]
     try:

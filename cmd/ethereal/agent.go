@@ -26,14 +26,15 @@ type agentFlags struct {
 func (a *agentFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&a.host, "host", "", "which `HOST` this is: its name in the fabric, or its rank")
-	f.StringArrayVar(&a.interfaces, "interface", nil, "a network `INTERFACE` to the ToR; where programs' packets are labelled it may be given again")
-	f.StringArrayVar(&a.controllers, "controller", nil, "listen to the controller at `ADDR`, HOST:PORT or unix:PATH; may be given again")
-	f.StringVar(&a.state, "state-file", "", "`FILE` that keeps what a restart must not lose")
-	f.StringVar(&a.admin, "admin", "", "serve health, status and metrics over HTTP at `ADDR`, HOST:PORT or unix:PATH")
-	a.tls.register(c, "controllers'")
+	f.StringVar(&a.host, "host", "", "be `HOST` of the fabric; its name, or its rank")
+	f.StringArrayVar(&a.interfaces, "interface", nil, "the network `INTERFACE` to the ToR; may be given again where programs' packets are labelled")
+	f.StringArrayVar(&a.controllers, "controller", nil, "follow the controller whose --listen-agents is `ADDR`, HOST:PORT or unix:PATH; may be given again")
+	f.StringVar(&a.state, "state-file", "", "keep in `FILE` what a restart must not lose")
+	f.StringVar(&a.admin, "listen-admin", "", "serve health, status and metrics over HTTP at `ADDR`, HOST:PORT or unix:PATH")
+	a.tls.registerClient(c)
+	a.tls.registerServer(c)
 	a.log.register(c, slog.LevelInfo)
-	f.Uint64Var(&a.seed, "seed", 1, "of the agent's random choices")
+	f.Uint64Var(&a.seed, "seed", 1, "seed of random choices, `N`")
 	for _, name := range []string{"fabric", "host"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was just defined

@@ -47,7 +47,10 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	err := checkCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var ended endedWith
 	switch {
 	case err == nil:
@@ -70,8 +73,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ethereal",
 		Short: "Collectives on P4 fabrics whose hosts choose the paths",
-		Long: "ethereal runs collectives on Clos fabrics of P4 switches, under Ethereal and other load balancers, healthy and while\n" +
-			"links fail, and shows what it cost: in virtual time, on this machine, in Mininet. It has the parts of a real fabric too.",
+		Long: "ethereal compares load balancers on Clos fabrics of P4 switches, healthy and while links fail: in virtual time, on this\n" +
+			"machine, in Mininet. It is also the controller, the host agent and a P4 switch of a real fabric.",
 		Version:       a.version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -87,13 +90,27 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetVersionTemplate("ethereal {{.Version}}\n")
 	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log to standard error; twice for more")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
-	root.AddCommand(a.exportCommand(), a.awaitCommand())
-	root.AddCommand(a.runCommand(), a.benchCommand(), a.reportCommand(), a.traceCommand(), a.viewCommand(), a.topoCommand(), a.validateCommand(), a.initCommand(), a.versionCommand(), a.manCommand(), newSwitchCommand(), newGNMICommand())
-	root.AddCommand(newControllerCommand(), newVerifyCommand(), newPreflightCommand(), newStatusCommand(), newDrainCommand(), newProbeCommand())
-	root.AddCommand(newHostagentCommand(), newNICCommand(), newTagCommand(), a.liveCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Simulate:", []*cobra.Command{a.runCommand(), a.benchCommand(), a.reportCommand(), a.viewCommand()}},
+		{"Live and Mininet:", []*cobra.Command{a.liveCommand()}},
+		{"Operate:", []*cobra.Command{
+			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(),
+		}},
+		{"Switch and hosts:", []*cobra.Command{newSwitchCommand(), newGNMICommand(), newHostCommand()}},
+		{"Files:", []*cobra.Command{a.initCommand(), a.validateCommand(), a.topoCommand(), a.exportCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(a.traceCommand(), a.awaitCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// awaitCommand waits for interfaces that whoever starts containers makes after them.
+// awaitCommand waits for interfaces that are made after the container that it runs in.
 func (a *app) awaitCommand() *cobra.Command {
-	var limit time.Duration
+	var timeout time.Duration
 	c := &cobra.Command{
+		Hidden:  true, // what containers start with
 		Use:     "await INTERFACE... -- COMMAND...",
-		Short:   "Carry out a command of this program once network interfaces are there and up",
+		Short:   "Run a command of this program once network interfaces are up",
 		Example: "  ethereal await eth1 eth2 -- version",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -22,7 +23,7 @@ func (a *app) awaitCommand() *cobra.Command {
 			if dash < 1 || dash == len(args) {
 				return errors.New("await: write interfaces, -- and a command, as in ethereal await eth1 -- version")
 			}
-			if err := await(c.Context(), args[:dash], limit); err != nil {
+			if err := await(c.Context(), args[:dash], timeout); err != nil {
 				return err
 			}
 			root := a.root()
@@ -32,12 +33,12 @@ func (a *app) awaitCommand() *cobra.Command {
 			return root.ExecuteContext(c.Context())
 		},
 	}
-	c.Flags().DurationVar(&limit, "limit", 5*time.Minute, "fail after this time")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "wait for `DURATION` at most; then fail")
 	return c
 }
 
-func await(ctx context.Context, names []string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func await(ctx context.Context, names []string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, name := range names {
 		for {

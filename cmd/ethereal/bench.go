@@ -64,22 +64,21 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 		RunE: func(c *cobra.Command, args []string) error { return a.runBench(c.Context(), args[0], flags) },
 	}
 	f := c.Flags()
-	f.StringVarP(&flags.out, "out", "o", "", "add results to `FILE`, and run only what it lacks; the sweep's name with "+
-		".jsonl when left out")
-	f.StringVar(&flags.only, "only", "", "run only what matches `REGEXP`: failure, collective, notifier, scheme and "+
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; what it has already is not run again (default: the sweep's "+
+		"name with .jsonl)")
+	f.StringVar(&flags.only, "only", "", "take only what matches `REGEXP`; failure, collective, notifier, scheme and "+
 		"seed, as progress shows them")
-	f.Var(&flags.schemes, "schemes", "run only these schemes of the sweep: `A,B`, with parameters as in "+
-		"'jsq,spray(mode=random)'")
-	f.StringVar(&flags.seeds, "seeds", "", "run only these `SEEDS` of the sweep: 7, or 1,2,5, or 1..10")
+	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
+	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs "+
-		"beside each other leave, for 64 hosts and more)")
-	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results: what pictures of single "+
-		"runs need, and most of the bytes")
-	f.BoolVar(&flags.again, "again", false, "run again what another version of the program has run")
-	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "list the runs that are missing, and run nothing")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: the cores that --parallel "+
+		"leaves; 1 below 64 hosts)")
+	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results; pictures of single "+
+		"runs need them, and they are most of the bytes")
+	f.BoolVar(&flags.again, "again", false, "run again what another version of the program ran")
+	f.BoolVar(&flags.force, "force", false, "go on where it would be refused; too little memory by the estimate")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the runs that are missing")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
 	a.addTasks(c, &flags)
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),
 		cobra.ShellCompDirectiveNoFileComp))

@@ -152,10 +152,10 @@ they differ in anything else nothing is written, and both builds and places are 
 		RunE: func(_ *cobra.Command, args []string) error { return a.benchMerge(args, flags) },
 	}
 	f := c.Flags()
-	f.StringVarP(&flags.out, "out", "o", "", "write the results to `FILE`; to standard output when left out")
-	f.StringVar(&flags.sweep, "sweep", "", "of files: all runs of this sweep must be there, and stand in its order")
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; to standard output when left out")
+	f.StringVar(&flags.sweep, "sweep", "", "require all runs of the sweep in `FILE`, and write them in its order")
 	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.Varies()[:3], ", ")+": files of the same runs are then equal to the byte")
-	f.BoolVar(&flags.partial, "partial", false, "write what there is though runs are missing")
+	f.BoolVar(&flags.partial, "partial", false, "write what there is although runs are missing")
 	return c
 }
 

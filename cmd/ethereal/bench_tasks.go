@@ -21,12 +21,10 @@ type taskFlags struct{ dir, shard, merge string }
 func (a *app) addTasks(c *cobra.Command, flags *benchFlags) {
 	var t taskFlags
 	f := c.Flags()
-	f.StringVar(&t.dir, "dir", "", "share `DIR` with other tasks of the sweep: results go into a file of the "+
-		"task's own there, and what any file there has is not run again")
-	f.StringVar(&t.shard, "shard", "", "carry out task `I/N` of the sweep's N, the first being 0/N; the longest "+
-		"runs are dealt first")
-	f.StringVar(&t.merge, "merge", "", "with --dir: when nothing is missing there any more, merge the results into "+
-		"`FILE`")
+	f.StringVar(&t.dir, "dir", "", "use the folder `DIR`; shared with other tasks of the sweep, each with a file of "+
+		"results there. What any file has is not run again")
+	f.StringVar(&t.shard, "shard", "", "carry out task `I/N` of the sweep's N tasks; the first is 0/N")
+	f.StringVar(&t.merge, "merge", "", "with --dir: merge the results into `FILE` once none is missing")
 	flags.divide = func(w *benchWork) error { _, err := t.divide(a, w); return err }
 	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())
 }

@@ -52,9 +52,9 @@ func (p *plant) swapped(a, b string) {
 func (p *plant) startAgents() {
 	for h := range p.f.Hosts() {
 		id := fabric.NodeID(h)
-		p.ethereal(p.f.Name(id), "hostagent", "--fabric="+filepath.Join(p.dir, "fabric.yaml"), "--host="+p.f.Name(id),
+		p.ethereal(p.f.Name(id), "host", "agent", "--fabric="+filepath.Join(p.dir, "fabric.yaml"), "--host="+p.f.Name(id),
 			"--interface="+live.InterfaceName(p.f, fabric.End{Node: id, Port: 1}), "--controller="+agentsAddr(0),
-			"--admin=unix:"+p.agentSocket(id), "--log-level=warn")
+			"--listen-admin=unix:"+p.agentSocket(id), "--log-level=warn")
 	}
 }
 
@@ -107,7 +107,7 @@ func checkCabling(t *testing.T, binary string) {
 	p.until(time.Minute, "all links are confirmed", func() error { return healthy("--targets="+targets, "--push") })
 	p.startController(0, targets)
 	p.until(time.Minute, "all links are confirmed through a controller", func() error {
-		return healthy("--controller="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
+		return healthy("--admin="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
 	})
 	if code, _, text := p.topoCheck("--targets="+targets, "--wait=1s"); code != exitRun || !strings.Contains(text, "another controller is primary") {
 		t.Errorf("beside a controller: exit code %d: %s", code, text)

@@ -236,7 +236,7 @@ func (c *chaos) noDescriptors(name string) func() {
 func (c *chaos) drain(i int, link string, more ...string) (code int, said string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	code, out, errs := etherealCommand(ctx, append([]string{"drain", link, "--controller=" + adminAddr(i),
+	code, out, errs := etherealCommand(ctx, append([]string{"drain", link, "--admin=" + adminAddr(i),
 		"--admin-token-file=" + filepath.Join(c.dir, "token")}, more...)...)
 	return code, out + errs
 }

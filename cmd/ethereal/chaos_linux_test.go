@@ -113,7 +113,7 @@ func (c *chaos) carrier(id fabric.NodeID, up bool) {
 }
 
 func (c *chaos) startAgent(h fabric.NodeID) {
-	c.ethereal(c.f.Name(h), "hostagent", "--fabric=fabric.yaml", "--host="+c.f.Name(h), "--log-level=error",
+	c.ethereal(c.f.Name(h), "host", "agent", "--fabric=fabric.yaml", "--host="+c.f.Name(h), "--log-level=error",
 		"--interface="+live.InterfaceName(c.f, fabric.End{Node: h, Port: 1}),
 		"--controller="+agentsAddr(0), "--controller="+agentsAddr(1), "--state-file="+c.agentState(h))
 }

@@ -63,32 +63,29 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	}
 	f := c.Flags()
 	flags.switches.register(c)
-	f.Uint64Var(&flags.election, "election-id", 1, "this controller's own `NUMBER`; of those that start together the "+
-		"highest is primary")
-	f.StringVar(&flags.agents, "agents", "127.0.0.1:9562", "serve agents at `HOST:PORT` or unix:PATH; empty: do not")
-	f.StringVar(&flags.admin, "admin", "127.0.0.1:9560", "serve health, status, metrics and drains over HTTP at "+
-		"`HOST:PORT` or unix:PATH; empty: do not")
-	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the token that drains and cabling checks need; "+
-		"without it nobody may have either")
-	f.StringSliceVar(&flags.peers, "peer", nil, "`HOST:PORT` of another controller's --agents, to agree with on what "+
-		"is drained; needs --admin-token-file, the same for both")
-	f.StringVar(&flags.state, "state-file", "", "`FILE` that remembers what is drained")
-	f.StringVar(&flags.events, "event-log", "", "append what happens to `FILE`, as JSON lines")
+	flags.switches.tls.registerServer(c)
+	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; the highest of those that start together wins")
+	f.StringVar(&flags.agents, "listen-agents", "127.0.0.1:9562", "serve hosts' agents at `ADDR`, HOST:PORT or unix:PATH; empty: do not")
+	f.StringVar(&flags.admin, "listen-admin", "127.0.0.1:9560", "serve health, status and metrics over HTTP at `ADDR`, "+
+		"HOST:PORT or unix:PATH; drains too; empty: do not")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; drains and cabling checks need it")
+	f.StringSliceVar(&flags.peers, "peer", nil, "agree on what is drained with the controller whose --listen-agents is "+
+		"`HOST:PORT`; needs --admin-token-file, the same for both")
+	f.StringVar(&flags.state, "state-file", "", "keep in `FILE` what a restart must not lose; what is drained")
+	f.StringVar(&flags.events, "event-log", "", "write an event log to `FILE`, as JSON lines; it is appended to")
 	flags.log.register(c, slog.LevelInfo)
-	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait so long for port states before anything is written")
-	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "of gNMI subscriptions")
-	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "of P4Runtime sessions")
-	f.DurationVar(&flags.audit, "audit", 0, "read all tables back so often although nothing seems wrong; 0: never")
-	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write "+
-		"by then")
-	f.IntVar(&flags.batch, "batch", 500, "updates in one write at most")
-	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters so often, for how evenly links are used in "+
-		"status and metrics; 0: never (1s with --view)")
-	f.StringVar(&flags.view, "view", "", "serve a page of the live fabric at `HOST:PORT` or a socket passed on as "+
-		"fd:N, under a secret path that is logged; beyond the loopback over TLS, to certificates of operators")
-	f.StringVar(&flags.viewSecret, "view-secret-file", "", "`FILE` that keeps the secret of the page's path, so that "+
-		"its address stays; made if there is none")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would be written, and end")
+	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait for port states for `DURATION` before the first write")
+	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "expect a sign of life of gNMI subscriptions every `DURATION`")
+	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "send one on P4Runtime sessions every `DURATION`")
+	f.DurationVar(&flags.audit, "audit", 0, "read all tables back every `DURATION` although nothing seems wrong; 0: never")
+	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write within `DURATION`")
+	f.IntVar(&flags.batch, "batch", 500, "put `N` updates into one write at most")
+	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters every `DURATION`, for the load of links; 0: never (1s "+
+		"with --listen-view)")
+	f.StringVar(&flags.view, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; "+
+		"or at a socket passed on, fd:N. Beyond the loopback over TLS, to certificates of operators")
+	f.StringVar(&flags.viewSecret, "view-secret-file", "", "keep in `FILE` the secret of the page's path, so that its address stays")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the writes to switches")
 	return c
 }
 
@@ -102,11 +99,10 @@ type switchesFlags struct {
 func (s *switchesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`")
-	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form, instead of the embedded program's")
-	f.StringVar(&s.deviceConf, "device-config", "", "the program in `FILE`, in the target's own form, instead of the "+
-		"embedded BMv2 JSON")
-	s.tls.register(c, "switches'")
+	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`; `ethereal init` writes one")
+	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form; instead of the embedded program's")
+	f.StringVar(&s.deviceConf, "device-config", "", "use the program in `FILE`, in the target's own form; instead of the embedded BMv2 JSON")
+	s.tls.registerClient(c)
 	for _, name := range []string{"fabric", "targets"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was just defined
@@ -205,11 +201,11 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 	if err != nil {
 		return err
 	}
-	agents, err := listen.At("--agents", f.agents, files)
+	agents, err := listen.At("--listen-agents", f.agents, files)
 	if err != nil {
 		return err
 	}
-	admin, err := listen.At("--admin", f.admin, files)
+	admin, err := listen.At("--listen-admin", f.admin, files)
 	if err != nil {
 		return errors.Join(err, listen.Close(agents))
 	}
@@ -222,7 +218,7 @@ func (f *controllerFlags) run(ctx context.Context, stdout, stderr io.Writer) (fa
 			}
 		}
 		if page, err = view.Listen(f.view, files.Mutual()); err != nil {
-			return errors.Join(fmt.Errorf("--view: %w", err), listen.Close(agents, admin))
+			return errors.Join(fmt.Errorf("--listen-view: %w", err), listen.Close(agents, admin))
 		}
 	}
 	if err := serveController(ctx, d, listeners{agents, admin, page, secret}, files, cfg.Log); err != nil &&

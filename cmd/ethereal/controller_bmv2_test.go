@@ -57,12 +57,12 @@ func TestControllerBMv2(t *testing.T) {
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan string, 1)
 		go func() {
-			_, _, errs := etherealCommand(running, append([]string{"controller", "--agents=", "--admin=" + admin}, files...)...)
+			_, _, errs := etherealCommand(running, append([]string{"controller", "--listen-agents=", "--listen-admin=" + admin}, files...)...)
 			ended <- errs
 		}()
 		deadline := time.Now().Add(time.Minute)
 		for {
-			code, out, _ := etherealCommand(ctx, "status", "--controller="+admin)
+			code, out, _ := etherealCommand(ctx, "status", "--admin="+admin)
 			if code == exitOK && strings.Contains(out, ", ready, ") {
 				break
 			}

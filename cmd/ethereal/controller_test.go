@@ -220,7 +220,7 @@ func TestController(t *testing.T) {
 			}
 			with := func(args ...string) []string { return append(args, files...) }
 			admin := freePort(t)
-			client := append([]string{"--controller=" + admin}, tlsFlags...)
+			client := append([]string{"--admin=" + admin}, tlsFlags...)
 			asks := func(args ...string) []string { return append(args, client...) }
 
 			if out := run(exitRun, with("verify")...); !strings.Contains(out, "does not run the pipeline") {
@@ -234,7 +234,7 @@ func TestController(t *testing.T) {
 			running, stop := context.WithCancel(ctx)
 			ended := make(chan string, 1)
 			go func() {
-				code, _, errs := etherealCommand(running, with("controller", "--admin="+admin, "--agents="+freePort(t),
+				code, _, errs := etherealCommand(running, with("controller", "--listen-admin="+admin, "--listen-agents="+freePort(t),
 					"--admin-token-file="+token, "--event-log="+filepath.Join(dir, "events.jsonl"))...)
 				ended <- fmt.Sprintf("exit code %d\n%s", code, errs)
 			}()
@@ -305,10 +305,10 @@ func TestControllerInput(t *testing.T) {
 		{[]string{"controller"}, `required flag(s) "fabric", "targets" not set`},
 		{[]string{"controller", "--fabric=nowhere.yaml", "--targets=x"}, "nowhere.yaml"},
 		{append([]string{"controller", "--election-id=0"}, files...), "must be above 0"},
-		{append([]string{"controller", "--agents=0.0.0.0:0"}, files...), "not on the loopback"},
-		{append([]string{"controller", "--admin=:0"}, files...), "not on the loopback"},
-		{append([]string{"controller", "--admin=", "--agents=", "--view=:0"}, files...), "is not a loopback address"},
-		{append([]string{"controller", "--admin=", "--agents=", "--view=fd:1"}, files...), "no descriptor that can be passed on"},
+		{append([]string{"controller", "--listen-agents=0.0.0.0:0"}, files...), "not on the loopback"},
+		{append([]string{"controller", "--listen-admin=:0"}, files...), "not on the loopback"},
+		{append([]string{"controller", "--listen-admin=", "--listen-agents=", "--listen-view=:0"}, files...), "is not a loopback address"},
+		{append([]string{"controller", "--listen-admin=", "--listen-agents=", "--listen-view=fd:1"}, files...), "no descriptor that can be passed on"},
 		{append([]string{"controller", "--tls-cert=x"}, files...), "go together"},
 		{append([]string{"controller", "--p4info=x"}, files...), "go together"},
 		{append([]string{"controller", "--log-level=loud"}, files...), "none of debug"},

@@ -82,8 +82,8 @@ told. Refused where hosts would lose their last path, unless forced.`,
 	}
 	admin.register(c)
 	format.register(c)
-	c.Flags().StringVar(&admin.tokenFile, "admin-token-file", "", "`FILE` with the controller's token")
-	c.Flags().BoolVar(&undo, "undo", false, "take back into use")
-	c.Flags().BoolVar(&force, "force", false, "even if hosts lose their last path")
+	admin.registerToken(c)
+	c.Flags().BoolVar(&undo, "undo", false, "take it back into use")
+	c.Flags().BoolVar(&force, "force", false, "go on where it would be refused; hosts that lose their last path")
 	return c
 }

@@ -18,7 +18,7 @@ import (
 type exportFlags struct {
 	fabric, dir, name, image string
 	addresses                []string
-	hosts, mtu               int
+	mtu                      int
 }
 
 func (a *app) exportContainerlabCommand() *cobra.Command {
@@ -29,28 +29,24 @@ func (a *app) exportContainerlabCommand() *cobra.Command {
 		Long: `Writes a topology for each machine: switches and hosts are containers of the program's image, with the controller on the
 first machine. Pods, or ToRs where there are two tiers, stay whole; links between machines are VXLAN tunnels. Beside the
 topologies stand fabric.yaml, targets.yaml and what scripts/lab-ca takes to make the certificates of all.`,
-		Example: `  ethereal export containerlab --fabric fabric.yaml --dir lab --hosts 2 --address 192.0.2.1,192.0.2.2
+		Example: `  ethereal export containerlab --fabric fabric.yaml --dir lab --address 192.0.2.1,192.0.2.2
   xargs scripts/lab-ca lab/certs < lab/certificates`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.exportContainerlab(flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as ethereal topo prints it")
-	f.StringVar(&flags.dir, "dir", "", "write into `DIR`")
-	f.StringVar(&flags.name, "name", "ethereal", "`NAME` of the topologies")
-	f.IntVar(&flags.hosts, "hosts", 0, "cut the fabric for `N` machines (default: as many as there are addresses)")
-	f.StringSliceVar(&flags.addresses, "address", nil, "`ADDRESSES` at which the machines reach each other: A,B")
-	f.StringVar(&flags.image, "image", "ethereal", "the containers' `IMAGE`, made with scripts/dist/Containerfile")
-	f.IntVar(&flags.mtu, "mtu", 1450, "`BYTES` of all links; a tunnel takes 50 from the MTU between the machines")
+	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
+	f.StringVar(&flags.dir, "dir", "", "use the folder `DIR`; to write into")
+	f.StringVar(&flags.name, "name", "ethereal", "call the topologies `NAME`")
+	f.StringSliceVar(&flags.addresses, "address", nil, "cut the fabric for machines that reach each other at `ADDRESSES`, A,B")
+	f.StringVar(&flags.image, "image", "ethereal", "use the container `IMAGE`, made with scripts/dist/Containerfile")
+	f.IntVar(&flags.mtu, "mtu", 1450, "MTU of the interfaces, `BYTES`; a tunnel takes 50 from the MTU between the machines")
 	return c
 }
 
 func (a *app) exportContainerlab(flags exportFlags) error {
 	if flags.fabric == "" || flags.dir == "" || len(flags.addresses) == 0 {
 		return errors.New("write --fabric, --dir and --address; `ethereal topo` prints a fabric")
-	}
-	if flags.hosts != 0 && flags.hosts != len(flags.addresses) {
-		return fmt.Errorf("--hosts: %d machines, and %d addresses; write one for each", flags.hosts, len(flags.addresses))
 	}
 	if flags.mtu < 576 || flags.mtu > 9500 {
 		return fmt.Errorf("--mtu: %d; write 576 to 9500", flags.mtu)

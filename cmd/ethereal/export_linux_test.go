@@ -305,8 +305,8 @@ func (l *exported) collective() {
 		socket := filepath.Join(dir, p.f.Name(id))
 		sockets = append(sockets, socket)
 		p.start(p.f.Name(id), "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[h]),
-			os.Getenv("ETHEREAL_TEST_PROGRAM"), "hostagent", "--fabric", "fabric.yaml", "--host", p.f.Name(id),
-			"--interface", "nic0", "--control", "unix:"+socket)
+			os.Getenv("ETHEREAL_TEST_PROGRAM"), "host", "agent", "--fabric", "fabric.yaml", "--host", p.f.Name(id),
+			"--interface", "nic0", "--listen-socket", "unix:"+socket)
 		p.until(time.Minute, p.f.Name(id)+" listens", func() error { _, err := os.Stat(socket); return err })
 	}
 	s, err := scenario.Parse("exported.yaml", []byte(`

@@ -28,36 +28,36 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		"Write what makes machines with FRR the switches: frr.conf with static routes, and the switch's own uSID",
 		"  ethereal export frr --fabric fabric.yaml --dir lab\n"+
 			"  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip && vtysh -f lab/tor0.conf",
-		"write NODE.conf, NODE.ip and NODE.sysctl into `DIR`",
+		"use the folder `DIR`; for NODE.conf, NODE.ip and NODE.sysctl",
 		func(p *export.Plan, dir string) error { return a.exportFRR(p, dir, sids) })
 	frr.Flags().BoolVar(&sids, "static-sids", false, "have FRR make the uSID (FRR 10.3 or later), not NODE.ip")
 	var lanes, senders int
 	var acl bool
 	sonic := a.staticCommand("sonic", "Write what goes into SONiC's CONFIG_DB: SRv6 SIDs, ports' addresses, static routes",
 		"  ethereal export sonic --fabric fabric.yaml --dir lab\n  sudo config load lab/tor0.json",
-		"write NODE.json of switches into `DIR`", func(p *export.Plan, dir string) error {
+		"use the folder `DIR`; for NODE.json of switches", func(p *export.Plan, dir string) error {
 			if err := export.CheckLanes(lanes); err != nil {
 				return err
 			}
 			return a.exportSONiC(p, dir, lanes, acl)
 		})
-	sonic.Flags().IntVar(&lanes, "lanes", 4, "`LANES` of a port: port 2 is Ethernet4")
+	sonic.Flags().IntVar(&lanes, "lanes", 4, "count `N` lanes a port: with 4, port 2 is Ethernet4")
 	sonic.Flags().BoolVar(&acl, "acl", false, "write NODE.acl.json, too: source ports redirected, without SRv6")
 	nvue := a.staticCommand("nvue", "Write commands of Cumulus Linux: SRv6 SIDs, ports' addresses, static routes",
 		"  ethereal export nvue --fabric fabric.yaml --dir lab\n  sh lab/tor0.nvue",
-		"write NODE.nvue of switches into `DIR`", func(p *export.Plan, dir string) error {
+		"use the folder `DIR`; for NODE.nvue of switches", func(p *export.Plan, dir string) error {
 			return a.exportSwitches(p, dir, files{"nvue": p.NVUE})
 		})
 	nccl := table("nccl", "Print NCCL's environment for a job: queue pairs per connection that share the paths equally",
 		"  ethereal export nccl --fabric fabric.yaml --senders 4",
 		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
-	nccl.Flags().IntVar(&senders, "senders", 1, "`N` NICs of the job under each ToR")
+	nccl.Flags().IntVar(&senders, "senders", 1, "count `N` NICs of the job under each ToR")
 	return []*cobra.Command{
 		frr, sonic, nvue, nccl,
 		a.staticCommand("linux",
 			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
-			"write NODE.ip and NODE.sysctl into `DIR`", a.exportLinux),
+			"use the folder `DIR`; for NODE.ip and NODE.sysctl", a.exportLinux),
 		table("csv", "Print every path of every pair of hosts: its label, source port, switches and uSIDs",
 			"  ethereal export csv --fabric fabric.yaml > paths.csv", (*export.Plan).CSV),
 		table("hccl", "Print MultiQpSrcPort.cfg, the source ports of HCCL's queue pairs",
@@ -92,7 +92,7 @@ func (a *app) staticCommand(
 			return write(p, dir)
 		},
 	}
-	c.Flags().StringVar(&file, "fabric", "", "read the fabric from `FILE`, as ethereal topo prints it")
+	c.Flags().StringVar(&file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	if folder != "" {
 		c.Use += " --dir DIR"
 		c.Flags().StringVar(&dir, "dir", "", folder)

@@ -20,12 +20,11 @@ func TestExportContainerlab(t *testing.T) {
 		want string
 	}{
 		{base, exitInput, "write --fabric, --dir and --address"},
-		{base + " --address 192.0.2.1,192.0.2.2 --hosts 3", exitInput, "3 machines, and 2 addresses"},
 		{base + " --address here", exitInput, "--address"},
 		{base + " --address 192.0.2.1 --mtu 9", exitInput, "write 576 to 9500"},
 		{base + " --address 192.0.2.1 --name a/b", exitInput, "write letters, digits"},
 		{base + " --address 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5", exitInput, "4 pods, which stay whole; write 1 to 4"},
-		{base + " --address 192.0.2.1,192.0.2.2 --hosts 2", exitOK, "8 of 48 links cross"},
+		{base + " --address 192.0.2.1,192.0.2.2", exitOK, "8 of 48 links cross"},
 	} {
 		if code, _, text := call(t, &fake{}, strings.Fields(c.args)...); code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%s: exit %d: %s; want %d, %q", c.args, code, text, c.code, c.want)
@@ -41,7 +40,7 @@ func TestAwait(t *testing.T) {
 	}{
 		{"await lo", exitInput, "write interfaces, -- and a command"},
 		{"await -- version", exitInput, "write interfaces, -- and a command"},
-		{"await --limit 1ms none0 -- version", exitRun, "none0 is not there or not up"},
+		{"await --timeout 1ms none0 -- version", exitRun, "none0 is not there or not up"},
 		{"await lo -- report", exitInput, "report"}, // the command is carried out
 	} {
 		if code, out, text := call(t, &fake{}, strings.Fields(c.args)...); code != c.code || !strings.Contains(out+text, c.want) {

@@ -75,10 +75,10 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"run", "name a scenario file"},
 		{"run a b", "a: no such file"},
-		{"rum x", `unknown command "rum"`},
+		{"rum x", `ethereal has no command "rum"; did you mean ethereal run?`},
 		{"run none.yaml", "none.yaml: no such file or directory"},
 		{"run ../../testbed/scenario/testdata/bad/typos.yaml", "typos.yaml:9:3: host.pay_load: unknown key; did you mean payload?"},
-		{"run DEMO --sede 4", "unknown flag: --sede; see ethereal run --help"},
+		{"run DEMO --seds 4", "run has no flag --seds; did you mean --seeds?"},
 		{"run DEMO --schemes etheral", `--schemes: unknown scheme "etheral"; did you mean ethereal?`},
 		{"run DEMO --notifiers smoke", `--notifiers: unknown notifier "smoke"; write one of timeout, quench, gnmi, all`},
 		{"run DEMO --seeds x", `--seeds: "x" is not a seed; write for example 7, 1,2,5 or 1..10`},
@@ -89,10 +89,10 @@ func TestBadInput(t *testing.T) {
 		{"run DEMO --pcap tor0-agg0=x --pcap tor0-agg1=x", "--pcap: x is named twice"},
 		{"run DEMO --pcap tor0-agg9=x", "nodes are h0 to h15, tor0 to tor7, agg0 to agg7, core0 to core3; `ethereal topo --scenario DEMO -o json` lists the links"},
 		{"run none.yaml", "name a scenario file, for example testbed/scenarios/demo.yaml"},
-		{"run DEMO --json DIR/a --report DIR/a", "--report: DIR/a is where --json is; give each a file of its own"},
-		{"run DEMO --json DIR/a --report DIR/./a", "--report: DIR/./a is where --json is"},
-		{"run DEMO --report DIR/a --cpuprofile DIR/a", "--cpuprofile: DIR/a is where --report is"},
-		{"run DEMO --json DEMO", "--json: DEMO is where the scenario is"},
+		{"run DEMO --out DIR/a --html DIR/a", "--html: DIR/a is where --out is; give each a file of its own"},
+		{"run DEMO --out DIR/a --html DIR/./a", "--html: DIR/./a is where --out is"},
+		{"run DEMO --html DIR/a --cpuprofile DIR/a", "--cpuprofile: DIR/a is where --html is"},
+		{"run DEMO --out DEMO", "--out: DEMO is where the scenario is"},
 		{"run DEMO --events DIR/a --pcap tor0-agg0=DIR/a", "is where --events is"},
 		{"run DEMO --pcap tor0-agg0=DIR/no/x", "--pcap: open DIR/no/x"},
 		{"run DEMO --events DIR/no/x", "--events: open DIR/no/x"},
@@ -106,8 +106,8 @@ func TestBadInput(t *testing.T) {
 		{"topo --pods 2", "--hosts-per-tor: missing; write 1 to 250"},
 		{"topo --rate 0Gb/s", "--rate: a link of no rate carries nothing"},
 		{"topo --fabric none.yaml", "name a fabric file"},
-		{"run DEMO --json DIR/no/such.jsonl", "--json: open"},
-		{"run DEMO --report DIR/no/such.html", "--report: open"},
+		{"run DEMO --out DIR/no/such.jsonl", "--out: open"},
+		{"run DEMO --html DIR/no/such.html", "--html: open"},
 		{"topo x", "topo takes no arguments"},
 		{"trace ../../testbed/scenarios/workloads/gpt.yaml --ranks 100000000", "--ranks: 100000000; write 1 to 262144"},
 		{"topo -o xml", `"xml" is unknown; write one of yaml, json, dot`},
@@ -134,7 +134,7 @@ func TestBadInput(t *testing.T) {
 
 // TestDevices: one device may take several outputs.
 func TestDevices(t *testing.T) {
-	code, _, stderr := call(t, &fake{}, "run", demo, "--quiet", "--json", os.DevNull, "--report", os.DevNull)
+	code, _, stderr := call(t, &fake{}, "run", demo, "--quiet", "--out", os.DevNull, "--html", os.DevNull)
 	if code != exitOK {
 		t.Errorf("code %d: %s", code, stderr)
 	}

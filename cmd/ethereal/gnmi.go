@@ -14,19 +14,18 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/sidecar"
 )
 
 // gnmiFlags are the flags of `ethereal gnmi`.
 type gnmiFlags struct {
-	interfaces, portNames  []string
-	addr, events           string
-	log                    logFlag
-	tlsCA, tlsCert, tlsKey string
-	refresh                time.Duration
-	ethernetNames, anyRole bool
+	interfaces, portNames []string
+	addr, events          string
+	log                   logFlag
+	tls                   tlsFlags
+	refresh               time.Duration
+	ethernetNames         bool
 }
 
 // newGNMICommand makes `ethereal gnmi`.
@@ -39,7 +38,7 @@ func newGNMICommand() *cobra.Command {
 switch's network interfaces by netlink, takes them up and down when config/enabled is set, and tells the Ethereal P4
 program of ports by port-event packets, sent into a veth pair whose other end the switch has as port 508. It needs
 CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
-		Example: `  ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --addr 127.0.0.1:9339
+		Example: `  ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --listen-gnmi 127.0.0.1:9339
   ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --event-interface s1-ev`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -47,17 +46,14 @@ CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&f.interfaces, "interface", "i", nil, "the switch has network interface IFACE as port PORT, `PORT@IFACE`; may be given again")
-	fl.StringVar(&f.addr, "addr", "127.0.0.1:9339", "serve gNMI at `HOST:PORT`")
+	fl.StringArrayVarP(&f.interfaces, "port", "i", nil, "the switch has network interface IFACE as port PORT, `PORT@IFACE`; may be given again")
+	fl.StringVar(&f.addr, "listen-gnmi", "127.0.0.1:9339", "serve gNMI at `ADDR`, HOST:PORT or unix:PATH")
 	fl.StringVar(&f.events, "event-interface", "", "send port-event packets into `IFACE`; empty: send none")
-	fl.DurationVar(&f.refresh, "refresh", sidecar.DefaultRefresh, "tell the program of all ports again so often")
-	fl.BoolVar(&f.ethernetNames, "ethernet-names", false, "name port N EthernetN, not as its interface")
-	fl.StringArrayVar(&f.portNames, "port-name", nil, "call a port NAME, `PORT@NAME`, as in 132@1/0; may be given again")
+	fl.DurationVar(&f.refresh, "refresh", sidecar.DefaultRefresh, "send the states of all ports to the program again every `DURATION`")
+	fl.BoolVar(&f.ethernetNames, "ethernet-names", false, "name port N EthernetN in gNMI, not as its interface")
+	fl.StringArrayVar(&f.portNames, "port-name", nil, "call a port NAME in gNMI, `PORT@NAME`, as in 132@1/0; may be given again")
 	f.log.register(c, slog.LevelWarn)
-	fl.StringVar(&f.tlsCA, "tls-ca", "", "`FILE` with the certificates of the authorities that clients' certificates must come from")
-	fl.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with our certificate; turns TLS on")
-	fl.StringVar(&f.tlsKey, "tls-key", "", "`FILE` with its key")
-	fl.BoolVar(&f.anyRole, "tls-any-role", false, "serve whoever has a certificate of the authorities, whatever it says of its holder")
+	f.tls.registerServer(c)
 	return c
 }
 
@@ -93,17 +89,16 @@ func (f *gnmiFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("gnmi: --refresh %v; it must be above 0", f.refresh)
 	}
 	cfg.Log = f.log.to(stderr)
-	files, err := certs.Read(f.tlsCA, f.tlsCert, f.tlsKey)
+	files, err := f.tls.read()
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}
-	files.AnyRole = f.anyRole
 	s, err := sidecar.New(cfg)
 	if err != nil {
 		return failure("%w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	listener, err := listen.At("--addr", f.addr, files)
+	listener, err := listen.At("--listen-gnmi", f.addr, files)
 	if err != nil {
 		return fmt.Errorf("gnmi: %w", err)
 	}

@@ -58,7 +58,7 @@ func TestIntrospection(t *testing.T) {
 	running, end := context.WithCancel(t.Context())
 	ended := make(chan string, 1)
 	go func() {
-		_, _, errs := etherealCommand(running, append(append([]string{"controller", "--agents=" + agents, "--admin="}, files...), "--log-level=error")...)
+		_, _, errs := etherealCommand(running, append(append([]string{"controller", "--listen-agents=" + agents, "--listen-admin="}, files...), "--log-level=error")...)
 		ended <- errs
 	}()
 	defer func() {

@@ -20,7 +20,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// hostagentFlags are the flags of `ethereal hostagent`.
+// hostagentFlags are the flags of `ethereal host agent`.
 type hostagentFlags struct {
 	labellingFlags
 	control    string
@@ -31,22 +31,22 @@ type hostagentFlags struct {
 	payload    int
 }
 
-// newHostagentCommand makes `ethereal hostagent`.
+// newHostagentCommand makes `ethereal host agent`.
 func newHostagentCommand() *cobra.Command {
 	var flags hostagentFlags
 	c := &cobra.Command{
-		Use: "hostagent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller " +
+		Use: "agent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller " +
 			"ADDR]...",
-		Short: "Be the agent of a host: choose the paths of its RoCEv2 traffic",
+		Short: "Choose the paths of a host's RoCEv2 traffic: its agent",
 		Long: `Runs a host's agent. It follows controllers, believes source quenches that can be true, and reports what times out. What
 it labels is chosen by --labeller:
 
 soft    a RoCEv2 endpoint of its own in software, RDMA WRITE and SEND with the invariant CRC on every packet, whose messages
         it splits, labels and moves. Driven by a coordinator over a UNIX socket. It needs CAP_NET_RAW.
-tagger  the packets of other programs, by an eBPF program; the same as ethereal tag. It needs CAP_BPF and CAP_NET_ADMIN.
-verbs   the queue pairs of an RNIC, whose owners join at --owners and label them through the verbs as the agent decides.`,
-		Example: `  ethereal hostagent --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562 --control unix:/run/h0.sock
-  ethereal hostagent --fabric fabric.yaml --host h0 --labeller verbs --owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9562`,
+tagger  the packets of other programs, by an eBPF program; the same as ethereal host tag. It needs CAP_BPF and CAP_NET_ADMIN.
+verbs   the queue pairs of an RNIC, whose owners join at --listen-owners and label them through the verbs as the agent decides.`,
+		Example: `  ethereal host agent --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562 --listen-socket unix:/run/h0.sock
+  ethereal host agent --fabric fabric.yaml --host h0 --labeller verbs --listen-owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9562`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if flags.labeller != labelSoft {
@@ -57,27 +57,27 @@ verbs   the queue pairs of an RNIC, whose owners join at --owners and label them
 	}
 	flags.register(c)
 	f := c.Flags()
-	f.StringVar(&flags.labeller, "labeller", labelSoft, "label what: `WHAT` is soft, tagger or verbs")
-	f.StringVar(&flags.owners, "owners", "", "with --labeller verbs: queue pairs' owners join at `unix:PATH`")
+	f.StringVar(&flags.labeller, "labeller", labelSoft, "label `WHAT`: soft, tagger or verbs")
+	f.StringVar(&flags.owners, "listen-owners", "", "with --labeller verbs: let queue pairs' owners join at `unix:PATH`")
 	flags.registerSoft(c)
 	return c
 }
 
-// newNICCommand makes `ethereal nic`.
+// newNICCommand makes `ethereal host nic`.
 func newNICCommand() *cobra.Command {
 	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
 	c := &cobra.Command{
-		Use:   "nic --fabric FILE --host HOST --interface IF --verbs unix:PATH [--controller ADDR]...",
+		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [--controller ADDR]...",
 		Short: "Be an RDMA device in software for this host's programs",
 		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. Their messages go by a RoCEv2 endpoint in
-software on the interface, along the paths that the host's agent chooses, and leave those that die. It is ethereal hostagent
---labeller soft with --verbs.`,
-		Example: `  ethereal nic --fabric fabric.yaml --host h0 --interface eth0 --verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
+software on the interface, along the paths that the host's agent chooses, and leave those that die. It is ethereal host agent
+--labeller soft with --listen-verbs.`,
+		Example: `  ethereal host nic --fabric fabric.yaml --host h0 --interface eth0 --listen-verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
   LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if flags.verbs == "" {
-				return errors.New("nic: --verbs is missing: say where programs find the device, such as unix:/run/h0.verbs")
+				return errors.New("host nic: --listen-verbs is missing: say where programs find the device, such as unix:/run/h0.verbs")
 			}
 			return flags.run(c.Context(), c.ErrOrStderr())
 		},
@@ -90,22 +90,20 @@ software on the interface, along the paths that the host's agent chooses, and le
 // registerSoft adds the flags of a soft endpoint.
 func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 	set := c.Flags()
-	set.StringVar(&f.verbs, "verbs", "", "be an RDMA device for programs at `unix:PATH`")
-	set.IntVar(&f.payload, "payload", 0, "`BYTES` of a full packet, until a coordinator asks for another; 0: 1024")
-	set.StringVar(&f.control, "control", "", "with --labeller soft: be driven by a coordinator at `unix:PATH`")
-	set.StringVar(&f.rate, "rate", "", "with --labeller soft: `RATE` of the link, such as 100Mb/s, instead of the "+
-		"fabric's")
-	set.IntVar(&f.sendBuffer, "send-buffer", 0, "with --labeller soft: `BYTES` that may wait in the interface's own "+
-		"queue; 0: 65536")
-	set.StringVar(&f.eventLog, "event-log", "", "with --labeller soft: write calls into the host's core and their "+
-		"effects, a JSON object a line, to `FILE`")
+	set.StringVar(&f.verbs, "listen-verbs", "", "be an RDMA device for programs at `unix:PATH`")
+	set.IntVar(&f.payload, "payload", 0, "payload of a full packet, `BYTES`; until a coordinator asks for another; 0: 1024")
+	set.StringVar(&f.control, "listen-socket", "", "with --labeller soft: take orders of runs and probes at `unix:PATH`")
+	set.StringVar(&f.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s; with --labeller soft, instead of the fabric's")
+	set.IntVar(&f.sendBuffer, "send-buffer", 0, "let `BYTES` wait in an interface's own queue; with --labeller soft; 0: 65536")
+	set.StringVar(&f.eventLog, "event-log", "", "write an event log to `FILE`, as JSON lines; with --labeller soft: calls into the host's core "+
+		"and their effects")
 }
 
 // run is the soft endpoint until ctx ends.
 func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) {
 	if len(f.interfaces) != 1 || f.owners != "" || f.pinDir != "" || f.remove || f.ipv6FlowLabel ||
 		len(f.quenchAddresses) > 0 {
-		return fmt.Errorf("--labeller %s takes one --interface, and none of --owners, --pin-dir, --remove, "+
+		return fmt.Errorf("--labeller %s takes one --interface, and none of --listen-owners, --pin-dir, --remove, "+
 			"--ipv6-flow-label, --quench-address", labelSoft)
 	}
 	s, err := f.read(stderr)
@@ -120,10 +118,10 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	if err := f.configure(&cfg); err != nil {
 		return err
 	}
-	if cfg.Listen, err = listen.Unix("--control", f.control); err != nil {
+	if cfg.Listen, err = listen.Unix("--listen-socket", f.control); err != nil {
 		return err
 	}
-	admin, err := listen.At("--admin", f.admin, s.Files)
+	admin, err := listen.At("--listen-admin", f.admin, s.Files)
 	if err != nil {
 		return errors.Join(err, listen.Close(cfg.Listen))
 	}

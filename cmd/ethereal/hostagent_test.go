@@ -58,10 +58,10 @@ func TestHostagentMutualTLS(t *testing.T) {
 			}
 		}
 	}
-	defer start(append(append([]string{"controller", "--agents=" + agents, "--admin=" + admin}, files...), tlsFlags...)...)()
+	defer start(append(append([]string{"controller", "--listen-agents=" + agents, "--listen-admin=" + admin}, files...), tlsFlags...)...)()
 	hostArgs := append([]string{
-		"hostagent", files[0], "--host=h0", "--labeller=verbs", "--owners=unix:" + socket, "--controller=" + agents,
-		"--admin=" + hostAdmin, "--state-file=" + filepath.Join(dir, "h0.json"), "--log-level=error",
+		"host", "agent", files[0], "--host=h0", "--labeller=verbs", "--listen-owners=unix:" + socket, "--controller=" + agents,
+		"--listen-admin=" + hostAdmin, "--state-file=" + filepath.Join(dir, "h0.json"), "--log-level=error",
 	}, tlsFlags[0], "--tls-cert="+filepath.Join(dir, "h0.pem"), "--tls-key="+filepath.Join(dir, "h0.key"))
 	stopHost := start(hostArgs...)
 	defer func() { stopHost() }()
@@ -133,7 +133,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	until("two are back", func() bool { return on() == [2]int{2, 2} })
 	o.Timeout(qps[0])
 	until("the time-out is reported", func() bool {
-		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "-o=json", "--controller=" + admin}, tlsFlags...)...)
+		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "-o=json", "--admin=" + admin}, tlsFlags...)...)
 		var s struct {
 			Agents []struct{ Reports int }
 		}
@@ -147,8 +147,8 @@ func TestHostagentMutualTLS(t *testing.T) {
 	// A host speaks for itself alone: h0's certificate does not make an agent h1.
 	for name, cert := range map[string]string{"another host's certificate": "h0", "an operator's": "node"} {
 		ctx, end := context.WithTimeout(t.Context(), 2*time.Second)
-		_, _, errs := etherealCommand(ctx, "hostagent", files[0], "--host=h1", "--labeller=verbs", "--owners=unix:"+filepath.Join(dir, cert+".sock"),
-			"--controller="+agents, "--admin=unix:"+filepath.Join(dir, cert+"-a.sock"), "--log-level=info", tlsFlags[0],
+		_, _, errs := etherealCommand(ctx, "host", "agent", files[0], "--host=h1", "--labeller=verbs", "--listen-owners=unix:"+filepath.Join(dir, cert+".sock"),
+			"--controller="+agents, "--listen-admin=unix:"+filepath.Join(dir, cert+"-a.sock"), "--log-level=info", tlsFlags[0],
 			"--tls-cert="+filepath.Join(dir, cert+".pem"), "--tls-key="+filepath.Join(dir, cert+".key"))
 		end()
 		if strings.Contains(errs, "following controller") {
@@ -157,8 +157,8 @@ func TestHostagentMutualTLS(t *testing.T) {
 	}
 	// An agent that the controller does not know is told nothing.
 	stranger := append([]string{
-		"hostagent", files[0], "--host=h1", "--labeller=verbs", "--owners=unix:" + filepath.Join(dir, "other.sock"),
-		"--controller=" + agents, "--admin=unix:" + filepath.Join(dir, "h1.sock"), "--log-level=info",
+		"host", "agent", files[0], "--host=h1", "--labeller=verbs", "--listen-owners=unix:" + filepath.Join(dir, "other.sock"),
+		"--controller=" + agents, "--listen-admin=unix:" + filepath.Join(dir, "h1.sock"), "--log-level=info",
 	}, tlsFlags[0])
 	ctx2, end := context.WithTimeout(t.Context(), 2*time.Second)
 	defer end()
@@ -179,16 +179,16 @@ func TestHostagentInput(t *testing.T) {
 		{"", `required flag(s) "fabric", "host" not set`},
 		{"--fabric=FILE --host=h0", "takes one --interface"},
 		{"--fabric=FILE --host=h0 --interface=a --interface=b", "takes one --interface"},
-		{"--fabric=FILE --host=h0 --interface=a --pin-dir=/x", "none of --owners"},
+		{"--fabric=FILE --host=h0 --interface=a --pin-dir=/x", "none of --listen-owners"},
 		{"--fabric=FILE --host=tor0 --interface=a", "is a switch"},
 		{"--fabric=FILE --host=h0 --labeller=magic", "write soft, tagger or verbs"},
-		{"--fabric=FILE --host=h0 --labeller=verbs", "takes --owners"},
+		{"--fabric=FILE --host=h0 --labeller=verbs", "takes --listen-owners"},
 		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x --ipv6-flow-label", "none of --interface"},
 		{"--fabric=FILE --host=h0 --labeller=tagger", "takes --interface"},
 		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x", "is not unix:PATH"},
 		{"--fabric=FILE --host=h0 --interface=a --admin=0.0.0.0:1", "not on the loopback"},
 	} {
-		args := append([]string{"hostagent"}, strings.Fields(strings.ReplaceAll(tt.args, "FILE", spec))...)
+		args := append([]string{"host", "agent"}, strings.Fields(strings.ReplaceAll(tt.args, "FILE", spec))...)
 		code, _, errs := etherealCommand(t.Context(), args...)
 		if code != exitInput || !strings.Contains(errs, tt.want) {
 			t.Errorf("%v: exit code %d, %s, want %q", args, code, errs, tt.want)

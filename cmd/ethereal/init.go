@@ -34,7 +34,7 @@ func (a *app) initCommand() *cobra.Command {
 	var fabricFile string
 	c := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Write an annotated fabric, scenario, experiment and targets to begin with",
+		Short: "Write annotated files to start from: fabric, scenario, experiment, targets",
 		Long: `Writes fabric.yaml, scenario.yaml, experiment.yaml and targets.yaml into a folder, the working folder if none is named,
 with a remark at every key. They are right as they stand: validate accepts them, and run carries the scenario and the
 experiment out. Nothing is overwritten: if one of the files is there, none is written.`,
@@ -49,7 +49,7 @@ experiment out. Nothing is overwritten: if one of the files is there, none is wr
 			return a.init(dir, fabricFile)
 		},
 	}
-	c.Flags().StringVar(&fabricFile, "fabric", "", "write files for the fabric in `FILE`, instead of a fabric of 16 hosts and 6 switches")
+	c.Flags().StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; instead of one of 16 hosts and 6 switches")
 	return c
 }
 
@@ -80,7 +80,7 @@ func (a *app) init(dir, fabricFile string) error {
 		fmt.Fprintf(a.stdout, "wrote %s\n", path) //nolint:errcheck // the files are there
 	}
 	scenario := filepath.Join(dir, "scenario.yaml")
-	_, err = fmt.Fprintf(a.stdout, "next: ethereal run %s --report %s\n", scenario, filepath.Join(dir, "report.html"))
+	_, err = fmt.Fprintf(a.stdout, "next: ethereal run %s --html %s\n", scenario, filepath.Join(dir, "report.html"))
 	return err
 }
 

@@ -126,8 +126,8 @@ nsenter --net=/proc/%[2]d/ns/net bash -ec 'echo 1 > /proc/sys/net/ipv6/conf/all/
 		l.t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 	l.plant.start(name, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", cmd.Process.Pid), os.Getenv("ETHEREAL_TEST_PROGRAM"),
-		"hostagent", "--fabric", "fabric.yaml", "--host", name, "--interface", "eth0", "--controller", "unix:" + l.dir + "/agents.sock",
-		"--control", "unix:" + l.dir + "/" + name + ".sock", "--log-level", "warn", "--tls-server-name", "controller"}, l.cert(name)...)...)
+		"host", "agent", "--fabric", "fabric.yaml", "--host", name, "--interface", "eth0", "--controller", "unix:" + l.dir + "/agents.sock",
+		"--listen-socket", "unix:" + l.dir + "/" + name + ".sock", "--log-level", "warn", "--tls-server-name", "controller"}, l.cert(name)...)...)
 	l.until(time.Minute, name+" can be driven", func() error { _, err := os.Stat(l.dir + "/" + name + ".sock"); return err })
 }
 
@@ -257,7 +257,7 @@ func TestBoardLab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--world", "lab", "--deployment", l.write("lab.json", string(text)), "--json", l.dir + "/results.jsonl"}
+	args := []string{"run", "--world", "lab", "--deployment", l.write("lab.json", string(text)), "--out", l.dir + "/results.jsonl"}
 	var experiments []string
 	for name := range strings.SplitSeq(cmp.Or(os.Getenv("ETHEREAL_EXPERIMENTS"), "*"), ",") {
 		found, err := filepath.Glob(root + "/mininet/experiments/" + name + ".yaml")

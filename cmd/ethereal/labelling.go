@@ -38,9 +38,9 @@ func (l *labellingFlags) register(c *cobra.Command) {
 	l.agentFlags.register(c)
 	f := c.Flags()
 	f.BoolVar(&l.ipv6FlowLabel, "ipv6-flow-label", false, "carry labels in the flow label of IPv6, not in the source port")
-	f.StringVar(&l.pinDir, "pin-dir", "", "keep labelling when this process ends, by `DIR` on a bpf file system, and take over what is kept there")
-	f.BoolVar(&l.remove, "remove", false, "end what --pin-dir keeps, and exit")
-	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil, "hear source quenches at `IP`; may be given again. Without it: at the host's own addresses in the fabric, as far as this machine has them")
+	f.StringVar(&l.pinDir, "pin-dir", "", "keep labelling when this process ends, in `DIR` of a bpf file system; what is kept there is taken over")
+	f.BoolVar(&l.remove, "remove", false, "remove what --pin-dir keeps, and exit")
+	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil, "receive source quenches at `IP`; may be given again (default: the host's addresses in the fabric that this machine has)")
 }
 
 // run adopts other programs' queue pairs until ctx ends.
@@ -57,7 +57,7 @@ func (l *labellingFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		p.QuenchAddresses = append(p.QuenchAddresses, addr)
 	}
-	if p.Admin, err = listen.At("--admin", l.admin, s.Files); err != nil {
+	if p.Admin, err = listen.At("--listen-admin", l.admin, s.Files); err != nil {
 		return err
 	}
 	if err := l.open(p); err != nil || l.remove {
@@ -75,11 +75,11 @@ func (l *labellingFlags) open(p *process.Labelling) (err error) {
 	switch l.labeller {
 	case labelVerbs:
 		if l.owners == "" || len(l.interfaces) > 0 || l.pinDir != "" || l.remove || l.ipv6FlowLabel {
-			return fmt.Errorf("--labeller %s takes --owners, where queue pairs' owners join, and none of --interface, --pin-dir, --remove, --ipv6-flow-label", labelVerbs)
+			return fmt.Errorf("--labeller %s takes --listen-owners, where queue pairs' owners join, and none of --interface, --pin-dir, --remove, --ipv6-flow-label", labelVerbs)
 		}
 		p.Owners = owners.NewServer()
 		p.Owners.Log, p.Labels = p.Log, p.Owners
-		p.OwnersAt, err = listen.Unix("--owners", l.owners)
+		p.OwnersAt, err = listen.Unix("--listen-owners", l.owners)
 		return err
 	case labelTagger:
 		if l.owners != "" || len(l.interfaces) == 0 {

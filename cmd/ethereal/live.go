@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,11 +29,11 @@ type liveFlags struct {
 // register defines them; binaries as for liveSwitches.
 func (l *liveFlags) register(c *cobra.Command, rate string, binaries bool) {
 	f := c.Flags()
-	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it, instead of a fat-tree of --k")
-	f.IntVar(&l.k, "k", 4, "`K` of a fat-tree")
-	f.StringVar(&l.rate, "rate", rate, "`RATE` of all links of that fat-tree")
-	f.IntVar(&l.payload, "payload", 4096, "`BYTES` of a full packet")
-	f.Uint64Var(&l.seed, "seed", 1, "of random choices")
+	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; instead of a fat-tree of --k")
+	f.IntVar(&l.k, "k", 4, "make a fat-tree of switches with `N` ports")
+	f.StringVar(&l.rate, "rate", rate, "rate of links, `RATE`, as in 100Gb/s; of that fat-tree")
+	f.IntVar(&l.payload, "payload", 4096, "payload of a full packet, `BYTES`")
+	f.Uint64Var(&l.seed, "seed", 1, "seed of random choices, `N`")
 	l.liveSwitches.register(c, binaries)
 }
 
@@ -63,16 +62,9 @@ func (l *liveFlags) read() (*fabric.Fabric, error) {
 func (a *app) liveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "live",
-		Short: "Build a fabric of processes on this machine, to explore it or to try it",
+		Short: "Start a fabric of processes on this machine, and run programs on its hosts",
 		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
 go when the program ends, however it ends. It takes root, or user namespaces.`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && args[0] == "soak" {
-				return errors.New("live soak is an experiment now: ethereal run --world live mininet/experiments/soak.yaml")
-			}
-			return cobra.NoArgs(c, args)
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return needsCommand(c) },
 	}
 	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), liveDownCommand(), a.livePartCommand(), a.liveStatusCommand(), liveRejoinCommand(), a.liveReactCommand())
 	return c
@@ -111,13 +103,4 @@ func copyFiles(to, from string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// needsCommand says which commands there are, to somebody who named none.
-func needsCommand(c *cobra.Command) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
-	}
-	return fmt.Errorf("%s: name one of %s; see %s --help", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
 }

@@ -16,11 +16,11 @@ import (
 // liveUpCommand makes `ethereal live up`.
 func (a *app) liveUpCommand() *cobra.Command {
 	var flags liveFlags
-	var view string
+	var view viewFlags
 	var machines machinesFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Keep a fabric of processes until live down, or Ctrl-C",
+		Short: "Start a fabric. It runs until live down, or Ctrl-C",
 		Example: `  ethereal live up --k 4
   ethereal live up --on a=192.0.2.1,b=192.0.2.2 --dir lab`,
 		Args: cobra.NoArgs,
@@ -30,10 +30,10 @@ func (a *app) liveUpCommand() *cobra.Command {
 				return err
 			}
 			if len(machines.on) > 0 {
-				return a.upOn(c.Context(), &machines, f, flags, view)
+				return a.upOn(c.Context(), &machines, f, flags, view.at())
 			}
-			return inSandbox(c.Context(), view, func(dir string) error {
-				page, err := a.livePage(dir, view)
+			return inSandbox(c.Context(), view.at(), func(dir string) error {
+				page, err := a.livePage(dir, view.at())
 				if err != nil {
 					return err
 				}
@@ -44,7 +44,7 @@ func (a *app) liveUpCommand() *cobra.Command {
 		},
 	}
 	flags.register(c, "100Mb/s", false)
-	viewFlag(c, &view)
+	view.register(c)
 	machines.register(c)
 	return c
 }
@@ -88,7 +88,7 @@ func exited(code int, err error) error {
 func liveShellCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rsh HOST WORD...",
-		Short: "Have a shell in a host carry a line out, as ssh does",
+		Short: "Run a command line in a host's shell, as ssh does",
 		Long: `The words are joined, and a shell in the host carries them out. Programs that start others by ssh take it for that:
 Open MPI's plm_rsh_agent, for instance.`,
 		Example: "  mpirun --mca plm_rsh_agent \"ethereal live rsh\" -H h0,h1 PROGRAM",
@@ -114,7 +114,7 @@ OMPI_ or UCX_ are passed on: they set what MCA parameters and UCX's settings are
 		RunE:    func(_ *cobra.Command, args []string) error { return exited(m.Run(args)) },
 	}
 	c.Flags().SetInterspersed(false)
-	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "`N` processes, several a host if there are more than hosts (default one a host)")
+	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "start `N` processes, several a host if there are more than hosts (default one a host)")
 	c.Flags().StringArrayVarP(&m.Env, "env", "x", nil, "pass `NAME` or NAME=VALUE on to the processes")
 	return c
 }
@@ -124,7 +124,7 @@ func liveDownCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "down",
-		Short: "Take down the fabric that is up",
+		Short: "Stop the fabric that is up",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			down := live.Down
@@ -137,6 +137,6 @@ func liveDownCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "`DIR` of live up --on: take that fabric down")
+	c.Flags().StringVar(&dir, "dir", "", "use the folder `DIR`; that of live up --on")
 	return c
 }

@@ -33,11 +33,11 @@ const machinesDir = "ethereal-live"
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
-	f.StringVar(&m.dir, "dir", machinesDir, "with --on: `DIR` of this machine for sockets, certificates, logs and deployment.json")
-	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: `COMMAND` that carries out another on a machine, without the machine's name")
-	f.StringVar(&m.program, "program", "", "with --on: how this program is called on the other machines (`PATH`; as here when left out); it takes root there")
-	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: `FILE` that makes certificates")
-	f.IntVar(&m.vxlanPort, "vxlan-port", 4789, "with --on: UDP `PORT` of the tunnels between machines")
+	f.StringVar(&m.dir, "dir", machinesDir, "use the folder `DIR`; with --on, for sockets, certificates, logs and deployment.json")
+	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: run commands on other machines by `COMMAND`, to which the machine's name is added")
+	f.StringVar(&m.program, "remote-program", "", "with --on: start this program on the other machines by `COMMAND`, as root (default: its path here)")
+	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: make certificates with the script `FILE`")
+	f.IntVar(&m.vxlanPort, "vxlan-port", 4789, "with --on: use UDP `PORT` for the tunnels between machines")
 }
 
 // What a machine's name and the program's words may have: a remote shell such as ssh hands them to a shell. Nothing else
@@ -85,11 +85,11 @@ func (m *machinesFlags) read(ctx context.Context) (cfg machines.Config, err erro
 	cfg.Program, cfg.Shell, cfg.VXLANPort = strings.Fields(m.program), strings.Fields(m.shell), m.vxlanPort
 	for _, w := range cfg.Program {
 		if !programWord.MatchString(w) {
-			return cfg, fmt.Errorf("--program: %q: a shell there may read it; write letters, digits and _@%%+=:,./- only", w)
+			return cfg, fmt.Errorf("--remote-program: %q: a shell there may read it; write letters, digits and _@%%+=:,./- only", w)
 		}
 	}
 	if len(cfg.Shell) == 0 || len(cfg.Program) == 0 {
-		return cfg, errors.New("--remote-shell, --program: write a command, such as ssh")
+		return cfg, errors.New("--remote-shell, --remote-program: write a command, such as ssh")
 	}
 	if cfg.Dir, err = filepath.Abs(m.dir); err != nil {
 		return cfg, err
@@ -168,7 +168,7 @@ func liveRejoinCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:     "rejoin MACHINE",
-		Short:   "Start the part of a machine again that a fabric on several has lost",
+		Short:   "Take a lost machine of a fabric on several back",
 		Example: "  ethereal live rejoin b --dir lab",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -178,7 +178,7 @@ func liveRejoinCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", machinesDir, "`DIR` of live up --on")
+	c.Flags().StringVar(&dir, "dir", machinesDir, "use the folder `DIR`; that of live up --on")
 	return c
 }
 
@@ -187,7 +187,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say which machines a fabric on several has, and which are lost",
+		Short: "Show the machines of a fabric on several, and which are lost",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := machines.Ask(dir, "status", "")
@@ -214,6 +214,6 @@ func (a *app) liveStatusCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", machinesDir, "`DIR` of live up --on")
+	c.Flags().StringVar(&dir, "dir", machinesDir, "use the folder `DIR`; that of live up --on")
 	return c
 }

@@ -306,7 +306,7 @@ func TestLiveOn(t *testing.T) {
 	}
 	certs := filepath.Join(dir, "certs")
 	succeeds(t, time.Minute, "the controller names what is lost", func() error {
-		out, err := s.ethereal("status", "--controller", "192.0.2.1:9560", "--tls-ca", filepath.Join(certs, "ca.pem"),
+		out, err := s.ethereal("status", "--admin", "192.0.2.1:9560", "--tls-ca", filepath.Join(certs, "ca.pem"),
 			"--tls-cert", filepath.Join(certs, "controller.pem"), "--tls-key", filepath.Join(certs, "controller.key")).CombinedOutput()
 		for _, want := range []string{"tor0-spine1", "tor1-spine1", "tor2-spine0", "tor3-spine0"} {
 			if !strings.Contains(string(out), want) {

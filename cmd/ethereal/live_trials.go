@@ -20,7 +20,8 @@ func (a *app) liveReactCommand() *cobra.Command {
 	var ways []string
 	var cuts int
 	var rto time.Duration
-	var quiet, asJSON bool
+	var quiet bool
+	format := outputFormat{}
 	c := &cobra.Command{
 		Use:   "react",
 		Short: "Cut links under traffic and measure how long hosts go on using them",
@@ -52,7 +53,7 @@ func (a *app) liveReactCommand() *cobra.Command {
 					if len(rs) == 0 {
 						return err
 					}
-					if asJSON {
+					if !format.people() {
 						enc := json.NewEncoder(a.stdout)
 						for _, r := range rs {
 							if err := enc.Encode(r); err != nil {
@@ -72,11 +73,11 @@ func (a *app) liveReactCommand() *cobra.Command {
 	}
 	flags.register(c, "40Mb/s", true)
 	f := c.Flags()
-	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "`A,B` of timeout, quench, gnmi, all")
-	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways, in turn: `A,B` of silent, link-down, gnmi, kill; with timeout it is silent")
-	f.IntVar(&cuts, "cuts", 30, "`N` cuts for each notifier")
-	f.DurationVar(&rto, "rto", 50*time.Millisecond, "retransmission timer")
-	f.BoolVarP(&quiet, "quiet", "q", false, "show no progress")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object a cut")
+	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "use these notifiers, `A,B`; of timeout, quench, gnmi, all")
+	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways in turn, `A,B`; of silent, link-down, gnmi, kill; with timeout it is silent")
+	f.IntVar(&cuts, "cuts", 30, "make `N` cuts for each notifier")
+	f.DurationVar(&rto, "rto", 50*time.Millisecond, "set retransmission timers to `DURATION`")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print less; no progress")
+	format.register(c, formatTable, formatJSON)
 	return c
 }

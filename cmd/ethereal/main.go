@@ -20,6 +20,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
@@ -27,6 +29,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once interrupted, the next signal ends the program at once.
 	context.AfterFunc(ctx, stop)
+	cobra.EnableCommandSorting = false // the order in groups is that of use
 	a := &app{
 		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: freeMemory,
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
 
-// addDevice has a host be an RDMA device for the programs that find it at --verbs.
+// addDevice has a host be an RDMA device for the programs that find it at --listen-verbs.
 func (f *hostagentFlags) addDevice(cfg *hostprocess.ProcessConfig) error {
-	lis, err := listen.Packets("--verbs", f.verbs)
+	lis, err := listen.Packets("--listen-verbs", f.verbs)
 	if err != nil {
 		return err
 	}

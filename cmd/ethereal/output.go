@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 )
 
 // Formats that most commands print in.
@@ -17,6 +19,7 @@ const (
 	formatJSON  = "json"
 	formatYAML  = "yaml"
 	formatDOT   = "dot" // a Graphviz graph
+	formatCSV   = "csv"
 )
 
 // outputFormat is the value of -o.
@@ -31,7 +34,7 @@ func (o *outputFormat) register(c *cobra.Command, choices ...string) {
 		choices = []string{formatTable, formatJSON, formatYAML}
 	}
 	o.value, o.choices = choices[0], choices
-	c.Flags().VarP(o, "output", "o", "print as `FORMAT`: "+strings.Join(choices, ", "))
+	c.Flags().VarP(o, "output", "o", "print as `FORMAT`; "+strings.Join(choices, ", "))
 	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -42,7 +45,10 @@ func (o *outputFormat) String() string { return o.value }
 // Set takes one of the choices.
 func (o *outputFormat) Set(text string) error {
 	if !slices.Contains(o.choices, text) {
-		return fmt.Errorf("%q is unknown; write one of %s", text, strings.Join(o.choices, ", "))
+		if strings.ContainsAny(text, "./") {
+			return fmt.Errorf("%q is a file; write --out %s (-o is a format: %s)", text, text, strings.Join(o.choices, ", "))
+		}
+		return fmt.Errorf("%q is unknown; %s", text, strictyaml.Choose(text, o.choices))
 	}
 	o.value = text
 	return nil
@@ -73,20 +79,3 @@ func (o *outputFormat) write(w io.Writer, v any) error {
 	}
 	return nil
 }
-
-// retired is a flag of earlier versions: it says what to write today.
-type retired string
-
-// retire gives a command a hidden flag that is refused with what to write in its place. A flag with a value has one still.
-func retire(c *cobra.Command, name, instead string, hasValue bool) {
-	r := retired(instead)
-	f := c.Flags().VarPF(&r, name, "", "")
-	f.Hidden = true
-	if !hasValue {
-		f.NoOptDefVal = "true"
-	}
-}
-
-func (r *retired) String() string   { return "" }
-func (r *retired) Set(string) error { return fmt.Errorf("it is gone; write %s", string(*r)) }
-func (r *retired) Type() string     { return "" }

@@ -45,22 +45,6 @@ func TestOutputFormats(t *testing.T) {
 	}
 }
 
-// TestRetiredFlags: a flag of earlier versions is refused with today's.
-func TestRetiredFlags(t *testing.T) {
-	for _, c := range []struct{ line, want string }{
-		{"topo --format json", "write -o"},
-		{"topo -o xml", "yaml, json, dot"},
-		{"status --json", "write -o json"},
-		{"preflight --json", "write -o json"},
-	} {
-		var out bytes.Buffer
-		a := &app{stdout: &out, stderr: &out, version: "v"}
-		if code := a.execute(t.Context(), strings.Fields(c.line)); code != exitInput || !strings.Contains(out.String(), c.want) {
-			t.Errorf("%s: exit code %d, %s", c.line, code, out.String())
-		}
-	}
-}
-
 // TestVersionCommand: version says in all formats what --version says, and the manual has a page for each command.
 func TestVersionCommand(t *testing.T) {
 	var out bytes.Buffer
@@ -80,7 +64,7 @@ func TestVersionCommand(t *testing.T) {
 	if code := a.execute(t.Context(), []string{"man", dir}); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
-	for _, page := range []string{"ethereal.1", "ethereal-run.1", "ethereal-preflight-host.1"} {
+	for _, page := range []string{"ethereal.1", "ethereal-run.1", "ethereal-host-preflight.1"} {
 		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !bytes.Contains(text, []byte("v1.2.3")) {
 			t.Errorf("%s: %v", page, err)
 		}

@@ -20,8 +20,8 @@ type output struct{ flag, path string }
 // overwrite each other or the scenario, and files of runs that cannot be made.
 func checkOutputs(from []string, flags runFlags, captures []capture, runs []scenario.Run) error {
 	var single, each []output
-	for _, o := range []output{{"--json", flags.json}, {"--report", flags.report}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
-		if o.path != "" && o != (output{"--json", "-"}) {
+	for _, o := range []output{{"--out", flags.out}, {"--html", flags.html}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
+		if o.path != "" {
 			single = append(single, o)
 		}
 	}
@@ -142,8 +142,8 @@ const mostLooks = 64
 // neither, the command that makes traces is named.
 func (t *telling) looks() (all []report.Look) {
 	if t.flags.trace.path == "" {
-		if t.flags.json != "" && t.flags.json != "-" {
-			return resultLooks(t.flags.json)
+		if t.flags.out != "" {
+			return resultLooks(t.flags.out)
 		}
 		return []report.Look{
 			{What: "No trace was written. This writes one a run:", Command: t.app.command + " --trace trace.pftrace"},
@@ -156,7 +156,7 @@ func (t *telling) looks() (all []report.Look) {
 			continue // it was interrupted
 		}
 		look := report.Look{What: run.String(), Command: report.Quote([]string{"ethereal", "view", path})}
-		if rel, err := filepath.Rel(filepath.Dir(t.flags.report), path); err == nil {
+		if rel, err := filepath.Rel(filepath.Dir(t.flags.html), path); err == nil {
 			look.File = (&url.URL{Path: filepath.ToSlash(rel)}).String()
 		}
 		all = append(all, look)

@@ -350,7 +350,7 @@ func (p *plant) folder(dir, file string) string {
 func (p *plant) startController(c int, targets string, peers ...int) {
 	args := []string{
 		"controller", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--targets=" + targets, fmt.Sprintf("--election-id=%d", c+1),
-		"--agents=" + agentsAddr(c), "--admin=" + adminAddr(c), "--admin-token-file=" + filepath.Join(p.dir, "token"),
+		"--listen-agents=" + agentsAddr(c), "--admin=" + adminAddr(c), "--admin-token-file=" + filepath.Join(p.dir, "token"),
 		"--heartbeat=1s", "--keep-alive=1s", "--settle=5s", "--stage-timeout=500ms",
 		"--event-log=" + p.eventLog(c), "--state-file=" + p.stateFile(c),
 	}

@@ -25,9 +25,8 @@ type checkFlags struct {
 func (p *checkFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	p.format.register(c)
-	retire(c, "json", "-o json", false)
-	f.BoolVar(&p.all, "all", false, "print green lines, too")
-	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines, too")
+	f.BoolVar(&p.all, "all", false, "print green lines too")
+	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines too")
 }
 
 // errPreflight is how a check ends that found something.
@@ -66,27 +65,26 @@ type preflightFlags struct {
 func newPreflightCommand() *cobra.Command {
 	var flags preflightFlags
 	c := &cobra.Command{
-		Use:   "preflight --fabric FILE --targets FILE [--controller ADDR]...",
+		Use:   "preflight --fabric FILE --targets FILE [--admin ADDR]...",
 		Short: "Check all that a deployment depends on, with a remedy for what is wrong",
 		Long: `Looks at everything that a controller depends on: that switches answer over P4Runtime and gNMI, what they run, that the
 fabric's tables fit, that ports are there and up, who is primary, clocks, certificates, the agents of hosts, and the cables.
 Every line is green, yellow, red, or unseen, and says what to do unless it is green. No table is written. What a host can do
-is checked there, by ethereal preflight host.`,
+is checked there, by ethereal host preflight.`,
 		Example: `  ethereal preflight --fabric fabric.yaml --targets targets.yaml
-  ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller 127.0.0.1:9560 --admin-token-file token --frame 4200 -o json`,
+  ethereal preflight --fabric fabric.yaml --targets targets.yaml --admin 127.0.0.1:9560 --admin-token-file token --frame 4200 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.OutOrStdout()) },
 	}
 	f := c.Flags()
 	flags.switches.register(c)
 	flags.checks.register(c)
-	f.StringArrayVar(&flags.controllers, "controller", nil, "a controller that runs: the `ADDR` of its --admin, HOST:PORT or unix:PATH; may be given again")
-	f.StringVar(&flags.tokenFile, "admin-token-file", "", "with --controller, `FILE` with the controllers' token: without it they check no cables")
-	f.IntVar(&flags.frame, "frame", 0, "every cable must carry frames of so many `BYTES`; 0: not tried")
-	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another, or none, to check cables before there is a controller")
-	f.StringVar(&flags.deployment, "deployment", "", "with a controller that runs: have the agents that `FILE` names, as of ethereal run, probe every path, acknowledgements included")
-	f.DurationVar(&flags.wait, "wait", 3*time.Second, "for frames of the cabling check at most")
-	c.AddCommand(newPreflightHostCommand())
+	f.StringArrayVar(&flags.controllers, "admin", nil, "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH; may be given again")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; with --admin, to check cables")
+	f.IntVar(&flags.frame, "frame", 0, "send frames of `BYTES` over every cable; 0: of the least length")
+	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another or none; to check cables before a controller runs")
+	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; with a controller that runs: agents probe every path")
+	f.DurationVar(&flags.wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most")
 	return c
 }
 
@@ -95,7 +93,7 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("--frame: %d; write up to %d", p.frame, cabling.MaxFrame)
 	}
 	if p.push && len(p.controllers) > 0 {
-		return errors.New("--push and --controller exclude each other: the controller pushes the program")
+		return errors.New("--push and --admin exclude each other: the controller pushes the program")
 	}
 	cfg, files, err := p.switches.read()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/hostcheck"
 )
 
-// preflightHostFlags are the flags of `ethereal preflight host`.
+// preflightHostFlags are the flags of `ethereal host preflight`.
 type preflightHostFlags struct {
 	fabric, host, iface string
 	mtu                 int
@@ -19,25 +19,25 @@ type preflightHostFlags struct {
 	checks              checkFlags
 }
 
-// newPreflightHostCommand makes `ethereal preflight host`.
+// newPreflightHostCommand makes `ethereal host preflight`.
 func newPreflightHostCommand() *cobra.Command {
 	var flags preflightHostFlags
 	c := &cobra.Command{
-		Use:   "host --fabric FILE --host HOST --interface IF",
+		Use:   "preflight --fabric FILE --host HOST --interface IF",
 		Short: "Check what this host's part in the fabric depends on",
 		Long: `Looks at the host that it runs on: kernel, privileges, clock, the interface to the ToR with its MTU, MAC address, speed and
 addresses, and what the driver shows of the RNIC: GIDs and congestion control. Run it as the user that the agent runs as.`,
-		Example: `  ethereal preflight host --fabric fabric.yaml --host h0 --interface eth2 --mtu 4200`,
+		Example: `  ethereal host preflight --fabric fabric.yaml --host h0 --interface eth2 --mtu 4200`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return flags.run(c.OutOrStdout()) },
 	}
 	f := c.Flags()
 	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&flags.host, "host", "", "which `HOST` this is: its name in the fabric, or its rank")
+	f.StringVar(&flags.host, "host", "", "be `HOST` of the fabric; its name, or its rank")
 	f.StringVar(&flags.iface, "interface", "", "the network `INTERFACE` to the ToR")
-	f.IntVar(&flags.mtu, "mtu", 4200, "`BYTES` that the interface's packets need to have room for; 4200 is RoCEv2's 4096 and headers")
-	f.StringVar(&flags.verbs, "verbs", "", "ethereal nic is to be a device for programs at `unix:PATH`")
-	f.StringVar(&flags.owners, "owners", "", "queue pairs' owners are to join the agent at `unix:PATH`")
+	f.IntVar(&flags.mtu, "mtu", 4200, "MTU of the interfaces, `BYTES`; at least. 4200 is RoCEv2's 4096 and headers")
+	f.StringVar(&flags.verbs, "verbs", "", "check that ethereal host nic serves programs at `unix:PATH`")
+	f.StringVar(&flags.owners, "owners", "", "check that the agent lets queue pairs' owners join at `unix:PATH`")
 	flags.checks.register(c)
 	for _, name := range []string{"fabric", "host", "interface"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -52,7 +52,7 @@ func (p *preflightHostFlags) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f, err := fabric.NewSinglePlane(spec, "ethereal preflight")
+	f, err := fabric.NewSinglePlane(spec, "ethereal host preflight")
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func TestPreflight(t *testing.T) {
 		}
 		return err
 	})
-	inOrder("--controller="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
+	inOrder("--admin="+adminAddr(0), "--admin-token-file="+filepath.Join(p.dir, "token"))
 	p.kill("controller0")
 	inOrder()
 
@@ -171,7 +171,7 @@ func TestPreflight(t *testing.T) {
 	old := p.expired()
 	broken("old certificate", good, checked{"red", "here", "our certificate", "expired", "scripts/lab-ca"}, old...)
 	broken("no TLS at the switch", good, checked{"red", "tor0", "p4runtime", "TLS handshake", "speaks no TLS"}, old...)
-	broken("controller gone", good, checked{"red", adminAddr(0), "controller", "connection refused", "start the controller"}, "--controller="+adminAddr(0))
+	broken("controller gone", good, checked{"red", adminAddr(0), "controller", "connection refused", "start the controller"}, "--admin="+adminAddr(0))
 	broken("agents mistaken", p.preflightTargets("mistaken.yaml", replace(p.agentSocket(0), p.agentSocket(1))), checked{"red", "h0", "agent", "is the agent of h1", "correct --host"})
 	p.kill("h1")
 	broken("no agent", good, checked{"red", "h1", "agent", "connection refused", "start its agent"})

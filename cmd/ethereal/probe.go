@@ -18,19 +18,19 @@ import (
 // newProbeCommand makes `ethereal probe`.
 func newProbeCommand() *cobra.Command {
 	var (
-		file, control string
-		hosts, to     []string
-		p             probe.Prober
-		format        outputFormat
+		file, socket string
+		hosts, to    []string
+		p            probe.Prober
+		format       outputFormat
 	)
 	c := &cobra.Command{
 		Use:   "probe",
-		Short: "Probe every path from a host, or from all: what it loses, and its round trip",
+		Short: "Measure loss and round trip of every path",
 		Long: `Has the running agents of hosts send zero-length writes down every path to the host in their own place under
 each other ToR, and shows what was lost and how long answers took. A static path's probes take exactly the way of its data,
 and of its acknowledgements.`,
-		Example: `  ethereal probe --fabric fabric.yaml --control 'unix:/run/ethereal/{host}.sock'
-  ethereal probe --fabric fabric.yaml --host h0 --control unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
+		Example: `  ethereal probe --fabric fabric.yaml --socket 'unix:/run/ethereal/{host}.sock'
+  ethereal probe --fabric fabric.yaml --from h0 --socket unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			spec, err := fabric.LoadSpec(file)
@@ -41,7 +41,7 @@ and of its acknowledgements.`,
 			if err != nil {
 				return err
 			}
-			from, err := hostsOf(f, "--host", hosts)
+			from, err := hostsOf(f, "--from", hosts)
 			if err != nil {
 				return err
 			}
@@ -51,13 +51,13 @@ and of its acknowledgements.`,
 			for h := 0; len(hosts) == 0 && h < f.Hosts(); h++ {
 				from = append(from, fabric.NodeID(h))
 			}
-			if len(from) > 1 && !strings.Contains(control, hostPlace) {
-				return fmt.Errorf("--control: %q is the agent of one host; write %s for its name, or give one --host",
-					control, hostPlace)
+			if len(from) > 1 && !strings.Contains(socket, hostPlace) {
+				return fmt.Errorf("--socket: %q is the agent of one host; write %s for its name, or give one --from",
+					socket, hostPlace)
 			}
-			at, ok := strings.CutPrefix(control, "unix:")
+			at, ok := strings.CutPrefix(socket, "unix:")
 			if !ok {
-				return fmt.Errorf("--control: %q is not unix:PATH", control)
+				return fmt.Errorf("--socket: %q is not unix:PATH", socket)
 			}
 			p.Fabric = f
 			p.Socket = func(h fabric.NodeID) string {
@@ -82,16 +82,14 @@ and of its acknowledgements.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	fl.StringArrayVar(&hosts, "host", nil,
-		"`HOST` whose agent is asked: its name or its rank; may be given again. Default: all")
-	fl.StringVar(&control, "control", "",
-		"where agents are driven: unix:`PATH`, their own --control; {host} in it is the host's name")
+	fl.StringArrayVar(&hosts, "from", nil, "probe from `HOST`, a name or a rank; may be given again (default: all)")
+	fl.StringVar(&socket, "socket", "", "reach agents by their --listen-socket, `unix:PATH`; {host} in it is the host's name")
 	fl.StringArrayVar(&to, "to", nil,
-		"probe the paths to this `HOST`; may be given again. Default: under every other ToR the one in the asked host's own place")
-	fl.IntVar(&p.Packets, "packets", 16, "`NUMBER` of probes of each path, 1 to 64")
+		"probe to `HOST`, a name or a rank; may be given again (default: under every other ToR the one in the same place)")
+	fl.IntVar(&p.Packets, "packets", 16, "send `N` probes down each path, 1 to 64")
 	fl.DurationVar(&p.Timeout, "timeout", 200*time.Millisecond,
-		"a probe that is not answered within this `TIME` is lost; at most 10s")
-	for _, name := range []string{"fabric", "control"} {
+		"wait for `DURATION` at most; then a probe is lost; at most 10s")
+	for _, name := range []string{"fabric", "socket"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was just defined
 		}
@@ -100,7 +98,7 @@ and of its acknowledgements.`,
 	return c
 }
 
-// hostPlace stands for a host's name in --control.
+// hostPlace stands for a host's name in --socket.
 const hostPlace = "{host}"
 
 // hostsOf returns the hosts named by a flag.

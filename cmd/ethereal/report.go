@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ type reportFlags struct {
 	html, csv, svg string
 	only, title    string
 	quiet          bool
+	format         outputFormat
 }
 
 func (a *app) reportCommand() *cobra.Command {
@@ -42,12 +44,13 @@ the first to the second.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.runReport(args, flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.html, "html", "", "write a self-contained HTML page to `FILE`")
-	f.StringVar(&flags.svg, "svg", "", "write each picture as a file of its own to the folder `DIR`")
-	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`; - is standard output, instead of the table")
-	f.StringVar(&flags.only, "only", "", "show only what matches `REGEXP`: scenario, failure, collective, size, notifier, scheme, seed and what varied")
-	f.StringVar(&flags.title, "title", "", "the page's `TITLE`; the scenarios' names when left out")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "no table")
+	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
+	f.StringVar(&flags.svg, "svg", "", "write each picture as a file into `DIR`")
+	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`")
+	f.StringVar(&flags.only, "only", "", "take only what matches `REGEXP`; scenario, failure, collective, size, notifier, scheme, seed and what varied")
+	f.StringVar(&flags.title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no table")
+	flags.format.register(c, formatTable, formatCSV)
 	return c
 }
 
@@ -61,7 +64,7 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
-			return fmt.Errorf("%w; name a file that ethereal bench or ethereal run --json wrote", err)
+			return fmt.Errorf("%w; name a file that ethereal bench or ethereal run --out wrote", err)
 		}
 		some, err := report.Decode(file, path)
 		if e := file.Close(); err == nil {
@@ -87,11 +90,14 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 	}
 	switch {
 	case flags.csv == "-":
-		err = report.CSV(a.stdout, rs)
+		return errors.New("--csv: - is no file; -o csv prints on standard output")
 	case flags.csv != "":
 		err = write("--csv", flags.csv, func(w io.Writer) error { return report.CSV(w, rs) })
 	}
-	if err == nil && !flags.quiet && flags.csv != "-" {
+	if err == nil && !flags.format.people() {
+		err = report.CSV(a.stdout, rs)
+	}
+	if err == nil && !flags.quiet && flags.format.people() {
 		compared := false
 		if len(files) == 2 {
 			compared, err = report.Compare(a.stdout, files[0], files[1], [2]string(paths))

@@ -22,16 +22,18 @@ import (
 
 // runFlags are the flags of `ethereal run`.
 type runFlags struct {
-	json, report, events string
-	record, deployment   string
-	trace                traceFlags
-	pcap                 []string
-	seeds                string
-	schemes              schemeList
-	notifiers            []string
-	carrier              string
-	parallel, cores      int
-	world, view          string
+	out, html, events  string
+	format             outputFormat
+	record, deployment string
+	trace              traceFlags
+	pcap               []string
+	seeds              string
+	schemes            schemeList
+	notifiers          []string
+	carrier            string
+	parallel, cores    int
+	world              string
+	view               viewFlags
 	liveSwitches
 	quiet        bool
 	cpuProfile   string
@@ -43,17 +45,16 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
-		Use:     "run SCENARIO...",
-		Aliases: []string{"experiment"},
-		Short:   "Run scenarios, in virtual time, on this machine or on a fabric that is there",
+		Use:   "run SCENARIO...",
+		Short: "Run scenarios: in virtual time, on this machine, or on a fabric that runs",
 		Long: `Runs everything that scenario files ask for: each failure case with each collective, notifier, scheme and seed is one
 run. Runs are independent and use all cores. A table goes to standard output, progress to standard error. Where a scenario
 expects something, what happened is printed in order of time, and the exit code says whether all expectations held.
 
 Where a file is written per run (--events, --trace, --pcap) and there is more than one run, the run's number and name go
 before the file's extension. Nothing is overwritten but the files named.`,
-		Example: `  ethereal run testbed/scenarios/demo.yaml --report report.html
-  ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --json ecmp.jsonl
+		Example: `  ethereal run testbed/scenarios/demo.yaml --html report.html
+  ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --out ecmp.jsonl
   ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
   ethereal run mininet/experiments/single-link.yaml mininet/experiments/flap.yaml --world live
   ethereal run lab.yaml --replay controller.jsonl --replay-from 41.2s --replay-speed 1000`,
@@ -72,39 +73,33 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&flags.json, "json", "", "write one JSON object per run to `FILE`; - is standard output, and the table "+
-		"goes to standard error")
-	f.StringVar(&flags.report, "report", "", "write the report, a self-contained HTML page, to `FILE`")
+	flags.format.register(c, formatTable, formatJSON)
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; as JSON lines, one a run")
+	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
-	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets: `LINK=FILE`, as in tor0-agg1=uplink.pcap; "+
-		"may be repeated")
-	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS` instead of the scenario's: 7, or 1,2,5, or 1..10")
-	f.Var(&flags.schemes, "schemes", "run these schemes instead of the scenario's: `A,B`, with parameters as in "+
-		"'jsq,spray(mode=random)'")
-	f.StringVar(&flags.carrier, "carrier", "", "carry labels in this `FIELD` instead of the scenario's: "+
+	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets, `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be given again")
+	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
+	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
+	f.StringVar(&flags.carrier, "carrier", "", "carry labels in `FIELD`; "+
 		strings.Join(scenario.Carriers(), ", ")+"; ipv6-flowlabel also makes hosts speak IPv6")
-	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers in every case in which something fails: "+
-		"`A,B` of timeout, quench, gnmi, all")
+	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers, `A,B`; of timeout, quench, gnmi, all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
-	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: those that runs "+
-		"beside each other leave, for 64 hosts and more)")
-	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "`WORLD` to run in: virtual; flow, rates without "+
-		"packets; live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
-	f.StringVar(&flags.deployment, "deployment", "", "of the worlds mininet and lab: `FILE` that says where switches "+
-		"and hosts are; scenarios run on its fabric, instead of their own")
-	f.StringVar(&flags.record, "record", "", "write all that happened to `FILE`, as JSON lines")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "show no progress, and of scenarios that expect something no more "+
-		"than whether it held")
-	f.BoolVar(&flags.check, "check", false, "carry every run out once more without the P4 program's fast path, and "+
-		"fail if anything differs")
-	f.BoolVar(&flags.force, "force", false, "begin though the estimate says that memory will not do")
+	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: the cores that --parallel "+
+		"leaves; 1 below 64 hosts)")
+	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "run in `WORLD`; virtual; flow, rates without packets; "+
+		"live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
+	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; of the worlds mininet and lab: "+
+		"scenarios run on its fabric, instead of their own")
+	f.StringVar(&flags.record, "record", "", "write a record of what happened to `FILE`, as JSON lines")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress, and of expectations only whether they held")
+	f.BoolVar(&flags.check, "check", false, "run everything once more without the P4 program's fast path, and fail if "+
+		"anything differs")
+	f.BoolVar(&flags.force, "force", false, "go on where it would be refused; too little memory by the estimate")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
-	viewFlag(c, &flags.view)
+	flags.view.register(c)
 	flags.register(c, false)
 	flags.trace.register(f)
 	flags.replay.register(f)
-	f.StringVar(&flags.seeds, "seed", "", "")
-	_ = f.MarkDeprecated("seed", "write --seeds")
 	// The only errors are of flags that do not exist.
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(),
 		cobra.ShellCompDirectiveNoFileComp))
@@ -162,17 +157,17 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 
 	// Files are opened before anything runs, so that a bad path costs no time.
 	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, runs: p.runs, skipped: p.skipped}
-	if flags.json == "-" {
+	if !flags.format.people() {
 		t.lines, t.table = a.stdout, a.stderr
 	}
 	for _, o := range []struct {
 		flag, path string
 		into       *io.Writer
 	}{
-		{"--json", flags.json, &t.lines}, {"--report", flags.report, &t.page},
+		{"--out", flags.out, &t.lines}, {"--html", flags.html, &t.page},
 		{"--record", flags.record, &t.records}, {"--cpuprofile", flags.cpuProfile, &t.profile},
 	} {
-		if o.path == "" || o.flag == "--json" && o.path == "-" {
+		if o.path == "" {
 			continue
 		}
 		file, err := create(o.flag, o.path)

@@ -23,10 +23,10 @@ type replayFlags struct {
 }
 
 func (r *replayFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&r.log, "replay", "", "instead of the scenario's failures, those that a controller's event log `FILE` tells of")
-	f.DurationVar(&r.from, "replay-from", 0, "start the collective so `LONG` after the log's first record")
-	f.Float64Var(&r.speed, "replay-speed", 1, "let the log go by `N` times as fast")
-	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "switches know of a cut so `LONG` after it")
+	f.StringVar(&r.log, "replay", "", "replay the failures in a controller's event log `FILE`; instead of the scenario's")
+	f.DurationVar(&r.from, "replay-from", 0, "start the collective `DURATION` after the log's first record")
+	f.Float64Var(&r.speed, "replay-speed", 1, "replay the log `N` times as fast")
+	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "let switches notice a cut `DURATION` after it")
 }
 
 // replayed returns the scenario with what the log tells of, and what there is to say of it. Without a log it returns the scenario as it is.

@@ -20,7 +20,7 @@ func TestReplayRun(t *testing.T) {
 	run := func(more ...string) (int, string) {
 		var stdout, errs bytes.Buffer
 		a := &app{stdout: &stdout, stderr: &errs, run: virtual.Runner(), version: "test"}
-		args := []string{"run", dir + "lab.yaml", "--schemes", "ethereal", "--replay", dir + "lab.jsonl", "--json", out}
+		args := []string{"run", dir + "lab.yaml", "--schemes", "ethereal", "--replay", dir + "lab.jsonl", "--out", out}
 		return a.execute(context.Background(), append(args, more...)), errs.String()
 	}
 	code, errs := run("--replay-from", "25s", "--replay-speed", "10000")

@@ -115,7 +115,7 @@ func (t *telling) end(results []*report.Result, failed error) error {
 		if err := report.HTML(t.page, results, page); err != nil {
 			failed = errors.Join(failed, err)
 		} else if !t.flags.quiet {
-			fmt.Fprintf(a.stderr, "report: %s\n", t.flags.report)
+			fmt.Fprintf(a.stderr, "report: %s\n", t.flags.html)
 		}
 	}
 	var unmet []string

@@ -17,7 +17,7 @@ import (
 func TestRunDemo(t *testing.T) {
 	dir := t.TempDir()
 	lines, page := filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "x.html")
-	code, stdout, stderr := call(t, &fake{}, "run", demo, "--json", lines, "--report", page, "--parallel", "7")
+	code, stdout, stderr := call(t, &fake{}, "run", demo, "--out", lines, "--html", page, "--parallel", "7")
 	if code != exitOK {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
@@ -101,7 +101,7 @@ func TestRunSchemes(t *testing.T) {
 }
 
 func TestJSONToStdout(t *testing.T) {
-	code, stdout, stderr := call(t, &fake{}, "run", demo, "--json", "-", "--quiet")
+	code, stdout, stderr := call(t, &fake{}, "run", demo, "-o", "json", "--quiet")
 	results, err := report.Decode(strings.NewReader(stdout), "stdout")
 	if code != exitOK || err != nil || len(results) != 16 || !strings.Contains(stderr, "CCT/bound") {
 		t.Errorf("code %d, %d results, %v; stderr %q", code, len(results), err, stderr)

@@ -18,20 +18,25 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
 
 // adminFlags say how to reach a controller.
 type adminFlags struct {
-	addr, ca, cert, key, tokenFile string
+	addr, tokenFile string
+	tls             tlsFlags
+}
+
+func (a *adminFlags) registerAddr(c *cobra.Command) {
+	c.Flags().StringVar(&a.addr, "admin", "127.0.0.1:9560", "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH")
+}
+
+func (a *adminFlags) registerToken(c *cobra.Command) {
+	c.Flags().StringVar(&a.tokenFile, "admin-token-file", "", "`FILE` with the controller's token")
 }
 
 func (a *adminFlags) register(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&a.addr, "controller", "127.0.0.1:9560", "`ADDR` of the controller's --admin: HOST:PORT or unix:PATH")
-	f.StringVar(&a.ca, "tls-ca", "", "`FILE` with the certificates of the authorities; turns TLS on")
-	f.StringVar(&a.cert, "tls-cert", "", "`FILE` with our certificate")
-	f.StringVar(&a.key, "tls-key", "", "`FILE` with its key")
+	a.registerAddr(c)
+	a.tls.registerClient(c)
 }
 
 // maxStatus is the longest answer read, in bytes.
@@ -39,12 +44,12 @@ const maxStatus = 64 << 20
 
 // call sends a request to the controller and returns its answer.
 func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
-	files, err := certs.Read(a.ca, a.cert, a.key)
+	files, err := a.tls.read()
 	if err != nil {
 		return nil, err
 	}
 	u := url.URL{Scheme: "http", Host: a.addr, Path: path, RawQuery: query.Encode()}
-	transport := &http.Transport{TLSClientConfig: files.ClientConfig("")}
+	transport := &http.Transport{TLSClientConfig: files.ClientConfig(a.tls.name)}
 	defer transport.CloseIdleConnections()
 	if socket, ok := strings.CutPrefix(a.addr, "unix:"); ok {
 		u.Host = "controller"
@@ -57,7 +62,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 	}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("--controller: %w", err)
+		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	token, err := readToken(a.tokenFile)
 	if err != nil {
@@ -84,10 +89,10 @@ func (a *adminFlags) call(ctx context.Context, method, path string, query url.Va
 
 // unreached says what should have listened, and what to do.
 func (a *adminFlags) unreached(err error, overTLS bool) error {
-	remedy := "start it, or name its --admin with --controller"
+	remedy := "start it, or name its --listen-admin with --admin"
 	switch {
 	case !overTLS && strings.Contains(err.Error(), "malformed HTTP response"):
-		remedy = "it speaks TLS, or gRPC if this is the agents' port: give --tls-ca, --tls-cert and --tls-key, or the --admin port"
+		remedy = "it speaks TLS, or gRPC if this is the agents' port: give --tls-ca, --tls-cert and --tls-key, or its --listen-admin port"
 	case overTLS && strings.Contains(err.Error(), "server gave HTTP response"):
 		remedy = "it speaks no TLS: leave --tls-ca out"
 	case overTLS:
@@ -128,7 +133,6 @@ func newStatusCommand() *cobra.Command {
 	}
 	admin.register(c)
 	format.register(c)
-	retire(c, "json", "-o json", false)
 	return c
 }
 
@@ -248,7 +252,7 @@ func (s *statusView) printDrops(w io.Writer) {
 	}
 	for _, x := range s.Switches {
 		if x.DropsError != "" {
-			line(x.Name, "unknown", "", "", x.DropsError+"; compare admin in the targets file with the switch's --admin")
+			line(x.Name, "unknown", "", "", x.DropsError+"; compare admin in the targets file with the switch's --listen-admin")
 		}
 		for _, d := range x.Drops {
 			if d.Grew != nil && time.Since(*d.Grew) < dropsShown {

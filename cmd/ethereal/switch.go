@@ -91,7 +91,7 @@ here is accepted and said so once. It needs CAP_NET_RAW, and CAP_NET_ADMIN to se
 
 func printSwitchHelp(c *cobra.Command, out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage:\n  ethereal %s\n  ethereal switch test --json FILE STF...\n\nExamples:\n%s\n\nOptions:\n", c.Long, c.Use, c.Example)
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  ethereal %s\n  ethereal switch test --program FILE STF...\n\nExamples:\n%s\n\nOptions:\n", c.Long, c.Use, c.Example)
 	for _, o := range switchOptionTable() {
 		name := "    --" + o.name
 		if o.short != "" {

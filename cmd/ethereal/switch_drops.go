@@ -37,11 +37,11 @@ func (o *switchOptions) listenAdmin() (net.Listener, *certs.Files, error) {
 	if o.grpcMutual {
 		var err error
 		if trust, err = certs.Read(o.grpcCA, o.grpcCert, o.grpcKey); err != nil {
-			return nil, nil, fmt.Errorf("switch: --admin: %w", err)
+			return nil, nil, fmt.Errorf("switch: --listen-admin: %w", err)
 		}
 		trust.AnyRole = o.anyRole
 	}
-	l, err := listen.At("--admin", o.admin, trust)
+	l, err := listen.At("--listen-admin", o.admin, trust)
 	if err != nil {
 		return nil, nil, fmt.Errorf("switch: %w", err)
 	}

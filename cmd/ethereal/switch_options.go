@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/listen"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -186,7 +187,7 @@ func ourSwitchOptions() []switchOption {
 			help: "packets per second that leave each egress queue (default: no limit)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
 		{name: "send-buffer", kind: oneValue, value: "BYTES",
-			help: "most that waits below the switch's queue, in an interface's own (default 65536)",
+			help: "let BYTES wait in an interface's own queue; below the switch's (default 65536)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
 		{name: "coalesce", kind: oneValue, value: "US",
 			help: "microseconds that packets may gather before they are handled, when many come;\n" +
@@ -210,15 +211,15 @@ func ourSwitchOptions() []switchOption {
 		{name: "insecure",
 			help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates",
 			set:  func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
-		{name: "tls-any-role", help: "with clients' certificates: serve whoever has one, whatever it says of its holder",
+		{name: "tls-any-role", help: "serve any certificate of the authorities, whatever role it names",
 			set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
 		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
-		{name: "admin", kind: oneValue, value: "ADDR",
-			help: "serve /healthz, /status and /metrics, with what was dropped and why, at ADDR",
+		{name: "listen-admin", kind: oneValue, value: "ADDR",
+			help: "serve health, status and metrics over HTTP at ADDR, HOST:PORT or unix:PATH; with what was dropped, and why",
 			set:  func(o *switchOptions, v string) error { o.admin = v; return nil }},
-		{name: "ethernet-names", help: "name port N EthernetN towards gNMI, not as its interface",
+		{name: "ethernet-names", help: "name port N EthernetN in gNMI, not as its interface",
 			set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},
-		{name: "port-name", kind: oneValue, many: true, value: "PORT@NAME", help: "call a port NAME towards gNMI, as in 132@1/0; may be given again",
+		{name: "port-name", kind: oneValue, many: true, value: "PORT@NAME", help: "call a port NAME in gNMI, PORT@NAME, as in 132@1/0; may be given again",
 			set: func(o *switchOptions, v string) error { return setPortName(&o.portNames, v) }},
 	}
 }
@@ -399,7 +400,7 @@ func findSwitchOption(table []switchOption, arg string) (opt *switchOption, valu
 				return t, arg[2:], len(arg) > 2, nil
 			}
 		}
-		return nil, "", false, fmt.Errorf("switch: there is no option %s; see ethereal switch --help", arg)
+		return nil, "", false, fmt.Errorf("switch has no flag %s; see ethereal switch --help", arg)
 	}
 	name, value, has := strings.Cut(arg[2:], "=")
 	var near []string
@@ -415,7 +416,17 @@ func findSwitchOption(table []switchOption, arg string) (opt *switchOption, valu
 	}
 	switch len(near) {
 	case 0:
-		return nil, "", false, fmt.Errorf("switch: there is no option --%s; see ethereal switch --help", name)
+		if now, ok := renamed("switch", "--"+name); ok {
+			return nil, "", false, fmt.Errorf("switch: --%s is now %s", name, now)
+		}
+		names := make([]string, len(table))
+		for i := range table {
+			names[i] = table[i].name
+		}
+		if near := strictyaml.Nearest(name, names); near != "" {
+			return nil, "", false, fmt.Errorf("switch has no flag --%s; did you mean --%s?", name, near)
+		}
+		return nil, "", false, fmt.Errorf("switch has no flag --%s; see ethereal switch --help", name)
 	case 1:
 		return opt, value, has, nil
 	}

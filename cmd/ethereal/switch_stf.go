@@ -15,18 +15,18 @@ import (
 func newSwitchTestCommand() *cobra.Command {
 	var json string
 	c := &cobra.Command{
-		Use:   "test --json FILE STF...",
+		Use:   "test --program FILE STF...",
 		Short: "Play p4c's STF tests against a compiled program",
 		Long: `Plays STF scripts (add table entries, send packets, expect packets) against a program that p4c compiled to BMv2 JSON,
 each on a fresh switch, and says what differs. It fails when a script does.`,
-		Example: "  ethereal switch test --json program.json program.stf",
+		Example: "  ethereal switch test --program program.json program.stf",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSTF(json, args, c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&json, "json", "", "the program, BMv2 JSON, in `FILE`")
-	if err := c.MarkFlagRequired("json"); err != nil {
+	c.Flags().StringVar(&json, "program", "", "run the P4 program in `FILE`, BMv2 JSON")
+	if err := c.MarkFlagRequired("program"); err != nil {
 		panic(err) // only for a flag that does not exist
 	}
 	return c

@@ -389,7 +389,7 @@ func TestSwitchSTF(t *testing.T) {
 		c := newSwitchCommand()
 		c.SilenceErrors, c.SilenceUsage = true, true
 		var out bytes.Buffer
-		c.SetArgs(append([]string{"test", "--json", lpmJSON}, scripts...))
+		c.SetArgs(append([]string{"test", "--program", lpmJSON}, scripts...))
 		c.SetOut(&out)
 		err := c.ExecuteContext(t.Context())
 		return out.String(), err
@@ -417,7 +417,7 @@ func TestPriorityQueues(t *testing.T) {
 // TestSwitchAdmin: the status has what was dropped and why, and metrics say the same.
 func TestSwitchAdmin(t *testing.T) {
 	admin := freePort(t)
-	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "127.0.0.1:0", "--admin", admin)
+	stop := runSwitchCommand(t, "--no-p4", "--grpc-server-addr", "127.0.0.1:0", "--listen-admin", admin)
 	for path, want := range map[string]string{
 		"/healthz": "ok", "/status": `"dropped": []`, "/metrics": `ethereal_dataplane_packets_total{way="in"} 0`,
 	} {
@@ -434,7 +434,7 @@ func TestSwitchAdmin(t *testing.T) {
 	if out, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	o, err := parseSwitchOptions([]string{"--no-p4", "--admin", "192.0.2.1:9563"})
+	o, err := parseSwitchOptions([]string{"--no-p4", "--listen-admin", "192.0.2.1:9563"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newTagCommand makes `ethereal tag`.
+// newTagCommand makes `ethereal host tag`.
 func newTagCommand() *cobra.Command {
 	flags := labellingFlags{labeller: labelTagger}
 	c := &cobra.Command{
@@ -11,8 +11,8 @@ func newTagCommand() *cobra.Command {
 		Long: `Finds the RoCEv2 queue pairs of any program that sends through the kernel, gives each a path, writes the path's label into
 its packets by an eBPF program at the interfaces' egress, and moves queue pairs whose path dies: when a controller says so, or
 a switch by a source quench. It needs CAP_BPF and CAP_NET_ADMIN (root). What an RNIC sends past the kernel it cannot see.
-It is ethereal hostagent --labeller tagger.`,
-		Example: `  ethereal tag --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562`,
+It is ethereal host agent --labeller tagger.`,
+		Example: `  ethereal host tag --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return flags.run(c.Context(), c.ErrOrStderr()) },
 	}

@@ -12,14 +12,25 @@ type tlsFlags struct {
 	anyRole             bool
 }
 
-// register adds the flags. others says whose certificates are looked at: "switches'".
-func (t *tlsFlags) register(c *cobra.Command, others string) {
+// registerClient adds the flags of those who connect.
+func (t *tlsFlags) registerClient(c *cobra.Command) {
+	t.registerFiles(c)
+	c.Flags().StringVar(&t.name, "tls-server-name", "", "`NAME` that servers' certificates must have, instead of their address")
+}
+
+// registerServer adds the flags of those who serve. A command that does both registers the files once.
+func (t *tlsFlags) registerServer(c *cobra.Command) {
+	if c.Flags().Lookup("tls-ca") == nil {
+		t.registerFiles(c)
+	}
+	c.Flags().BoolVar(&t.anyRole, "tls-any-role", false, "serve any certificate of the authorities, whatever role it names")
+}
+
+func (t *tlsFlags) registerFiles(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&t.ca, "tls-ca", "", "`FILE` with the certificates of the authorities that others' certificates must come from; turns TLS on")
-	f.StringVar(&t.cert, "tls-cert", "", "`FILE` with our certificate")
-	f.StringVar(&t.key, "tls-key", "", "`FILE` with its key")
-	f.BoolVar(&t.anyRole, "tls-any-role", false, "serve whoever has a certificate of the authorities, whatever it says of its holder")
-	f.StringVar(&t.name, "tls-server-name", "", "`NAME` that "+others+" certificates must have, instead of their address")
+	f.StringVar(&t.ca, "tls-ca", "", "`FILE` with the authorities' certificates, for TLS; others' certificates must come from one")
+	f.StringVar(&t.cert, "tls-cert", "", "`FILE` with our certificate, for TLS")
+	f.StringVar(&t.key, "tls-key", "", "`FILE` with the key of our certificate")
 }
 
 func (t *tlsFlags) read() (*certs.Files, error) {

@@ -27,7 +27,7 @@ func (a *app) topoCommand() *cobra.Command {
 	var flags topoFlags
 	c := &cobra.Command{
 		Use:   "topo",
-		Short: "Print a fabric as YAML, JSON or Graphviz",
+		Short: "Print a fabric: as a file to edit, as JSON with addresses, or as a graph",
 		Long: `Prints a fabric: as the YAML that scenarios and --fabric read, with what was left out filled in; as JSON with all
 nodes, ports, links and addresses, for other programs; or as a Graphviz graph. The fabric comes from a fabric file, from
 a scenario, or from flags; where no flag counts anything it is the fat-tree with k=4.`,
@@ -51,30 +51,29 @@ a scenario, or from flags; where no flag counts anything it is the fat-tree with
 	}
 	f := c.Flags()
 	flags.format.register(c, formatYAML, formatJSON, formatDOT)
-	retire(c, "format", "-o", true)
-	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`")
-	f.StringVar(&flags.scenario, "scenario", "", "take the fabric of the scenario in `FILE`")
-	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "fat-tree or leaf-spine")
-	f.IntVar(&flags.spec.K, "k", 0, "fat-tree: switch radix; counts not given follow from it")
-	f.IntVar(&flags.spec.Pods, "pods", 0, "fat-tree: pods")
-	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree: ToRs of a pod")
-	f.IntVar(&flags.spec.AggsPerPod, "aggs-per-pod", 0, "fat-tree: aggregation switches of a pod")
-	f.IntVar(&flags.spec.Cores, "cores", 0, "fat-tree: core switches, a multiple of --aggs-per-pod")
-	f.IntVar(&flags.spec.ToRs, "tors", 0, "leaf-spine: ToRs")
-	f.IntVar(&flags.spec.Spines, "spines", 0, "leaf-spine: spines")
-	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "hosts of a ToR")
-	f.IntVar(&flags.spec.Planes, "planes", 0, "such fabrics side by side, each host with a port into each")
-	f.StringVar(&flags.rate, "rate", "", "rate of all links, as in 400Gb/s")
-	f.StringVar(&flags.delay, "delay", "", "propagation delay of all links, one way, as in 0.5us")
+	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
+	f.StringVar(&flags.scenario, "scenario", "", "use the fabric of the scenario in `FILE`")
+	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "make a fabric of `KIND`: fat-tree or leaf-spine")
+	f.IntVar(&flags.spec.K, "k", 0, "make a fat-tree of switches with `N` ports; counts not given follow from it")
+	f.IntVar(&flags.spec.Pods, "pods", 0, "fat-tree: `N` pods")
+	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree: `N` ToRs in a pod")
+	f.IntVar(&flags.spec.AggsPerPod, "aggs-per-pod", 0, "fat-tree: `N` aggregation switches in a pod")
+	f.IntVar(&flags.spec.Cores, "core-switches", 0, "fat-tree: `N` core switches, a multiple of --aggs-per-pod")
+	f.IntVar(&flags.spec.ToRs, "tors", 0, "leaf-spine: `N` ToRs")
+	f.IntVar(&flags.spec.Spines, "spines", 0, "leaf-spine: `N` spines")
+	f.IntVar(&flags.spec.HostsPerToR, "hosts-per-tor", 0, "`N` hosts under a ToR")
+	f.IntVar(&flags.spec.Planes, "planes", 0, "`N` such fabrics side by side, each host with a port into each")
+	f.StringVar(&flags.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s")
+	f.StringVar(&flags.delay, "delay", "", "propagation delay of links, one way, `DURATION`, as in 0.5us")
 	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{fabric.KindFatTree, fabric.KindLeafSpine}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(newTopoCheckCommand())
 	return c
 }
 
-// countFlags are the flags that say how many of what a fabric has. Their names
-// are those of a fabric's keys, with dashes.
-var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "cores", "tors", "spines", "hosts-per-tor", "planes"}
+// countFlags are the flags that say how many of what a fabric has. Their names are those of a fabric's keys, with dashes,
+// but for cores: --cores is the processor's.
+var countFlags = []string{"k", "pods", "tors-per-pod", "aggs-per-pod", "core-switches", "tors", "spines", "hosts-per-tor", "planes"}
 
 func (a *app) topo(flags topoFlags) error {
 	spec, err := flags.read()
@@ -131,7 +130,7 @@ func (flags topoFlags) shape() (fabric.Spec, error) {
 	spec := flags.spec
 	counts := map[string]int{
 		"k": spec.K, "pods": spec.Pods, "tors-per-pod": spec.ToRsPerPod, "aggs-per-pod": spec.AggsPerPod,
-		"cores": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR, "planes": spec.Planes,
+		"core-switches": spec.Cores, "tors": spec.ToRs, "spines": spec.Spines, "hosts-per-tor": spec.HostsPerToR, "planes": spec.Planes,
 	}
 	counted := false
 	for _, name := range countFlags {
@@ -191,7 +190,12 @@ func inFlags(err error) error {
 	}
 	lead, rest, _ := strings.Cut(text, ": ")
 	named := func(s string) string {
-		return fabricKey.ReplaceAllStringFunc(s, func(k string) string { return "--" + strings.ReplaceAll(k, "_", "-") })
+		return fabricKey.ReplaceAllStringFunc(s, func(k string) string {
+			if k == "cores" {
+				k = "core-switches"
+			}
+			return "--" + strings.ReplaceAll(k, "_", "-")
+		})
 	}
 	return fmt.Errorf("%s: %s", named(lead), named(rest))
 }

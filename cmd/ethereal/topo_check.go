@@ -35,30 +35,29 @@ var errCabling = failure("the cables are not as planned")
 func newTopoCheckCommand() *cobra.Command {
 	var flags topoCheckFlags
 	c := &cobra.Command{
-		Use:   "check --fabric FILE (--targets FILE | --controller ADDR)",
+		Use:   "check --fabric FILE (--targets FILE | --admin ADDR)",
 		Short: "Compare the cables with the fabric, and name the plugs to move",
 		Long: `Has every switch send an LLDP frame out of every port of the fabric, and compares who hears whom with the fabric: what is
 as planned, what leads elsewhere, which plugs to move. A switch sends for its primary controller only: where one is running,
-ask it with --controller; where none is, --targets names the switches. No table is written.`,
-		Example: `  ethereal topo check --fabric fabric.yaml --controller 127.0.0.1:9560 --admin-token-file token
+ask it with --admin; where none is, --targets names the switches. No table is written.`,
+		Example: `  ethereal topo check --fabric fabric.yaml --admin 127.0.0.1:9560 --admin-token-file token
   ethereal topo check --fabric fabric.yaml --targets targets.yaml --push -o dot | dot -Tsvg > cables.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.run(c.Context(), c.Flags().Changed("controller"), c.OutOrStdout())
+			return flags.run(c.Context(), c.Flags().Changed("admin"), c.OutOrStdout())
 		},
 	}
 	f := c.Flags()
 	flags.switches.register(c)
-	// One of --targets and --controller is enough.
+	// One of --targets and --admin is enough.
 	delete(f.Lookup("targets").Annotations, cobra.BashCompOneRequiredFlag)
-	f.StringVar(&flags.admin.addr, "controller", "127.0.0.1:9560", "ask the controller whose --admin is at `ADDR`, HOST:PORT or unix:PATH")
-	f.StringVar(&flags.admin.tokenFile, "admin-token-file", "", "with --controller, `FILE` with its token")
+	flags.admin.registerAddr(c)
+	flags.admin.registerToken(c)
 	flags.format.register(c, formatTable, formatJSON, formatYAML, formatDOT)
-	retire(c, "format", "-o", true)
-	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "for frames at most; 35s hears hosts whose LLDP agent is not ours")
-	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of so many `BYTES`, to find ports whose MTU is too small")
-	f.BoolVar(&flags.opts.Push, "push", false, "with --targets, push the program to switches that run another, or none")
-	f.Uint64Var(&flags.election, "election-id", 1, "with --targets, be primary by this `NUMBER`: no higher than any controller's")
+	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most; 35s for hosts whose LLDP agent is not ours")
+	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of `BYTES` over every cable; finds ports whose MTU is too small")
+	f.BoolVar(&flags.opts.Push, "push", false, "push the program to switches that run another or none; with --targets")
+	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; with --targets, no higher than any controller's")
 	return c
 }
 
@@ -67,7 +66,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 		return fmt.Errorf("--frame: %d; write up to %d", t.opts.Frame, cabling.MaxFrame)
 	}
 	if ask == (t.switches.targets != "") {
-		return errors.New("give one of --targets and --controller")
+		return errors.New("give one of --targets and --admin")
 	}
 	spec, err := fabric.LoadSpec(t.switches.fabric)
 	if err != nil {
@@ -92,7 +91,7 @@ func (t *topoCheckFlags) run(ctx context.Context, ask bool, w io.Writer) error {
 
 func (t *topoCheckFlags) check(ctx context.Context, ask bool) (*cabling.Report, error) {
 	if ask {
-		t.admin.ca, t.admin.cert, t.admin.key = t.switches.tls.ca, t.switches.tls.cert, t.switches.tls.key
+		t.admin.tls = t.switches.tls
 		body, err := t.admin.call(ctx, http.MethodPost, "/cabling", url.Values{"wait": {t.opts.Wait.String()}, "frame": {strconv.Itoa(t.opts.Frame)}})
 		if err != nil {
 			return nil, err

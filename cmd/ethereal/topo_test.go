@@ -34,7 +34,7 @@ func TestTopoGolden(t *testing.T) {
 // TestTopoYAMLIsReadBack feeds the YAML to --fabric: the same fabric.
 func TestTopoYAMLIsReadBack(t *testing.T) {
 	for _, args := range []string{"--k 8", "--kind leaf-spine --tors 4 --spines 3 --hosts-per-tor 5",
-		"--pods 3 --tors-per-pod 2 --aggs-per-pod 2 --cores 6 --hosts-per-tor 4 --rate 100Gb/s", "--scenario " + demo} {
+		"--pods 3 --tors-per-pod 2 --aggs-per-pod 2 --core-switches 6 --hosts-per-tor 4 --rate 100Gb/s", "--scenario " + demo} {
 		code, first, stderr := call(t, &fake{}, append([]string{"topo"}, strings.Fields(args)...)...)
 		if code != exitOK {
 			t.Fatalf("%s: %s", args, stderr)

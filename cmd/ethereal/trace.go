@@ -13,10 +13,11 @@ func (a *app) traceCommand() *cobra.Command {
 	var ranks int
 	var out string
 	c := &cobra.Command{
-		Use:   "trace WORKLOAD",
-		Short: "Write a workload as a Chakra execution trace",
-		Long: `Writes what each rank of a workload file does as an MLCommons Chakra execution trace: one file a rank, PREFIX.RANK.et, and
-PREFIX.groups.json with the groups of ranks. Other simulators read them; so does a workload file with the key chakra.`,
+		Hidden: true, // for other simulators
+		Use:    "trace WORKLOAD",
+		Short:  "Write a workload as a Chakra execution trace",
+		Long: `Writes what each rank of a workload file does as an MLCommons Chakra execution trace: one file a rank, FILE.RANK.et, and
+FILE.groups.json with the groups of ranks. Other simulators read them; so does a workload file with the key chakra.`,
 		Example: `  ethereal trace testbed/scenarios/workloads/gpt.yaml --ranks 16 --out gpt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -40,7 +41,7 @@ PREFIX.groups.json with the groups of ranks. Other simulators read them; so does
 			return err
 		},
 	}
-	c.Flags().IntVar(&ranks, "ranks", 16, "write the files of `N` ranks; those that the workload does not use do nothing")
-	c.Flags().StringVarP(&out, "out", "o", "trace", "write `PREFIX`.0.et, PREFIX.1.et, ...")
+	c.Flags().IntVar(&ranks, "ranks", 16, "write the files of `N` ranks; ranks that the workload does not use do nothing")
+	c.Flags().StringVar(&out, "out", "trace", "write results to `FILE`; to FILE.0.et, FILE.1.et, ..., one a rank")
 	return c
 }

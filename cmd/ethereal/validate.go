@@ -80,7 +80,7 @@ func (a *app) validateCommand() *cobra.Command {
 	var format outputFormat
 	c := &cobra.Command{
 		Use:   "validate FILE...",
-		Short: "Check files that people write, and run nothing",
+		Short: "Check files without running anything",
 		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks
 as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would
 be right. What kind a file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
@@ -98,7 +98,7 @@ a fabric among the files.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if kind != "" && !slices.Contains(kindNames(), kind) {
-				return fmt.Errorf("--kind: %q is unknown; %s", kind, strictyaml.Choose(kind, kindNames()))
+				return fmt.Errorf("--as: %q is unknown; %s", kind, strictyaml.Choose(kind, kindNames()))
 			}
 			if !slices.Contains(scenario.WorldNames(), world) {
 				return fmt.Errorf("--world: %q is unknown; %s", world, strictyaml.Choose(world, scenario.WorldNames()))
@@ -107,12 +107,12 @@ a fabric among the files.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&fabricFile, "fabric", "", "compare targets and workloads with the fabric in `FILE`")
-	f.StringVar(&kind, "kind", "", "take all files for this `KIND` instead of what their keys say: "+strings.Join(kindNames(), ", "))
-	f.StringVar(&world, "world", scenario.WorldVirtual, "say what the `WORLD` refuses of scenarios: "+strings.Join(scenario.WorldNames(), ", "))
+	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; names in targets and workloads are compared with it")
+	f.StringVar(&kind, "as", "", "take all files for `KIND`, whatever their keys say: "+strings.Join(kindNames(), ", "))
+	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what it refuses is said; "+strings.Join(scenario.WorldNames(), ", "))
 	format.register(c)
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -232,7 +232,7 @@ func kindOf(path, asked string) (*fileKind, error) {
 		}
 	}
 	if most == 0 {
-		d.ComplainAt(root, "", "none of its keys is of a kind of file that is read here", "say what it is meant to be: --kind "+strings.Join(kindNames(), "|"))
+		d.ComplainAt(root, "", "none of its keys is of a kind of file that is read here", "say what it is meant to be: --as "+strings.Join(kindNames(), "|"))
 		return nil, d.Err()
 	}
 	return &kinds[best], nil

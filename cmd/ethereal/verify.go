@@ -26,7 +26,7 @@ func newVerifyCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "verify --fabric FILE --targets FILE",
-		Short: "Prove from the switches' tables that packets go where they should",
+		Short: "Prove from the switches' tables that every packet arrives",
 		Long: `Reads the tables back from all switches and proves, from them alone, that every label leads from every ToR to every
 host along exactly its path, that packets without a label arrive, and that nothing loops or vanishes: now, and with every
 single further link failed, before the controller has reacted. Prints the walk of a packet that shows otherwise.`,
@@ -58,10 +58,10 @@ single further link failed, before the controller has reacted. Prints the walk o
 	}
 	switches.register(c)
 	format.register(c)
-	c.Flags().IntVar(&opts.Problems, "problems", 3, "print so many at most")
-	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present only, without further failures")
-	c.Flags().StringSliceVar(&drained, "drained", nil, "`LINKS` that carry packets but are out of use: labels need not lead over them")
-	c.Flags().DurationVar(&every, "online", 0, "go on, and check again so often")
+	c.Flags().IntVar(&opts.Problems, "problems", 3, "print `N` problems at most")
+	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present state only, without further failures")
+	c.Flags().StringSliceVar(&drained, "drained", nil, "take `LINKS` for drained: labels need not lead over them")
+	c.Flags().DurationVar(&every, "online", 0, "go on, and check again every `DURATION`")
 	return c
 }
 

@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 	var format outputFormat
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Say which build this is",
+		Short: "Print which build this is",
 		Long: "version prints what `ethereal --version` does: the release's tag, or the commit and whether its files were changed, and\n" +
 			"the Go that compiled it. With -o json also the program's own hash where the version does not tell builds apart.",
 		Example: "  ethereal version -o json",

@@ -21,8 +21,8 @@ func (a *app) viewCommand() *cobra.Command {
 	var html, listen, title, fabricFile string
 	c := &cobra.Command{
 		Use:   "view FILE...",
-		Short: "Look into runs: links and queues over time, paths, failures and flips, on a page",
-		Long: `Shows traces (ethereal run --trace), results (--json), records (--record), and event logs of controllers and hosts on a page:
+		Short: "Show a run on a page: links, queues, paths and failures over time",
+		Long: `Shows traces (ethereal run --trace), results (--out), records (--record), and event logs of controllers and hosts on a page:
 the fabric in tiers, the use of its links and its queues at any time, where a flow went, what failed and who answered. The page
 is served to a browser on this machine, under an address that is printed and that nobody can guess, until Ctrl-C; with --html it
 is written as one file instead. It only reads. Of a result without a trace there are the links' use over the whole run, and the
@@ -34,7 +34,7 @@ any time; of a host's log its messages, pieces with their paths, and what it hea
   ethereal view --fabric fabric.yaml controller.jsonl h0.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("view: name files of ethereal run --trace, --json or --record, or event logs")
+				return errors.New("view: name files of ethereal run --trace, --out or --record, or event logs")
 			}
 			return nil
 		},
@@ -62,10 +62,10 @@ any time; of a host's log its messages, pieces with their paths, and what it hea
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&html, "html", "", "write the page to `FILE` instead of serving it")
-	f.StringVar(&listen, "listen", "127.0.0.1:0", "serve at `ADDRESS`, a loopback one; port 0 is any that is free")
-	f.StringVar(&fabricFile, "fabric", "", "the fabric in `FILE`, of hosts' logs, and of records and logs that do not say which they are of")
-	f.StringVar(&title, "title", "", "the page's `TITLE`; the files' names when left out")
+	f.StringVar(&html, "html", "", "write the page, one self-contained file, to `FILE`; it is not served then")
+	f.StringVar(&listen, "listen-view", "127.0.0.1:0", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback; port 0 is any that is free")
+	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; for logs and records that do not name theirs")
+	f.StringVar(&title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	return c
 }
 
@@ -90,7 +90,7 @@ func writeView(name string, p *view.Page) (err error) {
 func (a *app) serveView(ctx context.Context, listen string, s *view.Server) error {
 	l, err := view.Listen(listen, false)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return fmt.Errorf("--listen-view: %w", err)
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
 	fmt.Fprintf(a.stdout, "http://%s%s\n", l.Addr(), s.Path())

@@ -31,7 +31,7 @@ func TestViewFiles(t *testing.T) {
 		"collectives: [{kind: all-to-all, bytes: 20KB}]\nfailures: [{name: cut, notifiers: [quench], events: [{at: 500ns, action: cut, link: tor0-spine0, detection: 1us}]}]\nschemes: [ethereal]\nexpect:\n- {that: finished, is: true}\n")
 	var said bytes.Buffer
 	a := &app{stdout: &said, stderr: &said, version: "test", run: virtual.Runner()}
-	if code := a.execute(ctx, []string{"run", small, "-q", "--record", path("r.jsonl"), "--json", path("r.json"), "--trace", path("r.pftrace")}); code != exitOK {
+	if code := a.execute(ctx, []string{"run", small, "-q", "--record", path("r.jsonl"), "--out", path("r.json"), "--trace", path("r.pftrace")}); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, said.String())
 	}
 	log := `{"time":"2026-01-01T00:00:00Z","kind":"start","state":"c"}` + "\n" + `{"time":"2026-01-01T00:00:01Z","kind":"link","link":"tor0-spine0","up":false}` + "\n"
@@ -86,11 +86,11 @@ func TestReportLooks(t *testing.T) {
 		}
 		return html.UnescapeString(string(text))
 	}
-	run := []string{"run", path("s.yaml"), "--report", path("r.html")}
+	run := []string{"run", path("s.yaml"), "--html", path("r.html")}
 	if page := made(run...); !strings.Contains(page, "--trace trace.pftrace</pre>") {
 		t.Error("a report without traces does not say how they are made")
 	}
-	page := made(append(run, "--json", path("r.json"), "--trace", path("my traces/t.pftrace"))...)
+	page := made(append(run, "--out", path("r.json"), "--trace", path("my traces/t.pftrace"))...)
 	links := regexp.MustCompile(`<a href="([^"#]+)" download>`).FindAllStringSubmatch(page, -1)
 	commands := regexp.MustCompile(`<pre>ethereal view '(.*)'</pre>`).FindAllStringSubmatch(page, -1)
 	if len(links) != 2 || len(commands) != 2 {

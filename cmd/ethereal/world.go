@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,10 +27,23 @@ type endedWith int
 
 func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
-// viewFlag defines --view, whose value may be left out.
-func viewFlag(c *cobra.Command, view *string) {
-	c.Flags().StringVar(view, "view", "", "serve the live page of the fabric at `HOST:PORT`, a loopback address of this machine (127.0.0.1:0 when left out)")
-	c.Flags().Lookup("view").NoOptDefVal = "127.0.0.1:0"
+// viewFlags ask for the live page of a fabric.
+type viewFlags struct {
+	on   bool
+	addr string
+}
+
+func (v *viewFlags) register(c *cobra.Command) {
+	c.Flags().BoolVar(&v.on, "view", false, "serve the live page of the fabric on this machine, and print its address")
+	c.Flags().StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback (with --view 127.0.0.1:0)")
+}
+
+// at returns where the page is served; empty: nowhere.
+func (v *viewFlags) at() string {
+	if v.on {
+		return cmp.Or(v.addr, "127.0.0.1:0")
+	}
+	return v.addr
 }
 
 // liveSwitches are flags of what the live world's switches are.
@@ -46,7 +60,7 @@ func (l *liveSwitches) register(c *cobra.Command, binaries bool) {
 			l.values[k] = c.Flags().String(k.Name(), "", how.Help)
 		}
 	}
-	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "`WHERE` the live world's switches forward: interpreter, kernel, or routes, "+
+	c.Flags().StringVar(&l.datapath, "datapath", live.Interpreter, "let the live world's switches forward in `WHERE`: interpreter, kernel or routes, "+
 		"as ethereal switch --datapath has it")
 	// The only error is of a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("datapath", cobra.FixedCompletions(live.Datapaths(),
@@ -107,7 +121,7 @@ func enterLive(ctx context.Context, view string) error {
 	if view != "" {
 		var err error
 		if page, err = live.ListenPage(view); err != nil {
-			return fmt.Errorf("--view: %w", err)
+			return fmt.Errorf("--listen-view: %w", err)
 		}
 		defer page.Close() //nolint:errcheck // it was only passed on
 	}
@@ -125,7 +139,7 @@ func (a *app) livePage(dir, view string) (*live.Page, error) {
 	}
 	page, err := live.PassedPage(dir)
 	if err != nil {
-		return nil, failure("--view: %w", err)
+		return nil, failure("--listen-view: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "the fabric's page, once its controller runs: %s\n", page.URL)
 	return page, nil
@@ -150,9 +164,9 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 	case scenario.WorldLive:
 		dir, ok := live.Inside()
 		if !ok {
-			return nil, nil, enterLive(ctx, flags.view)
+			return nil, nil, enterLive(ctx, flags.view.at())
 		}
-		page, err := a.livePage(dir, flags.view)
+		page, err := a.livePage(dir, flags.view.at())
 		if err != nil {
 			return nil, nil, err
 		}

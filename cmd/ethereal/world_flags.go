@@ -15,6 +15,7 @@ func (flags *runFlags) checkWorld() error {
 	simulated := []string{scenario.WorldVirtual, scenario.WorldFlow}
 	packets := []string{scenario.WorldVirtual, scenario.WorldLive, scenario.WorldMininet, scenario.WorldLab}
 	const noPackets = "the %s world has no packets; use --world virtual"
+	const noPage = "the %s world has no controller of its own; use --trace and ethereal view, or ethereal mininet up --view"
 	type worldFlag struct {
 		name string
 		in   []string // the worlds that carry it out
@@ -29,8 +30,8 @@ func (flags *runFlags) checkWorld() error {
 		{"pcap", simulated[:1], "the %s world has no captures; use tcpdump, in the live world under ethereal live exec"},
 		{"events", packets, noPackets},
 		{"record", packets, noPackets},
-		{"view", []string{scenario.WorldLive}, "the %s world has no controller of its own; use --trace and ethereal view, or mininet/run.py --view"},
-		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or mininet/run.py --datapath"},
+		{"view", []string{scenario.WorldLive}, noPage}, {"listen-view", []string{scenario.WorldLive}, noPage},
+		{"datapath", []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live, or ethereal mininet up --switch"},
 	}
 	for k := range flags.values {
 		all = append(all, worldFlag{k.Name(), []string{scenario.WorldLive}, "the %s world starts no switches of ours; use --world live"})

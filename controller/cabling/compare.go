@@ -183,7 +183,7 @@ func (c *comparison) strangers() {
 		if ok {
 			remedy = "connect it with " + c.name(want)
 			if c.f.Node(want.Node).Tier == fabric.Host {
-				remedy += "; if that is this machine, start ethereal hostagent or tag on it, or name it " + c.f.Name(want.Node)
+				remedy += "; if that is this machine, start ethereal host agent or tag on it, or name it " + c.f.Name(want.Node)
 			}
 		}
 		c.fault(fmt.Sprintf("%s leads to %s, which the fabric does not know", c.name(p), strings.Join(said[p], ", ")), remedy, p)
@@ -292,7 +292,7 @@ func (c *comparison) silent(a, b Place, host bool) {
 	case len(down) > 0:
 		what, remedy = strings.Join(down, " and ")+" down", "plug the cable in, or enable the port; compare speed, lanes and FEC of both ends"
 	case host:
-		remedy = "start ethereal hostagent or tag on " + c.f.Name(a.Node) + ", which answers LLDP, or lldpd; if it runs, see that its interface is the one that is cabled"
+		remedy = "start ethereal host agent or tag on " + c.f.Name(a.Node) + ", which answers LLDP, or lldpd; if it runs, see that its interface is the one that is cabled"
 	}
 	c.fault(fmt.Sprintf("%s to %s: %s", c.name(a), c.name(b), what), remedy, a, b)
 }

@@ -32,7 +32,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			Agents []struct{ Behind uint64 }
 		}
 		if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
-			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--controller, which is its --admin"))
+			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--admin, which is its --listen-admin"))
 			continue
 		}
 		primary := 0
@@ -46,7 +46,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			leader = addr
 		}
 		if !s.Ready {
-			c.list.Add(checklist.Red, addr, "controller", "not ready; "+seen, "see ethereal status --controller "+addr)
+			c.list.Add(checklist.Red, addr, "controller", "not ready; "+seen, "see ethereal status --admin "+addr)
 			continue
 		}
 		c.list.Add(checklist.Green, addr, "controller", "ready; "+seen, "")
@@ -61,7 +61,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	name, addr := c.f.Name(host), c.Agents[host]
 	if addr == "" {
-		c.list.Add(checklist.Unseen, name, "agent", "hosts in the targets file does not say where its --admin is", "add hosts: {"+name+": {admin: HOST:PORT}}; on the host, run ethereal preflight host")
+		c.list.Add(checklist.Unseen, name, "agent", "hosts in the targets file does not say where its --listen-admin is", "add hosts: {"+name+": {admin: HOST:PORT}}; on the host, run ethereal host preflight")
 		return
 	}
 	var s struct {
@@ -72,7 +72,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 		}
 	}
 	if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
-		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal hostagent --admin)", "hosts in the targets file"))
+		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal host agent --listen-admin)", "hosts in the targets file"))
 		return
 	}
 	if s.Host != name {
@@ -89,7 +89,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	case len(s.Controllers) == 0:
 		c.list.Add(checklist.Yellow, name, "agent", addr+" answers, and listens to no controller", "start it with --controller, once for each")
 	case connected == 0 && len(c.Controllers) > 0:
-		c.list.Add(checklist.Red, name, "agent", addr+" answers, and reaches none of its controllers", "see that --controller of the agent is the controllers' --agents, and its certificates")
+		c.list.Add(checklist.Red, name, "agent", addr+" answers, and reaches none of its controllers", "see that --controller of the agent is the controllers' --listen-agents, and its certificates")
 	default:
 		c.list.Add(checklist.Green, name, "agent", fmt.Sprintf("%s answers, connected to %d of %d controllers", addr, connected, len(s.Controllers)), "")
 	}

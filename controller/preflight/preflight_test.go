@@ -200,7 +200,7 @@ func TestControllers(t *testing.T) {
 		"one":       {[]string{primary}, primary, nil},
 		"two":       {[]string{standby, primary}, primary, nil},
 		"not ready": {[]string{busy}, busy, []string{"red controller: not ready; primary of 1 of 2 switches"}},
-		"gone":      {[]string{gone, primary}, primary, []string{"red controller...connection refused...start the controller, or correct --controller"}},
+		"gone":      {[]string{gone, primary}, primary, []string{"red controller...connection refused...start the controller, or correct --admin"}},
 		"none":      {[]string{standby}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 		p.Close()
 		add(checklist.Green, "primary", "nobody; free for our controller", "")
 	case errors.Is(err, p4rt.ErrHeld):
-		add(checklist.Red, "primary", strings.TrimPrefix(err.Error(), "p4rt: "), "if it is ours, name its --admin with --controller; if not, stop it: it would overwrite our tables")
+		add(checklist.Red, "primary", strings.TrimPrefix(err.Error(), "p4rt: "), "if it is ours, name its --listen-admin with --admin; if not, stop it: it would overwrite our tables")
 	case status.Code(errors.Unwrap(err)) == codes.NotFound:
 		add(checklist.Red, "device id", brief(errors.Unwrap(err)), fmt.Sprintf("correct device_id in the targets file (now %d), or start the switch with it", t.DeviceID))
 	default:

@@ -9,6 +9,6 @@ type Config struct {
 	Interface string
 	MTU       int    // that RoCEv2 packets need of the interface, in bytes
 	Sys       string // where sysfs is; empty: /sys
-	Verbs     string // path of the socket at which `ethereal nic` is a device; empty: it is to be none
+	Verbs     string // path of the socket at which `ethereal host nic` is a device; empty: it is to be none
 	Owners    string // path of the socket at which queue pairs' owners join the agent; empty: none do
 }

@@ -69,7 +69,7 @@ func (h *host) kernel() {
 		return
 	}
 	if major < needMajor || major == needMajor && minor < needMinor {
-		h.add(checklist.Red, "kernel", release, "boot Linux 5.10 or later: ethereal tag's program needs it")
+		h.add(checklist.Red, "kernel", release, "boot Linux 5.10 or later: ethereal host tag's program needs it")
 		return
 	}
 	h.add(checklist.Green, "kernel", release, "")
@@ -94,7 +94,7 @@ func (h *host) privileges() {
 	case !has(unix.CAP_NET_RAW):
 		h.add(checklist.Red, "privileges", "no CAP_NET_RAW", "run as root, or under the systemd unit, whose AmbientCapabilities name it")
 	case !has(unix.CAP_BPF) || !has(unix.CAP_NET_ADMIN):
-		h.add(checklist.Yellow, "privileges", "CAP_NET_RAW, but not CAP_BPF and CAP_NET_ADMIN: ethereal hostagent works, ethereal tag does not", "run as root, or add them to the systemd unit")
+		h.add(checklist.Yellow, "privileges", "CAP_NET_RAW, but not CAP_BPF and CAP_NET_ADMIN: ethereal host agent works, ethereal host tag does not", "run as root, or add them to the systemd unit")
 	default:
 		h.add(checklist.Green, "privileges", "CAP_NET_RAW, CAP_BPF, CAP_NET_ADMIN", "")
 	}
@@ -107,8 +107,8 @@ func (h *host) sockets() {
 		kind        int
 		remedy      string
 	}{
-		{"verbs", h.Verbs, unix.SOCK_SEQPACKET, "start ethereal nic (or hostagent) with --verbs unix:%s, as the programs' user"},
-		{"owners", h.Owners, unix.SOCK_STREAM, "start ethereal hostagent with --labeller verbs --owners unix:%s, as the programs' user"},
+		{"verbs", h.Verbs, unix.SOCK_SEQPACKET, "start ethereal host nic (or host agent) with --listen-verbs unix:%s, as the programs' user"},
+		{"owners", h.Owners, unix.SOCK_STREAM, "start ethereal host agent with --labeller verbs --listen-owners unix:%s, as the programs' user"},
 	} {
 		if s.path == "" {
 			continue

@@ -22,7 +22,7 @@ func (h *host) rdma() {
 		}
 	}
 	if device == "" {
-		h.add(checklist.Unseen, "rnic", "no RDMA device on "+h.Interface+": labels are for the soft endpoint, or ethereal tag",
+		h.add(checklist.Unseen, "rnic", "no RDMA device on "+h.Interface+": labels are for the soft endpoint, or ethereal host tag",
 			"for an RNIC, load its driver (rdma link lists devices)")
 		return
 	}

@@ -26,7 +26,7 @@ class FabricController(Controller):  # type: ignore[misc]
         self.options = options or []
         self.view = view  # descriptor of a socket for the fabric's page
         if view is not None:
-            self.options += ["--view", f"fd:{view}", "--view-secret-file", deployment.view_secret]
+            self.options += ["--listen-view", f"fd:{view}", "--view-secret-file", deployment.view_secret]
         self.process: Optional[Process] = None
         super().__init__(name, **params)
         deployment.record_pid(self.pid)
@@ -39,8 +39,8 @@ class FabricController(Controller):  # type: ignore[misc]
         d = self.deployment
         targets = d.write_targets(self.switch, self.tables)
         self.process = d.spawn("controller", [
-            d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--agents", "unix:" + d.agents,
-            "--admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",
+            d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--listen-agents", "unix:" + d.agents,
+            "--listen-admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",
             "--event-log", d.path("events.jsonl"), *self.options,
         ], pass_fds=() if self.view is None else (self.view,))
 
@@ -60,7 +60,7 @@ class FabricController(Controller):  # type: ignore[misc]
     def status(self) -> str:
         """What ``ethereal status`` says, or nothing while it cannot say."""
         done = subprocess.run(
-            [self.deployment.binary, "status", "--controller", self.deployment.admin],
+            [self.deployment.binary, "status", "--admin", self.deployment.admin],
             check=False, capture_output=True, text=True,
         )
         return done.stdout if done.returncode == 0 else ""

@@ -66,11 +66,11 @@ class FabricHost(Host):  # type: ignore[misc]
         assert self.deployment is not None
         d = self.deployment
         self.agent = d.spawn(self.name, [
-            d.binary, "hostagent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
-            str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--control", "unix:" + self.socket,
-            "--admin", "unix:" + d.agent(self.name),
+            d.binary, "host", "agent", "--fabric", d.fabric_file, "--host", self.name, "--interface",
+            str(self.defaultIntf()), "--controller", "unix:" + d.agents, "--listen-socket", "unix:" + self.socket,
+            "--listen-admin", "unix:" + d.agent(self.name),
             "--rate", rate, "--log-level", "warn",
-            "--verbs", "unix:" + d.path(self.name + ".verbs.sock"), "--payload", str(PAYLOAD),
+            "--listen-verbs", "unix:" + d.path(self.name + ".verbs.sock"), "--payload", str(PAYLOAD),
         ], namespace=self.pid)
         # RDMA programs find a device where `make verbs` was carried out.
         library = os.path.join(os.path.dirname(os.path.abspath(d.binary)), "libethereal-verbs.so")

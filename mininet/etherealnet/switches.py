@@ -222,7 +222,7 @@ class BMv2Switch(P4Switch):
         super().start(controllers)
         self.gnmi = self.deployment.spawn(self.name + "-gnmi", [
             self.deployment.binary, "gnmi", *self.port_options(), "--ethernet-names", "--event-interface", ours,
-            "--addr", self.deployment.gnmi(self.node_id), "--log-level", "info",
+            "--listen-gnmi", self.deployment.gnmi(self.node_id), "--log-level", "info",
         ])
 
     def stop(self, deleteIntfs: bool = True) -> None:

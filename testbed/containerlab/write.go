@@ -120,7 +120,7 @@ func (c *Config) topology(p *machines.Placement, machine int) lab {
 	if machine == 0 {
 		t.Nodes["controller"] = c.node("controller", 0, []string{published(machines.AgentsPort, machines.AgentsPort), published(machines.AdminPort, machines.AdminPort)}, append([]string{
 			"controller", "--fabric", inside + "fabric.yaml", "--targets", inside + "targets.yaml",
-			"--agents", fmt.Sprintf("0.0.0.0:%d", machines.AgentsPort), "--admin", fmt.Sprintf("0.0.0.0:%d", machines.AdminPort),
+			"--listen-agents", fmt.Sprintf("0.0.0.0:%d", machines.AgentsPort), "--listen-admin", fmt.Sprintf("0.0.0.0:%d", machines.AdminPort),
 		}, tls...)...)
 	}
 	for i := range f.Nodes() {
@@ -130,9 +130,9 @@ func (c *Config) topology(p *machines.Placement, machine int) lab {
 		id := fabric.NodeID(i)
 		if p.IsHost(id) {
 			t.Nodes[f.Name(id)] = c.node(f.Name(id), 1, []string{published(p.Port(id), 9561)}, append([]string{
-				"hostagent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
+				"host", "agent", "--fabric", inside + "fabric.yaml", "--host", f.Name(id), "--interface", "eth1",
 				"--controller", p.Controller(machines.AgentsPort),
-				"--admin", "0.0.0.0:9561", "--control", "unix:/control.sock",
+				"--listen-admin", "0.0.0.0:9561", "--listen-socket", "unix:/control.sock",
 			}, tls...)...)
 			continue
 		}

@@ -43,7 +43,7 @@ func Preflight(ctx context.Context, f *fabric.Fabric, file string, ackPriority i
 			if found[h], err = p.host(ctx, fabric.NodeID(h)); err != nil {
 				lines[h] = checklist.Line{
 					Light: checklist.Red, Subject: f.Name(fabric.NodeID(h)), Check: "paths", Seen: err.Error(),
-					Remedy: "start its agent with --control, or correct hosts in " + file,
+					Remedy: "start its agent with --listen-socket, or correct hosts in " + file,
 				}
 			}
 			return ctx.Err()

@@ -95,7 +95,7 @@ func (p *Prober) destinations(from fabric.NodeID) []fabric.NodeID {
 func (p *Prober) host(ctx context.Context, from fabric.NodeID) (found []Path, err error) {
 	agent, err := coordinator.Dial(ctx, p.Socket(from), func(hostproto.Event) {})
 	if err != nil {
-		return nil, fmt.Errorf("no agent of %s at --control: %w", p.Fabric.Name(from), err)
+		return nil, fmt.Errorf("no agent of %s at --socket: %w", p.Fabric.Name(from), err)
 	}
 	defer agent.Close() //nolint:errcheck // nothing is to be saved
 	for _, dst := range p.destinations(from) {
@@ -127,7 +127,7 @@ func (p *Prober) path(ctx context.Context, agent *coordinator.Host, from, dst fa
 		case err != nil:
 			return y, err
 		case r.Host != int(from):
-			return y, fmt.Errorf("--control: that agent is host %d, not %s; name its own --control", r.Host, y.From)
+			return y, fmt.Errorf("--socket: that agent is host %d, not %s; name its own --listen-socket", r.Host, y.From)
 		case r.Sent != n:
 			return y, fmt.Errorf("the agent sent no probe to %s by label %d; is its --fabric the same?", y.To, y.Label)
 		}

@@ -52,7 +52,7 @@ const thriftBase = 20000
 func (Kind) Command(b targets.Bench) targets.Command {
 	args := []string{"--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--log-console", "-L", "warn",
 		"--thrift-port", strconv.Itoa(thriftBase + b.Number)}
-	beside := []string{"gnmi", "--ethernet-names", "--addr", b.GNMI}
+	beside := []string{"gnmi", "--ethernet-names", "--listen-gnmi", b.GNMI}
 	for i, p := range b.Ports {
 		args = append(args, "-i", fmt.Sprintf("%d@%s", i+1, p.Shadow))
 		beside = append(beside, "-i", fmt.Sprintf("%d@%s", i+1, p.Interface))

@@ -57,7 +57,7 @@ func TestCommands(t *testing.T) {
 		"bmv2": {
 			"--no-p4 --device-id 18 --log-console -L warn --thrift-port 20017 -i 1@a1 -i 2@b1 -i 508@evp -- --grpc-server-addr unix:s " +
 				"--cpu-port 510 --priority-queues 2",
-			"gnmi --ethernet-names --addr unix:g -i 1@a -i 2@b --event-interface ev",
+			"gnmi --ethernet-names --listen-gnmi unix:g -i 1@a -i 2@b --event-interface ev",
 		},
 	}
 	got := map[string][2]string{}

@@ -1,5 +1,5 @@
 /*
- * What libethereal-verbs and the process that owns the host's interface (`ethereal nic`) say to each other. The other side
+ * What libethereal-verbs and the process that owns the host's interface (`ethereal host nic`) say to each other. The other side
  * is Go: testbed/endpoint/nic/abi.go. A test compares the two, field by field.
  *
  * A program connects to a SOCK_SEQPACKET socket. Each call is one `struct nic_call`, answered by one `struct nic_answer`,

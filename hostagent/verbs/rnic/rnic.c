@@ -2,8 +2,8 @@
  * libethereal-rnic labels the queue pairs of programs that know nothing of it, on real RNICs. It is preloaded before
  * libibverbs, or named in NCCL_IBVERBS_LIB, and hands everything on to it. Of a connected queue pair it changes
  * two things: the flow label of its path, of which the device makes the UDP source port, when it goes to RTR; and that
- * port, when the agent gives it another path. ETHEREAL_OWNERS names the agent's socket (`ethereal hostagent --labeller
- * verbs --owners unix:PATH`); without it, or without an agent, programs go on as if the library was not there.
+ * port, when the agent gives it another path. ETHEREAL_OWNERS names the agent's socket (`ethereal host agent --labeller
+ * verbs --listen-owners unix:PATH`); without it, or without an agent, programs go on as if the library was not there.
  *
  * See hostagent/verbs and hostagent/owners for the same in Go.
  */

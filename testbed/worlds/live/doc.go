@@ -2,7 +2,7 @@
 // live world.
 //
 // Every switch is a process of `ethereal switch`, every host a process of
-// `ethereal hostagent`, the controller one of `ethereal controller`. Links are
+// `ethereal host agent`, the controller one of `ethereal controller`. Links are
 // veth pairs, shaped by the kernel's token bucket filter. All switches share one
 // network namespace, every host has its own. Control connections run over UNIX
 // sockets, which namespaces do not separate, so no management network is needed,

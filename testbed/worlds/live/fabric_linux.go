@@ -359,8 +359,8 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 		return err
 	}
 	args := []string{
-		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--agents", "unix:" + x.ControllerSocket(),
-		"--admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
+		"controller", "--fabric", x.path("fabric.yaml"), "--targets", x.path("targets.yaml"), "--listen-agents", "unix:" + x.ControllerSocket(),
+		"--listen-admin", "unix:" + x.path("admin.sock"), "--event-log", x.EventLog(), "--log-level", "info", "--admin-token-file", token,
 	}
 	p, err := x.thread.StartController(x.dir, args, x.cfg.Page)
 	if err != nil {
@@ -520,11 +520,11 @@ func (x *Fabric) StartHosts(ctx context.Context) error {
 
 func (x *Fabric) startHost(n *hostNode) (err error) {
 	args := []string{
-		"hostagent", "--fabric", x.path("fabric.yaml"), "--host", x.f.Name(n.id), "--interface", HostInterface,
-		"--controller", "unix:" + x.ControllerSocket(), "--control", "unix:" + x.Socket(n.id), "--admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
+		"host", "agent", "--fabric", x.path("fabric.yaml"), "--host", x.f.Name(n.id), "--interface", HostInterface,
+		"--controller", "unix:" + x.ControllerSocket(), "--listen-socket", "unix:" + x.Socket(n.id), "--listen-admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
 	}
 	if x.cfg.Addresses {
-		args = append(args, "--verbs", "unix:"+x.verbsSocket(n.id), "--payload", strconv.Itoa(x.cfg.Payload))
+		args = append(args, "--listen-verbs", "unix:"+x.verbsSocket(n.id), "--payload", strconv.Itoa(x.cfg.Payload))
 	}
 	args = append(args, x.cfg.Part.agentTLS(x.f.Name(n.id))...)
 	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, nil)

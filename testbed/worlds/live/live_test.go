@@ -82,7 +82,7 @@ func tinyRun(t *testing.T, datapath string, flags ...string) error {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(tmp)
-	cmd := exec.Command(bin, "run", "--world", "live", "--datapath", datapath, scenario, "--json", out, "-q")
+	cmd := exec.Command(bin, "run", "--world", "live", "--datapath", datapath, scenario, "--out", out, "-q")
 	cmd.Args = append(cmd.Args, flags...)
 	if datapath == live.Routes {
 		cmd.Args = append(cmd.Args, "--carrier", "srv6-usid")

@@ -64,7 +64,7 @@ func (p *Page) serveBy() (args []string, files []*os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("live: %w", err)
 	}
-	return []string{"--view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
+	return []string{"--listen-view", fmt.Sprintf("fd:%d", passed), "--view-secret-file", p.secret}, []*os.File{file}, nil
 }
 
 // StartController starts a controller in the machine's network namespace, with the page if there is one.

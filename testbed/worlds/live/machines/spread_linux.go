@@ -106,7 +106,7 @@ func UpOn(ctx context.Context, cfg Config, ready func()) (err error) {
 	}
 	if cfg.View != "" {
 		if s.page, err = live.NewPage(cfg.View, cfg.Dir); err != nil {
-			return fmt.Errorf("--view: %w", err)
+			return fmt.Errorf("--listen-view: %w", err)
 		}
 		defer s.page.Close() //nolint:errcheck // the controller has its own
 		s.say("the fabric's page, once its controller runs: %s", s.page.URL)
@@ -417,8 +417,8 @@ func (s *spread) passHost(ctx context.Context, id fabric.NodeID, c net.Conn) {
 // startController starts the controller, in this machine's own network namespace, and waits until it says what is wanted.
 func (s *spread) startController(ctx context.Context, wanted func(live.ControllerStatus) bool) error {
 	args := []string{
-		"controller", "--fabric", s.path("fabric.yaml"), "--targets", s.path("targets.yaml"), "--agents", s.place.Controller(placement.AgentsPort),
-		"--admin", s.place.Controller(placement.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
+		"controller", "--fabric", s.path("fabric.yaml"), "--targets", s.path("targets.yaml"), "--listen-agents", s.place.Controller(placement.AgentsPort),
+		"--listen-admin", s.place.Controller(placement.AdminPort), "--admin-token-file", s.path("token"), "--event-log", s.path("controller.jsonl"),
 		"--tls-ca", s.path("certs/ca.pem"), "--tls-cert", s.path("certs/controller.pem"), "--tls-key", s.path("certs/controller.key"),
 	}
 	p, err := s.thread.StartController(s.cfg.Dir, args, s.page)
