@@ -43,9 +43,9 @@ system-packages:
 	@$(GO) list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... | grep internal/systemtest | cut -d' ' -f1 | sort -u
 
 # A fabric in Mininet (Debian, Ubuntu: apt-get install mininet ethtool); MININET
-# takes options of mininet/run.py, such as --switch bmv2 or --cli. As root.
+# takes options of ethereal mininet run, such as --switch bmv2 or --cli. As root.
 mininet: bin/ethereal
-	/usr/bin/python3 mininet/run.py $(MININET)
+	bin/ethereal mininet run $(MININET)
 
 # All experiments in one world, with a table at the end: virtual, live (namespaces
 # of its own), or mininet, where MININET takes options as above. The last two as root.
@@ -53,14 +53,14 @@ WORLD       ?= virtual
 EXPERIMENTS ?= $(wildcard mininet/experiments/*.yaml)
 experiments: bin/ethereal
 ifeq ($(WORLD),mininet)
-	/usr/bin/python3 mininet/run.py $(MININET) $(EXPERIMENTS)
+	bin/ethereal mininet run $(MININET) $(EXPERIMENTS)
 else
 	bin/ethereal run --quiet --world $(WORLD) $(EXPERIMENTS)
 endif
 
 # Remove what a run that crashed left behind.
-mininet-clean:
-	/usr/bin/python3 mininet/run.py --clean
+mininet-clean: bin/ethereal
+	bin/ethereal mininet clean
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -119,7 +119,7 @@ func TestCommands(t *testing.T) {
 // interfaces of its own or other processes beside it, or goes on for ever.
 func privileged(args string) bool {
 	command, _, _ := strings.Cut(args, " ")
-	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace", "experiment", "version", "validate", "init"}, command)
+	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace", "version", "validate", "init"}, command)
 }
 
 // TestFlags: the pages of commands have every flag that --help has.
@@ -130,9 +130,9 @@ func TestFlags(t *testing.T) {
 		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo", "topo check"},
 		"ethereal-bench.md": {"bench", "bench status", "bench merge", "bench submit"}, "clusters.md": {"export containerlab", "await"},
 		"ethereal-report.md": {"report"}, "ethereal-trace.md": {"trace"}, "ethereal-view.md": {"view"},
-		"ethereal-preflight.md": {"preflight", "preflight host"}, "ethereal-hostagent.md": {"hostagent"},
+		"ethereal-preflight.md": {"preflight", "host preflight"}, "ethereal-hostagent.md": {"host agent"},
 		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},
-		"ethereal-tag.md": {"tag"}, "ethereal-version.md": {"version"},
+		"ethereal-tag.md": {"host tag"}, "ethereal-version.md": {"version"},
 		"ethereal-validate.md": {"validate"}, "ethereal-init.md": {"init"}, "ethereal-switch.md": {"switch test"},
 		"live.md": {"live up", "live exec", "live down", "live react"},
 	} {

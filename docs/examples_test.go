@@ -2,6 +2,7 @@ package docs
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -58,7 +59,6 @@ func called(line, program string) (string, bool) {
 var (
 	value   = regexp.MustCompile(`--[a-z]+$`) // what follows is a flag's
 	long    = regexp.MustCompile(`(?:^|[\s\[|(])(--[a-z][a-z0-9-]*)`)
-	listed  = regexp.MustCompile(`(?m)^  ([a-z]+) +`)
 	targets = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 )
 
@@ -78,18 +78,21 @@ func (h *help) of(command string) string {
 	return text
 }
 
-// has reports whether a command has a command of that name.
+// has reports whether a command has a command of that name, hidden ones too: its help says how it is used.
 func (h *help) has(command, name string) bool {
-	if command == "switch" && name == "test" {
-		return true // switch has its own command line, as BMv2 has it
+	full := strings.TrimSpace(command + " " + name)
+	if !regexp.MustCompile(`^[a-z0-9]+( [a-z0-9]+)*$`).MatchString(full) {
+		return false
 	}
-	_, list, _ := strings.Cut(h.of(command), "Available Commands:")
-	for _, m := range listed.FindAllStringSubmatch(list, -1) {
-		if m[1] == name {
-			return true
+	if _, ok := h.said[full]; !ok {
+		cmd := exec.CommandContext(h.t.Context(), filepath.Join(h.dir, "bin", "ethereal"), append(strings.Fields(full), "--help")...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			out = nil
 		}
+		h.said[full] = string(out)
 	}
-	return false
+	return regexp.MustCompile(`(?m)^  ethereal ` + full + `( |$)`).MatchString(h.said[full])
 }
 
 // TestExamples: commands and flags of ethereal that pages show are there, even

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Boots a fabric in Mininet, programs it, and tries it.
 
-    sudo mininet/run.py                     # the Go switch
-    sudo mininet/run.py --switch kernel     # the same, forwarding in the kernel
-    sudo mininet/run.py --switch linux --carrier srv6-usid  # Linux routers
-    sudo mininet/run.py --switch bmv2       # the same with simple_switch_grpc
-    sudo mininet/run.py --cli               # and then Mininet's command line
-    sudo mininet/run.py --view --cli        # with the live page of the fabric
+    sudo ethereal mininet run                     # the Go switch
+    sudo ethereal mininet run --switch kernel     # the same, forwarding in the kernel
+    sudo ethereal mininet run --switch linux --carrier srv6-usid  # Linux routers
+    sudo ethereal mininet run --switch bmv2       # the same with simple_switch_grpc
+    sudo ethereal mininet up                      # no experiment: Mininet's command line
+    sudo ethereal mininet up --view               # with the live page of the fabric
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TABLES: Dict[str, Dict[str, Any]] = {  # the controller's tables, by the labels'
 
 def parse(argv: List[str]) -> argparse.Namespace:
     """Reads the command line."""
-    p = argparse.ArgumentParser(description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
+    p = argparse.ArgumentParser(prog="ethereal mininet run", description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
     p.add_argument("--fabric", metavar="FILE",
                    help="the fabric, as `ethereal topo` prints it (default: that of the experiments)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
@@ -66,7 +66,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
                    help="experiments to carry out (default: an all-to-all whose first uplink is taken down by gNMI)")
     p.add_argument("--probe", action="store_true",
                    help="show what every path from every host loses, and its round trip")
-    p.add_argument("--ping-only", action="store_true", help="no experiment")
+    p.add_argument("--ping-only", action="store_true", help="no agents and no experiment")
+    p.add_argument("--up", action="store_true", help=argparse.SUPPRESS)  # ethereal mininet up
     p.add_argument("--html", metavar="FILE", help="write the experiments' timelines, an HTML page, to FILE")
     p.add_argument("--record", metavar="FILE", help="write all that happened in them to FILE, as JSON lines")
     p.add_argument("--carrier", choices=sorted(TABLES), default="udp-sport", metavar="FIELD",
@@ -75,8 +76,11 @@ def parse(argv: List[str]) -> argparse.Namespace:
     p.add_argument("--rate", default="500kb/s", metavar="RATE",
                    help="at which hosts send before an experiment says otherwise (default: 500kb/s)")
     p.add_argument("--cli", action="store_true", help="open Mininet's command line at the end")
-    p.add_argument("--view", nargs="?", const="127.0.0.1:0", metavar="HOST:PORT",
-                   help="serve the live page of the fabric at a loopback address of this machine, which is printed")
+    p.add_argument("--view", action="store_true",
+                   help="serve the live page of the fabric on this machine, and print its address")
+    p.add_argument("--listen-view", metavar="ADDR",
+                   help="serve a page at ADDR, HOST:PORT, under a secret path that is printed; on the loopback "
+                        "(with --view 127.0.0.1:0)")
     p.add_argument("--bw", type=float, metavar="MBIT",
                    help="rate of every link, in Mbit/s (default: as fast as it goes)")
     p.add_argument("--delay", metavar="TIME", help="delay of every link, one way, as in 1ms")
@@ -100,12 +104,16 @@ def parse(argv: List[str]) -> argparse.Namespace:
     for path in [*([args.fabric] if args.fabric else []), *args.experiments]:
         if not os.path.exists(path):
             p.error(f"there is no {path}")
-    if args.view is not None:
-        host, _, port = args.view.rpartition(":")
+    if args.up:
+        args.cli = True
+    if args.view and args.listen_view is None:
+        args.listen_view = "127.0.0.1:0"
+    if args.listen_view is not None:
+        host, _, port = args.listen_view.rpartition(":")
         if not port.isdigit() or not host:
-            p.error(f"--view {args.view}: write an address and a port, as in 127.0.0.1:0; an experiment goes before it")
+            p.error(f"--listen-view {args.listen_view}: write an address and a port, as in 127.0.0.1:0")
         if host != "localhost" and not re.fullmatch(r"127(\.\d{1,3}){3}", host):
-            p.error(f"--view {args.view}: the page is served at a loopback address, as in 127.0.0.1:0")
+            p.error(f"--listen-view {args.listen_view}: the page is served at a loopback address, as in 127.0.0.1:0")
     return args
 
 
@@ -203,8 +211,7 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
 
     server = ActionServer(deployment.path("control.sock"), act)
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
-    path = deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
-    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", path, "--carrier", args.carrier, *files]
+    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", deployment.path("deployment.json"), "--carrier", args.carrier, *files]
     for flag in ("html", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]
@@ -231,7 +238,7 @@ def run(args: argparse.Namespace) -> int:
         scenarios=args.experiments,
     )
     net: Optional[Any] = None
-    page = None if args.view is None else page_socket(args.view)
+    page = None if args.listen_view is None else page_socket(args.listen_view)
     try:
         deployment.open()
         shaped = args.bw is not None or args.delay is not None or args.loss is not None
@@ -253,6 +260,7 @@ def run(args: argparse.Namespace) -> int:
         controller = net.controllers[0]
         controller.wait_ready()
         stages.done("the controller has programmed them")
+        deployment.write_deployment([h.socket for h in net.hosts], "%s-eth%d")
         verify(deployment)
         stages.done("verify: the tables, read back, deliver everything")
         loss = ping_all(net)
@@ -265,8 +273,12 @@ def run(args: argparse.Namespace) -> int:
             if args.probe:
                 probe(deployment)
                 stages.done("every path is probed")
-            code = max(code, experiments(args, net, deployment))
-            stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
+            if not args.up:
+                code = max(code, experiments(args, net, deployment))
+                stages.done("experiments: " + ("every check passes" if code == 0 else f"exit code {code}"))
+        if args.up:
+            print(f"In another terminal, as root: {deployment.binary} status, verify, preflight, probe, "
+                  f"drain {fabric.links[-1].name}. Here: pingall, h0 ping h1, exit.", flush=True)
         if args.cli:
             setLogLevel("info" if args.verbose else "output")  # of pingall and the like
             CLI(net)
@@ -321,10 +333,10 @@ def main(argv: List[str]) -> int:
     """The program."""
     args = parse(argv)
     if os.geteuid() != 0:
-        print("mininet/run.py: network namespaces take root; use sudo", file=sys.stderr)
+        print("ethereal mininet: network namespaces take root; use sudo", file=sys.stderr)
         return 2
     if args.isolate:
-        isolate(argv, args.view)
+        isolate(argv, args.listen_view)
     if args.clean:
         removed = clean(args.dir)
         for what in removed:
@@ -338,10 +350,10 @@ def main(argv: List[str]) -> int:
     try:
         return run(args)
     except (DeploymentError, FabricError, LinkError, PingError, RuntimeError, OSError) as err:
-        print(f"mininet/run.py: {err}", file=sys.stderr)
+        print(f"ethereal mininet: {err}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Ended) as err:
-        print(f"mininet/run.py: ended by {str(err) or 'SIGINT'}", file=sys.stderr)
+        print(f"ethereal mininet: ended by {str(err) or 'SIGINT'}", file=sys.stderr)
         return 1
 
 

@@ -97,7 +97,7 @@ func (a *app) root() *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"Simulate:", []*cobra.Command{a.runCommand(), a.benchCommand(), a.reportCommand(), a.viewCommand()}},
-		{"Live and Mininet:", []*cobra.Command{a.liveCommand()}},
+		{"Live and Mininet:", []*cobra.Command{a.liveCommand(), mininetCommand()}},
 		{"Operate:", []*cobra.Command{
 			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(),
 		}},

@@ -64,9 +64,14 @@ primary, per switch, the others stand by. Ended, it leaves the switches forwardi
 	f := c.Flags()
 	flags.switches.register(c)
 	flags.switches.tls.registerServer(c)
+	for _, name := range []string{"fabric", "targets"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was just defined
+		}
+	}
 	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; the highest of those that start together wins")
 	f.StringVar(&flags.agents, "listen-agents", "127.0.0.1:9562", "serve hosts' agents at `ADDR`, HOST:PORT or unix:PATH; empty: do not")
-	f.StringVar(&flags.admin, "listen-admin", "127.0.0.1:9560", "serve health, status and metrics over HTTP at `ADDR`, "+
+	f.StringVar(&flags.admin, "listen-admin", defaultAdmin, "serve health, status and metrics over HTTP at `ADDR`, "+
 		"HOST:PORT or unix:PATH; drains too; empty: do not")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; drains and cabling checks need it")
 	f.StringSliceVar(&flags.peers, "peer", nil, "agree on what is drained with the controller whose --listen-agents is "+
@@ -103,11 +108,6 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form; instead of the embedded program's")
 	f.StringVar(&s.deviceConf, "device-config", "", "use the program in `FILE`, in the target's own form; instead of the embedded BMv2 JSON")
 	s.tls.registerClient(c)
-	for _, name := range []string{"fabric", "targets"} {
-		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was just defined
-		}
-	}
 }
 
 // read returns what the flags and files say.

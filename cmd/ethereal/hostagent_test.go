@@ -183,10 +183,10 @@ func TestHostagentInput(t *testing.T) {
 		{"--fabric=FILE --host=tor0 --interface=a", "is a switch"},
 		{"--fabric=FILE --host=h0 --labeller=magic", "write soft, tagger or verbs"},
 		{"--fabric=FILE --host=h0 --labeller=verbs", "takes --listen-owners"},
-		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x --ipv6-flow-label", "none of --interface"},
+		{"--fabric=FILE --host=h0 --labeller=verbs --listen-owners=x --ipv6-flow-label", "none of --interface"},
 		{"--fabric=FILE --host=h0 --labeller=tagger", "takes --interface"},
-		{"--fabric=FILE --host=h0 --labeller=verbs --owners=x", "is not unix:PATH"},
-		{"--fabric=FILE --host=h0 --interface=a --admin=0.0.0.0:1", "not on the loopback"},
+		{"--fabric=FILE --host=h0 --labeller=verbs --listen-owners=x", "is not unix:PATH"},
+		{"--fabric=FILE --host=h0 --interface=a --listen-admin=0.0.0.0:1", "not on the loopback"},
 	} {
 		args := append([]string{"host", "agent"}, strings.Fields(strings.ReplaceAll(tt.args, "FILE", spec))...)
 		code, _, errs := etherealCommand(t.Context(), args...)
@@ -194,7 +194,7 @@ func TestHostagentInput(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s, want %q", args, code, errs, tt.want)
 		}
 	}
-	for _, args := range [][]string{{"live"}, {"live", "nonsense"}, {"live", "exec", "h0"}} {
+	for _, args := range [][]string{{"live", "nonsense"}, {"live", "exec", "h0"}} {
 		if code, _, errs := etherealCommand(t.Context(), args...); code != exitInput || errs == "" {
 			t.Errorf("%v: exit code %d, %q", args, code, errs)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
@@ -38,15 +39,42 @@ func (a *app) liveUpCommand() *cobra.Command {
 					return err
 				}
 				return live.Up(c.Context(), f, live.Base{Dir: dir, Page: page, Switches: flags.switches}, flags.payload, func() {
-					fmt.Fprintf(a.stdout, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
+					fmt.Fprint(a.stdout, upText(f, dir)) //nolint:errcheck // the fabric is up
 				})
 			})
 		},
 	}
 	flags.register(c, "100Mb/s", false)
-	view.register(c)
+	view.register(c.Flags())
 	machines.register(c)
 	return c
+}
+
+// upText says that a fabric is up, and which commands to use now.
+func upText(f *fabric.Fabric, dir string) string {
+	tor := f.Node(f.ToRID(0))
+	port, link := tor.FirstUplink(), f.LinkName(tor.Link(tor.FirstUplink()))
+	inside := live.InterfaceName(f, fabric.End{Node: tor.ID, Port: port})
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d hosts and %d switches are up; sockets and logs are in %s\n", f.Hosts(), f.Switches(), dir)
+	fmt.Fprintf(&b, "In another terminal:\n")
+	for _, line := range [][2]string{
+		{"status", "switches, links and agents"},
+		{"verify", "prove from the tables that every packet arrives"},
+		{"preflight", "check all parts"},
+		{"probe", "loss and round trip of every path"},
+		{"drain " + link, "take a link out of use; --undo takes it back"},
+		{"live exec h0 -- ping -c 3 " + f.HostAddr4(fabric.NodeID(f.Hosts()-1)).String(), "a program on a host"},
+		{"live exec " + f.Name(tor.ID) + " -- ip link set " + inside + " down", "cut the link " + link + "; up repairs it"},
+		{"live down", "stop the fabric, as Ctrl-C here"},
+	} {
+		fmt.Fprintf(&b, "  ethereal %-48s %s\n", line[0], line[1])
+	}
+	if live.VerbsLibrary() == "" {
+		b.WriteString("Hosts have no RDMA device: libethereal-verbs.so was not built. make verbs builds it (Debian: libibverbs-dev); " +
+			"then start the fabric again.\n")
+	}
+	return b.String()
 }
 
 // liveExecCommand makes `ethereal live exec`.
@@ -71,17 +99,6 @@ func liveExecCommand() *cobra.Command {
 	// without.
 	c.Flags().SetInterspersed(false)
 	return c
-}
-
-// exited is the error for a command's exit code.
-func exited(code int, err error) error {
-	if err != nil {
-		return failure("%w", err)
-	}
-	if code != 0 {
-		return endedWith(code)
-	}
-	return nil
 }
 
 // liveShellCommand makes `ethereal live rsh`.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
@@ -28,12 +29,10 @@ type machinesFlags struct {
 	vxlanPort                  int
 }
 
-const machinesDir = "ethereal-live"
-
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
-	f.StringVar(&m.dir, "dir", machinesDir, "use the folder `DIR`; with --on, for sockets, certificates, logs and deployment.json")
+	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "use the folder `DIR`; with --on, for sockets, certificates, logs and deployment.json")
 	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: run commands on other machines by `COMMAND`, to which the machine's name is added")
 	f.StringVar(&m.program, "remote-program", "", "with --on: start this program on the other machines by `COMMAND`, as root (default: its path here)")
 	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: make certificates with the script `FILE`")
@@ -129,7 +128,7 @@ func (a *app) upOn(ctx context.Context, m *machinesFlags, f *fabric.Fabric, flag
 	cfg.Log, cfg.Build = a.stderr, provenance(a.version)
 	err = machines.UpOn(ctx, cfg, func() {
 		fmt.Fprintf(a.stdout, "%d hosts and %d switches are up on %d machines; ethereal run --world lab --deployment %s\n",
-			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, machines.DeploymentFile))
+			f.Hosts(), f.Switches(), len(cfg.Machines), filepath.Join(m.dir, deployment.FileName))
 	})
 	if err != nil {
 		return failure("%w", err)
@@ -178,7 +177,7 @@ func liveRejoinCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", machinesDir, "use the folder `DIR`; that of live up --on")
+	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; that of live up --on")
 	return c
 }
 
@@ -214,6 +213,6 @@ func (a *app) liveStatusCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", machinesDir, "use the folder `DIR`; that of live up --on")
+	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; that of live up --on")
 	return c
 }

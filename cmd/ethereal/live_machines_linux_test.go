@@ -24,8 +24,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
 
 // site is some network namespaces that stand for machines, with a bridge between them, in namespaces of the test's own. The
@@ -256,7 +256,7 @@ func TestLiveOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, down := s.up("--fabric", spec, "--view")
-	deployment := filepath.Join(dir, machines.DeploymentFile)
+	deployment := filepath.Join(dir, deployment.FileName)
 	out, err := s.ethereal("run", "--world", "lab", "--deployment", deployment, "../../mininet/experiments/core-switch.yaml").CombinedOutput()
 	if err != nil {
 		t.Fatalf("core-switch: %v\n%s", err, out)
@@ -364,7 +364,7 @@ func TestTwelveOnMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, machines.DeploymentFile)}
+	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, deployment.FileName)}
 	for _, name := range files {
 		if filepath.Base(name) != "soak.yaml" { // lets any link swallow all, which a deployment has no way to
 			args = append(args, name)
@@ -480,7 +480,7 @@ func TestPartition(t *testing.T) {
 	if err := os.WriteFile(many, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := s.ethereal("run", "--world", "lab", "--deployment", filepath.Join(dir, machines.DeploymentFile), many)
+	run := s.ethereal("run", "--world", "lab", "--deployment", filepath.Join(dir, deployment.FileName), many)
 	var out lockedBuffer
 	run.Stdout, run.Stderr = &out, &out
 	if err := run.Start(); err != nil {
@@ -549,7 +549,7 @@ func TestPartition(t *testing.T) {
 	if out, err := s.ethereal("live", "status", "--dir", dir).CombinedOutput(); err != nil {
 		t.Errorf("status: %v: %s", err, out)
 	}
-	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, machines.DeploymentFile), "../../mininet/experiments/core-switch.yaml"}
+	args := []string{"run", "--world", "lab", "--deployment", filepath.Join(dir, deployment.FileName), "../../mininet/experiments/core-switch.yaml"}
 	if out, err := s.ethereal(args...).CombinedOutput(); err != nil {
 		t.Errorf("core-switch: %v\n%s\n%s", err, out, s.err.String())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ type preflightFlags struct {
 func newPreflightCommand() *cobra.Command {
 	var flags preflightFlags
 	c := &cobra.Command{
-		Use:   "preflight --fabric FILE --targets FILE [--admin ADDR]...",
+		Use:   "preflight [--fabric FILE --targets FILE] [--admin ADDR]...",
 		Short: "Check all that a deployment depends on, with a remedy for what is wrong",
 		Long: `Looks at everything that a controller depends on: that switches answer over P4Runtime and gNMI, what they run, that the
 fabric's tables fit, that ports are there and up, who is primary, clocks, certificates, the agents of hosts, and the cables.
@@ -94,6 +95,13 @@ func (p *preflightFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	if p.push && len(p.controllers) > 0 {
 		return errors.New("--push and --admin exclude each other: the controller pushes the program")
+	}
+	up, err := p.switches.find()
+	if err != nil {
+		return err
+	}
+	if up != nil && len(p.controllers) == 0 && !p.push {
+		p.controllers, p.tokenFile = []string{up.Admin}, cmp.Or(p.tokenFile, up.Token)
 	}
 	cfg, files, err := p.switches.read()
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	"github.com/ethereal-fabric/ethereal/testbed/probe"
 )
 
@@ -33,6 +35,17 @@ and of its acknowledgements.`,
   ethereal probe --fabric fabric.yaml --from h0 --socket unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			var up *deployment.File
+			if file == "" && socket == "" {
+				var err error
+				if up, err = fabricUp(); err != nil {
+					return err
+				}
+				if up == nil {
+					return errors.New("name --fabric and --socket; ethereal live up starts a fabric that is found without them")
+				}
+				file = up.Fabric
+			}
 			spec, err := fabric.LoadSpec(file)
 			if err != nil {
 				return err
@@ -51,17 +64,9 @@ and of its acknowledgements.`,
 			for h := 0; len(hosts) == 0 && h < f.Hosts(); h++ {
 				from = append(from, fabric.NodeID(h))
 			}
-			if len(from) > 1 && !strings.Contains(socket, hostPlace) {
-				return fmt.Errorf("--socket: %q is the agent of one host; write %s for its name, or give one --from",
-					socket, hostPlace)
-			}
-			at, ok := strings.CutPrefix(socket, "unix:")
-			if !ok {
-				return fmt.Errorf("--socket: %q is not unix:PATH", socket)
-			}
 			p.Fabric = f
-			p.Socket = func(h fabric.NodeID) string {
-				return strings.ReplaceAll(strings.TrimPrefix(at, "//"), hostPlace, f.Name(h))
+			if p.Socket, err = agentSockets(f, up, socket, len(from)); err != nil {
+				return err
 			}
 			if err := p.Validate(); err != nil {
 				return err
@@ -89,17 +94,32 @@ and of its acknowledgements.`,
 	fl.IntVar(&p.Packets, "packets", 16, "send `N` probes down each path, 1 to 64")
 	fl.DurationVar(&p.Timeout, "timeout", 200*time.Millisecond,
 		"wait for `DURATION` at most; then a probe is lost; at most 10s")
-	for _, name := range []string{"fabric", "socket"} {
-		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was just defined
-		}
-	}
 	format.register(c)
 	return c
 }
 
 // hostPlace stands for a host's name in --socket.
 const hostPlace = "{host}"
+
+// agentSockets returns where hosts' agents are: as the fabric that is up says, or else as --socket does.
+func agentSockets(f *fabric.Fabric, up *deployment.File, socket string, hosts int) (func(fabric.NodeID) string, error) {
+	if up != nil {
+		if len(up.Hosts) != f.Hosts() {
+			return nil, fmt.Errorf("%s: %d hosts, and %d sockets in the deployment of it", up.Fabric, f.Hosts(), len(up.Hosts))
+		}
+		return func(h fabric.NodeID) string { return up.Hosts[h] }, nil
+	}
+	if hosts > 1 && !strings.Contains(socket, hostPlace) {
+		return nil, fmt.Errorf("--socket: %q is the agent of one host; write %s for its name, or give one --from", socket, hostPlace)
+	}
+	at, ok := strings.CutPrefix(socket, "unix:")
+	if !ok {
+		return nil, fmt.Errorf("--socket: %q is not unix:PATH", socket)
+	}
+	return func(h fabric.NodeID) string {
+		return strings.ReplaceAll(strings.TrimPrefix(at, "//"), hostPlace, f.Name(h))
+	}, nil
+}
 
 // hostsOf returns the hosts named by a flag.
 func hostsOf(f *fabric.Fabric, flag string, names []string) (ids []fabric.NodeID, err error) {

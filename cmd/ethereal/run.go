@@ -96,7 +96,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		"anything differs")
 	f.BoolVar(&flags.force, "force", false, "go on where it would be refused; too little memory by the estimate")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
-	flags.view.register(c)
+	flags.view.register(f)
 	flags.register(c, false)
 	flags.trace.register(f)
 	flags.replay.register(f)

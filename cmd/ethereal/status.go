@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/observe"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
 )
 
 // adminFlags say how to reach a controller.
@@ -26,8 +26,11 @@ type adminFlags struct {
 	tls             tlsFlags
 }
 
+// defaultAdmin is where a controller serves its status.
+const defaultAdmin = "127.0.0.1:9560"
+
 func (a *adminFlags) registerAddr(c *cobra.Command) {
-	c.Flags().StringVar(&a.addr, "admin", "127.0.0.1:9560", "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH")
+	c.Flags().StringVar(&a.addr, "admin", "", "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH (default: that of the fabric that is up on this machine, else "+defaultAdmin+")")
 }
 
 func (a *adminFlags) registerToken(c *cobra.Command) {
@@ -39,50 +42,28 @@ func (a *adminFlags) register(c *cobra.Command) {
 	a.tls.registerClient(c)
 }
 
-// maxStatus is the longest answer read, in bytes.
-const maxStatus = 64 << 20
+// askLimit is for how long a controller may take to answer: a drain ends when the tables are written.
+const askLimit = time.Minute
 
 // call sends a request to the controller and returns its answer.
-func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+func (a *adminFlags) call(ctx context.Context, method, path string, query url.Values) (body json.RawMessage, err error) {
+	if err := a.find(); err != nil {
+		return nil, err
+	}
 	files, err := a.tls.read()
 	if err != nil {
 		return nil, err
 	}
-	u := url.URL{Scheme: "http", Host: a.addr, Path: path, RawQuery: query.Encode()}
-	transport := &http.Transport{TLSClientConfig: files.ClientConfig(a.tls.name)}
-	defer transport.CloseIdleConnections()
-	if socket, ok := strings.CutPrefix(a.addr, "unix:"); ok {
-		u.Host = "controller"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
-		}
-	}
-	if transport.TLSClientConfig != nil {
-		u.Scheme = "https"
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("--admin: %w", err)
-	}
-	token, err := readToken(a.tokenFile)
-	if err != nil {
+	c := adminhttp.Client{TLS: files.ClientConfig(a.tls.name)}
+	if c.Token, err = readToken(a.tokenFile); err != nil {
 		return nil, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	err = c.Ask(ctx, method, a.addr, path, query, askLimit, &body)
+	if refused, ok := errors.AsType[*adminhttp.Refusal](err); ok {
+		return nil, failure("the controller says: %w", refused)
 	}
-	client := &http.Client{Transport: transport, Timeout: time.Minute}
-	resp, err := client.Do(req)
 	if err != nil {
-		return nil, a.unreached(err, transport.TLSClientConfig != nil)
-	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
-	if err != nil {
-		return nil, failure("%w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, failure("the controller says: %s", strings.TrimSpace(string(body)))
+		return nil, a.unreached(err, c.TLS != nil)
 	}
 	return body, nil
 }
@@ -97,9 +78,6 @@ func (a *adminFlags) unreached(err error, overTLS bool) error {
 		remedy = "it speaks no TLS: leave --tls-ca out"
 	case overTLS:
 		remedy += "; its certificate must name this address and come from an authority in --tls-ca, and ours from one that it knows"
-	}
-	if inner := (*url.Error)(nil); errors.As(err, &inner) {
-		err = inner.Err // it repeats the address
 	}
 	return failure("no ethereal controller answers at %s: %w; %s", a.addr, err, remedy)
 }

@@ -100,8 +100,8 @@ func TestSwitchOptions(t *testing.T) {
 func TestSwitchOptionErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                   "--no-p4",
-		"--no-such":                          "no option --no-such",
-		"-x":                                 "no option -x",
+		"--no-such":                          "no flag --no-such",
+		"-x":                                 "no flag -x",
 		"--log":                              "--log-console, --log-file",
 		"-i":                                 "needs a value",
 		"-i 1":                               "PORT@IFACE",

@@ -49,8 +49,9 @@ ask it with --admin; where none is, --targets names the switches. No table is wr
 	}
 	f := c.Flags()
 	flags.switches.register(c)
-	// One of --targets and --admin is enough.
-	delete(f.Lookup("targets").Annotations, cobra.BashCompOneRequiredFlag)
+	if err := c.MarkFlagRequired("fabric"); err != nil { // and --targets or --admin
+		panic(err) // the flag was just defined
+	}
 	flags.admin.registerAddr(c)
 	flags.admin.registerToken(c)
 	flags.format.register(c, formatTable, formatJSON, formatYAML, formatDOT)

@@ -25,7 +25,7 @@ func newVerifyCommand() *cobra.Command {
 		format   outputFormat
 	)
 	c := &cobra.Command{
-		Use:   "verify --fabric FILE --targets FILE",
+		Use:   "verify [--fabric FILE --targets FILE]",
 		Short: "Prove from the switches' tables that every packet arrives",
 		Long: `Reads the tables back from all switches and proves, from them alone, that every label leads from every ToR to every
 host along exactly its path, that packets without a label arrive, and that nothing loops or vanishes: now, and with every
@@ -34,6 +34,9 @@ single further link failed, before the controller has reacted. Prints the walk o
   ethereal verify --fabric fabric.yaml --targets targets.yaml --online 30s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if _, err := switches.find(); err != nil {
+				return err
+			}
 			cfg, _, err := switches.read()
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
@@ -27,15 +28,26 @@ type endedWith int
 
 func (e endedWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
+// exited is the error for a command's exit code.
+func exited(code int, err error) error {
+	if err != nil {
+		return failure("%w", err)
+	}
+	if code != 0 {
+		return endedWith(code)
+	}
+	return nil
+}
+
 // viewFlags ask for the live page of a fabric.
 type viewFlags struct {
 	on   bool
 	addr string
 }
 
-func (v *viewFlags) register(c *cobra.Command) {
-	c.Flags().BoolVar(&v.on, "view", false, "serve the live page of the fabric on this machine, and print its address")
-	c.Flags().StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback (with --view 127.0.0.1:0)")
+func (v *viewFlags) register(f *pflag.FlagSet) {
+	f.BoolVar(&v.on, "view", false, "serve the live page of the fabric on this machine, and print its address")
+	f.StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback (with --view 127.0.0.1:0)")
 }
 
 // at returns where the page is served; empty: nowhere.
@@ -175,7 +187,7 @@ func (a *app) enterWorld(ctx context.Context, flags *runFlags) (run runner.Run, 
 		return w.Run, w.Close, nil
 	case scenario.WorldMininet, scenario.WorldLab:
 		if flags.deployment == "" {
-			return nil, nil, fmt.Errorf("--world %s takes --deployment FILE; mininet/run.py writes one", flags.world)
+			return nil, nil, fmt.Errorf("--world %s takes --deployment FILE; ethereal mininet run writes one", flags.world)
 		}
 		d, err := deployment.Load(flags.deployment)
 		if err != nil {

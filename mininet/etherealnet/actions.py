@@ -1,4 +1,4 @@
-"""What `ethereal experiment` asks Mininet to do: end and start processes.
+"""What `ethereal run` asks Mininet to do: end and start processes.
 
 Each connection to a UNIX socket brings one order, a line of JSON such as
 {"do": "node-down", "name": "core0"}, and takes one answer, {"error": ""}.

@@ -255,7 +255,7 @@ class Deployment:
         return self.token
 
     def write_deployment(self, hosts: List[str], interface: str) -> str:
-        """Writes what `ethereal experiment` reads, and returns the file's path."""
+        """Writes what `ethereal run --deployment` reads, and returns the file's path."""
         doc = {
             "fabric": self.fabric_file, "targets": self.path("targets.yaml"), "hosts": hosts, "admin": self.admin,
             "admin_token_file": self.token, "event_log": self.path("events.jsonl"),

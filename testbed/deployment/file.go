@@ -1,8 +1,10 @@
 package deployment
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -11,30 +13,42 @@ import (
 
 // File says where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
 type File struct {
-	Fabric  string `yaml:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
-	Targets string `yaml:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
+	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
+	Targets string `yaml:"targets" json:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
 	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
 	// which ssh -L makes of those on other machines.
-	Hosts []string `yaml:"hosts"`
+	Hosts []string `yaml:"hosts" json:"hosts,omitempty"`
 	// Admin is the controller's HOST:PORT for status and drains; Token the file
 	// with its token; EventLog the file it logs to. Each may be empty.
-	Admin    string `yaml:"admin"`
-	Token    string `yaml:"admin_token_file"`
-	EventLog string `yaml:"event_log"`
+	Admin    string `yaml:"admin" json:"admin,omitempty"`
+	Token    string `yaml:"admin_token_file" json:"admin_token_file,omitempty"`
+	EventLog string `yaml:"event_log" json:"event_log,omitempty"`
 	// CA, Cert and Key are the files of TLS, as the controller has them; the
 	// certificate is one of a controller, for a step that cuts a link is a gNMI Set.
-	CA   string `yaml:"tls_ca"`
-	Cert string `yaml:"tls_cert"`
-	Key  string `yaml:"tls_key"`
+	CA   string `yaml:"tls_ca" json:"tls_ca,omitempty"`
+	Cert string `yaml:"tls_cert" json:"tls_cert,omitempty"`
+	Key  string `yaml:"tls_key" json:"tls_key,omitempty"`
 	// Control is the UNIX socket of whoever made the fabric, and can end and start
 	// its processes. Empty: nobody can.
-	Control string `yaml:"control"`
+	Control string `yaml:"control" json:"control,omitempty"`
 	// Interface is how the switches' interfaces are called in this network
 	// namespace, with %s for the switch and %d for the port. Empty: they are not
 	// here, and whoever made the fabric is asked to slow links or have them lose packets.
-	Interface string `yaml:"interface"`
+	Interface string `yaml:"interface" json:"interface,omitempty"`
 
 	at func(key string) strictyaml.Pos // where a key stands
+}
+
+// Write writes a deployment's file.
+func (d *File) Write(path string) error {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("deployment: %w", err)
+	}
+	return nil
 }
 
 // Load reads a deployment's file. Unknown keys are refused.
@@ -45,7 +59,7 @@ func Load(path string) (*File, error) {
 	}
 	in := strictyaml.New(path, nil) // JSON is YAML
 	d := &File{at: in.At}
-	if root := in.Document(text, "a deployment, as mininet/run.py does"); root != nil {
+	if root := in.Document(text, "a deployment, as ethereal mininet run does"); root != nil {
 		in.Value(root, d, "")
 	}
 	files := []*string{&d.Fabric, &d.Targets, &d.Token, &d.EventLog, &d.Control, &d.CA, &d.Cert, &d.Key}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // order is what Explore asks of a fabric's owner; three files come with Exec:
@@ -139,9 +140,8 @@ const (
 	verbsLibraryVariable = "ETHEREAL_VERBS_LIBRARY"
 )
 
-// verbsEnv is what programs of a host need to find its RDMA device: nothing where the
-// library was not built.
-func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
+// VerbsLibrary returns the library that gives programs an RDMA device; "" where it was not built.
+func VerbsLibrary() string {
 	lib := os.Getenv(verbsLibraryVariable)
 	if exe, err := os.Executable(); err == nil && lib == "" {
 		lib = filepath.Join(filepath.Dir(exe), verbsLibrary)
@@ -150,6 +150,15 @@ func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
 		}
 	}
 	if _, err := os.Stat(lib); err != nil {
+		return ""
+	}
+	return lib
+}
+
+// verbsEnv is what programs of a host need to find its RDMA device.
+func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
+	lib := VerbsLibrary()
+	if lib == "" {
 		return nil
 	}
 	env := []string{"ETHEREAL_NIC=unix:" + x.verbsSocket(id), "LD_PRELOAD=" + lib}
@@ -185,15 +194,30 @@ func Exec(host string, command []string) (int, error) {
 	return ask(order{Host: host, Exec: command, Env: os.Environ(), Dir: dir}, unix.UnixRights(0, 1, 2))
 }
 
-// Down ends the fabric that is up.
+// Down ends the fabric that is up, and returns when it is gone.
 func Down() error {
-	_, err := ask(order{Down: true}, nil)
-	return err
+	socket, err := find()
+	if err != nil {
+		return err
+	}
+	lock, err := os.Open(filepath.Join(filepath.Dir(socket), folderLock))
+	if err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	defer lock.Close() //nolint:errcheck // only locked
+	if _, err := ask(order{Down: true}, nil); err != nil {
+		return err
+	}
+	// Its owner has the lock until it has removed the folder.
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("live: %w", err)
+	}
+	return nil
 }
 
 // others returns the sockets of the fabrics that are up.
 func others() (up []string) {
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*", exploreSocket)) // the pattern is good
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), deployment.LivePrefix+"*", exploreSocket)) // the pattern is good
 	for _, path := range found {
 		if answers(path) {
 			up = append(up, path)
@@ -250,6 +274,18 @@ func ask(o order, oob []byte) (int, error) {
 	return a.Code, nil
 }
 
+// deployment says how the fabric is reached from outside of its namespaces.
+func (x *Fabric) deployment() *deployment.File {
+	d := &deployment.File{
+		Fabric: x.path("fabric.yaml"), Targets: x.path("targets.yaml"), Admin: "unix:" + x.path("admin.sock"),
+		Token: x.path("token"), EventLog: x.EventLog(),
+	}
+	for h := range x.f.Hosts() {
+		d.Hosts = append(d.Hosts, x.Socket(fabric.NodeID(h)))
+	}
+	return d
+}
+
 // Up builds a fabric with addresses, hosts and a controller, calls ready, and
 // keeps it until [Down] or ctx's end.
 func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready func()) error {
@@ -262,6 +298,9 @@ func Up(ctx context.Context, f *fabric.Fabric, base Base, payload int, ready fun
 		return err
 	}
 	defer b.Close()
+	if err := b.Fabric.deployment().Write(b.Fabric.path(deployment.FileName)); err != nil {
+		return err
+	}
 	ready()
 	return b.Fabric.Keep(ctx)
 }

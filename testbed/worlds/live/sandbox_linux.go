@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
 // sandboxEnv names the folder of a program that runs in namespaces of its own.
@@ -24,10 +26,6 @@ func Inside() (dir string, ok bool) {
 	dir = os.Getenv(sandboxEnv)
 	return dir, dir != ""
 }
-
-// folderPrefix begins the names of the folders, in the system's one for temporary
-// files.
-const folderPrefix = "ethereal-live-"
 
 // folderLock is a file in a folder, locked by whoever uses the folder. The kernel
 // ends the lock with the process, however that ends; a process number would be
@@ -66,7 +64,7 @@ func newFolder() (*folder, error) {
 	if err := unix.Flock(int(all.Fd()), unix.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
-	old, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), deployment.LivePrefix+"*"))
 	if err == nil {
 		for _, path := range old {
 			if f, free, err := LockFolder(path); err == nil && free {
@@ -75,7 +73,7 @@ func newFolder() (*folder, error) {
 			}
 		}
 	}
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", deployment.LivePrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}

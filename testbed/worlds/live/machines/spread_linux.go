@@ -2,7 +2,6 @@ package machines
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,8 +74,7 @@ type cableEnd struct {
 
 // Files in the folder of a fabric on several machines.
 const (
-	DeploymentFile = "deployment.json" // for ethereal run --world lab
-	ControlSocket  = "control.sock"
+	ControlSocket = "control.sock"
 )
 
 // UpOn builds a fabric on several machines, calls ready, and keeps it until somebody asks for the end, ctx ends, or the
@@ -155,21 +153,15 @@ func (s *spread) writeFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deployment := map[string]any{
-		"fabric": "fabric.yaml", "targets": "targets.yaml", "admin": s.place.Controller(placement.AdminPort), "admin_token_file": "token",
-		"event_log": "controller.jsonl", "control": ControlSocket,
-		"tls_ca": "certs/ca.pem", "tls_cert": "certs/controller.pem", "tls_key": "certs/controller.key",
+	d := deployment.File{
+		Fabric: "fabric.yaml", Targets: "targets.yaml", Admin: s.place.Controller(placement.AdminPort), Token: "token",
+		EventLog: "controller.jsonl", Control: ControlSocket,
+		CA: "certs/ca.pem", Cert: "certs/controller.pem", Key: "certs/controller.key",
 	}
-	var sockets []string
 	for h := range f.Hosts() {
-		sockets = append(sockets, f.Name(fabric.NodeID(h))+".sock")
+		d.Hosts = append(d.Hosts, f.Name(fabric.NodeID(h))+".sock")
 	}
-	deployment["hosts"] = sockets
-	text, err := json.MarshalIndent(deployment, "", "  ")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(os.WriteFile(s.path("fabric.yaml"), spec, 0o600), os.WriteFile(s.path(DeploymentFile), append(text, '\n'), 0o600),
+	err = errors.Join(os.WriteFile(s.path("fabric.yaml"), spec, 0o600), d.Write(s.path(deployment.FileName)),
 		os.WriteFile(s.path("token"), []byte(live.AdminToken+"\n"), 0o600),
 		live.WriteTargets(s.path("targets.yaml"), s.place.Targets(), live.Notifiers{Quench: true, GNMI: true}, s.cfg.Payload))
 	if err != nil {
