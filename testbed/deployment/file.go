@@ -13,7 +13,7 @@ import (
 
 // File says where the parts of a fabric are. It is JSON; relative paths are relative to its folder.
 type File struct {
-	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`   // file: what `ethereal topo` prints
+	Fabric  string `yaml:"fabric" json:"fabric" required:"the fabric file that the controller reads"`    // file: what `ethereal topo` prints
 	Targets string `yaml:"targets" json:"targets" required:"the targets file that the controller reads"` // file: the controller's, with the switches' addresses
 	// Hosts are the control sockets of the hosts' agents, by rank: UNIX sockets,
 	// which ssh -L makes of those on other machines.
