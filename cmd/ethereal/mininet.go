@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets/kinds"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 )
 
@@ -69,7 +70,11 @@ func registerMininet(f *pflag.FlagSet) {
 	f.String("delay", "", "propagation delay of links, one way, `DURATION`, as in 0.5us; as tc writes it")
 	f.String("loss", "", "lose `PERCENT` of packets on every link, each way")
 	f.Int("mtu", 0, "MTU of the interfaces, `BYTES` (default 9000)")
-	f.String("bmv2", "", "run BMv2's `PROGRAM` simple_switch_grpc as switches, with ethereal gnmi beside each; with --switch bmv2")
+	for _, k := range kinds.Starters() {
+		if how := k.Start(); how.Binary {
+			f.String(k.Name(), "", how.Help)
+		}
+	}
 	f.Int("port-base", 0, "use TCP ports of the loopback from `PORT` on (default 20000)")
 	f.Bool("isolate", false, "run in a network namespace of its own, away from the machine's interfaces")
 	v := viewFlags{}
