@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Process is a child of the fabric's owner.
@@ -84,12 +86,34 @@ func (p *Process) tail() string { return Tail(p.log) }
 
 // Tail returns the end of a log.
 func Tail(log string) string {
-	text, err := os.ReadFile(log)
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
 	if err != nil || len(text) == 0 {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(strings.TrimSpace(Printable(string(text))), "\n")
 	return "; its last words:\n\t" + strings.Join(lines[max(0, len(lines)-5):], "\n\t")
+}
+
+// tailBytes is how much of a log [Tail] reads.
+const tailBytes = 8 << 10
+
+// Printable returns a text that another program wrote without what would steer a terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // Stop ends the process, at once if it does not do so itself in time.

@@ -151,6 +151,7 @@ type remote struct {
 	cmd   *exec.Cmd
 	http  *http.Client
 	conn  *pipe
+	log   io.Closer     // of what it writes to its standard error
 	lost  chan struct{} // closed when the connection has ended
 	cause error         // why, then
 	ended chan struct{} // closed when what was started here for it has ended, too
@@ -190,7 +191,8 @@ func (r *remote) hangUp() {
 	go func() {
 		t := time.AfterFunc(endTime, func() { r.cmd.Process.Kill() }) //nolint:errcheck // it has ended
 		defer t.Stop()
-		r.cmd.Wait() //nolint:errcheck // however it ended
+		r.cmd.Wait()  //nolint:errcheck // however it ended
+		r.log.Close() //nolint:errcheck // it is not synced
 		close(r.ended)
 	}()
 	select {
@@ -212,7 +214,7 @@ func (r *remote) call(ctx context.Context, method, path string, body io.Reader) 
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
 		resp.Body.Close() //nolint:errcheck // it was read
-		return nil, fmt.Errorf("live: machine %s: %s", r.name, text)
+		return nil, fmt.Errorf("live: machine %s: %s", r.name, live.Printable(string(text)))
 	}
 	return resp.Body, nil
 }

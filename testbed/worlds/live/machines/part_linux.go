@@ -12,12 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
 	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -219,32 +219,15 @@ func Part(ctx context.Context, dir string, log *slog.Logger) error {
 // errDown says that somebody asked for the end.
 var errDown = errors.New("live: taken down")
 
-// acceptAgain is how long a listener rests that could not accept, as when there are no descriptors left.
-const acceptAgain = 100 * time.Millisecond
-
-// accept serves a listener's connections until ctx ends, at which all are closed.
-func accept(ctx context.Context, g *errgroup.Group, lis net.Listener, serve func(net.Conn)) {
-	stop := context.AfterFunc(ctx, func() { lis.Close() }) //nolint:errcheck // Accept sees it
+// serveAll serves a listener's connections until ctx ends, at which all are closed. How many there may be is for serve to
+// say.
+func serveAll(ctx context.Context, g *errgroup.Group, lis net.Listener, log *slog.Logger, serve func(net.Conn)) {
+	o := accept.Options{Most: -1, PerUser: -1, PerPID: -1, Silence: -1, Log: log}
 	g.Go(func() error {
-		defer stop()
-		for {
-			c, err := lis.Accept()
-			switch {
-			case ctx.Err() != nil:
-				if err == nil {
-					c.Close() //nolint:errcheck // nobody serves it any more
-				}
-				return nil
-			case err != nil: // the listener is whole: some connections will end
-				time.Sleep(acceptAgain)
-				continue
-			}
-			go func() {
-				defer c.Close()                                      //nolint:errcheck // all is said
-				defer context.AfterFunc(ctx, func() { c.Close() })() //nolint:errcheck // as above
-				serve(c)
-			}()
+		if err := accept.Serve(ctx, lis, o, func(_ context.Context, c net.Conn) { serve(c) }); ctx.Err() == nil {
+			return err
 		}
+		return nil
 	})
 }
 

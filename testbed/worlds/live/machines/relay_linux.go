@@ -46,14 +46,14 @@ func relay(ctx context.Context, g *errgroup.Group, place *placement.Placement, m
 			socket = place.Fabric.Name(id) + ".admin.sock"
 		}
 		r := &relayed{name: place.Fabric.Name(id), to: dialer("unix", filepath.Join(dir, socket)), log: log}
-		accept(ctx, g, lis, func(c net.Conn) { r.serve(ctx, c) })
+		serveAll(ctx, g, lis, log, func(c net.Conn) { r.serve(ctx, c) })
 	}
 	lis, err := net.Listen("unix", filepath.Join(dir, "controller.sock"))
 	if err != nil {
 		return fmt.Errorf("live: %w", err)
 	}
 	to := dialer("tcp", place.Controller(placement.AgentsPort))
-	accept(ctx, g, lis, func(c net.Conn) { passTo(ctx, c, nil, to) }) // from agents, in a folder of this program's
+	serveAll(ctx, g, lis, log, func(c net.Conn) { passTo(ctx, c, nil, to) }) // from agents, in a folder of this program's
 	return nil
 }
 

@@ -271,13 +271,7 @@ func (s *spread) startPart(m int) (*remote, error) {
 		}
 		words = append([]string{exe}, PartCommand()...)
 	}
-	log, err := os.Create(s.partLog(m))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close() //nolint:errcheck // the child has it
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -287,10 +281,36 @@ func (s *spread) startPart(m int) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.thread.Do(cmd.Start); err != nil {
-		return nil, fmt.Errorf("live: machine %s: %w", at.Name, err)
+	log, err := os.Create(s.partLog(m))
+	if err != nil {
+		return nil, err
 	}
-	return newRemote(at.Name, cmd, in, out), nil
+	// What it started may have its standard error for longer than it lives.
+	cmd.Stderr, cmd.WaitDelay = &cappedLog{to: log, left: maxPartLog}, lastWords
+	if err := s.thread.Do(cmd.Start); err != nil {
+		return nil, errors.Join(fmt.Errorf("live: machine %s: %w", at.Name, err), log.Close())
+	}
+	r := newRemote(at.Name, cmd, in, out)
+	r.log = log
+	return r, nil
+}
+
+// maxPartLog bounds what is kept of what a machine writes to its standard error, in bytes.
+const maxPartLog = 16 << 20
+
+// cappedLog writes to a file, up to a number of bytes, and takes what comes after: a machine does not fill this one's disk.
+type cappedLog struct {
+	to   io.Writer
+	left int
+}
+
+// Write implements io.Writer.
+func (l *cappedLog) Write(b []byte) (int, error) {
+	if n := min(len(b), l.left); n > 0 {
+		l.left -= n
+		l.to.Write(b[:n]) //nolint:errcheck // a full disk ends the log, not the machine
+	}
+	return len(b), nil
 }
 
 func (s *spread) partLog(m int) string { return s.path(fmt.Sprintf("machine-%d.log", m)) }
@@ -311,16 +331,18 @@ func (s *spread) follow(m int, r *remote, p *plan, ready func()) {
 	s.lost(m, r.cause)
 }
 
-// carrier gives the other end of a link the carrier that it has of this one.
+// carrier gives the other end of a link the carrier that it has of this one. What a machine says of links that are not its
+// own, or that lead to no other machine, is nothing.
 func (s *spread) carrier(from int, c live.Cable) {
 	if int(c.Link) < 0 || int(c.Link) >= s.cfg.Fabric.Links() {
 		return
 	}
 	l := s.cfg.Fabric.Link(c.Link)
-	other := s.place.At[l.A.Node]
-	if other == from {
-		other = s.place.At[l.B.Node]
+	a, b := s.place.At[l.A.Node], s.place.At[l.B.Node]
+	if a == b || a != from && b != from {
+		return
 	}
+	other := a + b - from
 	s.mu.Lock()
 	s.dark[cableEnd{c.Link, from}] = !c.Up
 	s.mu.Unlock()
@@ -392,7 +414,7 @@ func (s *spread) listen(ctx context.Context, g *errgroup.Group, name string, ser
 	if err != nil {
 		return fmt.Errorf("live: %w; a socket's path is at most 107 bytes long: name a shorter --dir", err)
 	}
-	accept(ctx, g, lis, serve)
+	serveAll(ctx, g, lis, nil, serve)
 	return nil
 }
 
