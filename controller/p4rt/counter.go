@@ -2,11 +2,11 @@ package p4rt
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
 // Names of the counters that the controller and the testbed read. A program may lack some.
@@ -36,18 +36,16 @@ func ReadCounter(ctx context.Context, client p4.P4RuntimeClient, device uint64, 
 	stream, err := client.Read(ctx, &p4.ReadRequest{DeviceId: device, Entities: []*p4.Entity{{
 		Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: counter}},
 	}}})
-	for err == nil {
-		var answer *p4.ReadResponse
-		if answer, err = stream.Recv(); err != nil {
-			break
-		}
-		for _, e := range answer.GetEntities() {
-			c := e.GetCounterEntry()
-			cell(c.GetIndex().GetIndex(), c.GetData())
-		}
+	if err == nil {
+		err = targets.Entities(stream, func(es []*p4.Entity) {
+			for _, e := range es {
+				c := e.GetCounterEntry()
+				cell(c.GetIndex().GetIndex(), c.GetData())
+			}
+		})
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
+	if err != nil {
+		return fmt.Errorf("p4rt: counter %d of device %d: %w", counter, device, err)
 	}
-	return fmt.Errorf("p4rt: counter %d of device %d: %w", counter, device, err)
+	return nil
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller"
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
 
 // Tables is what a switch was found to hold.
@@ -22,15 +21,6 @@ type Tables struct {
 	Why []error
 }
 
-// What a switch may answer to one Read: it may send without end.
-const (
-	maxRead      = 1 << 20 // entities, and messages
-	maxReadBytes = 256 << 20
-)
-
-// ErrEndless is why a switch's answer is given up.
-var ErrEndless = errors.New("p4rt: the switch's answer has no end")
-
 // Fetch reads the tables of a switch. It needs no stream: whoever asks may read.
 func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -40,18 +30,8 @@ func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, devic
 		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
 	var entities []*p4.Entity
-	for messages, size := 1, 0; ; messages++ {
-		r, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
-		}
-		if size += proto.Size(r); size > maxReadBytes || messages > maxRead || len(entities)+len(r.GetEntities()) > maxRead {
-			return Tables{}, fmt.Errorf("%w: more than %d entities or %d bytes; look what the switch is", ErrEndless, maxRead, maxReadBytes)
-		}
-		entities = append(entities, r.GetEntities()...)
+	if err := targets.Entities(stream, func(es []*p4.Entity) { entities = append(entities, es...) }); err != nil {
+		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}
 	return Collect(schema, entities), nil
 }

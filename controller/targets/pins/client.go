@@ -2,7 +2,6 @@ package pins
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,9 +16,6 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
-
-// maxRead bounds what a switch may answer to one read, in entities.
-const maxRead = 1 << 20
 
 // Client is the P4Runtime client of one switch. Calls that it does not change are P4RuntimeClient's, with the role whose
 // tables sai_p4's are.
@@ -86,23 +82,14 @@ func (c *Client) rows(ctx context.Context, req *p4.ReadRequest, opts ...grpc.Cal
 		return nil, err
 	}
 	var rows []row
-	for {
-		r, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(rows)+len(r.GetEntities()) > maxRead {
-			return nil, status.Errorf(codes.ResourceExhausted, "pins: the switch's answer has no end: more than %d entries", maxRead)
-		}
-		for _, e := range r.GetEntities() {
+	err = targets.Entities(stream, func(es []*p4.Entity) {
+		for _, e := range es {
 			if x, ok := c.program.decode(e.GetTableEntry()); ok {
 				rows = append(rows, x)
 			}
 		}
-	}
+	})
+	return rows, err
 }
 
 // answer is a stream of one response that is there already.
