@@ -33,6 +33,12 @@ const quenchInterval = 10 // us
 
 func newProgrammed(t *testing.T, name string) *programmed {
 	t.Helper()
+	return newProgrammedFor(t, name, controller.UDPSourcePort, controller.FlowLabel)
+}
+
+// newProgrammedFor is newProgrammed for carriers of labels.
+func newProgrammedFor(t *testing.T, name string, v4, v6 controller.Carrier) *programmed {
+	t.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +49,7 @@ func newProgrammed(t *testing.T, name string) *programmed {
 	}
 	lab := newLab(t)
 	control, err := controller.New(controller.Config{
-		Fabric: f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.FlowLabel,
+		Fabric: f, CarrierV4: v4, CarrierV6: v6,
 		QuenchIntervalUs: quenchInterval, ControlPriority: 1, CloneClass: 1, MaxGroupSize: lab.schema.MaxGroupSize(),
 	})
 	if err != nil {
