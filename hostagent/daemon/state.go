@@ -119,12 +119,12 @@ func ReadState(path string, host fabric.NodeID) (*State, error) {
 
 // Write replaces the file with the state: a reader, or a restart after a crash,
 // finds the old state or the new.
-func (s *State) Write(path string) error {
+func (s *State) Write(fs durable.FS, path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("hostagent daemon: state file: %w", err)
 	}
-	if err := durable.Replace(durable.OS, path, append(text, '\n')); err != nil {
+	if err := durable.Replace(fs, path, append(text, '\n')); err != nil {
 		return fmt.Errorf("hostagent daemon: state file: %w", err)
 	}
 	return nil

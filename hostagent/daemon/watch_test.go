@@ -22,6 +22,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 )
@@ -212,7 +213,7 @@ func TestState(t *testing.T) {
 	s.SetLinks(u)
 	homes := map[labeller.QP]fabric.Label{{Dst: netip.MustParseAddr("10.0.1.2"), Num: 4}: 2, {Dst: netip.MustParseAddr("10.0.1.2"), Num: 3}: 1}
 	s.SetHomes(homes)
-	if err := s.Write(path); err != nil {
+	if err := s.Write(durable.OS, path); err != nil {
 		t.Fatal(err)
 	}
 	again, err := ReadState(path, 3)

@@ -141,17 +141,17 @@ func (l *Labelling) remember(ctx context.Context, a *adopt.Agent, words <-chan *
 	for {
 		select {
 		case <-ctx.Done():
-			l.keep(homes)
+			_ = l.keep(homes) // it is logged
 			return ctx.Err()
 		case u := <-words:
-			l.keep(func(st *daemon.State) { st.SetLinks(u); homes(st) })
+			_ = l.keep(func(st *daemon.State) { st.SetLinks(u); homes(st) }) // unkept has it tried again
 		case <-tick.C:
 			if l.kept == nil {
 				continue
 			}
 			if now := fmt.Sprint(a.Homes()); now != last || l.unkept { // maps are printed in order
 				last = now
-				l.keep(homes)
+				_ = l.keep(homes) // as above
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/daemon"
 	"github.com/ethereal-fabric/ethereal/hostagent/neighbour"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // Config is what all agents need to know.
@@ -35,13 +36,14 @@ type Config struct {
 type Agent struct {
 	Config
 	kept *daemon.State // nil: nothing is kept
+	disk durable.FS
 	// unkept is that the disk did not take it, last time.
 	unkept bool
 }
 
 // New returns an agent with what its state file has.
 func New(c Config) (a *Agent, err error) {
-	a = &Agent{Config: c}
+	a = &Agent{Config: c, disk: durable.OS}
 	if c.StateFile != "" {
 		a.kept, err = daemon.ReadState(c.StateFile, c.Host)
 	}
@@ -56,18 +58,18 @@ func (a *Agent) Known() *statepb.Update {
 	return a.kept.Known()
 }
 
-// KeepLinks writes what controllers said.
-func (a *Agent) KeepLinks(u *statepb.Update) {
-	a.keep(func(st *daemon.State) { st.SetLinks(u) })
+// KeepLinks writes what controllers said. After an error the caller tries again, with the same or with what came meanwhile.
+func (a *Agent) KeepLinks(u *statepb.Update) error {
+	return a.keep(func(st *daemon.State) { st.SetLinks(u) })
 }
 
 // keep writes the state after change has changed it. What a disk does not take is to be tried again: see unkept.
-func (a *Agent) keep(change func(*daemon.State)) {
+func (a *Agent) keep(change func(*daemon.State)) error {
 	if a.kept == nil {
-		return
+		return nil
 	}
 	change(a.kept)
-	err := a.kept.Write(a.StateFile)
+	err := a.kept.Write(a.disk, a.StateFile)
 	switch {
 	case err != nil && !a.unkept:
 		a.Log.Error("state is not kept; it is tried again", "err", err)
@@ -75,6 +77,7 @@ func (a *Agent) keep(change func(*daemon.State)) {
 		a.Log.Info("state is kept again", "file", a.StateFile)
 	}
 	a.unkept = err != nil
+	return err
 }
 
 // keepAlive is how often an agent asks a silent controller whether it lives.

@@ -39,9 +39,9 @@ type ProcessConfig struct {
 	Controllers []string
 	Dial        func(addr string) (*grpc.ClientConn, error)
 	Known       *statepb.Update // see daemon.WatchConfig
-	// OnUpdate hears of what is known of links, as a snapshot, when it has changed;
-	// nil: nobody.
-	OnUpdate func(*statepb.Update)
+	// OnUpdate keeps what is known of links, a snapshot, when it has changed, and is called again after an error; nil: it
+	// is not kept.
+	OnUpdate func(*statepb.Update) error
 
 	EventLog io.Writer // see Config; nil: nobody
 	Log      *slog.Logger
@@ -159,17 +159,29 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
 	g.Go(func() error { return p.tellLargest(ctx) })
-	g.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case u := <-p.known:
-				p.cfg.OnUpdate(u)
-			}
-		}
-	})
+	g.Go(func() error { return p.keep(ctx) })
 	return errors.Join(g.Wait(), p.shell.Close())
+}
+
+// keepAgain is the pause before what [ProcessConfig.OnUpdate] could not keep is handed to it again.
+const keepAgain = time.Second
+
+// keep hands what is known of links to OnUpdate until ctx ends.
+func (p *Process) keep(ctx context.Context) error {
+	var last *statepb.Update
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case last = <-p.known:
+		case <-again:
+		}
+		again = nil
+		if p.cfg.OnUpdate(last) != nil {
+			again = time.After(keepAgain)
+		}
+	}
 }
 
 // tellLargest tells controllers to whom the host sends most, until ctx ends.
