@@ -22,9 +22,9 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
-	"github.com/ethereal-fabric/ethereal/internal/durable"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
+	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
 // controller is one that says what a test tells it to.

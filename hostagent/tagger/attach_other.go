@@ -21,3 +21,5 @@ func attachClsact(*ebpf.Program, noDevice, bool) (attachment, error) {
 }
 
 func monotonic() (time.Duration, error) { return 0, ebpf.ErrNotSupported }
+
+func pinDirectory(dir string) (string, error) { return dir, nil }

@@ -53,8 +53,9 @@ func Attach(c Config) (*Tagger, error) {
 	// what follows, and that says more.
 	_ = rlimit.RemoveMemlock()
 	if c.PinDir != "" {
-		if err := os.MkdirAll(c.PinDir, 0o700); err != nil {
-			return nil, explain("make the pin directory", err)
+		var err error
+		if c.PinDir, err = pinDirectory(c.PinDir); err != nil {
+			return nil, err
 		}
 	}
 	o, err := load(&c)
