@@ -55,9 +55,11 @@ func inNamespaces(t *testing.T) bool {
 	}
 	t.Parallel()
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
+	flag.Visit(func(f *flag.Flag) { // of this package's tests
+		if !strings.HasPrefix(f.Name, "test.") || f.Name == "test.short" {
+			args = append(args, "-"+f.Name+"="+f.Value.String())
+		}
+	})
 	if d, ok := t.Deadline(); ok {
 		args = append(args, "-test.timeout="+time.Until(d).String())
 	}

@@ -388,3 +388,41 @@ func TestRNICLibraryHostile(t *testing.T) {
 		t.Errorf("labels of nobody: %v", last)
 	}
 }
+
+// TestRNICLibraryUnread: an agent that takes the connection and reads nothing, as one that is stopped, has the program
+// wait for nothing; what is said meanwhile is kept for it, within a bound.
+func TestRNICLibraryUnread(t *testing.T) {
+	preload, program := buildRNIC(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	lis, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	p := runRNIC(t, preload, program, socket)
+	const pairs = 90
+	for n := range pairs { // that it says nothing is waited for a few times only
+		p.connect(n)
+	}
+	conn, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const times = 100 // more than a socket holds unread
+	for range times {
+		for n := range pairs {
+			p.do(fmt.Sprintf("reset %d", n), fmt.Sprintf("connect %d ::ffff:10.3.1.3 %d", n, 100+n))
+		}
+	}
+	conn.SetReadDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // the read fails, too
+	shown := 0
+	for lines := bufio.NewScanner(conn); shown < pairs*(times+1) && lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), `{"show"`) {
+			shown++
+		}
+	}
+	if shown < pairs*(times+1) {
+		t.Errorf("the agent hears %d times of a queue pair, want %d: the library has waited, and hung up", shown, pairs*(times+1))
+	}
+}

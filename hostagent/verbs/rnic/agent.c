@@ -7,13 +7,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 
 enum {
 	LINE = 1 << 20,       /* a line has so many bytes at most */
+	UNREAD = 1 << 20,     /* so many wait for an agent that does not read */
 	AGAIN_MS = 100,       /* between attempts to join */
 	IN_VAIN = 4,          /* such waits, one after the other, until none is made */
 	LABELS = 1 << 14,
@@ -43,7 +45,36 @@ static const char *socket_path(void)
 	return strncmp(path, "unix:", 5) ? path : path + 5;
 }
 
-/* say writes a line. What cannot be said is lost with the stream: the next one begins with everything. */
+static char out[UNREAD]; /* what is said, and not sent yet: the program does not wait for an agent that does not read */
+static size_t unsent;
+static int unsent_event = -1; /* has the thread look at unsent */
+
+/* hang_up ends the stream, which the thread sees. The next one begins with everything. */
+static void hang_up(void)
+{
+	unsent = 0;
+	shutdown(stream, SHUT_RDWR);
+}
+
+/* flush sends what the agent takes now. */
+static void flush(void)
+{
+	while (unsent > 0) {
+		ssize_t n = send(stream, out, unsent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (n <= 0) {
+			hang_up();
+			return;
+		}
+		unsent -= (size_t)n;
+		memmove(out, out + n, unsent);
+	}
+}
+
+/* say writes a line. What cannot be said is lost with the stream. */
 static void say(const char *format, ...)
 {
 	char line[512];
@@ -53,8 +84,18 @@ static void say(const char *format, ...)
 	va_start(args, format);
 	int n = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	if (n < 0 || (size_t)n >= sizeof(line) || send(stream, line, (size_t)n, MSG_NOSIGNAL) != n)
-		shutdown(stream, SHUT_RDWR); /* the reader sees it */
+	if (n < 0 || (size_t)n >= sizeof(line) || unsent + (size_t)n > sizeof(out)) {
+		hang_up();
+		return;
+	}
+	bool waited = unsent > 0;
+	memcpy(out + unsent, line, (size_t)n);
+	unsent += (size_t)n;
+	if (waited)
+		return; /* the thread sends it */
+	flush();
+	if (unsent > 0)
+		eventfd_write(unsent_event, 1);
 }
 
 void show(struct pair *p)
@@ -192,10 +233,8 @@ static struct sockaddr_un agent = { .sun_family = AF_UNIX };
 
 static int join(void)
 {
-	struct timeval second = { .tv_sec = 1 };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && (connect(fd, (struct sockaddr *)&agent, sizeof(agent)) ||
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)))) {
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&agent, sizeof(agent))) {
 		close(fd);
 		return -1;
 	}
@@ -207,7 +246,25 @@ static void listen_to(int fd, char *line)
 {
 	size_t have = 0;
 	for (;;) {
-		ssize_t n = recv(fd, line + have, LINE - have, 0);
+		struct pollfd ready[] = { { .fd = fd, .events = POLLIN }, { .fd = unsent_event, .events = POLLIN } };
+		pthread_mutex_lock(&lock);
+		if (unsent > 0)
+			ready[0].events |= POLLOUT;
+		pthread_mutex_unlock(&lock);
+		if (poll(ready, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (ready[1].revents)
+			eventfd_read(unsent_event, &(eventfd_t){ 0 });
+		if (ready[0].revents & POLLOUT) {
+			pthread_mutex_lock(&lock);
+			flush();
+			pthread_mutex_unlock(&lock);
+		}
+		if (!(ready[0].revents & ~POLLOUT))
+			continue;
+		ssize_t n = recv(fd, line + have, LINE - have, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			continue;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -242,6 +299,7 @@ static void *follow(void *unused)
 		int fd = join();
 		pthread_mutex_lock(&lock);
 		stream = fd;
+		unsent = 0;
 		tried = true;
 		if (fd >= 0)
 			each(show);
@@ -271,6 +329,9 @@ bool follow_agent(void)
 		return false;
 	}
 	strcpy(agent.sun_path, path);
+	unsent_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (unsent_event < 0)
+		return false;
 	pthread_t thread;
 	pthread_attr_t detached;
 	pthread_condattr_t monotonic;
@@ -308,7 +369,10 @@ void reset_agent(void)
 {
 	if (stream >= 0)
 		close(stream);
-	stream = -1;
+	if (unsent_event >= 0)
+		close(unsent_event);
+	stream = unsent_event = -1;
 	following = tried = false;
+	unsent = 0;
 	in_vain = 0;
 }
