@@ -123,7 +123,9 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	e.dataField, e.ackField = control.Needs.DataField, control.Needs.AckField
 	e.keepsSends = control.Needs.SendTimes || e.cfg.Losses != nil
-	e.ports = make([]port, e.cfg.Fabric.Planes())
+	for range e.cfg.Fabric.Planes() {
+		e.ports = append(e.ports, newPort())
+	}
 	e.stack = newStack(&e.cfg)
 	e.span = unlimited
 	if receiver.Needs.ReorderWindow {
@@ -186,7 +188,7 @@ func (e *Endpoint) NextWake() (at fabric.Time, ok bool) { return e.NextWakeBy(0)
 
 // NextWakeBy is NextWake for a port of several.
 func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
-	if p := &e.ports[number]; p.queue.len > 0 || p.head != nil && !e.paused {
+	if p := &e.ports[number]; p.queue.len > 0 || p.waits() && !e.paused {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()

@@ -12,14 +12,33 @@ const reservedQPs = 2
 type peer struct {
 	slot     slot                // the lowest
 	contexts [nearContexts]int32 // of the responder, + 1, by slot from the lowest; 0: none
-	// Messages that have something to send for the first time, oldest first.
-	first, last *message
+	order                        // of share 0
+	others   map[uint16]*order   // of other shares, while there are any
 
 	answered fabric.Time // when the latest packet was sent that the peer has answered, of those last of their QP
 
 	more  []slot // above the lowest
 	free  []uint16
 	slots uint16 // that there are
+}
+
+// order is the messages of a share that have something to send for the first time, oldest first.
+type order struct{ first, last *message }
+
+// orderOf returns a share's order.
+func (p *peer) orderOf(share uint16) *order {
+	if share == 0 {
+		return &p.order
+	}
+	o := p.others[share]
+	if o == nil {
+		if p.others == nil {
+			p.others = map[uint16]*order{}
+		}
+		o = &order{}
+		p.others[share] = o
+	}
+	return o
 }
 
 // nearContexts is how many of a peer's slots are found without a hash table.
@@ -94,7 +113,7 @@ func (d *directory) meet(host fabric.NodeID) int32 {
 // message is one message to a peer that is not sent to its end yet: the QPs that
 // carry it, which have its ID in common; a SEND without one is one of its own.
 //
-// Messages to a peer go one after the other, as on a queue pair of a connection:
+// Messages of a share to a peer go one after the other, as on a queue pair of a connection:
 // the QPs of the oldest one take turns with those to other peers, and those of
 // younger ones are held back until all of it is sent. What must be repeated later
 // takes turns with them. Served in turn, they would all end late: a ring whose one
@@ -108,7 +127,7 @@ type message struct {
 
 // join makes q, new, one of its message's QPs, and reports whether it may send.
 func (e *Endpoint) join(q *qp) bool {
-	p := &e.peers[q.peer]
+	p := e.peers[q.peer].orderOf(q.share)
 	m := p.last
 	if m == nil || m.id != q.message || q.send && q.message == 0 {
 		m = e.newMessage()
@@ -146,7 +165,7 @@ func (e *Endpoint) leave(q *qp) {
 	if m.unsent--; m.unsent > 0 {
 		return
 	}
-	p := &e.peers[q.peer]
+	p := e.peers[q.peer].orderOf(q.share)
 	if m != p.first { // closed before its time came; its QPs are held no more
 		before := p.first
 		for before.next != m {
@@ -166,6 +185,7 @@ func (e *Endpoint) leave(q *qp) {
 	}
 	if p.first = m.next; p.first == nil {
 		p.last = nil
+		delete(e.peers[q.peer].others, q.share)
 	} else {
 		for h := p.first.head; h != nil; {
 			next := h.next

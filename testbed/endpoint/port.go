@@ -5,8 +5,114 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 // port is what is to be sent by a port of the host. There are several in a fabric of planes, one into each: a QP sends
 // by the one that its label names, and an ACK goes by the one of its own.
 type port struct {
-	head, tail *qp // QPs that may have something to send now, in turn
-	queue      controlQueue
+	shares      []share // by [Message.Share]
+	first, last int32   // of the shares that have QPs in turn, by number; -1: none has
+	queue       controlQueue
+}
+
+// share is the QPs of one share that may have something to send now, in turn. Shares take turns, too: a packet each.
+type share struct {
+	head, tail *qp
+	next       int32 // share in turn; -1: none
+	waits      bool  // it is in turn
+}
+
+func newPort() port { return port{shares: make([]share, 1), first: -1, last: -1} }
+
+// waits reports whether a QP may have something to send.
+func (p *port) waits() bool { return p.first >= 0 }
+
+// put gives a QP the last turn of its share, or the first.
+func (p *port) put(q *qp, first bool) {
+	for int(q.share) >= len(p.shares) {
+		p.shares = append(p.shares, share{})
+	}
+	s := &p.shares[q.share]
+	q.next = nil
+	switch {
+	case s.head == nil:
+		s.head, s.tail = q, q
+	case first:
+		q.next, s.head = s.head, q
+	default:
+		s.tail.next = q
+		s.tail = q
+	}
+	if !s.waits {
+		p.wait(int32(q.share))
+	}
+}
+
+// wait gives a share the last turn.
+func (p *port) wait(n int32) {
+	p.shares[n].waits, p.shares[n].next = true, -1
+	if p.first < 0 {
+		p.first = n
+	} else {
+		p.shares[p.last].next = n
+	}
+	p.last = n
+}
+
+// pop takes the share whose turn it is off the list, and off it the QP whose turn it is, and returns both.
+func (p *port) pop() (*qp, int32) {
+	n := p.first
+	s := &p.shares[n]
+	q := s.head
+	p.first, s.waits = s.next, false
+	if s.head = q.next; s.head == nil {
+		s.tail = nil
+	}
+	return q, n
+}
+
+// again gives a share that was taken off the list the last turn, if it has QPs; the first one, if it has sent nothing.
+func (p *port) again(n int32, sent bool) {
+	s := &p.shares[n]
+	switch {
+	case s.head == nil || s.waits:
+	case sent || p.first < 0:
+		p.wait(n)
+	default:
+		s.waits, s.next, p.first = true, p.first, n
+	}
+}
+
+// remove takes a QP that is in turn off the list of its share.
+func (p *port) remove(q *qp) {
+	s := &p.shares[q.share]
+	before := (*qp)(nil)
+	for at := s.head; at != q; at = at.next {
+		before = at
+	}
+	if before == nil {
+		s.head = q.next
+	} else {
+		before.next = q.next
+	}
+	if s.tail == q {
+		s.tail = before
+	}
+	if s.head == nil {
+		p.unlink(int32(q.share))
+	}
+}
+
+// unlink takes a share off the list.
+func (p *port) unlink(n int32) {
+	before := int32(-1)
+	for at := p.first; at != n; at = p.shares[at].next {
+		before = at
+	}
+	if before < 0 {
+		p.first = p.shares[n].next
+	} else {
+		p.shares[before].next = p.shares[n].next
+	}
+	if p.last == n {
+		p.last = before
+	}
+	p.shares[n].waits = false
 }
 
 // portOf returns the number of the port that a label names; for one that names none, and that switches hash, one as good
@@ -28,19 +134,7 @@ func (e *Endpoint) changePort(q *qp, l fabric.Label) {
 		return
 	}
 	if q.where == inTurn {
-		p := &e.ports[q.port]
-		before := (*qp)(nil)
-		for at := p.head; at != q; at = at.next {
-			before = at
-		}
-		if before == nil {
-			p.head = q.next
-		} else {
-			before.next = q.next
-		}
-		if p.tail == q {
-			p.tail = before
-		}
+		e.ports[q.port].remove(q)
 		q.port = to
 		e.enqueue(q)
 	}

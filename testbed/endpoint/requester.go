@@ -31,6 +31,9 @@ type Message struct {
 	// Once sends every packet once, without a timer: the QP is open until all is
 	// acknowledged or it is closed.
 	Once bool
+	// Share says whose the message is: shares that have something to send take turns, whatever the number of their QPs.
+	// Small numbers are cheap. 0: of all that have no other.
+	Share uint16
 }
 
 // requester is the sending half of an endpoint.
@@ -76,6 +79,7 @@ type qp struct {
 	failed   bool // the responder refused it: nothing more is sent
 	untimed  bool // no timer runs
 	port     uint8
+	share    uint16
 	pos      int32
 	peer     int32
 	qpn      uint32
@@ -172,7 +176,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	copy(q.hdr[:], e.template[:])
 	e.stack.setDst(q.hdr[:], e.cfg.Fabric, m.Dst)
 	e.stack.setLabel(q.hdr[:], m.Label)
-	q.port = uint8(e.portOf(m.Label))
+	q.port, q.share = uint8(e.portOf(m.Label)), m.Share
 	putUint24(q.hdr[e.stack.bth+bthDestQP:], q.qpn)
 	q.ipSum = e.stack.ipSum(q.hdr[:])
 	e.byID.put(uint64(m.QP), q.pos)

@@ -18,76 +18,70 @@ func (e *Endpoint) enqueueIfReady(q *qp) {
 	}
 }
 
-// enqueue gives a QP the last turn. One that sends again what its path holds, or a write
+// enqueue gives a QP the last turn of its share. One that sends again what its path holds, or a write
 // of no bytes, gets the first one: a peer waits for it already, and among the QPs of an
 // all-to-all a turn is as long as a packet to every host. One with more to send again
 // would hold up the others for more than a round trip.
 func (e *Endpoint) enqueue(q *qp) {
 	q.where = inTurn
-	q.next = nil
-	p := &e.ports[q.port]
-	if again := q.once - q.unacked; 0 < again && e.holds(again) || q.nextOut >= q.data {
-		if q.next = p.head; p.head == nil {
-			p.tail = q
-		}
-		p.head = q
-		return
-	}
-	if p.head == nil {
-		p.head = q
-	} else {
-		p.tail.next = q
-	}
-	p.tail = q
+	again := q.once - q.unacked
+	e.ports[q.port].put(q, 0 < again && e.holds(again) || q.nextOut >= q.data)
 }
 
-// nextData lets the QPs whose turn it is send, until one does.
+// nextData lets the QPs whose turn it is send, until one does. Its share's next turn is the last.
 func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
-	for p.head != nil {
-		q := p.head
-		p.head = q.next
-		q.where = nowhere
-		if !q.live {
-			e.free = append(e.free, q.pos)
-			continue
+	for p.waits() {
+		q, n := p.pop()
+		f, ok := e.sendOne(now, q, dst)
+		if p.again(n, ok); ok {
+			return f, true
 		}
-		i, ok := e.transport.pick(q)
-		switch {
-		case !ok:
-			continue
-		case q.sendAt > now:
-			q.where = inPaced
-			e.paced.push(q.sendAt, q)
-			continue
-		}
-		f := e.buildData(q, i, dst)
-		if q.balanced {
-			e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
-		}
-		if e.keepsSends {
-			q.state.sends.put(i, now, e.stack.label(dst), q.unacked)
-		}
-		if i == q.sent {
-			if q.balanced {
-				q.state.timing.sent(now, i)
-			}
-			if q.sent++; q.sent == q.data {
-				e.leave(q)
-			}
-		} else {
-			e.stats.Retransmissions++
-		}
-		e.stats.DataSent++
-		if e.control.departs != nil {
-			e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
-		}
-		q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
-		if e.transport.sent(now, q, i) {
-			e.enqueue(q)
-		}
-		return f, true
 	}
 	return Frame{}, false
+}
+
+// sendOne lets a QP send, if it can now.
+func (e *Endpoint) sendOne(now fabric.Time, q *qp, dst []byte) (Frame, bool) {
+	q.where = nowhere
+	if !q.live {
+		e.free = append(e.free, q.pos)
+		return Frame{}, false
+	}
+	i, ok := e.transport.pick(q)
+	switch {
+	case !ok:
+		return Frame{}, false
+	case q.sendAt > now:
+		q.where = inPaced
+		e.paced.push(q.sendAt, q)
+		return Frame{}, false
+	}
+	f := e.buildData(q, i, dst)
+	if q.balanced {
+		e.stack.setLabel(dst, e.cfg.Balancer.Label(now, q.id))
+	}
+	if e.keepsSends {
+		q.state.sends.put(i, now, e.stack.label(dst), q.unacked)
+	}
+	if i == q.sent {
+		if q.balanced {
+			q.state.timing.sent(now, i)
+		}
+		if q.sent++; q.sent == q.data {
+			e.leave(q)
+		}
+	} else {
+		e.stats.Retransmissions++
+	}
+	e.stats.DataSent++
+	if e.control.departs != nil {
+		e.control.departs.sent(now, q, i, int64(f.Len+f.Tail))
+	}
+	q.sendAt = now + e.gap(q, f.Len+f.Tail+e.cfg.Outer)
+	if e.transport.sent(now, q, i) {
+		e.enqueue(q)
+	}
+	return f, true
 }
 
 // buildData writes the headers of the QP's packet i.

@@ -13,9 +13,9 @@ import (
 type Device interface {
 	// Reset ends what is under way: endpoint and agent begin anew.
 	Reset(now fabric.Time)
-	// Open says what the bytes of a queue pair are, and where they go; ok is false if
-	// nobody wants them any more.
-	Open(qp endpoint.QP, flow uint64, off, bytes int64) (from soft.Source, key uint32, address uint64, ok bool)
+	// Open says what the bytes of a queue pair are, where they go and whose they are:
+	// From, Key, Address and Share; ok is false if nobody wants them any more.
+	Open(qp endpoint.QP, flow uint64, off, bytes int64) (m soft.Message, ok bool)
 	// Acked, Done and Refused say what became of a queue pair, which may not be the
 	// device's.
 	Acked(now fabric.Time, qp endpoint.QP)

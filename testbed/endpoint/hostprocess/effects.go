@@ -27,11 +27,11 @@ func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
 		return x.engine.Write(now, m)
 	}
 	if p.ID&ownFlow != 0 && x.device != nil {
-		var ok bool
-		if m.From, m.Key, m.Address, ok = x.device.Open(p.QP, p.ID&^ownFlow, int64(p.Address), p.Bytes); !ok {
+		of, ok := x.device.Open(p.QP, p.ID&^ownFlow, int64(p.Address), p.Bytes)
+		if !ok {
 			return fmt.Errorf("%w: flow %#x", host.ErrEnded, p.ID)
 		}
-		m.Bytes = p.Bytes
+		m.From, m.Key, m.Address, m.Share, m.Bytes = of.From, of.Key, of.Address, of.Share, p.Bytes
 		return x.engine.Write(now, m)
 	}
 	o := x.sending[p.ID]

@@ -35,6 +35,8 @@ type client struct {
 	last    uint32 // handle given
 	bytes   int    // of rings
 	regions int
+	pid     int32  // of the process; 0: not known
+	share   uint16 // of the endpoint's turns, of all connections of the process
 
 	domains  map[uint32]*domain
 	channels map[uint32]*channel
@@ -190,7 +192,7 @@ func (c *client) look(n *NIC) {
 }
 
 // open makes a client of a program.
-func (n *NIC) open(memory int) (*client, []int, error) {
+func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 	if len(n.clients) >= maxClients {
 		return nil, nil, unix.EMFILE
 	}
@@ -199,7 +201,7 @@ func (n *NIC) open(memory int) (*client, []int, error) {
 		return nil, nil, unix.EINVAL
 	}
 	c := &client{
-		n: n, memory: programMemory{memory}, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
+		n: n, memory: programMemory{memory}, pid: pid, share: n.shareOf(pid), domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
 		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
 	}
 	var err error

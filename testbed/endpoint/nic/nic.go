@@ -89,16 +89,37 @@ func (n *NIC) Reset(now fabric.Time) {
 }
 
 // Open says what the bytes of a new queue pair of the endpoint's are, which are those
-// of a flow from off on, and by which key and address they go. ok is false if the flow
-// is not wanted any more.
-func (n *NIC) Open(qp endpoint.QP, id uint64, off, bytes int64) (from soft.Source, key uint32, address uint64, ok bool) {
+// of a flow from off on, by which key and address they go, and in whose turn. ok is false
+// if the flow is not wanted any more.
+func (n *NIC) Open(qp endpoint.QP, id uint64, off, bytes int64) (m soft.Message, ok bool) {
 	f := n.flows[id]
 	if f == nil {
-		return nil, 0, 0, false
+		return m, false
 	}
 	p := &piece{f: f, off: off, n: bytes}
 	n.pieces[qp] = p
-	return p, f.s.key, f.span.at + uint64(off), true
+	m = soft.Message{From: p, Key: f.s.key, Address: f.span.at + uint64(off)}
+	if f.s.q != nil {
+		m.Share = f.s.q.c.share
+	}
+	return m, true
+}
+
+// shareOf returns the share of a process: one for all its connections, from 1 on. Where the process is not known, pid 0,
+// each connection has its own.
+func (n *NIC) shareOf(pid int32) uint16 {
+	var used [maxClients + 2]bool
+	for c := range n.clients {
+		if pid != 0 && c.pid == pid {
+			return c.share
+		}
+		used[c.share] = true
+	}
+	share := uint16(1)
+	for used[share] {
+		share++
+	}
+	return share
 }
 
 // Acked takes note that bytes of a queue pair have arrived.

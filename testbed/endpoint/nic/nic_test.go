@@ -43,7 +43,8 @@ func (e end) PostFlow(now fabric.Time, id uint64, _ fabric.NodeID, bytes int64) 
 	for off := int64(0); off < bytes; {
 		n := min(bytes-off, 3000+w.rng.Int64N(40000))
 		w.qp++
-		src, key, addr, ok := w.nics[e.side].Open(w.qp, id, off, n)
+		m, ok := w.nics[e.side].Open(w.qp, id, off, n)
+		src, key, addr := m.From, m.Key, m.Address
 		if !ok {
 			return
 		}

@@ -57,7 +57,7 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		var failed error
 		switch {
 		case c == nil && op(in.word) == opHello && in.arg[0] == ABI && memory >= 0:
-			err = d.Call(ctx, func(fabric.Time) { c, fds, failed = n.open(memory) })
+			err = d.Call(ctx, func(fabric.Time) { c, fds, failed = n.open(memory, accept.PeerOf(conn).PID) })
 			if err == nil && c != nil {
 				memory = -1 // the client's
 				err = d.Watch(c.kick)

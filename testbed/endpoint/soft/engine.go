@@ -180,7 +180,8 @@ type Message struct {
 	// place in it.
 	Key            uint32
 	Address        uint64
-	Balanced, Once bool // as in [endpoint.Message]
+	Balanced, Once bool   // as in [endpoint.Message]
+	Share          uint16 // as in [endpoint.Message]
 }
 
 // Source has the bytes of a message elsewhere than in memory of this process.
@@ -210,7 +211,7 @@ func (e *Engine) open(now fabric.Time, m Message, send bool) error {
 	}
 	err := e.ep.Open(now, endpoint.Message{
 		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && m.Bytes > 0, Dst: m.Dst, Bytes: m.Bytes,
-		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once,
+		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once, Share: m.Share,
 	})
 	if err == nil {
 		e.sources[m.QP] = outgoing{m.From, m.Dst}
