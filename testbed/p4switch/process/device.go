@@ -58,7 +58,6 @@ type Device struct {
 
 	kernel inKernel
 	routes asRoutes
-	model  onModel
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -147,14 +146,12 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.poller = poller
 	if err := d.addPorts(); err != nil {
-		d.closeModel()  //nolint:errcheck // the first error is reported
 		d.closeRoutes() //nolint:errcheck // the first error is reported
 		d.detach()      //nolint:errcheck // the first error is reported
 		poller.Close()  //nolint:errcheck // the first error is reported
 		return nil, err
 	}
 	if err := d.addServices(); err != nil {
-		d.closeModel()  //nolint:errcheck // the first error is reported
 		d.closeRoutes() //nolint:errcheck // the first error is reported
 		d.detach()      //nolint:errcheck // the first error is reported
 		poller.Close()  //nolint:errcheck // the first error is reported
@@ -219,9 +216,6 @@ func (d *Device) addPorts() error {
 		if err := d.openRoutes(); err != nil {
 			return err
 		}
-	}
-	if err := d.openModel(); err != nil {
-		return err
 	}
 	d.states.OnAdmin = d.setAdmin
 	d.states.Watch(d.portChanged)
@@ -349,7 +343,7 @@ func (d *Device) Stats() Stats {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs := []error{d.closeModel(), d.closeRoutes(), d.detach()}
+	errs := []error{d.closeRoutes(), d.detach()}
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -376,7 +370,6 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	d.sw = sw
 	d.useKernel(next, err)
 	d.routeBy(sw)
-	d.modelBy(sw)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {

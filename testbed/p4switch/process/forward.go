@@ -201,10 +201,6 @@ func (d *Device) ingress(number uint32, b []byte) {
 		return
 	}
 	d.now = d.clock()
-	if d.model.mirror != nil {
-		d.throughModel(number, b)
-		return
-	}
 	at := len(d.batch.Packets)
 	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
 	d.route(d.sw, at)

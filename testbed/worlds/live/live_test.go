@@ -51,9 +51,6 @@ func TestRun(t *testing.T) {
 	systemtest.Only(t)
 	for _, datapath := range live.Datapaths() {
 		t.Run(datapath, func(t *testing.T) {
-			if datapath == live.TofinoModel {
-				t.Skip("the chip's model is too slow for 4 MB")
-			}
 			if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t, datapath) }); err != nil {
 				t.Fatal(err)
 			}
