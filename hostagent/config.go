@@ -60,6 +60,9 @@ type Config struct {
 	// what it loses. It doubles with every round that loses any.
 	ProbeEvery fabric.Time `json:",omitzero"`
 
+	// Slow is the test by which a path counts as slow.
+	Slow SlowTest `json:",omitzero"`
+
 	// Whole is up to how many bytes a flow is not cut, but goes by the good path that has
 	// the least outstanding: a packet's worth cannot be split evenly. 0: all are cut.
 	Whole int64 `json:",omitzero"`
@@ -109,6 +112,9 @@ func (c Config) Validate() error {
 	case c.ProbeEvery < 0 || c.ProbeEvery > 1000*fabric.Second:
 		return fmt.Errorf("%w: ProbeEvery: %v is not within 0 and 1000s", ErrConfig, c.ProbeEvery)
 	}
+	if err := c.Slow.validate(); err != nil {
+		return err
+	}
 	return c.Losses.validate()
 }
 
@@ -123,6 +129,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.ProbeEvery, DefaultProbeEvery)
 	setZero(&c.Silence, DefaultSilence)
 	c.Losses = c.Losses.withDefaults()
+	c.Slow = c.Slow.withDefaults(c.Fabric)
 	return c
 }
 

@@ -45,10 +45,11 @@ const (
 	ByQuench
 	ByPush // a controller's update
 	ByLoss // the path loses packets, though not all
+	BySlow // the path is slower than others: it works, and keeps a share
 	Return // the piece's home path is good again, or any path when all were dead
 )
 
-var reasons = [...]string{"timeout", "quench", "push", "loss", "return"}
+var reasons = [...]string{"timeout", "quench", "push", "loss", "slow", "return"}
 
 func (r Reason) String() string { return reasons[r] }
 
@@ -99,6 +100,8 @@ type Stats struct {
 	Losses                        uint64                  // packets and ACKs that [Core.Lost] was told of
 	LossesIgnored, LossesExcused  uint64                  // of those: of paths already left; where switches marked
 	Left, CameBack                uint64                  // sets of paths, for what they lose
+	Slow                          uint64                  // times that the share of a path or an uplink was halved
+	SlowHosts                     uint64                  // of those: taken back, since the destination was slow
 	Quenches                      [RateLimited + 1]uint64 // by [Verdict]
 	UpdatesIgnored                uint64                  // of a superseded controller instance
 	LinksIgnored                  uint64                  // link states that are not newer, or name no such link
@@ -132,6 +135,7 @@ type Core struct {
 	links     map[fabric.LinkID]*linkState
 	cutOff    map[fabric.NodeID]int // other hosts, with planes, and how many links of theirs are dead
 	deadLinks []fabric.LinkID       // ascending
+	slowLinks []fabric.LinkID       // ascending: those of less than their full rate
 	instance  string                // the controller's whose word counts
 	heard     bool                  // instance is set
 	heardAt   fabric.Time           // the last update or heartbeat
@@ -145,6 +149,13 @@ type Core struct {
 	marked   []fabric.Time // by way: when a packet of ours was last marked
 	markedIn fabric.Time   // when a packet to us was
 
+	slowWays               *slowness // by way; nil before the first mark
+	lowered                []int     // ways that got a smaller share, or a path by them did, since shiftedAt
+	shiftedAt, shiftedLast fabric.Time
+	trials                 map[fabric.NodeID]trial
+	markedDst              *destination // of the answer that is being taken, if it has a mark
+	markedPath             int
+
 	open, openBefore []Piece
 	flip, flipBefore []Flip
 	failed, lastFail []Failed
@@ -154,6 +165,7 @@ type Core struct {
 	paths   []int
 	sizes   []int64
 	parts   []int64
+	weights []uint32
 	cuts    []Cut
 }
 
@@ -172,7 +184,8 @@ func New(cfg Config) (*Core, error) {
 		cutOff:   make(map[fabric.NodeID]int),
 		now:      math.MinInt64,
 		probing:  make(map[QP]lossyProbe),
-		markedIn: fabric.LongAgo,
+		trials:   make(map[fabric.NodeID]trial),
+		markedIn: fabric.LongAgo, shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo,
 	}
 	c.takeShare()
 	c.carried, c.marked = make([]record, c.ways), make([]fabric.Time, c.ways)
@@ -253,6 +266,11 @@ func (c *Core) deal(d *destination) {
 		c.sizes = append(c.sizes, f.Bytes)
 	}
 	parts := 1
+	if c.weigh(d, c.paths) {
+		c.cuts = c.splitWeighted(d)
+		c.openCuts(d, 1)
+		return
+	}
 	if len(c.paths) < d.paths {
 		all := make([]int, d.paths)
 		for p := range all {
@@ -263,9 +281,21 @@ func (c *Core) deal(d *destination) {
 	}
 	c.cuts = c.split(d, c.paths)
 	parts = max(1, parts/len(c.cuts)) // fewer would halve the rate of more at a mark
+	c.openCuts(d, parts)
+}
+
+// openCuts opens the queue pairs of a batch's cuts, so many parts of each.
+func (c *Core) openCuts(d *destination, parts int) {
+	races := c.race(len(d.batch))
 	for _, cut := range c.cuts {
-		cut.Path = c.paths[cut.Path]
-		cut.each(parts, func(part Cut) { c.openPiece(d.batch[part.Flow], part, d) })
+		path := c.paths[cut.Path]
+		cut.Path = path
+		cut.each(parts, func(part Cut) {
+			p := c.openPiece(d.batch[part.Flow], part, d)
+			if races != nil {
+				races[part.Flow].enter(p)
+			}
+		})
 	}
 }
 
@@ -312,11 +342,12 @@ func shuffle[T any](rng *rand.Rand, s []T) {
 }
 
 // openPiece opens a queue pair for a cut of f; d is nil under the own ToR.
-func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
+func (c *Core) openPiece(f Flow, cut Cut, d *destination) *piece {
 	c.nextQP++
 	c.stats.Pieces++
 	p := c.pieces.add(c.nextQP)
-	p.host, p.dst, p.home, p.path, p.left = f.Dst, d, cut.Path, cut.Path, cut.Bytes
+	p.host, p.dst, p.home, p.path, p.left = f.Dst, d, int16(cut.Path), int16(cut.Path), cut.Bytes
+	p.size = uint32(min(cut.Bytes/sizeUnit, math.MaxUint32))
 	out := Piece{QP: p.qp, Flow: f.ID, Dst: f.Dst, Offset: cut.Offset, Bytes: cut.Bytes, Start: c.now}
 	if d != nil {
 		d.link(p)
@@ -328,6 +359,7 @@ func (c *Core) openPiece(f Flow, cut Cut, d *destination) {
 		}
 	}
 	c.open = append(c.open, out)
+	return p
 }
 
 // Acked says that bytes more of a queue pair's payload are acknowledged.
@@ -338,9 +370,14 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 		n := min(bytes, p.left)
 		p.left -= n
 		if p.dst != nil {
-			c.load(p.dst, p.path, -n)
-			p.dst.records[p.path].fine++ // one packet or more
-			c.carried[p.dst.way(p.path)].fine++
+			path := int(p.path)
+			c.load(p.dst, path, -n)
+			p.dst.records[path].fine++ // one packet or more
+			c.carried[p.dst.way(path)].fine++
+			c.noteFine(p.dst, path)
+			if p.race != nil && p.race.took > 0 && p.left > 0 {
+				c.judge(p)
+			}
 		}
 	}
 }
@@ -354,8 +391,9 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 		return
 	}
 	if p.dst != nil {
-		c.load(p.dst, p.path, -p.left)
+		c.load(p.dst, int(p.path), -p.left)
 		p.dst.unlink(p)
+		c.finished(p)
 	}
 	c.pieces.remove(p)
 }
@@ -368,6 +406,9 @@ func (c *Core) Ready() Ready {
 	c.failed, c.lastFail = c.lastFail[:0], c.failed
 	return r
 }
+
+// Pending reports whether Ready has anything.
+func (c *Core) Pending() bool { return len(c.open)+len(c.flip)+len(c.failed) > 0 }
 
 // Tick does what is due by now: see [Core.Deadline].
 func (c *Core) Tick(now fabric.Time) { c.advance(now) }

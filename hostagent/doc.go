@@ -25,8 +25,8 @@
 // destination ToRs, of flows and of paths is shuffled first, seeded by the
 // host's rank; that is the random starting path. Theorem 1 needs flows of equal
 // size within a batch, equal uplinks and switches that follow labels. Unequal
-// sizes are this project's extension, stated at [Split]. Paths of unequal rate
-// are not treated: every good path gets the same share.
+// sizes are this project's extension, stated at [Split]. Paths of unequal rate get
+// unequal shares, [SplitWeighted]: see Slow paths.
 //
 // Fewer paths need fewer pieces, down to one on the last path. But an endpoint's rate
 // control is per queue pair: one that sends at line rate into half the capacity halves
@@ -98,6 +98,27 @@
 // A path that was left is probed: rounds of zero-length writes, down its label, which
 // are pieces of no bytes in [Ready.Open]. It comes back when the same test, of the
 // probes, finds it healthy. Whoever cannot tell [Core.Lost] needs none of this.
+//
+// # Slow paths
+//
+// A path that works, but slower than others, keeps a share of the load: its weight. Two things show that a path is slow:
+//
+//   - Marks ([Core.Congested]): for two round trips the packets by it were marked, and those by another path to the same
+//     ToR, with half as much left to send or more, were not. Where all packets by an uplink are marked, to whatever host,
+//     it is the uplink. If the packets to one host are still marked by the next path, it is the host: the path gets its
+//     share back.
+//   - A race: of the pieces of one flow, half are done, and one more was acknowledged for no more than 0.6 of what its
+//     path's share would make by then, two round trips or more behind. A path without acknowledgements is not slow: it may be
+//     dead.
+//
+// The share is then halved, or set to what the race shows, down to an eighth, and pieces leave the path ([BySlow]) until
+// what is left by it fits its share. The next batches are cut by weights. The share doubles with each
+// [SlowTest].Memory, and when a path of less than all is done early.
+//
+// Load that has moved makes marks elsewhere. So no other path is judged by marks that began after a move, for the memory's
+// length, nor while a path to a ToR in use is dead: then loads are uneven by need.
+//
+// A piece that leaves a slow path goes on as a fresh queue pair would: at line rate, since its rate was the old path's.
 //
 // # Trust
 //

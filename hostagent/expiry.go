@@ -86,7 +86,7 @@ func (c *Core) advance(now fabric.Time) {
 func (c *Core) Rebase(now fabric.Time) {
 	c.advance(now) // what is remembered, and is not 0, is remembered till later
 	c.now, c.quenchTAT, c.markedIn = c.now.Rebase(now), c.quenchTAT.Rebase(now), c.markedIn.Rebase(now)
-	c.heardAt = c.heardAt.Rebase(now)
+	c.heardAt, c.shiftedAt, c.shiftedLast = c.heardAt.Rebase(now), c.shiftedAt.Rebase(now), c.shiftedLast.Rebase(now)
 	for i := range c.open {
 		c.open[i].Start = c.open[i].Start.Rebase(now)
 	}
@@ -108,7 +108,13 @@ func (c *Core) Rebase(now fabric.Time) {
 	for p := range c.pieces.all() {
 		p.flipped = p.flipped.Rebase(now)
 	}
+	c.slowWays.rebase(now)
+	for h, t := range c.trials {
+		t.at = t.at.Rebase(now)
+		c.trials[h] = t
+	}
 	for _, d := range c.destinations {
+		d.slow.rebase(now)
 		d.marked = d.marked.Rebase(now)
 		for p, until := range d.until {
 			if until != 0 {

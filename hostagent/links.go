@@ -16,6 +16,7 @@ type linkState struct {
 	suspectEpoch uint64       // of that; 0 never
 	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
 	ends         [2]portEpoch // as quenches tell: A, B
+	weight       uint32       // of its rate, of fullRate; counts only of those in slowLinks
 
 	// How often the memory of quenches ended though a connected controller never called the
 	// link down, and until when further quenches about it are refused.
@@ -83,10 +84,11 @@ func (c *Core) noteCutOff(id fabric.LinkID, change int) {
 		}
 		rack.unlink(p)
 		rack.bytes[p.path] -= p.left
+		p.race = nil
 		p.dst = theirs
 		theirs.link(p)
 		theirs.bytes[p.path] += p.left
-		theirs.used.set(p.path)
+		theirs.used.set(int(p.path))
 	}
 }
 
@@ -108,15 +110,17 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 		return
 	}
 	d := p.dst
-	if d.isGood(p.path) && !d.dead.get(p.path) {
-		c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, p.path)})
+	p.race = nil
+	path := int(p.path)
+	if d.isGood(path) && !d.dead.get(path) {
+		c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, path)})
 	}
 	if d.until == nil {
 		d.until = make([]fabric.Time, d.paths)
 	}
 	until := c.now + c.cfg.FailedPathMemory
-	d.until[p.path] = until
-	c.expiries.push(expiry{at: until, dst: d, path: p.path})
+	d.until[path] = until
+	c.expiries.push(expiry{at: until, dst: d, path: path})
 	d.dirty = true
 	c.movePieces(ByTimeout)
 }

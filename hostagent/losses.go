@@ -79,10 +79,12 @@ func (c *Core) lost(qp QP, packets int) {
 	if p == nil || p.dst == nil {
 		return
 	}
+	p.race = nil // it falls behind for that
 	c.stats.Losses += uint64(packets)
-	d, u := p.dst, p.dst.way(p.path)
+	d, path := p.dst, int(p.path)
+	u := d.way(path)
 	switch {
-	case d.dead.get(p.path), c.now-p.flipped < c.cfg.TimeoutGrace:
+	case d.dead.get(path), c.now-p.flipped < c.cfg.TimeoutGrace:
 		c.stats.LossesIgnored += uint64(packets) // of the path before, or no news
 		return
 	case c.congested(d, u):
@@ -91,14 +93,14 @@ func (c *Core) lost(qp QP, packets int) {
 	}
 	w := c.cfg.Losses.against(c.othersLose(u))
 	c.carried[u].lost += uint32(packets)
-	r := w.restart(d.records[p.path])
+	r := w.restart(d.records[path])
 	r.lost += uint32(packets)
-	d.records[p.path] = r
+	d.records[path] = r
 	if w.sum(r) < w.lossy {
 		return
 	}
-	c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, p.path)})
-	c.leave(sample{d, p.path, p.host})
+	c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, path)})
+	c.leave(sample{d, path, p.host})
 }
 
 // Congested says that a switch has marked a packet to a peer, or one from it, on a
@@ -116,6 +118,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	d.marked = c.now
 	if path, ok := c.pathOf(d, l); ok {
 		c.marked[d.way(path)] = c.now
+		c.noteMark(d, path, peer)
 	}
 }
 

@@ -29,6 +29,7 @@ type destination struct {
 
 	records []record    // by path
 	marked  fabric.Time // when a packet to this ToR was last marked
+	slow    *slowness   // by path; nil before the first mark
 
 	first, last *piece
 	batch       []Flow // scratch of Post
@@ -326,13 +327,13 @@ func (c *Core) movePieces(why Reason) {
 		c.recompute(d)
 		for p := d.first; p != nil; p = p.next {
 			switch {
-			case p.path != p.home && d.isGood(p.home):
+			case p.path != p.home && d.isGood(int(p.home)):
 				reason := why
-				if !d.dead.get(p.path) {
+				if !d.dead.get(int(p.path)) {
 					reason = Return
 				}
-				c.move(p, p.home, reason)
-			case !d.isGood(p.path):
+				c.move(p, int(p.home), reason)
+			case !d.isGood(int(p.path)):
 				c.move(p, c.leastLoaded(p, why), why)
 			}
 		}
@@ -341,18 +342,21 @@ func (c *Core) movePieces(why Reason) {
 
 // move flips a piece.
 func (c *Core) move(p *piece, to int, why Reason) {
-	d := p.dst
+	d, from := p.dst, int(p.path)
 	c.flip = append(c.flip, Flip{
-		QP: p.qp, From: c.label(d, p.path), To: c.label(d, to), Reason: why, Dead: d.dead.get(p.path),
+		QP: p.qp, From: c.label(d, from), To: c.label(d, to), Reason: why, Dead: d.dead.get(from),
 	})
 	c.stats.Flips++
+	if why != BySlow {
+		c.noteShift()
+	}
 	if why == Return {
 		c.stats.Returns++
 	}
-	c.load(d, p.path, -p.left)
+	c.load(d, from, -p.left)
 	c.load(d, to, p.left)
 	d.used.set(to)
-	p.path, p.flipped = to, c.now
+	p.path, p.flipped, p.race = int16(to), c.now, nil
 }
 
 // leastLoaded returns the good path for a piece whose own is dead.
@@ -361,12 +365,12 @@ func (c *Core) leastLoaded(p *piece, why Reason) int {
 	best := -1
 	better := func(a, b int) bool {
 		if why == ByTimeout || why == ByLoss {
-			if x, y := d.shared(p.path, a), d.shared(p.path, b); x != y {
+			if x, y := d.shared(int(p.path), a), d.shared(int(p.path), b); x != y {
 				return x < y
 			}
 		}
-		if d.bytes[a] != d.bytes[b] {
-			return d.bytes[a] < d.bytes[b]
+		if x, y := c.weight(d, a), c.weight(d, b); heavier(d.bytes[b], y, d.bytes[a], x) || heavier(d.bytes[a], x, d.bytes[b], y) {
+			return heavier(d.bytes[b], y, d.bytes[a], x)
 		}
 		if x, y := c.uplinkBytes[d.way(a)], c.uplinkBytes[d.way(b)]; x != y {
 			return x < y

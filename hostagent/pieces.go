@@ -11,12 +11,16 @@ import (
 type piece struct {
 	qp         QP // 0: none
 	host       fabric.NodeID
-	home, path int
+	home, path int16
+	size       uint32       // in units of sizeUnit, at most the largest number
 	dst        *destination // nil under the own ToR
+	race       *race        // nil: no other piece of its flow takes another path
 	left       int64        // bytes not acknowledged
 	flipped    fabric.Time  // LongAgo: not yet
 	prev, next *piece       // of dst, in order of opening
 }
+
+const sizeUnit = 256 // bytes
 
 // pageBits is the log2 of the pieces of a page.
 const pageBits = 5

@@ -66,8 +66,8 @@ func checkGoodPaths(rt *rapid.T, c *Core, peer fabric.NodeID, down map[fabric.Li
 		return // the last good one is kept
 	}
 	for p := d.first; p != nil; p = p.next {
-		if p.host == peer && !slices.Contains(want, c.label(d, p.path)) {
-			rt.Fatalf("a queue pair to %d stays on label %d with %v down", peer, c.label(d, p.path), down)
+		if p.host == peer && !slices.Contains(want, c.label(d, int(p.path))) {
+			rt.Fatalf("a queue pair to %d stays on label %d with %v down", peer, c.label(d, int(p.path)), down)
 		}
 	}
 }

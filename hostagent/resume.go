@@ -35,11 +35,11 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	if d == nil {
 		return c.nextQP, nil
 	}
-	if p := c.pieces.get(c.nextQP); path != p.home {
-		c.load(d, p.home, -p.left)
+	if p := c.pieces.get(c.nextQP); path != int(p.home) {
+		c.load(d, int(p.home), -p.left)
 		c.load(d, path, p.left)
 		d.used.set(path)
-		p.path, p.flipped = path, c.now
+		p.path, p.flipped = int16(path), c.now
 	}
 	// While its home is dead for all that is known it stays, or moves off a path
 	// that is dead. When its home is not, it stays too, until the next word: an

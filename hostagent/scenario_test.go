@@ -280,14 +280,14 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 		bytes := make([]int64, d.paths)
 		for p := d.first; p != nil; p = p.next {
 			listed++
-			if !slices.Contains(good, p.path) {
+			if !slices.Contains(good, int(p.path)) {
 				t.Fatalf("qp %d stays on path %d; good are %v", p.qp, p.path, good)
 			}
-			if p.path != p.home && slices.Contains(good, p.home) {
+			if p.path != p.home && slices.Contains(good, int(p.home)) {
 				t.Fatalf("qp %d stays on path %d though its home %d is good", p.qp, p.path, p.home)
 			}
 			bytes[p.path] += p.left
-			uplinks[d.way(p.path)] += p.left
+			uplinks[d.way(int(p.path))] += p.left
 		}
 		if !slices.Equal(bytes, d.bytes) {
 			t.Fatalf("outstanding to %s is %v, counted %v", c.fabric.Name(d.tor), bytes, d.bytes)

@@ -137,15 +137,49 @@ func SplitFewest(dst []Cut, sizes []int64, paths int, slack int64) []Cut {
 	}
 	s := int64(paths)
 	rooms := make([]room, 0, paths) // of paths with any: ascending
-	spare := -total                 // what is left of rooms beyond what is needed
 	for k := range s {
 		if slack > 0 {
 			k = s - 1 // all shares are the larger one
 		}
 		if left := total/s + (total%s+k)/s; left > 0 {
 			rooms = append(rooms, room{left, len(rooms)})
-			spare += left
 		}
+	}
+	return fill(dst, sizes, rooms, slack)
+}
+
+// SplitWeighted is [SplitFewest] without slack for paths of unequal rates: of all bytes a path carries its weight's
+// share, within a byte. Weights are above 0 and below 2^31.
+func SplitWeighted(dst []Cut, sizes []int64, weights []uint32) []Cut {
+	var sum, before uint64
+	var total, upTo int64
+	for _, size := range sizes {
+		total += size
+	}
+	for _, w := range weights {
+		sum += uint64(w)
+	}
+	rooms := make([]room, 0, len(weights))
+	for k, w := range weights {
+		before += uint64(w)
+		end := portion(total, before, sum)
+		if end > upTo {
+			rooms = append(rooms, room{end - upTo, k})
+		}
+		upTo = end
+	}
+	slices.SortStableFunc(rooms, func(a, b room) int { return cmp.Compare(a.left, b.left) })
+	return fill(dst, sizes, rooms, 0)
+}
+
+// fill cuts flows into rooms, which are ascending and have enough for all.
+func fill(dst []Cut, sizes []int64, rooms []room, slack int64) []Cut {
+	spare := int64(0) // what is left of rooms beyond what is needed
+	for _, r := range rooms {
+		spare += r.left
+	}
+	for _, size := range sizes {
+		spare -= size
 	}
 	// full says whether a path has enough, if it has so much room.
 	full := func(left int64) bool {

@@ -1,7 +1,10 @@
 package hostagent
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -243,6 +246,31 @@ func TestParts(t *testing.T) {
 		})
 		if next != c.Offset+c.Bytes || count > n {
 			t.Fatalf("%d parts to %d of %+v in %d", count, next, c, n)
+		}
+	})
+}
+
+// TestWeighted: every path carries its weight's share, within a byte, in at most n+s-1 pieces.
+func TestWeighted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.Int64Range(1, 1<<40), 1, 100).Draw(t, "sizes")
+		weights := rapid.SliceOfN(rapid.Uint32Range(1, fullRate), 1, 64).Draw(t, "weights")
+		cuts := SplitWeighted(nil, sizes, weights)
+		slices.SortStableFunc(cuts, func(a, b Cut) int { return cmp.Compare(a.Offset, b.Offset) })
+		var total, sum float64
+		for _, size := range sizes {
+			total += float64(size)
+		}
+		for _, w := range weights {
+			sum += float64(w)
+		}
+		for p, got := range checkCuts(t, cuts, sizes, len(weights)) {
+			if want := total * float64(weights[p]) / sum; math.Abs(float64(got)-want) > 1 {
+				t.Fatalf("path %d of weight %d carries %d bytes; want %.1f", p, weights[p], got, want)
+			}
+		}
+		if most := len(sizes) + len(weights) - 1; len(cuts) > most {
+			t.Fatalf("%d pieces; want %d at most", len(cuts), most)
 		}
 	})
 }

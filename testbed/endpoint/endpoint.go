@@ -83,6 +83,7 @@ type Endpoint struct {
 	control   rateControl
 	// keepsSends: the rate control, or somebody else, asks when and how packets were sent.
 	keepsSends bool
+	inOrder    bool // receivers take packets in order alone
 
 	stack   stack
 	full    int         // bytes of a full data packet without RETH, headers and tail
@@ -123,6 +124,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 	}
 	e.dataField, e.ackField = control.Needs.DataField, control.Needs.AckField
 	e.keepsSends = control.Needs.SendTimes || e.cfg.Losses != nil
+	e.inOrder = receiver.Needs.InOrder
 	for range e.cfg.Fabric.Planes() {
 		e.ports = append(e.ports, newPort())
 	}

@@ -106,12 +106,21 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 		e.receiveData(now, p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
-		if q := e.lookup(p.src, p.qpn); q != nil {
+		if q := e.lookup(p.src, p.qpn); q != nil && !e.formerPath(q, p) {
 			e.control.pacer.notified(now, q, p)
 		}
 	default:
 		e.stats.Malformed++
 	}
+}
+
+// formerPath reports whether an answer came by the path that a QP was moved off because it was slow.
+func (e *Endpoint) formerPath(q *qp, p *packet) bool {
+	if !q.moved {
+		return false
+	}
+	l, ok := e.Label(q.id)
+	return ok && l != p.label
 }
 
 func (e *Endpoint) srcAddr(hdr []byte) netip.Addr {
@@ -137,6 +146,9 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 	if q == nil {
 		e.stats.StaleAcks++
 		return
+	}
+	if e.formerPath(q, p) {
+		p.becn = false
 	}
 	e.transport.answered(now, q, p, syndrome)
 }

@@ -78,6 +78,7 @@ type qp struct {
 	balanced bool // Config.Balancer labels its packets
 	failed   bool // the responder refused it: nothing more is sent
 	untimed  bool // no timer runs
+	moved    bool // marks of packets on its former path say nothing of the present one
 	port     uint8
 	share    uint16
 	pos      int32
@@ -164,6 +165,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
 	q.tail.alone = 0
+	q.moved = false
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}
@@ -222,6 +224,25 @@ func (e *Endpoint) Resend(id QP) error {
 	}
 	q := e.qps[pos]
 	e.transport.lost(q)
+	e.activate(q)
+	return nil
+}
+
+// Restart has an open QP begin anew where it is, as a fresh QP on another path would: at the line's rate, and, if its
+// receiver takes packets in order alone, with what it has on the way. Call it before Relabel. The error is as there.
+func (e *Endpoint) Restart(id QP) error {
+	pos := e.byID.get(uint64(id))
+	if pos < 0 {
+		return fmt.Errorf("%w: %d", ErrUnknown, id)
+	}
+	q := e.qps[pos]
+	if e.inOrder {
+		e.transport.lost(q)
+	}
+	if e.control.credit == nil { // what a receiver has granted stays granted
+		q.moved, q.rate = true, rate{e.cfg.LineRate, e.fullGap}
+		e.control.pacer.open(q)
+	}
 	e.activate(q)
 	return nil
 }

@@ -12,7 +12,7 @@
 //   - ethereal: the host agent's core, [hostagent.Core], as it ships. Parameter
 //     suspicion: on shares what agents time out on ([Spec.SharesSuspicion]); off,
 //     the paper's. Parameter uplinks: how many of each ToR's a host uses, all unless
-//     given ([hostagent.Config.Uplinks]).
+//     given ([hostagent.Config.Uplinks]). Parameter slow: unload, or keep, which has hosts keep to paths that are slow.
 //   - ecmp: one queue pair per flow, its source port drawn at random; the
 //     switches hash. Nothing moves, whatever fails.
 //   - mp-rdma: every flow cut into pieces of its own queue pair and random

@@ -15,15 +15,16 @@ const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
 	return Spec{
-		Name: Ethereal, Params: []string{"suspicion", "uplinks", "pieces", "slack"},
+		Name: Ethereal, Params: []string{"suspicion", "uplinks", "pieces", "slack", "slow"},
 		Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
 		host: func(a *params.Reader) factory {
 			a.Choice("suspicion", "off", "on")
 			uplinks := a.Integer("uplinks", 0, 1, 1<<fabric.LabelBits)
 			fewest := a.Choice("pieces", "equal", "fewest") == "fewest"
 			slack := a.Integer("slack", 0, 0, 1<<30)
+			stay := a.Choice("slow", "unload", "keep") == "keep"
 			return func(c Config) (Host, error) {
-				c.Uplinks, c.Fewest, c.Slack = uplinks, fewest, int64(slack)
+				c.Uplinks, c.Fewest, c.Slack, c.Slow.Off = uplinks, fewest, int64(slack), stay
 				core, err := hostagent.New(c.Config)
 				if err != nil {
 					return nil, err

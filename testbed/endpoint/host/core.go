@@ -26,6 +26,8 @@ type Endpoint interface {
 	// Resend and then Relabel move a queue pair off a dead path; Relabel alone moves
 	// one off a path that works.
 	Resend(qp endpoint.QP) error
+	// Restart and then Relabel move a queue pair off a slow path, as if it were a fresh one from where it is.
+	Restart(qp endpoint.QP) error
 	Relabel(qp endpoint.QP, l fabric.Label) error
 	// Hold has a queue pair send nothing before a time.
 	Hold(qp endpoint.QP, until fabric.Time) error
@@ -75,6 +77,7 @@ type Core struct {
 	holder   balance.Holder      // the scheme if it holds queue pairs, else nil
 	ender    balance.Ender       // the scheme if it ends probes, else nil
 	losses   balance.LossHost    // the scheme if it hears of losses, else nil
+	asks     asker               // the scheme if acknowledgements and marks can have it ask for something, else nil
 	lostBy   endpoint.PathLosses // the scheme if it hears of lost packets' labels, else nil
 	endpoint Endpoint
 	shell    Shell
@@ -92,6 +95,11 @@ type Core struct {
 	asked   asked
 
 	away bool // the agent is
+}
+
+type asker interface {
+	// Pending reports whether Ready has anything.
+	Pending() bool
 }
 
 // queuePair is an open queue pair of the scheme's.
@@ -115,6 +123,7 @@ func New(c Config) (*Core, error) {
 	}
 	h.packets, _ = h.scheme.(balance.PacketHost)
 	h.losses, _ = h.scheme.(balance.LossHost)
+	h.asks, _ = h.scheme.(asker)
 	h.lostBy, _ = h.scheme.(endpoint.PathLosses)
 	h.ender, _ = h.scheme.(balance.Ender)
 	if spec.Holds {
@@ -236,8 +245,15 @@ func (c *Core) flip(now fabric.Time, f hostagent.Flip) {
 	if _, open := c.qps[f.QP]; !open {
 		return
 	}
-	if f.Dead && c.cfg.ResendOnFlip && !c.check(now, c.endpoint.Resend(f.QP)) {
-		return
+	switch {
+	case f.Reason == hostagent.BySlow:
+		if !c.check(now, c.endpoint.Restart(f.QP)) {
+			return
+		}
+	case f.Dead && c.cfg.ResendOnFlip:
+		if !c.check(now, c.endpoint.Resend(f.QP)) {
+			return
+		}
 	}
 	if c.check(now, c.endpoint.Relabel(f.QP, f.To)) {
 		c.shell.Flipped(now, f)
@@ -316,6 +332,14 @@ func (c *Core) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 		c.log.add(Record{At: now, Call: "acked", QP: qp, Bytes: bytes})
 	}
 	c.scheme.Acked(now, qp, bytes)
+	c.actIfAsked(now)
+}
+
+// actIfAsked is act where the scheme says whether it asks for anything.
+func (c *Core) actIfAsked(now fabric.Time) {
+	if c.asks != nil && c.asks.Pending() {
+		c.act(now)
+	}
 }
 
 // Done takes an endpoint's word that all of a queue pair is acknowledged.
@@ -417,6 +441,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	}
 	if !c.away {
 		c.losses.Congested(now, peer, l, inbound)
+		c.actIfAsked(now) // a slow path is unloaded
 	}
 }
 

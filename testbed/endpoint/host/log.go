@@ -218,6 +218,11 @@ func (x *loggedEndpoint) Resend(qp endpoint.QP) error {
 	return x.Endpoint.Resend(qp)
 }
 
+func (x *loggedEndpoint) Restart(qp endpoint.QP) error {
+	x.log.add(Record{Do: "restart", QP: qp})
+	return x.Endpoint.Restart(qp)
+}
+
 func (x *loggedEndpoint) Relabel(qp endpoint.QP, l fabric.Label) error {
 	x.log.add(Record{Do: "relabel", QP: qp, Label: l})
 	return x.Endpoint.Relabel(qp, l)

@@ -54,6 +54,9 @@ func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
 // Resend implements [host.Endpoint].
 func (x *effects) Resend(qp endpoint.QP) error { return x.engine.Resend(qp) }
 
+// Restart implements [host.Endpoint].
+func (x *effects) Restart(qp endpoint.QP) error { return x.engine.Restart(qp) }
+
 // Relabel implements [host.Endpoint].
 func (x *effects) Relabel(qp endpoint.QP, l fabric.Label) error { return x.engine.Relabel(qp, l) }
 

@@ -234,6 +234,9 @@ func (e *Engine) Relabel(qp endpoint.QP, l fabric.Label) error { return e.ep.Rel
 // [endpoint.Endpoint.Resend].
 func (e *Engine) Resend(qp endpoint.QP) error { return e.ep.Resend(qp) }
 
+// Restart has an open queue pair begin anew where it is; see [endpoint.Endpoint.Restart].
+func (e *Engine) Restart(qp endpoint.QP) error { return e.ep.Restart(qp) }
+
 // Hold has an open queue pair send nothing before a time; see
 // [endpoint.Endpoint.Hold].
 func (e *Engine) Hold(qp endpoint.QP, until fabric.Time) error { return e.ep.Hold(qp, until) }

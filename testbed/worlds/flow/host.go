@@ -103,6 +103,9 @@ func (h *fluidHost) Resend(qp endpoint.QP) error {
 	return nil
 }
 
+// Restart implements [host.Endpoint]. What a flow has on the way is not lost, and its rate is the new path's at once.
+func (h *fluidHost) Restart(endpoint.QP) error { return nil }
+
 // Hold implements [host.Endpoint].
 func (h *fluidHost) Hold(endpoint.QP, fabric.Time) error {
 	return fmt.Errorf("%w of queue pairs that %s holds", ErrScheme, h.w.run.Scheme)

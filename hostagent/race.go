@@ -1,0 +1,103 @@
+package hostagent
+
+import "github.com/ethereal-fabric/ethereal/fabric"
+
+// race compares the paths that carry pieces of one flow. They begin at the same time and have the same receiver, so
+// the path of one that falls behind is slow. No switch has to mark for it.
+type race struct {
+	start        fabric.Time
+	pieces, done int32
+	// What half of the pieces did, when that many were done: the size and the path's share of the last of them.
+	size, share uint32
+	took        fabric.Time // 0: fewer are done
+	early       int16       // path of the first piece that was done, if its share was less than all; else -1
+	earlyTook   fabric.Time
+}
+
+// race returns races for the flows of a batch, nil if none of them has several pieces.
+func (c *Core) race(flows int) []race {
+	if c.cfg.Slow.Off || len(c.cuts) == flows || len(c.paths) < 2 {
+		return nil
+	}
+	races := make([]race, flows)
+	for i := range races {
+		races[i] = race{start: c.now, early: -1}
+	}
+	return races
+}
+
+func (r *race) enter(p *piece) {
+	r.pieces++
+	p.race = r
+}
+
+// finished takes the end of a piece.
+func (c *Core) finished(p *piece) {
+	r, d := p.race, p.dst
+	if r == nil || p.left > 0 {
+		return
+	}
+	path, memory, took := int(p.path), c.cfg.Slow.Memory, c.now-r.start
+	r.done++
+	if r.done == 1 && c.weight(d, path) < fullRate {
+		r.early, r.earlyTook = p.path, took
+	}
+	if r.done != (r.pieces+1)/2 {
+		return
+	}
+	r.size, r.share, r.took = p.size, d.slow.share(path, c.now, memory), took
+	if r.early >= 0 && r.earlyTook*5 < took*3 {
+		d.slow.raise(int(r.early), c.now, memory)
+		c.slowWays.raise(d.way(int(r.early)), c.now, memory)
+	}
+}
+
+// judge takes an acknowledgement of a piece of whose flow half the pieces are done. One that comes a round trip later
+// shows that the path works: one that is dead is not slow.
+func (c *Core) judge(p *piece) {
+	r, d, path, took := p.race, p.dst, int(p.path), c.now-p.race.start
+	if took < r.took+c.cfg.Slow.After/slowTrips || r.size == 0 {
+		return
+	}
+	acked, left := float64(p.size)-float64(p.left/sizeUnit), float64(p.left/sizeUnit)
+	late := fabric.Time(left * float64(took) / max(1, acked))
+	if late < c.cfg.Slow.After || c.shifted(d.way(path), r.start) {
+		return
+	}
+	is := d.slow.share(path, c.now, c.cfg.Slow.Memory)
+	found := uint32(float64(r.share) * acked / float64(r.size) * float64(r.took) / float64(took))
+	switch last := r.done == r.pieces-1; {
+	case found*5 < is*3:
+		c.watch(d)
+		c.lower(d.slow, path, d.way(path), max(found, is/4))
+		c.blameUplink(d, path)
+	case !last || late*4 < took:
+		return
+	}
+	c.unload(d, path, false)
+	p.race = nil
+}
+
+// blameUplink lays what was found of a path to d to its uplink, if a path to another ToR by the same one is slow too.
+func (c *Core) blameUplink(d *destination, path int) {
+	way, memory := d.way(path), c.cfg.Slow.Memory
+	found := d.slow.share(path, c.now, memory)
+	for _, o := range c.destinations {
+		if o == d || o.slow == nil {
+			continue
+		}
+		o.each(span{way, 1, -1}, func(q int) {
+			if s := o.slow.share(q, c.now, memory); s < fullShare && (o.vs == 1 || d.vs == 1 || q%o.vs != path%d.vs) {
+				c.lower(c.slowWays, way, way, max(s, found))
+			}
+		})
+	}
+}
+
+// raise doubles a path's share.
+func (s *slowness) raise(path int, now, memory fabric.Time) {
+	if s == nil || s.shares[path].of == 0 {
+		return
+	}
+	s.shares[path] = share{uint8(min(fullShare, 2*s.shares[path].value(now, memory))), now}
+}

@@ -1,0 +1,44 @@
+package virtual
+
+import (
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// TestDegraded: a link that carries a quarter of its rate, which nobody reports, makes a collective of 16 MB take at most
+// 1.6 of the bound if hosts unload slow paths, and less than if they keep to them. Nothing moves while all is well.
+func TestDegraded(t *testing.T) {
+	oneGoroutine(t)
+	s, err := scenario.Load("../../scenarios/degraded.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Seeds = scenario.Seeds{1}
+	s.Schemes = s.Schemes[:2]
+	s.Failures = s.Failures[:2]
+	runs, err := s.Expand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab, kept := newLab(t), map[string]float64{}
+	for i := len(runs) - 1; i >= 0; i-- { // those that keep to their paths first
+		r := runs[i]
+		result := mustRun(t, lab, r)
+		if result.CCT == nil {
+			t.Fatalf("%v did not finish", r)
+		}
+		ratio, name := *result.CCT / *result.Bound, r.Collective.Name()
+		t.Logf("%v: %.3f of the bound, %d flips", r, ratio, result.Flips)
+		switch {
+		case len(r.Events) == 0:
+			if result.Flips > 0 {
+				t.Errorf("%v: %d flips though all is well", r, result.Flips)
+			}
+		case len(r.Scheme.Params) > 0:
+			kept[name] = ratio
+		case ratio > 1.6 || ratio > kept[name]:
+			t.Errorf("%v: %.3f of the bound; want at most 1.6, and %.3f of those that keep to their paths", r, ratio, kept[name])
+		}
+	}
+}
