@@ -166,7 +166,7 @@ var (
 	timeUnits = []unit{{"s", Second}, {"ms", Millisecond}, {"us", Microsecond}, {"ns", Nanosecond}, {"ps", Picosecond}}
 	rateUnits = []unit{{"Tb/s", Time(Tbps)}, {"Gb/s", Time(Gbps)}, {"Mb/s", Time(Mbps)}, {"kb/s", Time(Kbps)}, {"b/s", 1}}
 	byteUnits = []unit{
-		{"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"B", 1},
+		{"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1},
 	}
 )
 

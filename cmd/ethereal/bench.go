@@ -142,6 +142,36 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if w.tasks != nil {
 		return w.tasks.end()
 	}
+	if flags.quiet {
+		return nil
+	}
+	return a.tellBench(w)
+}
+
+// mostGroups is how many sections the table at the end has at most.
+const mostGroups = 24
+
+// tellBench shows what a sweep gave, and what to do next.
+func (a *app) tellBench(w *benchWork) error {
+	file, err := os.Open(w.out)
+	if err != nil {
+		return failure("--out: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	rs, err := report.Decode(file, w.out)
+	if err != nil {
+		return err
+	}
+	rs = slices.DeleteFunc(rs, func(r *report.Result) bool {
+		return !slices.ContainsFunc(w.cases, func(c sweep.Case) bool { return c.Hash == r.RunSHA256 })
+	})
+	if report.Sections(rs) <= mostGroups && len(rs) > 0 {
+		if err := report.Summary(a.stdout, rs); err != nil {
+			return err
+		}
+	}
+	page := strings.TrimSuffix(w.out, ".jsonl") + ".html"
+	fmt.Fprintf(a.stderr, "%s in %s; next: ethereal report %s --html %s\n", fabric.Count(len(rs), "result"), w.out, w.out, page)
 	return nil
 }
 
@@ -171,7 +201,7 @@ func planBench(path string, flags benchFlags) (*benchWork, error) {
 	w := &benchWork{flags: flags, path: path, out: flags.out}
 	var err error
 	if w.sweep, err = sweep.Load(path); err != nil {
-		return nil, err
+		return nil, wrongKind(path, "sweep", err)
 	}
 	if w.cases, err = chooseCases(w.sweep, flags); err != nil {
 		return nil, err

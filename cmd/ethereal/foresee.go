@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -19,16 +20,23 @@ func refused(world string, runs []scenario.Run) error {
 		return refusedWithoutPackets(runs)
 	case scenario.WorldLive:
 		return refusedLive(runs)
+	case scenario.WorldMininet, scenario.WorldLab:
+		return refusedAny(runs, "in the "+world+" world", func(r scenario.Run) error { return runner.AttachedNotifier(r.Notifier) })
 	}
 	return nil
 }
 
 // refusedWithoutPackets is what speaks against any of the runs in the flow world.
 func refusedWithoutPackets(runs []scenario.Run) error {
+	return refusedAny(runs, "without packets", flow.Check)
+}
+
+// refusedAny is what speaks against any of the runs.
+func refusedAny(runs []scenario.Run, where string, check func(scenario.Run) error) error {
 	var first error
 	n := 0
 	for _, r := range runs {
-		if err := flow.Check(r); err != nil {
+		if err := check(r); err != nil {
 			n++
 			first = cmp.Or(first, err)
 		}
@@ -36,8 +44,8 @@ func refusedWithoutPackets(runs []scenario.Run) error {
 	if n == 0 {
 		return nil
 	}
-	return failure("%d of the %s cannot be carried out without packets (--schemes, --notifiers leave out such), the first since %w",
-		n, fabric.Count(len(runs), "run"), first)
+	return failure("%d of the %s cannot be carried out %s (--schemes, --notifiers leave out such), the first since %w",
+		n, fabric.Count(len(runs), "run"), where, first)
 }
 
 // refusedLive is what speaks against all runs in the live world.
@@ -64,8 +72,9 @@ func refusedLive(runs []scenario.Run) error {
 		fabric.Count(len(runs), "run"), first)
 }
 
-// foretell says of each scenario, before it begins, what the world makes of it, and what speaks against that.
-func (a *app) foretell(world string, runs []scenario.Run) {
+// foretell says of each scenario, before it begins, what the world makes of it, and what speaks against that. ownSeeds:
+// the seeds are the scenario's, not a flag's.
+func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
 	var told []*scenario.Scenario
 	for _, r := range runs {
 		s := r.Scenario
@@ -79,8 +88,10 @@ func (a *app) foretell(world string, runs []scenario.Run) {
 			}
 			fmt.Fprintf(a.stderr, "%s in the %s world: %s\n", s.Name, world, text)
 		}
-		if text := s.Hint(); text != "" {
-			fmt.Fprintf(a.stderr, "hint: %s: %s\n", s.Name, text)
+		for i, text := range []string{s.Hint(), s.SeedHint()} {
+			if text != "" && (i == 0 || ownSeeds) {
+				fmt.Fprintf(a.stderr, "hint: %s: %s\n", s.Name, text)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
 // begin has the files that `ethereal init` writes. All but the targets are written as they are.
@@ -79,8 +81,11 @@ func (a *app) init(dir, fabricFile string) error {
 		}
 		fmt.Fprintf(a.stdout, "wrote %s\n", path) //nolint:errcheck // the files are there
 	}
-	scenario := filepath.Join(dir, "scenario.yaml")
-	_, err = fmt.Fprintf(a.stdout, "next: ethereal run %s --html %s\n", scenario, filepath.Join(dir, "report.html"))
+	_, err = fmt.Fprintf(a.stdout, `next: ethereal run %s --html %s
+targets.yaml is for switches that you start, each with its device_id and its interfaces:
+  ethereal switch --no-p4 --device-id ID -i 1@IFACE -i 2@IFACE ... -- --cpu-port %d --grpc-server-addr ADDRESS
+without any: ethereal live up --fabric %s starts switches, agents and a controller on this machine
+`, filepath.Join(dir, "scenario.yaml"), filepath.Join(dir, "report.html"), p4src.CPUPort, cmp.Or(fabricFile, filepath.Join(dir, "fabric.yaml")))
 	return err
 }
 

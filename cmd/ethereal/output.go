@@ -20,6 +20,7 @@ const (
 	formatYAML  = "yaml"
 	formatDOT   = "dot" // a Graphviz graph
 	formatCSV   = "csv"
+	formatRows  = "rows" // a table with a line for each run
 )
 
 // outputFormat is the value of -o.

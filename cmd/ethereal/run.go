@@ -73,7 +73,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		},
 	}
 	f := c.Flags()
-	flags.format.register(c, formatTable, formatJSON)
+	flags.format.register(c, formatTable, formatRows, formatJSON)
 	f.StringVar(&flags.out, "out", "", "write results to `FILE`; as JSON lines, one a run")
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
@@ -134,7 +134,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		fmt.Fprintln(a.stderr, p.told)
 	}
 	if !flags.quiet {
-		a.foretell(flags.world, p.runs)
+		a.foretell(flags.world, p.runs, flags.seeds == "")
 	}
 	captures, err := parseCaptures(flags.pcap, p.runs, files)
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 
 	// Files are opened before anything runs, so that a bad path costs no time.
 	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, runs: p.runs, skipped: p.skipped}
-	if !flags.format.people() {
+	if flags.format.String() == formatJSON {
 		t.lines, t.table = a.stdout, a.stderr
 	}
 	for _, o := range []struct {
@@ -230,6 +230,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 	var bad strictyaml.Errors
 	for _, name := range files {
 		s, err := scenario.Load(name)
+		err = wrongKind(name, "scenario", err)
 		if es, ok := errors.AsType[strictyaml.Errors](err); ok {
 			bad = append(bad, es...)
 			continue

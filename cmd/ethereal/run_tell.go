@@ -97,7 +97,12 @@ func (t *telling) end(results []*report.Result, failed error) error {
 			return slices.ContainsFunc(t.expected, func(o *runner.Outcome) bool { return o.Result == r })
 		})
 	}
-	if len(inTable) > 0 {
+	switch {
+	case len(inTable) == 0:
+	case t.flags.format.people() && report.SeveralSeeds(inTable):
+		failed = errors.Join(failed, report.Summary(t.table, inTable))
+		fmt.Fprintln(t.table, "\nStatistics over seeds; -o rows prints a line for each run.") //nolint:errcheck // as the table
+	default:
 		failed = errors.Join(failed, report.Table(t.table, inTable))
 	}
 	for _, text := range afterthoughts(t.runs, results) {

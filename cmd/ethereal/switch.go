@@ -127,7 +127,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	var json []byte
 	var info *p4config.P4Info
 	if o.json != "" {
-		if json, err = os.ReadFile(o.json); err != nil {
+		if json, err = readBMv2(o.json); err != nil {
 			return fmt.Errorf("switch: %w", err)
 		}
 	}
@@ -386,6 +386,18 @@ func acceptAndClose(ctx context.Context, l net.Listener) error {
 			c.Close() //nolint:errcheck // nothing was said
 		}
 	}
+}
+
+// readBMv2 reads a compiled program. P4 source, which looks alike to a beginner, is refused with how to compile it.
+func readBMv2(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if base, ok := strings.CutSuffix(name, ".p4"); ok {
+		return nil, fmt.Errorf("%s: this is P4 source; compile it with p4c: p4c-bm2-ss --std p4-16 -o %s.json %s", name, base, name)
+	}
+	return text, nil
 }
 
 // readP4Info reads a P4Info, in text or binary form.

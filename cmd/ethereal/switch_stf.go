@@ -33,7 +33,7 @@ each on a fresh switch, and says what differs. It fails when a script does.`,
 }
 
 func runSTF(json string, scripts []string, out io.Writer) error {
-	src, err := os.ReadFile(json)
+	src, err := readBMv2(json)
 	if err != nil {
 		return fmt.Errorf("switch test: %w", err)
 	}

@@ -156,6 +156,25 @@ func (a *app) validate(files []string, v *validation, kind, fabricFile string, f
 	return nil
 }
 
+// uses says what each kind of file is for.
+var uses = map[string]string{
+	"scenario": "ethereal run runs it", "sweep": "ethereal bench runs it", "targets": "ethereal controller --targets reads it",
+	"workload": "a scenario's collectives name it", "fabric": "a scenario names it by fabric: FILE, and --fabric reads it",
+	"deployment": "ethereal run --deployment reads it",
+}
+
+// wrongKind returns err, or if a file is of another kind than the one wanted, what it is and what reads it.
+func wrongKind(path, want string, err error) error {
+	if !errors.Is(err, strictyaml.ErrContent) {
+		return err
+	}
+	kind, unknown := kindOf(path, "")
+	if unknown != nil || kind.name == want || uses[kind.name] == "" {
+		return err
+	}
+	return fmt.Errorf("%s is a file of the kind %s, not a %s: %s", path, kind.name, want, uses[kind.name])
+}
+
 // add notes what is wrong with a file.
 func (c *checkedFile) add(path string, err error, all *strictyaml.Errors) {
 	es, ok := errors.AsType[strictyaml.Errors](err)
@@ -254,7 +273,11 @@ func (v *validation) scenario(path string) (string, error) {
 	if len(s.Expect) > 0 {
 		what = "an experiment"
 	}
-	return fmt.Sprintf("%s of %s", what, fabric.Count(len(runs), "run")), nil
+	what = fmt.Sprintf("%s of %s", what, fabric.Count(len(runs), "run"))
+	if hint := s.SeedHint(); hint != "" {
+		what += "; " + hint
+	}
+	return what, nil
 }
 
 // placed gives what is wrong with a scenario as a whole the lines of the keys in its file.

@@ -89,16 +89,28 @@ func Worst(lines []Line) Light {
 	return worst
 }
 
-// Print writes lines for people. Green ones are counted only, unless all is set.
+// Print writes lines for people, the worst first. Lines that differ in their subject only are one. Green ones are counted
+// only, unless all is set.
 func Print(w io.Writer, lines []Line, all bool) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	count := [len(lightNames)]int{}
+	subjects := map[Line][]string{} // by the line without its subject
+	var shown []Line
 	for _, x := range lines {
 		count[x.Light]++
 		if x.Light == Green && !all {
 			continue
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", x.Light, x.Subject, x.Check, x.Seen)
+		same := x
+		same.Subject = ""
+		if subjects[same] == nil {
+			shown = append(shown, same)
+		}
+		subjects[same] = append(subjects[same], x.Subject)
+	}
+	slices.SortStableFunc(shown, func(a, b Line) int { return int(b.Light) - int(a.Light) })
+	for _, x := range shown {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", x.Light, several(subjects[x]), x.Check, x.Seen)
 		if x.Remedy != "" {
 			fmt.Fprintf(tab, "\t\t\t-> %s\n", x.Remedy)
 		}
@@ -114,4 +126,14 @@ func Print(w io.Writer, lines []Line, all bool) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(parts, ", "))
 	return err
+}
+
+// named is how many subjects of one line are named.
+const named = 3
+
+func several(subjects []string) string {
+	if more := len(subjects) - named; more > 1 {
+		return strings.Join(subjects[:named], " ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(subjects, " ")
 }

@@ -27,3 +27,21 @@ func TestPrint(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintGroups: the worst lines come first, and lines that differ in their subject only are one.
+func TestPrintGroups(t *testing.T) {
+	lines := []Line{{Green, "tor0", "ports", "up", ""}}
+	for _, s := range []string{"tor0", "tor1", "tor2", "tor3", "tor4"} {
+		lines = append(lines, Line{Unseen, s, "mtu", "not asked", "look"})
+	}
+	lines = append(lines, Line{Red, "tor1", "p4runtime", "refused", "start it"})
+	var b strings.Builder
+	if err := Print(&b, lines, false); err != nil {
+		t.Fatal(err)
+	}
+	out := b.String()
+	if red, unseen := strings.Index(out, "red"), strings.Index(out, "unseen"); red < 0 || unseen < red ||
+		strings.Count(out, "not asked") != 1 || !strings.Contains(out, "tor0 tor1 tor2 and 2 more") || !strings.Contains(out, "1 green, 5 unseen, 1 red") {
+		t.Error(out)
+	}
+}

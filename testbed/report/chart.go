@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -121,7 +122,7 @@ func (c Chart) scales() (x, y axis) {
 // SVG returns the picture.
 func (c Chart) SVG() string {
 	var b strings.Builder
-	rows := legendRows(c.Series)
+	rows := c.legendRows()
 	height := chartHeight + float64(rows)*legendRow
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-label="%s">`, px(chartWidth), px(height), html.EscapeString(c.Title))
 	b.WriteString("<style>.c-t{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#6b7785}" +
@@ -203,7 +204,7 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 			left := plotLeft + group*(p.X+0.5) + width*(float64(i)-float64(len(c.Series))/2)
 			top, style, value := y.at(p.Y), `fill-opacity="1"`, number(p.Y)
 			if p.Missing {
-				top, style, value = plotTop, `fill-opacity=".15" stroke-dasharray="4 3" stroke="`+color+`"`, "did not finish"
+				top, style, value = plotTop, `fill-opacity=".15" stroke-dasharray="4 3" stroke="`+color+`"`, unfinishedBar
 			}
 			fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" fill="%s" %s><title>%s, %s: %s</title></rect>`,
 				px(left), px(top), px(width*0.9), px(max(plotBottom-top, 0)), color, style,
@@ -217,11 +218,25 @@ func (c Chart) bars(b *strings.Builder, y axis, text func(x, y float64, class, a
 	}
 }
 
+// unfinishedBar is what the legend calls bars of runs that did not finish.
+const unfinishedBar = "did not finish"
+
+// legendNames returns what the legend has: the series, and the dashed bar where there is one.
+func (c Chart) legendNames() []string {
+	names := c.names()
+	if c.Groups != nil && slices.ContainsFunc(c.Series, func(s Series) bool {
+		return slices.ContainsFunc(s.Points, func(p Point) bool { return p.Missing })
+	}) {
+		names = append(names, unfinishedBar)
+	}
+	return names
+}
+
 // legendRows returns how many rows the legend takes.
-func legendRows(series []Series) int {
+func (c Chart) legendRows() int {
 	x, rows := plotLeft, 1
-	for _, s := range series {
-		w := legendWidth(s.Name)
+	for _, name := range c.legendNames() {
+		w := legendWidth(name)
 		if x+w > plotRight && x > plotLeft {
 			x, rows = plotLeft, rows+1
 		}
@@ -234,17 +249,21 @@ func legendWidth(name string) float64 { return 30 + 6.8*float64(len([]rune(name)
 
 func (c Chart) legend(b *strings.Builder, text func(x, y float64, class, anchor, s string)) {
 	x, y := plotLeft, chartHeight+8
-	for _, s := range c.Series {
-		w := legendWidth(s.Name)
+	for i, name := range c.legendNames() {
+		w := legendWidth(name)
 		if x+w > plotRight && x > plotLeft {
 			x, y = plotLeft, y+legendRow
 		}
-		l := lookOf(s.Name)
-		b.WriteString(l.mark(x+6, y-4, 0.95, l.color(), ""))
-		if d := dashes(s.Name, c.names()); d != "" && c.Groups == nil {
-			fmt.Fprintf(b, `<path d="M%s %sh12" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, px(x), px(y-4), l.color(), d)
+		if i == len(c.Series) {
+			fmt.Fprintf(b, `<rect x="%s" y="%s" width="12" height="9" fill="none" stroke="currentColor" stroke-dasharray="4 3"/>`, px(x), px(y-8))
+		} else {
+			l := lookOf(name)
+			b.WriteString(l.mark(x+6, y-4, 0.95, l.color(), ""))
+			if d := dashes(name, c.names()); d != "" && c.Groups == nil {
+				fmt.Fprintf(b, `<path d="M%s %sh12" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, px(x), px(y-4), l.color(), d)
+			}
 		}
-		text(x+16, y, "c-t", "start", s.Name)
+		text(x+16, y, "c-t", "start", name)
 		x += w
 	}
 }

@@ -85,3 +85,15 @@ func TestSummary(t *testing.T) {
 		t.Error("the page lacks charts, or what varied")
 	}
 }
+
+// TestLegendHasTheDashedBar: a bar of runs that did not finish is explained, and only where there is one.
+func TestLegendHasTheDashedBar(t *testing.T) {
+	c := Chart{Groups: []string{"healthy"}, Series: []Series{{Name: "ecmp", Points: []Point{{Y: 1}}}}}
+	if strings.Contains(c.SVG(), ">"+unfinishedBar+"<") {
+		t.Error("all runs finished, and the legend has a dashed bar")
+	}
+	c.Series[0].Points[0].Missing = true
+	if svg := c.SVG(); !strings.Contains(svg, ">"+unfinishedBar+"<") {
+		t.Errorf("the legend lacks the dashed bar:\n%s", svg)
+	}
+}

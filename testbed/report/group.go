@@ -97,20 +97,25 @@ func (w row) failed() bool {
 // have it, of the total all.
 type spread struct {
 	mean, min, max float64
+	median         float64
 	n, all         int
 }
 
 func spreadOf(rs []*Result, measure func(*Result) (float64, bool)) spread {
 	s := spread{min: math.Inf(1), max: math.Inf(-1), all: len(rs)}
+	var all []float64
 	for _, r := range rs {
 		if v, ok := measure(r); ok {
 			s.n++
+			all = append(all, v)
 			s.mean += v
 			s.min, s.max = min(s.min, v), max(s.max, v)
 		}
 	}
 	if s.n > 0 {
 		s.mean /= float64(s.n)
+		slices.Sort(all)
+		s.median = (all[(s.n-1)/2] + all[s.n/2]) / 2
 	}
 	return s
 }

@@ -5,15 +5,21 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
+// SeveralSeeds reports whether results are of more than one seed.
+func SeveralSeeds(rs []*Result) bool {
+	return slices.ContainsFunc(rs, func(r *Result) bool { return r.Seed != rs[0].Seed })
+}
+
 // Summary writes a table of any set of results: one section for what is the same
-// but for the scheme, and in it one line per scheme with the mean and the range
+// but for the scheme, and in it one line per scheme with the median and the range
 // over seeds. Beside the multiple of the lower bound stands that of the first
-// scheme's time.
+// scheme's median.
 func Summary(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
 	rs = byFabric(Distinct(rs))
@@ -21,7 +27,7 @@ func Summary(w io.Writer, rs []*Result) error {
 		out.WriteString("no results\n")
 	}
 	order := distinct(rs, func(r *Result) string { return r.Scheme })
-	for i, g := range groups(rs, func(r *Result) string { return r.operation() + "\x00" + r.circumstances() }) {
+	for i, g := range groups(rs, summarySection) {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
@@ -32,16 +38,18 @@ func Summary(w io.Writer, rs []*Result) error {
 		}
 		out.WriteByte('\n')
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(t, "scheme\tseeds\tCCT %s\tleast\tlargest\tx bound\tx first\tQPs\ttime-outs\tresent\t\n", unit.name)
+		fmt.Fprintf(t, "scheme\tseeds\tmedian %s\tmin\tmax\tx bound\tx first\tQPs\ttime-outs\tretx\t\n", unit.name)
 		var first float64
 		for _, s := range byScheme(g, order) {
 			c, x := spreadOf(s, cct), spreadOf(s, slowdown)
 			cells := []string{"", "", "", "", ""}
 			if c.n > 0 {
 				if first == 0 {
-					first = c.mean
+					first = c.median
 				}
-				cells = []string{number(c.mean / unit.micros), number(c.min / unit.micros), number(c.max / unit.micros), fixed(x.mean, x.n), fixed(c.mean/first, c.n)}
+				cells = []string{
+					number(c.median / unit.micros), number(c.min / unit.micros), number(c.max / unit.micros), fixed(x.median, x.n), fixed(c.median/first, c.n),
+				}
 			}
 			if missing := (row{results: s}).incomplete(); missing != "" {
 				cells[0] = strings.TrimSpace(cells[0] + " (" + missing + ")")
@@ -62,6 +70,12 @@ func Summary(w io.Writer, rs []*Result) error {
 	}
 	return nil
 }
+
+// summarySection is what results in one section of a summary have in common.
+func summarySection(r *Result) string { return r.operation() + "\x00" + r.circumstances() }
+
+// Sections returns how many sections a summary of the results has.
+func Sections(rs []*Result) int { return len(groups(Distinct(rs), summarySection)) }
 
 func fixed(v float64, n int) string {
 	if n == 0 {

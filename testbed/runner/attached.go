@@ -68,10 +68,18 @@ func Attach(ctx context.Context, d *deployment.File, dial deployment.Dialer) (*A
 // Close ends the connections, and what was done to links here.
 func (a *Attached) Close() error { return errors.Join(a.w.actuator.Close(), a.w.session.Close()) }
 
+// AttachedNotifier says why a fabric that runs already cannot have a notifier.
+func AttachedNotifier(n scenario.Notifier) error {
+	if n != scenario.NotifyAll && n != scenario.NotifyNone {
+		return fmt.Errorf("notifier %s: controller and switches of a fabric that runs already all notify; write notifiers: [all]", n)
+	}
+	return nil
+}
+
 // Run is a [Run].
 func (a *Attached) Run(ctx context.Context, run scenario.Run, obs scenario.Observer) (result *report.Result, err error) {
-	if run.Notifier != scenario.NotifyAll && run.Notifier != scenario.NotifyNone {
-		return nil, fmt.Errorf("notifier %s: this fabric's controller and switches all speak; write all", run.Notifier)
+	if err := AttachedNotifier(run.Notifier); err != nil {
+		return nil, err
 	}
 	f, here := run.Fabric, a.w.actuator.Fabric
 	if f.Hosts() != here.Hosts() || f.Switches() != here.Switches() || f.Links() != here.Links() {

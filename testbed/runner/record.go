@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +168,27 @@ func (r *Record) Text(w io.Writer) error {
 	return b.Flush()
 }
 
+// state finds what a happening says of a port or a link.
+var state = regexp.MustCompile(`\b(up|down)\b`)
+
+// common returns what the texts of happenings share: all of it, or the states that they name.
+func common(hs []scenario.Happening) string {
+	texts, states := map[string]bool{}, map[string]bool{}
+	for _, h := range hs {
+		texts[h.Text] = true
+		for _, s := range state.FindAllString(h.Text, -1) {
+			states[s] = true
+		}
+	}
+	switch {
+	case len(texts) == 1:
+		return hs[0].Text
+	case len(states) > 0:
+		return strings.Join(slices.Sorted(maps.Keys(states)), " and ")
+	}
+	return ""
+}
+
 // writeLine writes a line about happenings of one kind.
 func writeLine(w io.Writer, hs []scenario.Happening) {
 	when := hs[0].At.Rough()
@@ -180,7 +203,7 @@ func writeLine(w io.Writer, hs []scenario.Happening) {
 		}
 	}
 	if len(hs) > 1 {
-		what = fmt.Sprintf("%d times", len(hs))
+		what = strings.TrimSpace(common(hs) + fmt.Sprintf(" %d times", len(hs)))
 	}
 	if len(where) > 4 {
 		where = append(where[:3:3], fmt.Sprintf("and %d more", len(where)-3))

@@ -52,6 +52,14 @@ func (s *Scenario) Hint() string {
 	return text + ": senders repeat what is merely under way; " + remedy
 }
 
+// SeedHint says that one seed above 1 is not that many seeds; "" if the scenario has none such.
+func (s *Scenario) SeedHint() string {
+	if len(s.Seeds) != 1 || s.Seeds[0] == 1 {
+		return ""
+	}
+	return fmt.Sprintf("seeds: %d is one seed, number %d; for %[1]d seeds write 1..%[1]d", s.Seeds[0], s.Seeds[0])
+}
+
 // roundUp returns t in one digit, rounded up.
 func roundUp(t fabric.Time) fabric.Time {
 	digit := fabric.Time(1)

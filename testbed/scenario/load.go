@@ -136,6 +136,9 @@ func ParseSeeds(text string) (Seeds, error) {
 		if err != nil || err2 != nil {
 			return nil, fmt.Errorf("%q is not a seed", part)
 		}
+		if a == 0 {
+			return nil, fmt.Errorf("%q: seeds begin at 1", part)
+		}
 		if b < a || b-a >= maxSeeds {
 			return nil, fmt.Errorf("%q is not a range of 1 to %d seeds", part, maxSeeds)
 		}

@@ -145,21 +145,30 @@ func (r *run) compare() {
 		want, got := r.want[port], r.got[port]
 		if slices.ContainsFunc(want, func(e expectation) bool { return e.any }) {
 			if len(got) == 0 {
-				r.failf("port %d: expected some packet, got none", port)
+				r.failf("port %d: expected some packet, got none%s", port, r.quoted(port, want))
 			}
 			continue
 		}
 		r.rep.Expected += len(want)
 		if len(want) != len(got) {
-			r.failf("port %d: expected %d packets, got %d %s", port, len(want), len(got), short(got))
+			r.failf("port %d: expected %d packets, got %d %s%s", port, len(want), len(got), short(got), r.quoted(port, want))
 			continue
 		}
 		for i, e := range want {
 			if why := differ(e.data, got[i]); why != "" {
-				r.failf("port %d: packet %d (line %d): %s\n  want %s\n  got  %s", port, i, e.line, why, e.data, got[i])
+				r.failf("port %d: packet %d (line %d): %s%s\n  got  %s", port, i, e.line, why, r.quoted(port, want[i:i+1]), got[i])
 			}
 		}
 	}
+}
+
+// quoted returns the lines of a script that expect packets.
+func (r *run) quoted(port uint32, want []expectation) string {
+	var b strings.Builder
+	for _, e := range want {
+		fmt.Fprintf(&b, "\n  %s:%d: %s", r.script.name, e.line, strings.TrimSpace(fmt.Sprintf("expect %d %s", port, e.data)))
+	}
+	return b.String()
 }
 
 func (r *run) failf(format string, args ...any) {

@@ -61,7 +61,7 @@ remove all
 	}
 	want := []string{
 		"line 12: counter ops(1): bytes is 48, expected > 100",
-		"port 0: expected some packet, got none",
+		"port 0: expected some packet, got none\n  t.stf:13: expect 0", // the line is quoted
 	}
 	if d := cmp.Diff(want, rep.Failures); d != "" {
 		t.Error(d)
@@ -93,6 +93,9 @@ func TestDifferences(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := strings.Join(rep.Failures, "\n")
+		if c.fail != "" && !strings.Contains(got, "\n  t.stf:3: "+c.expect) {
+			t.Errorf("%s: the expected line is not quoted:\n%s", c.expect, got)
+		}
 		if got, _, _ = strings.Cut(got, "\n"); got != c.fail {
 			t.Errorf("%s: %q, want %q", c.expect, got, c.fail)
 		}
