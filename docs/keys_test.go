@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
-	k := keys{root: doc.Content[0]}
+	k := keys{root: doc.Content[0], seen: map[string]string{}}
 	k.out.WriteString("| key | what | default | meaning |\n|---|---|---|---|\n")
 	k.object(k.root, "")
 
@@ -59,6 +59,7 @@ func checkTable(t *testing.T, path, name, want string) {
 type keys struct {
 	root *yaml.Node
 	out  strings.Builder
+	seen map[string]string // by definition of the schema: the key whose own keys have been written
 }
 
 // at returns what a mapping has at a key, or nil.
@@ -122,10 +123,21 @@ func (k *keys) object(o *yaml.Node, path string) {
 	}
 }
 
+// again writes one row in place of the keys of a definition that was written before.
+func (k *keys) again(name, path string) bool {
+	first, ok := k.seen[name]
+	if name == "" || !ok {
+		k.seen[name] = path
+		return false
+	}
+	fmt.Fprintf(&k.out, "| `%s...` | | | As `%s...`. |\n", path, first)
+	return true
+}
+
 // inner writes the keys of the object that n is or may be.
 func (k *keys) inner(n *yaml.Node, path string) {
-	n, _ = k.follow(n)
-	if at(n, "properties") != nil {
+	n, name := k.follow(n)
+	if at(n, "properties") != nil && !k.again(name, path) {
 		k.object(n, path)
 	}
 	if any := at(n, "anyOf"); any != nil {
