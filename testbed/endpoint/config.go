@@ -82,6 +82,9 @@ type Config struct {
 	// Reordered says that switches may reorder the packets of any QP: all are
 	// taken for lost as those of balanced ones are.
 	Reordered bool
+	// LateLoss finds the losses of QPs whose packets take several paths by time, and probes
+	// for their last packets: see late.go. It needs receivers that keep packets, and Trip.
+	LateLoss bool
 
 	Control Control
 	// ControlParams are the control's parameters, by name; see [Spec].
@@ -172,6 +175,9 @@ func (c Config) Validate() error {
 		return bad("%s needs receivers that keep packets; use the receiver %v or %v", control.Name, SelectiveRepeat, Ideal)
 	case c.ReorderWindow < 2 || c.ReorderWindow > maxPackets:
 		return bad("reorder window is %d packets; use 2 to %d", c.ReorderWindow, maxPackets)
+	case c.LateLoss && (receiver.Needs.InOrder || c.Trip == 0):
+		return bad("losses are to be found by time, as fair opponents do, for which receivers keep packets and tails are probed; use the receiver %v or %v, and probes",
+			SelectiveRepeat, Ideal)
 	case c.Place != nil && !receiver.Needs.InOrder:
 		return bad("payloads are placed in order only; use the receiver %v", GoBackN)
 	}

@@ -96,6 +96,7 @@ type Endpoint struct {
 	stats  Stats
 	paused bool // no data may be sent
 	tails  tails
+	lates  lates
 
 	ports    []port // one a plane
 	incoming packet // scratch of Receive
@@ -195,6 +196,9 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 	}
 	at, ok = e.nextTimeout()
 	if t, waits := e.nextTail(); waits && (!ok || t < at) {
+		at, ok = t, true
+	}
+	if t, waits := e.nextLate(); waits && (!ok || t < at) {
 		at, ok = t, true
 	}
 	if e.control.credit != nil {

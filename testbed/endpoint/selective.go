@@ -63,6 +63,7 @@ func (t selectiveRepeat) open(q *qp) {
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
 	s.cut, s.onTheWay = s.cut[:0], 0
 	s.told.reset()
+	q.state.late.open()
 }
 
 // threshold returns how much later a packet must have been sent that is
@@ -71,6 +72,8 @@ func (t selectiveRepeat) threshold(q *qp) int32 {
 	switch {
 	case !q.balanced && !t.cfg.Reordered:
 		return 1
+	case t.cfg.LateLoss:
+		return unlimited
 	case t.span == unlimited:
 		return unlimited
 	}
@@ -103,6 +106,9 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	s := &q.state.selective
 	s.onTheWay++
+	if t.isLate(q) {
+		t.lateSent(now, q, i, i != q.nextOut)
+	}
 	if i == q.nextOut {
 		q.nextOut++
 	} else {
@@ -160,6 +166,7 @@ func (t selectiveRepeat) repeats(q *qp) {
 	s := &q.state.selective
 	s.onTheWay = 0
 	s.told.reset()
+	q.state.late.forget(-1)
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
@@ -190,6 +197,9 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 		bytes += q.payload(i, i+1, int64(t.cfg.MTU))
 	}
 	if own >= q.unacked && !s.acked.has(own) {
+		if t.isLate(q) {
+			t.lateAnswered(now, q, own)
+		}
 		take(own)
 	}
 	for i := s.acked.next(q.unacked); i < upTo; i = s.acked.next(i + 1) {
@@ -244,6 +254,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	}
 	s.cut = append(s.cut, packet)
 	s.told.add(packet)
+	q.state.late.forget(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 	t.control.losses.cut(now, q, packet)
 	t.activate(q)

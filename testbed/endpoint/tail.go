@@ -48,7 +48,7 @@ func (e *Endpoint) holds(packets int32) bool {
 
 // tailSent takes the word that a QP has sent all that it has.
 func (e *Endpoint) tailSent(now fabric.Time, q *qp) {
-	if e.cfg.Trip == 0 || q.balanced || q.bytes == 0 {
+	if e.cfg.Trip == 0 || q.balanced || q.bytes == 0 || e.isLate(q) {
 		return // of a probe its owner wants to know whether it is answered
 	}
 	if q.tail.probes == 0 {

@@ -77,6 +77,7 @@ func (e *Endpoint) expire(now fabric.Time) {
 		}
 	}
 	e.probeTails(now)
+	e.findLate(now)
 	for {
 		at, ok := e.nextTimeout()
 		if !ok || at > now {

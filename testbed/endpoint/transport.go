@@ -50,6 +50,7 @@ type state struct {
 	timing    timing // of balanced QPs
 	selective selective
 	sends     sends // if [Endpoint].keepsSends
+	late      late  // of those whose losses are found by time
 }
 
 // keep returns the QP's further state, which stays with it for QPs to come.

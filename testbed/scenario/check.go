@@ -44,6 +44,7 @@ func (s *Scenario) check(say complain) {
 	s.Fabric.Complain("fabric", bad)
 	f, _ := fabric.New(s.Fabric) // nil when it cannot be: that was said
 	s.checkPreset(bad)
+	s.checkOpponents(bad)
 	s.Servers.check(f, bad)
 	s.Switch.check(bad)
 	s.Host.check(bad)

@@ -17,7 +17,7 @@ import (
 // does not change the hash of runs that do without it.
 func (r Run) Hash() (string, error) {
 	s := *r.Scenario
-	s.Name, s.Description, s.Preset = "", "", ""
+	s.Name, s.Description, s.Preset, s.Opponents = "", "", "", ""
 	s.Collectives, s.Schemes, s.Failures, s.Seeds = nil, nil, nil, nil
 	s.Expect, s.Worlds = nil, Worlds{}
 	if s.Host.Completion == OnArrival {

@@ -94,8 +94,13 @@ func (s *Scenario) checkParts(f *fabric.Fabric, bad complain) {
 		AckEvery: s.Host.AckEvery, Control: s.Host.CongestionControl, ReorderWindow: s.Host.ReorderWindow,
 	}
 	err = nil
-	for _, scheme := range s.Schemes { // which may choose the receiver
+	if s.Host.TailProbe {
+		nic.Trip = endpoint.IdleTrip(f, nic.MTU)
+	}
+	for _, scheme := range s.formed() { // which may choose the receiver, and how losses are found
 		nic.Receiver = s.Host.Receiver.For(scheme.Name)
+		spec, _ := scheme.Spec() // none finds nothing
+		nic.LateLoss = spec.FindsLate(scheme.Params)
 		err = cmp.Or(err, nic.Validate())
 	}
 	refuse(err, endpoint.ErrConfig, map[string]string{

@@ -111,7 +111,7 @@ func (s *Scenario) expandCase(runs []Run, f *fabric.Fabric, c Failure) ([]Run, e
 			}
 		}
 		for _, n := range notifiers {
-			for _, scheme := range s.Schemes {
+			for _, scheme := range s.formed() {
 				for _, seed := range s.Seeds {
 					if len(runs) == maxRuns {
 						return nil, strictyaml.Errors{refusal("", fmt.Sprintf("more than %d runs", maxRuns), "use fewer seeds, schemes or cases")}

@@ -26,7 +26,8 @@ import (
 type Scenario struct {
 	Name        string       `yaml:"name" required:"the scenario's name goes into every result"`
 	Description string       `yaml:"description"`
-	Preset      string       `yaml:"preset"` // what the keys left out have; "": the defaults
+	Preset      string       `yaml:"preset"`    // what the keys left out have; "": the defaults
+	Opponents   string       `yaml:"opponents"` // in which form schemes run; see [OpponentForms]
 	Fabric      fabric.Spec  `yaml:"fabric" required:"for example fabric: {kind: fat-tree, k: 4}"`
 	Servers     Servers      `yaml:"servers"`
 	Switch      Switch       `yaml:"switch"`
@@ -393,6 +394,7 @@ type Seeds []uint64
 // reference evaluation where it has them.
 func Default() Scenario {
 	return Scenario{
+		Opponents: AsPublished,
 		Switch: Switch{
 			Buffer:         64e6,
 			Alpha:          1,

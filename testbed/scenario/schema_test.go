@@ -183,6 +183,7 @@ func schemaEnums() map[string][]string {
 	notifiers := []string{string(NotifyTimeout), string(NotifyQuench), string(NotifyGNMI), string(NotifyAll)}
 	return map[string][]string{
 		"properties preset":                         presetNames(),
+		"properties opponents":                      OpponentForms(),
 		"properties schemes items anyOf 0":          SchemeNames(),
 		"$defs scheme properties name":              SchemeNames(),
 		"$defs collective properties kind":          collectiveKinds(),

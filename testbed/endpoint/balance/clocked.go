@@ -39,7 +39,7 @@ const MPRDMAClocked = "mp-rdma-clocked"
 
 func clockedSpec() Spec {
 	return Spec{
-		Name: MPRDMAClocked, Params: []string{"entropy"}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
+		Name: MPRDMAClocked, Params: []string{"entropy", lossParam}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
 	}
 }
 

@@ -17,15 +17,21 @@ import (
 // 2013), and the pointers start at random.
 type drb struct {
 	pieces
-	qps map[hostagent.QP]*rotation
+	qps map[hostagent.QP]bounced
 	to  map[fabric.NodeID]*rotation // by destination host
+}
+
+// bounced is a queue pair's pointer, which is its destination's.
+type bounced struct {
+	*rotation
+	dst fabric.NodeID
 }
 
 // DRB is the name of digit-reversed bouncing.
 const DRB = "drb"
 
 func drbSpec() Spec {
-	return Spec{Name: DRB, Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB }}
+	return Spec{Name: DRB, Params: []string{lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB }}
 }
 
 func newDRB(c Config) (Host, error) {
@@ -33,7 +39,7 @@ func newDRB(c Config) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &drb{pieces: p, qps: map[hostagent.QP]*rotation{}, to: map[fabric.NodeID]*rotation{}}, nil
+	return &drb{pieces: p, qps: map[hostagent.QP]bounced{}, to: map[fabric.NodeID]*rotation{}}, nil
 }
 
 // Post opens a queue pair per flow.
@@ -44,7 +50,7 @@ func (s *drb) Post(now fabric.Time, batch []hostagent.Flow) error {
 			r = s.rotation(p.Dst)
 			s.to[p.Dst] = r
 		}
-		s.qps[p.QP] = r
+		s.qps[p.QP] = bounced{r, p.Dst}
 		p.Label, p.Labelled = r.labels[r.at], r.labels[r.at] < s.span
 	})
 }
@@ -63,7 +69,17 @@ func (s *drb) rotation(dst fabric.NodeID) *rotation {
 }
 
 // Label implements [PacketHost].
-func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label { return s.qps[qp].next() }
+func (s *drb) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
+	q := s.qps[qp]
+	l := q.next()
+	for range q.labels { // the next one that is alive, so that turns stay even
+		if s.alive(q.dst, l) == l {
+			return l
+		}
+		l = q.next()
+	}
+	return l
+}
 
 // Echo implements [PacketHost].
 func (s *drb) Echo(fabric.Time, hostagent.QP, endpoint.Echo) {}

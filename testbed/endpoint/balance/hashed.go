@@ -18,11 +18,13 @@ const (
 	MPRDMA = "mp-rdma" // static
 )
 
-func ecmpSpec() Spec { return Spec{Name: ECMP, Receiver: endpoint.GoBackN, Flows: Hashed} }
+func ecmpSpec() Spec {
+	return Spec{Name: ECMP, Params: []string{convergenceParam}, Receiver: endpoint.GoBackN, Flows: Hashed}
+}
 
 func mprdmaSpec() Spec {
 	return Spec{
-		Name: MPRDMA, Params: []string{"ways"}, Receiver: endpoint.GoBackN, Flows: Hashed,
+		Name: MPRDMA, Params: []string{"ways", convergenceParam}, Receiver: endpoint.GoBackN, Flows: Hashed,
 		host: func(a *params.Reader) factory { return hashedBy(a.Integer("ways", defaultWays, 1, maxWays)) },
 	}
 }

@@ -52,7 +52,7 @@ const Hopper = "hopper"
 
 func hopperSpec() Spec {
 	return Spec{
-		Name: Hopper, Params: []string{"entropy", "wait"}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, Holds: true,
+		Name: Hopper, Params: []string{"entropy", "wait", lossParam}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, Holds: true,
 		host: readHopper,
 	}
 }

@@ -62,7 +62,7 @@ const MRC = "mrc"
 
 func mrcSpec() Spec {
 	return Spec{
-		Name: MRC, Params: []string{"values", "probes", "entropy"}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readMRC,
+		Name: MRC, Params: []string{"values", "probes", "entropy", lossParam, newsParam}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readMRC,
 	}
 }
 
@@ -115,6 +115,11 @@ func (s *mrc) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	if q.of != 0 {
 		return q.probe
 	}
+	return s.alive(q.dst, q.pick())
+}
+
+// pick takes the next value that is neither retired nor to be skipped.
+func (q *valued) pick() fabric.Label {
 	best := -1
 	for range q.values {
 		v := &q.values[q.at]

@@ -5,12 +5,11 @@ import (
 	"math/rand/v2"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
 // pieces is what all schemes but ethereal have in common: flows become queue
-// pairs, and no news of failures is taken notice of.
+// pairs, and news of failures are taken notice of where the scheme is asked to.
 type pieces struct {
 	rng   *rand.Rand
 	span  fabric.Label // labels below it name paths
@@ -19,6 +18,7 @@ type pieces struct {
 	start fabric.Time // starts are up to this late
 	last  hostagent.QP
 	open  []hostagent.Piece
+	news  *news // nil: none is taken
 }
 
 func newPieces(c Config) (pieces, error) {
@@ -32,10 +32,17 @@ func newPieces(c Config) (pieces, error) {
 	if span >= 1<<fabric.LabelBits {
 		return pieces{}, fmt.Errorf("scheme: the fabric's paths use all %d labels, so no source port is left to hash", span)
 	}
-	return pieces{
+	p := pieces{
 		span: span, f: c.Fabric, host: c.Host, start: c.StartJitter,
 		rng: rand.New(rand.NewPCG(c.Seed, uint64(c.Host))),
-	}, nil
+	}
+	if c.news {
+		var err error
+		if p.news, err = newNews(c.Config); err != nil {
+			return pieces{}, err
+		}
+	}
+	return p, nil
 }
 
 // port draws a source port that names no path, for switches to hash.
@@ -77,20 +84,9 @@ func (s *pieces) Ready() hostagent.Ready {
 	return r
 }
 
-// AckLabel mirrors: ACKs are hashed by the same port, or take the same path.
-func (s *pieces) AckLabel(_ fabric.Time, _ fabric.NodeID, mirrored fabric.Label, _ bool) fabric.Label {
-	return mirrored
-}
-
 func (s *pieces) Acked(fabric.Time, hostagent.QP, int64) {}
 func (s *pieces) Done(fabric.Time, hostagent.QP)         {}
 func (s *pieces) Timeout(fabric.Time, hostagent.QP)      {}
-func (s *pieces) Update(fabric.Time, *statepb.Update)    {}
-func (s *pieces) Tick(fabric.Time)                       {}
-func (s *pieces) Deadline() (at fabric.Time, ok bool)    { return 0, false }
-
-// Quench disregards a quench: the host keeps no account of paths.
-func (s *pieces) Quench(fabric.Time, hostagent.Quench) hostagent.Verdict { return hostagent.NotOurs }
 
 // book holds what a scheme remembers of its queue pairs, recycled when they end.
 type book[T any] struct {

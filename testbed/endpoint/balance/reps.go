@@ -51,6 +51,7 @@ type reps struct {
 
 // recycler is a queue pair's ring.
 type recycler struct {
+	dst      fabric.NodeID
 	paths    []fabric.Label // nil: ports
 	ring     []repsEntry
 	filled   int // entries ever written
@@ -74,7 +75,7 @@ const REPS = "reps"
 
 func repsSpec() Spec {
 	return Spec{
-		Name: REPS, Params: []string{"entropies", "explore", "freeze", "recycle", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
+		Name: REPS, Params: []string{"entropies", "explore", "freeze", "recycle", "entropy", lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
 	}
 }
 
@@ -83,15 +84,20 @@ func readREPS(a *params.Reader) factory {
 	explore := a.Integer("explore", 0, 0, maxExplore)
 	freeze := a.Time("freeze", defaultFreeze, defaultFreeze)
 	recycle, entropy := a.Choice("recycle", recycleOnce, recycleUntilMarked), a.Choice("entropy", byPath, byPort)
+	late := a.Choice(lossParam, "timer", lossByTime) == lossByTime
 	return func(c Config) (Host, error) {
 		p, err := newPieces(c)
 		if err != nil {
 			return nil, err
 		}
-		return &reps{
+		s := &reps{
 			pieces: p, entropies: n, explore: explore, freeze: freeze,
 			ports: entropy == byPort, ordered: recycle == recycleUntilMarked, wire: wireOf(c), qps: newBook[recycler](),
-		}, nil
+		}
+		if late {
+			return lossyREPS{s}, nil
+		}
+		return s, nil
 	}
 }
 
@@ -104,7 +110,7 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 			ring = make([]repsEntry, s.entropies)
 		}
 		clear(ring)
-		*r = recycler{ring: ring, window: s.explore, set: r.set[:0]}
+		*r = recycler{dst: p.Dst, ring: ring, window: s.explore, set: r.set[:0]}
 		if r.window == 0 {
 			rate := s.f.Link(s.f.Node(s.host).Link(1)).Rate
 			r.window = max(1, int(s.baseRTT(p.Dst, s.wire)/rate.TimeFor(s.wire.data)))
@@ -121,6 +127,11 @@ func (s *reps) Post(now fabric.Time, batch []hostagent.Flow) error {
 // Label implements [PacketHost].
 func (s *reps) Label(now fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
+	return s.alive(r.dst, s.pick(now, r))
+}
+
+// pick takes an entropy that was not marked, or draws one.
+func (s *reps) pick(now fabric.Time, r *recycler) fabric.Label {
 	if r.freezing && now >= r.thawAt {
 		r.freezing = false
 		clear(r.ring)
@@ -183,6 +194,42 @@ func (r *recycler) keep(e endpoint.Echo) {
 func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
 	if r := s.qps.open[qp]; r != nil && !r.freezing && r.explore == 0 {
 		r.freezing, r.thawAt, r.frozen = true, now+s.freeze, 0
+	}
+}
+
+// lossyREPS hears by which entropies packets were sent that are lost: it forgets them, and freezes as at a time-out, which
+// is how the paper's senders learn that a path has failed.
+type lossyREPS struct{ *reps }
+
+// LostBy implements [endpoint.PathLosses].
+func (s lossyREPS) LostBy(now fabric.Time, qp hostagent.QP, l fabric.Label) {
+	r := s.qps.open[qp]
+	if r == nil {
+		return
+	}
+	r.forget(l)
+	s.Timeout(now, qp)
+}
+
+// forget takes an entropy out of what is kept.
+func (r *recycler) forget(l fabric.Label) {
+	if i, found := slices.BinarySearch(r.set, l); found {
+		r.set = slices.Delete(r.set, i, i+1)
+	}
+	kept := make([]repsEntry, 0, len(r.ring)) // oldest first
+	for i := range r.filled {
+		e := r.ring[(r.head-r.filled+i+len(r.ring))%len(r.ring)]
+		if e.label != l {
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == r.filled {
+		return
+	}
+	clear(r.ring)
+	r.filled, r.head, r.valid, r.frozen = copy(r.ring, kept), len(kept)%len(r.ring), 0, 0
+	for i := len(kept) - 1; i >= 0 && kept[i].valid; i-- {
+		r.valid++
 	}
 }
 

@@ -76,4 +76,6 @@ type Hold struct {
 type Config struct {
 	hostagent.Config
 	MTU int `json:",omitempty"` // bytes of payload in a full packet; 0: endpoint.DefaultMTU
+
+	news bool // the scheme's parameter
 }

@@ -109,10 +109,18 @@ func (s Spec) read(given map[string]string) (factory, error) {
 	if s.host != nil {
 		build = s.host(a)
 	}
+	var fair Config
+	s.readFair(a, &fair)
+	if entropy, _ := a.Text("entropy"); fair.news && entropy == byPort {
+		a.Bad(newsParam, "ignored with entropy: port, whose packets choose no path")
+	}
 	if s.switches != nil { // for its errors
 		s.switches(a, SwitchConfig{Ports: 1, Unit: 1})
 	}
-	return build, a.Err()
+	return func(c Config) (Host, error) {
+		c.news = fair.news
+		return build(c)
+	}, a.Err()
 }
 
 // Switches returns what the scheme asks of switches with such parameters. Errors

@@ -27,6 +27,12 @@ func (r *rotation) next() fabric.Label {
 	return l
 }
 
+// sprayed is what a queue pair's packets go by.
+type sprayed struct {
+	rotation
+	dst fabric.NodeID
+}
+
 // spray gives every packet a label of its own: random ones, or in turn, each
 // queue pair by a pointer of its own that starts at random. (One pointer for the
 // host would fall into step with the queue pairs' taking turns: with as many of
@@ -34,7 +40,7 @@ func (r *rotation) next() fabric.Label {
 type spray struct {
 	pieces
 	robin, ports bool
-	qps          book[rotation]
+	qps          book[sprayed]
 	choices      map[int][]fabric.Label // by number of paths: within the pod, and beyond
 }
 
@@ -42,7 +48,7 @@ type spray struct {
 const Spray = "spray"
 
 func spraySpec() Spec {
-	return Spec{Name: Spray, Params: []string{"mode", "entropy"}, Receiver: endpoint.Ideal, Flows: Spread, host: readSpray}
+	return Spec{Name: Spray, Params: []string{"mode", "entropy", lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: readSpray}
 }
 
 func readSpray(a *params.Reader) factory {
@@ -54,7 +60,7 @@ func readSpray(a *params.Reader) factory {
 		}
 		return &spray{
 			pieces: p, robin: mode == sprayRoundRobin, ports: entropy == byPort,
-			qps: newBook[rotation](), choices: map[int][]fabric.Label{},
+			qps: newBook[sprayed](), choices: map[int][]fabric.Label{},
 		}, nil
 	}
 }
@@ -63,7 +69,7 @@ func readSpray(a *params.Reader) factory {
 func (s *spray) Post(now fabric.Time, batch []hostagent.Flow) error {
 	return s.post(now, batch, 1, func(p *hostagent.Piece) {
 		r := s.qps.begin(p.QP)
-		r.labels = s.choice(p.Dst)
+		r.dst, r.labels = p.Dst, s.choice(p.Dst)
 		r.at = s.rng.IntN(len(r.labels))
 		p.Label = r.labels[r.at]
 		p.Labelled = p.Label < s.span
@@ -95,9 +101,9 @@ func (s *spray) choice(dst fabric.NodeID) []fabric.Label {
 func (s *spray) Label(_ fabric.Time, qp hostagent.QP) fabric.Label {
 	r := s.qps.open[qp]
 	if s.robin {
-		return r.next()
+		return s.alive(r.dst, r.next())
 	}
-	return s.entropy(r.labels)
+	return s.alive(r.dst, s.entropy(r.labels))
 }
 
 // Echo implements [PacketHost].

@@ -33,23 +33,23 @@ const (
 )
 
 func switchSpraySpec() Spec {
-	return Spec{Name: SwitchSpray, Params: []string{"acks", "reshuffle"}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSpray}
+	return Spec{Name: SwitchSpray, Params: []string{"acks", "reshuffle", lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSpray}
 }
 
 func switchSprayRandomSpec() Spec {
-	return Spec{Name: SwitchSprayRandom, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSprayRandom}
+	return Spec{Name: SwitchSprayRandom, Params: []string{lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSprayRandom}
 }
 
 func jsqSpec() Spec {
-	return Spec{Name: JSQ, Params: []string{"bins"}, Receiver: endpoint.Ideal, Flows: Spread, switches: jsq}
+	return Spec{Name: JSQ, Params: []string{"bins", lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: jsq}
 }
 
 func flowletSpec() Spec {
-	return Spec{Name: Flowlet, Params: []string{"mode", "gap"}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, switches: flowlet}
+	return Spec{Name: Flowlet, Params: []string{"mode", "gap", lossParam, convergenceParam}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, switches: flowlet}
 }
 
 func ofanSpec() Spec {
-	return Spec{Name: Ofan, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan}
+	return Spec{Name: Ofan, Params: []string{lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan}
 }
 
 func switchSpray(a *params.Reader, _ SwitchConfig) controller.Balancing {

@@ -30,7 +30,8 @@ type Settings struct {
 	ControlParams map[string]string `json:"control_params,omitempty"`
 	Receiver      endpoint.Receiver `json:"receiver"`
 	ReorderWindow int               `json:"reorder_window"`
-	Reordered     bool              `json:"reordered"` // switches reorder packets
+	Reordered     bool              `json:"reordered"`           // switches reorder packets
+	LateLoss      bool              `json:"late_loss,omitempty"` // losses of reordered packets are found by time
 	NoNudge       bool              `json:"no_nudge"`
 	NoResend      bool              `json:"no_resend"` // a flipped queue pair waits until it is asked for what is missing
 	NoTailProbe   bool              `json:"no_tail_probe"`
@@ -79,7 +80,7 @@ func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	e := endpoint.Config{
 		Fabric: f, Host: c.cfg.Host, IPv6: s.IPv6, FlowLabel: s.FlowLabel, MTU: s.Payload, LineRate: s.Rate,
 		RTO: s.RTO, AckEvery: s.AckEvery, AckWhenAsked: s.AckWhenAsked, NoNudge: s.NoNudge,
-		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered,
+		Receiver: s.Receiver, ReorderWindow: s.ReorderWindow, Reordered: s.Reordered, LateLoss: s.LateLoss,
 		Control: s.Control, ControlParams: s.ControlParams,
 		AckLabel: c.scheme.AckLabel,
 	}

@@ -69,6 +69,8 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	switch {
 	case err != nil:
 		return hostproto.Settings{}, err
+	case spec.Adapted(run.Scheme.Params):
+		return hostproto.Settings{}, fmt.Errorf("%w: %s has more than its authors gave it; leave out opponents, or --world", ErrUnsupported, run.Scheme)
 	case spec.InSwitches():
 		return hostproto.Settings{}, fmt.Errorf("%w: %s balances in the switches, and the controller does not set that up", ErrUnsupported, run.Scheme)
 	}

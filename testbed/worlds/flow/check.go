@@ -34,6 +34,9 @@ func check(run scenario.Run) (spec balance.Spec, err error) {
 	if run.Program != nil {
 		return spec, errors.New("workloads are the virtual world's: leave out --world")
 	}
+	if spec.Adapted(run.Scheme.Params) {
+		return spec, fmt.Errorf("%w of %s: what it has beyond its authors' form hangs on packets; use --world virtual", ErrScheme, run.Scheme)
+	}
 	if spec.Flows == balance.NoFlowModel {
 		return spec, fmt.Errorf("%w of %s: what it does depends on queues; use --world virtual", ErrScheme, spec.Name)
 	}

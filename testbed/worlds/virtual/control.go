@@ -19,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/controlplane"
 )
 
@@ -61,7 +62,7 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 		return nil, err
 	}
 	cfg := controlplane.Config{
-		Fabric: w.f, Plane: plane, Tables: tables, Control: w.run.Scenario.Control, Hears: w.run.Notifier.GNMI(),
+		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repair(), Hears: w.repairs(),
 		Log: w.obs.ControllerLog,
 	}
 	if w.spec.SharesSuspicion(w.run.Scheme.Params) {
@@ -70,6 +71,23 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 	c := &controllerSessions{w: w, plane: plane, f: f, sessions: make([]session, f.Switches())}
 	c.Process, err = controlplane.New(c, cfg)
 	return c, err
+}
+
+// repairs reports whether tables are repaired when switches notice dead ports: by the controller that hears of them, or
+// by a routing protocol.
+func (w *world) repairs() bool {
+	_, routed := w.run.Routing()
+	return routed || w.run.Notifier.GNMI()
+}
+
+// repair returns how long it takes. What routers tell each other and compute is one time, from a switch's notice until
+// the tables of all are written; the tables are those that the controller would write.
+func (w *world) repair() scenario.Control {
+	c := w.run.Scenario.Control
+	if after, routed := w.run.Routing(); routed {
+		c.GNMIDelay, c.ComputeDelay, c.WriteDelay = after, 0, 0
+	}
+	return c
 }
 
 // takeOver connects to every switch and writes its tables.
@@ -125,7 +143,7 @@ func (c *controllerSessions) Connect(id fabric.NodeID) error {
 			return fmt.Errorf("%s: pipeline: %w", n.name(), err)
 		}
 	}
-	if !c.w.run.Notifier.GNMI() {
+	if !c.w.repairs() {
 		return nil
 	}
 	if err := c.subscribe(s, n); err != nil {
@@ -172,7 +190,7 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	}
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmipb.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
-		c.HearAt(c.w.net.Now()+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+		c.HearAt(c.w.net.Now()+c.w.repair().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 			return c.hear(now, core, c.known(n), m)
 		})
 		return true

@@ -59,9 +59,10 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 
 // detect tells the switches at both ends of a link what happened to it; of one
 // direction the far end tells the sender, as Ethernet's remote fault does. A run
-// whose only notifier is the time-out has switches that notice nothing.
+// whose only notifier is the time-out has switches that notice nothing, unless they are routers.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
-	if e.Silent || w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(directions(e)[0]) == e.Up {
+	_, routed := w.run.Routing()
+	if e.Silent || !routed && w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(directions(e)[0]) == e.Up {
 		return
 	}
 	l := w.f.Link(e.Link)

@@ -82,7 +82,7 @@ func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 // portEvent makes the packet by which the data plane learns of a port, as a
 // packet generator would, where the run lets the data plane know.
 func (n *node) portEvent(number uint32, up bool) {
-	if !n.w.run.Notifier.Quench() || n.known[number-1] == up {
+	if _, routed := n.w.run.Routing(); !routed && !n.w.run.Notifier.Quench() || n.known[number-1] == up {
 		return
 	}
 	n.known[number-1] = up

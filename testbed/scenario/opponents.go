@@ -1,0 +1,50 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+)
+
+// Forms in which a scenario's schemes run.
+const (
+	// AsPublished leaves schemes what their authors gave them.
+	AsPublished = "as-published"
+	// FairForm gives every scheme what [balance.Spec.Fair] says: explicit parameters, which results name.
+	FairForm = "fair"
+)
+
+// OpponentForms returns the forms, the default first.
+func OpponentForms() []string { return []string{AsPublished, FairForm} }
+
+func (s *Scenario) checkOpponents(bad complain) {
+	if s.Opponents != "" && !slices.Contains(OpponentForms(), s.Opponents) {
+		bad("opponents", fmt.Sprintf("%q is unknown", s.Opponents), strictyaml.Choose(s.Opponents, OpponentForms()))
+	}
+}
+
+// formed returns the schemes in the form that the scenario asks for.
+func (s *Scenario) formed() []Scheme {
+	if s.Opponents != FairForm {
+		return s.Schemes
+	}
+	out := slices.Clone(s.Schemes)
+	for i, c := range out {
+		if spec, err := c.Spec(); err == nil {
+			out[i].Params = spec.Fair(c.Params)
+		}
+	}
+	return out
+}
+
+// Routing returns how long after a switch notices a dead port a routing protocol has repaired the tables, where the
+// run has one; ok is false otherwise. Of a run whose controller hears of failures the controller repairs them.
+func (r Run) Routing() (after fabric.Time, ok bool) {
+	spec, err := r.Scheme.Spec()
+	if err != nil || r.Notifier.GNMI() {
+		return 0, false
+	}
+	return spec.Convergence(r.Scheme.Params)
+}
