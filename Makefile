@@ -4,7 +4,7 @@ P4C ?= p4c-bm2-ss
 P4C_CHIPS ?= p4c-barefoot
 BFAS ?= bfas
 
-.PHONY: all dist verbs demo test test-system system-packages bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
+.PHONY: all dist verbs demo test test-system attacks system-packages bench p4 p4-chips generate lint ci clean mininet mininet-clean experiments
 all: bin/ethereal
 
 bin/ethereal: FORCE
@@ -37,6 +37,10 @@ test: bin/ethereal
 # skips. internal/systemtest says why, and how a test becomes one of them.
 test-system: bin/ethereal
 	ETHEREAL_SYSTEM_TESTS=1 ETHEREAL_BINARY=$(CURDIR)/bin/ethereal $(GO) test -p 1 -timeout 30m $(TESTFLAGS) $$($(MAKE) -s system-packages)
+
+# The attacks of docs/security.md, as root on Linux for all of them: some minutes on two cores.
+attacks:
+	bash .ci/attacks
 
 # The packages that have such tests.
 system-packages:

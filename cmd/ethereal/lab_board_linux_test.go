@@ -89,8 +89,8 @@ func (l *boardLab) targets() {
 
 // controller starts the controller and waits until it has the switches in hand.
 func (l *boardLab) controller() error {
-	l.ethereal("controller", append([]string{"controller", "--fabric", "fabric.yaml", "--targets", "targets.yaml", "--agents", "unix:" + l.dir + "/agents.sock",
-		"--admin", adminAddr(0), "--admin-token-file", "token", "--event-log", "events.jsonl"}, l.cert("controller")...)...)
+	l.ethereal("controller", append([]string{"controller", "--fabric", "fabric.yaml", "--targets", "targets.yaml", "--listen-agents", "unix:" + l.dir + "/agents.sock",
+		"--listen-admin", adminAddr(0), "--admin-token-file", "token", "--event-log", "events.jsonl"}, l.cert("controller")...)...)
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		var s plantStatus

@@ -309,7 +309,7 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 	}
 	args := append(append(device, "--thrift-port", fmt.Sprint(22000+id)), ports...)
 	p.start(name, p.bmv2, append(append(args, "-i", "508@"+events+"x"), grpc...)...)
-	p.ethereal(name+"-gnmi", append([]string{"gnmi", "--ethernet-names", "--addr", p.gnmiAddr(id), "--event-interface", events}, ports...)...)
+	p.ethereal(name+"-gnmi", append([]string{"gnmi", "--ethernet-names", "--listen-gnmi", p.gnmiAddr(id), "--event-interface", events}, ports...)...)
 }
 
 // targets writes a targets file with the switches' P4Runtime at addresses of
@@ -352,7 +352,7 @@ func (p *plant) folder(dir, file string) string {
 func (p *plant) startController(c int, targets string, peers ...int) {
 	args := []string{
 		"controller", "--fabric=" + filepath.Join(p.dir, "fabric.yaml"), "--targets=" + targets, fmt.Sprintf("--election-id=%d", c+1),
-		"--listen-agents=" + agentsAddr(c), "--admin=" + adminAddr(c), "--admin-token-file=" + filepath.Join(p.dir, "token"),
+		"--listen-agents=" + agentsAddr(c), "--listen-admin=" + adminAddr(c), "--admin-token-file=" + filepath.Join(p.dir, "token"),
 		"--heartbeat=1s", "--keep-alive=1s", "--settle=5s", "--stage-timeout=500ms",
 		"--event-log=" + p.eventLog(c), "--state-file=" + p.stateFile(c),
 	}

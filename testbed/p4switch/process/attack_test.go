@@ -40,6 +40,7 @@ var (
 	attackTime   = flag.Duration("attack.time", 500*time.Millisecond, "how long each attack goes on; a minute on a quiet machine")
 	attackRate   = flag.Int("attack.rate", 20_000, "packets per second through the switch meanwhile")
 	attackAll    = flag.Duration("attack.all", 500*time.Millisecond, "how long all attacks go on together at the end")
+	attackCPU    = flag.Int("attack.cpu", -1, "core that only the switch has; the attacks, the sender and the receiver have the others")
 	attackStrict = flag.Bool("attack.strict", false, "forward at a real-time priority; no packet lost, p99 latency at most twice that of quiet, "+
 		"which is measured again before each attack: for a machine whose cores are not shared")
 )
@@ -59,6 +60,17 @@ func TestUnderAttack(t *testing.T) {
 		// As on a machine that is the switch's. Where the scheduler shares by sessions,
 		// niceness holds within one.
 		command = append([]string{"setsid", "nice", "-n", "-20"}, append(command, "--realtime", "5")...)
+	}
+	if *attackCPU >= 0 {
+		var others unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &others); err != nil {
+			t.Fatal(err)
+		}
+		others.Clear(*attackCPU) // of this thread, and of what it starts
+		if err := unix.SchedSetaffinity(0, &others); err != nil {
+			t.Skipf("core %d is not the switch's alone: %v", *attackCPU, err)
+		}
+		command = append([]string{"taskset", "-c", strconv.Itoa(*attackCPU)}, command...)
 	}
 	p := startSwitch(t, ns, command, "s1", "s2")
 	if *attackStrict {
