@@ -43,6 +43,9 @@ type link struct {
 	suspected, confirmed bool // to lose packets unnoticed; see Core.Suspect
 	suspectEpoch         uint64
 	suspectAt            fabric.Time
+
+	rates     [2]fabric.Rate // what the ends said last, A and B; 0: the full rate
+	rateEpoch uint64
 }
 
 func (l *link) up() bool { return !l.downA && !l.downB && !l.drained }
@@ -190,6 +193,9 @@ func (c *Core) Snapshot() *statepb.Update {
 		}
 		if c.links[id].suspectEpoch > 0 {
 			u.Suspects = append(u.Suspects, c.suspect(fabric.LinkID(id)))
+		}
+		if c.links[id].rateEpoch > 0 {
+			u.Rates = append(u.Rates, c.linkRate(fabric.LinkID(id)))
 		}
 	}
 	return u

@@ -116,7 +116,10 @@
 // [SlowTest].Memory, and when a path of less than all is done early.
 //
 // Load that has moved makes marks elsewhere. So no other path is judged by marks that began after a move, for the memory's
-// length, nor while a path to a ToR in use is dead: then loads are uneven by need.
+// length, nor while a path to a ToR in use is dead or has a link that is known to be slow: then loads are uneven by need.
+//
+// A controller can know a link's rate ([statepb.LinkRate]): its switches report the speed of their ports. Then batches are
+// cut by rates at once, and nothing has to be found out.
 //
 // A piece that leaves a slow path goes on as a fresh queue pair would: at line rate, since its rate was the old path's.
 //

@@ -17,6 +17,7 @@ type linkState struct {
 	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
 	ends         [2]portEpoch // as quenches tell: A, B
 	weight       uint32       // of its rate, of fullRate; counts only of those in slowLinks
+	rateEpoch    uint64       // of a controller's word on its rate; 0 never
 
 	// How often the memory of quenches ended though a connected controller never called the
 	// link down, and until when further quenches about it are refused.
@@ -326,6 +327,9 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 		c.mark(id)
 	}
 	c.movePieces(ByPush)
+	for _, r := range u.GetRates() {
+		c.takeRate(r)
+	}
 }
 
 // replace forgets the words of the controller instance before u's. A link that
@@ -348,8 +352,9 @@ func (c *Core) replace(u *statepb.Update) {
 			c.mark(id)
 		}
 	}
+	c.slowLinks = c.slowLinks[:0]
 	for _, l := range c.links {
-		l.epoch, l.suspectEpoch = 0, 0
+		l.epoch, l.suspectEpoch, l.rateEpoch = 0, 0, 0
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 //	post at=1us      flows, one a line: DST BYTES [xCOUNT], to consecutive hosts
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
-//	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear EPOCH
+//	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear|RATE EPOCH
 //	lost at= qp= packets= / congested at= peer=h8 label=3 [inbound]
 //	round at= [lost=1]    a round of probes, of which so many are lost and sent again; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
@@ -216,8 +216,14 @@ func (s *scenario) update(t *testing.T, d *datadriven.TestData) *statepb.Update 
 		switch state {
 		case "suspected", "clear":
 			u.Suspects = append(u.Suspects, &statepb.Suspect{Link: uint32(id), Suspected: state == "suspected", Epoch: epoch})
-		default:
+		case "up", "down":
 			u.Links = append(u.Links, &statepb.LinkState{Link: uint32(id), Up: state == "up", Epoch: epoch})
+		default:
+			var rate fabric.Rate
+			if err := rate.UnmarshalText([]byte(state)); err != nil {
+				t.Fatalf("%s: %v", d.Pos, err)
+			}
+			u.Rates = append(u.Rates, &statepb.LinkRate{Link: uint32(id), BitsPerSecond: uint64(rate), Epoch: epoch})
 		}
 		u.Epoch = max(u.Epoch, epoch)
 	}

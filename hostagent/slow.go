@@ -170,6 +170,14 @@ func (s *slowness) marked(path int, host fabric.NodeID, now fabric.Time, t SlowT
 	return clean
 }
 
+// uneven reports whether some path to d is dead, or has a link that a controller says is slow.
+func (c *Core) uneven(d *destination) bool {
+	return d.dead.count() > 0 || slices.ContainsFunc(c.slowLinks, func(id fabric.LinkID) bool {
+		_, ok := c.over(d, id)
+		return ok
+	})
+}
+
 // all reports whether all packets of a streak were marked, to several hosts.
 func (s *slowness) all(path int) bool {
 	return s.streaks[path].several && s.streaks[path].fine < s.streaks[path].since
@@ -196,13 +204,13 @@ func (c *Core) noteShift() {
 // unsettled reports whether load has moved within the memory.
 func (c *Core) unsettled() bool { return c.now-c.shiftedLast < c.cfg.Slow.Memory }
 
-// shifted reports whether what a way showed since a time may be due to load that is elsewhere than planned: pieces moved
-// before, for another reason than that this way is slow, or paths are dead.
+// shifted reports whether what a way showed since a time may be due to load that is uneven: pieces moved before, for
+// another reason than that this way is slow, or some path is dead or known to be slow.
 func (c *Core) shifted(way int, since fabric.Time) bool {
 	if c.unsettled() && since >= c.shiftedAt && !slices.Contains(c.lowered, way) {
 		return true
 	}
-	return slices.ContainsFunc(c.destinations, func(d *destination) bool { return d.first != nil && d.dead.count() > 0 })
+	return slices.ContainsFunc(c.destinations, func(d *destination) bool { return d.first != nil && c.uneven(d) })
 }
 
 // trial is the move of a host's packets off a path that may be slow. If they are marked by the next one too, it is

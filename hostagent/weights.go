@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
 // fullRate is the weight of a path whose links have their full rate, if it is not slow.
@@ -93,10 +94,43 @@ func (s span) has(d *destination, path int) bool {
 	return s.u <= way && way < s.u+s.n && (s.v < 0 || d.vs > 1 && path%d.vs == s.v)
 }
 
-// rateWeight returns the weight of a link's rate.
-func rateWeight(rate, full fabric.Rate) uint32 {
-	if rate <= 0 || rate >= full {
+// takeRate takes what a controller says of a link's rate. Pieces leave the paths over it until what is left to send by
+// them fits their weights.
+func (c *Core) takeRate(r *statepb.LinkRate) {
+	if !c.hasChoice(r.GetLink()) {
+		c.stats.LinksIgnored++
+		return
+	}
+	id := fabric.LinkID(r.GetLink())
+	l := c.link(id)
+	if r.GetEpoch() <= l.rateEpoch {
+		c.stats.LinksIgnored++
+		return
+	}
+	l.rateEpoch, l.weight = r.GetEpoch(), rateWeight(r.GetBitsPerSecond(), uint64(c.fabric.Link(id).Rate))
+	at, listed := slices.BinarySearch(c.slowLinks, id)
+	switch slow := l.weight < fullRate; {
+	case slow && !listed:
+		c.slowLinks = slices.Insert(c.slowLinks, at, id)
+	case !slow && listed:
+		c.slowLinks = slices.Delete(c.slowLinks, at, at+1)
+	}
+	if l.weight == fullRate {
+		return // the next batches use it
+	}
+	for _, d := range c.destinations {
+		if s, ok := c.over(d, id); ok {
+			d.each(s, func(path int) { c.unload(d, path, false) })
+		}
+	}
+}
+
+// rateWeight returns the weight of a link's rate; 0 is its full one.
+func rateWeight(rate, full uint64) uint32 {
+	if rate == 0 || rate >= full {
 		return fullRate
 	}
-	return uint32(max(1, int64(float64(rate)/float64(full)*fullRate)))
+	high, low := bits.Mul64(rate, fullRate)
+	w, _ := bits.Div64(high, low, full)
+	return max(1, uint32(w))
 }

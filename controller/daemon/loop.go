@@ -103,6 +103,10 @@ func (d *Daemon) healthChanged(dev *device, h linkstate.Health, sampling bool, e
 
 func (d *Daemon) portsChanged(dev *device, cs []linkstate.Change) {
 	for _, c := range cs {
+		if c.Speed {
+			d.core.PortRate(dev.id, c.Port, c.Rate)
+			continue
+		}
 		d.core.PortState(d.clock(), dev.id, c.Port, c.Up)
 	}
 }

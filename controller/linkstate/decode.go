@@ -25,9 +25,10 @@ const (
 	Up           // oper-status UP
 	Gone         // the interface is no longer there
 	AllGone      // none is; the event names no port
+	Speed        // the port's speed is Event.Rate
 )
 
-func (k Kind) String() string { return [...]string{"down", "up", "gone", "all gone"}[k] }
+func (k Kind) String() string { return [...]string{"down", "up", "gone", "all gone", "speed"}[k] }
 
 // Event is what a notification says of one port.
 type Event struct {
@@ -35,6 +36,7 @@ type Event struct {
 	Kind Kind
 	// TimeNs is when the switch says it happened, in nanoseconds of its clock.
 	TimeNs int64
+	Rate   fabric.Rate // of Speed; 0: the switch does not know
 }
 
 // statuses are the values of oper-status and whether the port carries packets.
@@ -62,11 +64,20 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	}
 	for _, u := range n.GetUpdate() {
 		name, rest, ok := split(n.GetPrefix(), u.GetPath())
-		if !ok || name == "" || !within(rest, []string{"state", "oper-status"}) {
+		if !ok || name == "" {
 			continue
 		}
 		p, ok := names.ByName(name)
 		if !ok {
+			continue
+		}
+		if rate, ok, err := decodeSpeed(u, rest); err != nil {
+			return nil, fmt.Errorf("%w: port-speed of %s: %w", ErrNotification, name, err)
+		} else if ok {
+			out = append(out, Event{Port: p, Kind: Speed, TimeNs: n.GetTimestamp(), Rate: rate})
+			continue
+		}
+		if !within(rest, []string{"state", "oper-status"}) {
 			continue
 		}
 		status, ok, err := value(u.GetVal(), []string{"state", "oper-status"}[len(rest):])

@@ -84,28 +84,34 @@ func notification(tb testing.TB, text string) *gnmi.Notification {
 	return n
 }
 
+const speed = ` elem { name: "ethernet" } elem { name: "state" } elem { name: "port-speed" }`
+
 func TestDecode(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		want       []Event
 		err        string
 	}{
-		{"JSON_IETF", `timestamp: 7 update { path { ` + status3 + ` } val { json_ietf_val: "\"UP\"" } }`, []Event{{3, Up, 7}}, ""},
-		{"JSON", `update { path { ` + status3 + ` } val { json_val: "\"DOWN\"" } }`, []Event{{3, Down, 0}}, ""},
-		{"PROTO", `update { path { ` + status3 + ` } val { string_val: "LOWER_LAYER_DOWN" } }`, []Event{{3, Down, 0}}, ""},
-		{"ASCII", `update { path { ` + status3 + ` } val { ascii_val: "UP\n" } }`, []Event{{3, Up, 0}}, ""},
-		{"prefix", `prefix { ` + interface3 + ` } update { path { elem { name: "state" } elem { name: "oper-status" } } val { string_val: "UP" } }`, []Event{{3, Up, 0}}, ""},
-		{"container", `update { path { ` + interface3 + ` elem { name: "state" } } val { json_ietf_val: "{\"openconfig-interfaces:oper-status\": \"UP\", \"mtu\": 9216}" } }`, []Event{{3, Up, 0}}, ""},
-		{"list entry", `update { path { ` + interface3 + ` } val { json_ietf_val: "{\"state\": {\"oper-status\": \"DORMANT\"}}" } }`, []Event{{3, Down, 0}}, ""},
+		{"JSON_IETF", `timestamp: 7 update { path { ` + status3 + ` } val { json_ietf_val: "\"UP\"" } }`, []Event{{3, Up, 7, 0}}, ""},
+		{"JSON", `update { path { ` + status3 + ` } val { json_val: "\"DOWN\"" } }`, []Event{{3, Down, 0, 0}}, ""},
+		{"PROTO", `update { path { ` + status3 + ` } val { string_val: "LOWER_LAYER_DOWN" } }`, []Event{{3, Down, 0, 0}}, ""},
+		{"ASCII", `update { path { ` + status3 + ` } val { ascii_val: "UP\n" } }`, []Event{{3, Up, 0, 0}}, ""},
+		{"prefix", `prefix { ` + interface3 + ` } update { path { elem { name: "state" } elem { name: "oper-status" } } val { string_val: "UP" } }`, []Event{{3, Up, 0, 0}}, ""},
+		{"container", `update { path { ` + interface3 + ` elem { name: "state" } } val { json_ietf_val: "{\"openconfig-interfaces:oper-status\": \"UP\", \"mtu\": 9216}" } }`, []Event{{3, Up, 0, 0}}, ""},
+		{"list entry", `update { path { ` + interface3 + ` } val { json_ietf_val: "{\"state\": {\"oper-status\": \"DORMANT\"}}" } }`, []Event{{3, Down, 0, 0}}, ""},
 		{"container without it", `update { path { ` + interface3 + ` elem { name: "state" } } val { json_ietf_val: "{\"mtu\": 9216}" } }`, nil, ""},
 		{"other leaf", `update { path { ` + interface3 + ` elem { name: "state" } elem { name: "mtu" } } val { uint_val: 9216 } }`, nil, ""},
 		{"other interface", `update { path { elem { name: "interfaces" } elem { name: "interface" key { key: "name" value: "mgmt0" } } elem { name: "state" } elem { name: "oper-status" } } val { string_val: "UP" } }`, nil, ""},
 		{"other tree", `update { path { elem { name: "system" } } val { string_val: "UP" } }`, nil, ""},
-		{"delete leaf", `timestamp: 9 delete { ` + status3 + ` }`, []Event{{3, Gone, 9}}, ""},
-		{"delete interface", `delete { ` + interface3 + ` }`, []Event{{3, Gone, 0}}, ""},
-		{"delete all", `delete { elem { name: "interfaces" } }`, []Event{{0, AllGone, 0}}, ""},
+		{"delete leaf", `timestamp: 9 delete { ` + status3 + ` }`, []Event{{3, Gone, 9, 0}}, ""},
+		{"delete interface", `delete { ` + interface3 + ` }`, []Event{{3, Gone, 0, 0}}, ""},
+		{"delete all", `delete { elem { name: "interfaces" } }`, []Event{{0, AllGone, 0, 0}}, ""},
 		{"delete below", `delete { ` + status3 + ` elem { name: "x" } }`, nil, ""},
-		{"delete, then update", `update { path { ` + status3 + ` } val { string_val: "UP" } } delete { ` + interface3 + ` }`, []Event{{3, Gone, 0}, {3, Up, 0}}, ""},
+		{"delete, then update", `update { path { ` + status3 + ` } val { string_val: "UP" } } delete { ` + interface3 + ` }`, []Event{{3, Gone, 0, 0}, {3, Up, 0, 0}}, ""},
+		{"speed", `timestamp: 7 update { path { ` + interface3 + speed + ` } val { json_ietf_val: "\"openconfig-if-ethernet:SPEED_100GB\"" } }`,
+			[]Event{{3, Speed, 7, 100 * fabric.Gbps}}, ""},
+		{"unknown speed", `update { path { ` + interface3 + speed + ` } val { string_val: "SPEED_UNKNOWN" } }`, []Event{{3, Speed, 0, 0}}, ""},
+		{"no speed", `update { path { ` + interface3 + speed + ` } val { string_val: "SPEED_3GB" } }`, nil, `"SPEED_3GB" is no ETHERNET_SPEED`},
 		{"unknown status", `update { path { ` + status3 + ` } val { string_val: "SIDEWAYS" } }`, nil, `"SIDEWAYS" is none of UP`},
 		{"bad type", `update { path { ` + status3 + ` } val { uint_val: 1 } }`, nil, "understood"},
 		{"no value", `update { path { ` + status3 + ` } }`, nil, "no value"},
@@ -150,11 +156,11 @@ func TestMonitor(t *testing.T) {
 		}
 	}
 	m.Connected(0)
-	step(1, operStatus(1, "UP"), Syncing, Change{1, true, 0})
-	step(2, operStatus(2, "DOWN"), Syncing, Change{2, false, 0})
+	step(1, operStatus(1, "UP"), Syncing, Change{Port: 1, Up: true})
+	step(2, operStatus(2, "DOWN"), Syncing, Change{Port: 2, Up: false})
 	step(3, synced, Fresh)
 	step(10, operStatus(1, "UP"), Fresh) // a heartbeat
-	step(20, operStatus(1, "DOWN"), Fresh, Change{1, false, 0})
+	step(20, operStatus(1, "DOWN"), Fresh, Change{Port: 1, Up: false})
 
 	if due, ok := m.Deadline(); !ok || due != 120 {
 		t.Errorf("deadline %d, %v, want 120", due, ok)
@@ -165,7 +171,7 @@ func TestMonitor(t *testing.T) {
 	if _, ok := m.Deadline(); ok {
 		t.Error("stale, but a deadline")
 	}
-	step(130, operStatus(2, "UP"), Fresh, Change{2, true, 0})
+	step(130, operStatus(2, "UP"), Fresh, Change{Port: 2, Up: true})
 
 	// A new subscription that no longer names port 2.
 	m.Disconnected()
@@ -174,7 +180,7 @@ func TestMonitor(t *testing.T) {
 	}
 	m.Connected(200)
 	step(201, operStatus(1, "DOWN"), Syncing)
-	step(202, synced, Fresh, Change{2, false, 0})
+	step(202, synced, Fresh, Change{Port: 2, Up: false})
 	step(203, synced, Fresh)
 
 	if _, err := m.Receive(300, &gnmi.SubscribeResponse{}); !errors.Is(err, ErrNotification) {

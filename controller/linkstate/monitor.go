@@ -36,6 +36,7 @@ type Monitor struct {
 	health     Health
 	heard      fabric.Time // when last
 	ports      map[fabric.PortNo]port
+	rates      map[fabric.PortNo]fabric.Rate // as reported last
 	names      *targets.PortMap
 }
 
@@ -50,6 +51,9 @@ type Change struct {
 	Port   fabric.PortNo
 	Up     bool
 	TimeNs int64 // of the switch's clock; 0 when it did not say
+	// Speed: it is the port's speed that changed, to Rate; 0: the switch does not know.
+	Speed bool
+	Rate  fabric.Rate
 }
 
 // NewMonitor returns a monitor that is disconnected and knows of no port. names
@@ -59,7 +63,7 @@ func NewMonitor(staleAfter fabric.Time, names *targets.PortMap) (*Monitor, error
 	if staleAfter <= 0 {
 		return nil, ErrStaleAfter
 	}
-	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}, names: names}, nil
+	return &Monitor{staleAfter: staleAfter, ports: map[fabric.PortNo]port{}, rates: map[fabric.PortNo]fabric.Rate{}, names: names}, nil
 }
 
 // Health returns how far the states can be believed, as of the last call.
@@ -128,7 +132,15 @@ func (m *Monitor) apply(events []Event) []Change {
 		m.ports[p] = port{up: up, seen: true, timeNs: at}
 	}
 	unknown := map[fabric.PortNo]bool{}
+	var out []Change
 	for _, e := range events {
+		if e.Kind == Speed {
+			if r, known := m.rates[e.Port]; !known || r != e.Rate {
+				m.rates[e.Port] = e.Rate
+				out = append(out, Change{Port: e.Port, TimeNs: e.TimeNs, Speed: true, Rate: e.Rate})
+			}
+			continue
+		}
 		if e.Kind == AllGone {
 			for p := range m.ports {
 				touch(p, false, e.TimeNs)
@@ -140,13 +152,12 @@ func (m *Monitor) apply(events []Event) []Change {
 		}
 		touch(e.Port, e.Kind == Up, e.TimeNs)
 	}
-	var out []Change
 	for p, was := range before {
 		if is := m.ports[p]; unknown[p] || is.up != was.up {
 			out = append(out, Change{Port: p, Up: is.up, TimeNs: is.timeNs})
 		}
 	}
-	slices.SortFunc(out, func(a, b Change) int { return int(a.Port) - int(b.Port) })
+	slices.SortStableFunc(out, func(a, b Change) int { return int(a.Port) - int(b.Port) })
 	return out
 }
 

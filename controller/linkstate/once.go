@@ -63,7 +63,9 @@ func once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription, 
 			return nil, err
 		}
 		for _, e := range events {
-			states[e.Port] = e.Kind == Up
+			if e.Kind != Speed {
+				states[e.Port] = e.Kind == Up
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -31,6 +32,8 @@ type Subscription struct {
 	// Sample, if above 0, asks for the states at this interval instead of on
 	// change, for targets that cannot do the latter.
 	Sample fabric.Time
+	// Speeds asks for the ports' speeds as well, for switches that have openconfig-if-ethernet.
+	Speeds bool
 	// Encoding of the values. JSON_IETF, which every target must have, is right
 	// for ours.
 	Encoding gnmi.Encoding
@@ -75,6 +78,11 @@ func (s Subscription) Request() (*gnmi.SubscribeRequest, error) {
 			sub.Mode, sub.SampleInterval = gnmi.SubscriptionMode_SAMPLE, sample
 		}
 		list.Subscription = append(list.Subscription, sub)
+		if s.Speeds {
+			speed := proto.CloneOf(sub)
+			speed.Path = PortSpeedPath(name)
+			list.Subscription = append(list.Subscription, speed)
+		}
 	}
 	return &gnmi.SubscribeRequest{Request: &gnmi.SubscribeRequest_Subscribe{Subscribe: list}}, nil
 }

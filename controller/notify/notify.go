@@ -20,6 +20,7 @@ type Hub struct {
 	epoch    uint64
 	links    map[uint32]*statepb.LinkState
 	suspects map[uint32]*statepb.Suspect
+	rates    map[uint32]*statepb.LinkRate
 	// log is a ring: the update of epoch e is at e % len(log). It holds those
 	// of the epochs above first, up to epoch.
 	log      []*statepb.Update
@@ -35,7 +36,8 @@ func NewHub(snapshot *statepb.Update, history int) (*Hub, error) {
 	}
 	h := &Hub{
 		instance: snapshot.GetInstance(), epoch: snapshot.GetEpoch(), first: snapshot.GetEpoch(),
-		links: map[uint32]*statepb.LinkState{}, suspects: map[uint32]*statepb.Suspect{}, log: make([]*statepb.Update, history),
+		links: map[uint32]*statepb.LinkState{}, suspects: map[uint32]*statepb.Suspect{}, rates: map[uint32]*statepb.LinkRate{},
+		log: make([]*statepb.Update, history),
 	}
 	h.note(snapshot)
 	return h, nil
@@ -67,6 +69,9 @@ func (h *Hub) note(u *statepb.Update) {
 	}
 	for _, s := range u.GetSuspects() {
 		h.suspects[s.GetLink()] = s
+	}
+	for _, r := range u.GetRates() {
+		h.rates[r.GetLink()] = r
 	}
 }
 
@@ -120,6 +125,10 @@ func (h *Hub) Snapshot() *statepb.Update {
 		for _, x := range h.suspects {
 			u.Suspects = append(u.Suspects, x)
 		}
+		for _, r := range h.rates {
+			u.Rates = append(u.Rates, r)
+		}
+		slices.SortFunc(u.Rates, func(a, b *statepb.LinkRate) int { return cmp.Compare(a.GetLink(), b.GetLink()) })
 		slices.SortFunc(u.Suspects, func(a, b *statepb.Suspect) int { return cmp.Compare(a.GetLink(), b.GetLink()) })
 		slices.SortFunc(u.Links, func(a, b *statepb.LinkState) int { return cmp.Compare(a.GetLink(), b.GetLink()) })
 		h.snapshot = u

@@ -114,7 +114,10 @@ type Update struct {
 	// link that was ever suspected; any other is not.
 	Suspects []*Suspect `protobuf:"bytes,6,rep,name=suspects,proto3" json:"suspects,omitempty"`
 	// The agent that gets this is asked to probe paths. Comes with a heartbeat only.
-	Probes        []*ProbeRequest `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
+	Probes []*ProbeRequest `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
+	// Links that carry less than their full rate, or do so no longer. A snapshot names every
+	// link whose rate ever changed; any other has its full rate.
+	Rates         []*LinkRate `protobuf:"bytes,8,rep,name=rates,proto3" json:"rates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +201,78 @@ func (x *Update) GetProbes() []*ProbeRequest {
 	return nil
 }
 
+func (x *Update) GetRates() []*LinkRate {
+	if x != nil {
+		return x.Rates
+	}
+	return nil
+}
+
+// LinkRate is what a link carries, by the speeds that its switches report.
+type LinkRate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fabric's link number.
+	Link uint32 `protobuf:"varint,1,opt,name=link,proto3" json:"link,omitempty"`
+	// 0: its full rate.
+	BitsPerSecond uint64 `protobuf:"varint,2,opt,name=bits_per_second,json=bitsPerSecond,proto3" json:"bits_per_second,omitempty"`
+	// Counts the changes of this link's rate, from 1. A receiver ignores what is not above
+	// the epoch it has.
+	Epoch         uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkRate) Reset() {
+	*x = LinkRate{}
+	mi := &file_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkRate) ProtoMessage() {}
+
+func (x *LinkRate) ProtoReflect() protoreflect.Message {
+	mi := &file_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkRate.ProtoReflect.Descriptor instead.
+func (*LinkRate) Descriptor() ([]byte, []int) {
+	return file_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LinkRate) GetLink() uint32 {
+	if x != nil {
+		return x.Link
+	}
+	return 0
+}
+
+func (x *LinkRate) GetBitsPerSecond() uint64 {
+	if x != nil {
+		return x.BitsPerSecond
+	}
+	return 0
+}
+
+func (x *LinkRate) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Suspect says that a link seems to lose packets though its switches call it up,
 // or that it is not thought so any more. Agents avoid a suspected link as if it
 // were down, but for the probes they are asked for.
@@ -219,7 +294,7 @@ type Suspect struct {
 
 func (x *Suspect) Reset() {
 	*x = Suspect{}
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +306,7 @@ func (x *Suspect) String() string {
 func (*Suspect) ProtoMessage() {}
 
 func (x *Suspect) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[2]
+	mi := &file_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +319,7 @@ func (x *Suspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
 func (*Suspect) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{2}
+	return file_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Suspect) GetLink() uint32 {
@@ -300,7 +375,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +387,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[3]
+	mi := &file_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +400,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{3}
+	return file_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ProbeRequest) GetId() uint64 {
@@ -377,7 +452,7 @@ type AgentMessage struct {
 
 func (x *AgentMessage) Reset() {
 	*x = AgentMessage{}
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +464,7 @@ func (x *AgentMessage) String() string {
 func (*AgentMessage) ProtoMessage() {}
 
 func (x *AgentMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[4]
+	mi := &file_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +477,7 @@ func (x *AgentMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMessage.ProtoReflect.Descriptor instead.
 func (*AgentMessage) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{4}
+	return file_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AgentMessage) GetMessage() isAgentMessage_Message {
@@ -461,7 +536,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +548,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[5]
+	mi := &file_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +561,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{5}
+	return file_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Hello) GetHost() uint32 {
@@ -529,7 +604,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +616,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[6]
+	mi := &file_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +629,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{6}
+	return file_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetSuspicions() []*Suspicion {
@@ -611,7 +686,7 @@ type Sent struct {
 
 func (x *Sent) Reset() {
 	*x = Sent{}
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +698,7 @@ func (x *Sent) String() string {
 func (*Sent) ProtoMessage() {}
 
 func (x *Sent) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[7]
+	mi := &file_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +711,7 @@ func (x *Sent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sent.ProtoReflect.Descriptor instead.
 func (*Sent) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{7}
+	return file_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Sent) GetDst() uint32 {
@@ -666,7 +741,7 @@ type Flip struct {
 
 func (x *Flip) Reset() {
 	*x = Flip{}
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +753,7 @@ func (x *Flip) String() string {
 func (*Flip) ProtoMessage() {}
 
 func (x *Flip) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[8]
+	mi := &file_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +766,7 @@ func (x *Flip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flip.ProtoReflect.Descriptor instead.
 func (*Flip) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{8}
+	return file_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Flip) GetQp() uint32 {
@@ -738,7 +813,7 @@ type ProbeResult struct {
 
 func (x *ProbeResult) Reset() {
 	*x = ProbeResult{}
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +825,7 @@ func (x *ProbeResult) String() string {
 func (*ProbeResult) ProtoMessage() {}
 
 func (x *ProbeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[9]
+	mi := &file_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +838,7 @@ func (x *ProbeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResult.ProtoReflect.Descriptor instead.
 func (*ProbeResult) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{9}
+	return file_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ProbeResult) GetId() uint64 {
@@ -821,7 +896,7 @@ type Suspicion struct {
 
 func (x *Suspicion) Reset() {
 	*x = Suspicion{}
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +908,7 @@ func (x *Suspicion) String() string {
 func (*Suspicion) ProtoMessage() {}
 
 func (x *Suspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[10]
+	mi := &file_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +921,7 @@ func (x *Suspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
 func (*Suspicion) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{10}
+	return file_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Suspicion) GetDstTor() uint32 {
@@ -897,7 +972,7 @@ type DrainMarks struct {
 
 func (x *DrainMarks) Reset() {
 	*x = DrainMarks{}
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +984,7 @@ func (x *DrainMarks) String() string {
 func (*DrainMarks) ProtoMessage() {}
 
 func (x *DrainMarks) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[11]
+	mi := &file_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +997,7 @@ func (x *DrainMarks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMarks.ProtoReflect.Descriptor instead.
 func (*DrainMarks) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{11}
+	return file_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainMarks) GetMarks() []*DrainMark {
@@ -959,7 +1034,7 @@ type DrainMark struct {
 
 func (x *DrainMark) Reset() {
 	*x = DrainMark{}
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1046,7 @@ func (x *DrainMark) String() string {
 func (*DrainMark) ProtoMessage() {}
 
 func (x *DrainMark) ProtoReflect() protoreflect.Message {
-	mi := &file_state_proto_msgTypes[12]
+	mi := &file_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1059,7 @@ func (x *DrainMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainMark.ProtoReflect.Descriptor instead.
 func (*DrainMark) Descriptor() ([]byte, []int) {
-	return file_state_proto_rawDescGZIP(), []int{12}
+	return file_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainMark) GetLink() uint32 {
@@ -1031,7 +1106,7 @@ const file_state_proto_rawDesc = "" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\bR\x02up\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x17\n" +
-	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\"\x99\x02\n" +
+	"\atime_ns\x18\x04 \x01(\x03R\x06timeNs\"\xcc\x02\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x122\n" +
@@ -1039,7 +1114,12 @@ const file_state_proto_rawDesc = "" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12\x1c\n" +
 	"\theartbeat\x18\x05 \x01(\bR\theartbeat\x126\n" +
 	"\bsuspects\x18\x06 \x03(\v2\x1a.ethereal.state.v1.SuspectR\bsuspects\x127\n" +
-	"\x06probes\x18\a \x03(\v2\x1f.ethereal.state.v1.ProbeRequestR\x06probes\"\x88\x01\n" +
+	"\x06probes\x18\a \x03(\v2\x1f.ethereal.state.v1.ProbeRequestR\x06probes\x121\n" +
+	"\x05rates\x18\b \x03(\v2\x1b.ethereal.state.v1.LinkRateR\x05rates\"\\\n" +
+	"\bLinkRate\x12\x12\n" +
+	"\x04link\x18\x01 \x01(\rR\x04link\x12&\n" +
+	"\x0fbits_per_second\x18\x02 \x01(\x04R\rbitsPerSecond\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x88\x01\n" +
 	"\aSuspect\x12\x12\n" +
 	"\x04link\x18\x01 \x01(\rR\x04link\x12\x1c\n" +
 	"\tsuspected\x18\x02 \x01(\bR\tsuspected\x12\x1c\n" +
@@ -1120,42 +1200,44 @@ func file_state_proto_rawDescGZIP() []byte {
 	return file_state_proto_rawDescData
 }
 
-var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_state_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_state_proto_goTypes = []any{
 	(*LinkState)(nil),    // 0: ethereal.state.v1.LinkState
 	(*Update)(nil),       // 1: ethereal.state.v1.Update
-	(*Suspect)(nil),      // 2: ethereal.state.v1.Suspect
-	(*ProbeRequest)(nil), // 3: ethereal.state.v1.ProbeRequest
-	(*AgentMessage)(nil), // 4: ethereal.state.v1.AgentMessage
-	(*Hello)(nil),        // 5: ethereal.state.v1.Hello
-	(*Report)(nil),       // 6: ethereal.state.v1.Report
-	(*Sent)(nil),         // 7: ethereal.state.v1.Sent
-	(*Flip)(nil),         // 8: ethereal.state.v1.Flip
-	(*ProbeResult)(nil),  // 9: ethereal.state.v1.ProbeResult
-	(*Suspicion)(nil),    // 10: ethereal.state.v1.Suspicion
-	(*DrainMarks)(nil),   // 11: ethereal.state.v1.DrainMarks
-	(*DrainMark)(nil),    // 12: ethereal.state.v1.DrainMark
+	(*LinkRate)(nil),     // 2: ethereal.state.v1.LinkRate
+	(*Suspect)(nil),      // 3: ethereal.state.v1.Suspect
+	(*ProbeRequest)(nil), // 4: ethereal.state.v1.ProbeRequest
+	(*AgentMessage)(nil), // 5: ethereal.state.v1.AgentMessage
+	(*Hello)(nil),        // 6: ethereal.state.v1.Hello
+	(*Report)(nil),       // 7: ethereal.state.v1.Report
+	(*Sent)(nil),         // 8: ethereal.state.v1.Sent
+	(*Flip)(nil),         // 9: ethereal.state.v1.Flip
+	(*ProbeResult)(nil),  // 10: ethereal.state.v1.ProbeResult
+	(*Suspicion)(nil),    // 11: ethereal.state.v1.Suspicion
+	(*DrainMarks)(nil),   // 12: ethereal.state.v1.DrainMarks
+	(*DrainMark)(nil),    // 13: ethereal.state.v1.DrainMark
 }
 var file_state_proto_depIdxs = []int32{
 	0,  // 0: ethereal.state.v1.Update.links:type_name -> ethereal.state.v1.LinkState
-	2,  // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
-	3,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
-	5,  // 3: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
-	6,  // 4: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
-	10, // 5: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
-	9,  // 6: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
-	8,  // 7: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
-	7,  // 8: ethereal.state.v1.Report.largest:type_name -> ethereal.state.v1.Sent
-	12, // 9: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
-	4,  // 10: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
-	11, // 11: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
-	1,  // 12: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
-	11, // 13: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 1: ethereal.state.v1.Update.suspects:type_name -> ethereal.state.v1.Suspect
+	4,  // 2: ethereal.state.v1.Update.probes:type_name -> ethereal.state.v1.ProbeRequest
+	2,  // 3: ethereal.state.v1.Update.rates:type_name -> ethereal.state.v1.LinkRate
+	6,  // 4: ethereal.state.v1.AgentMessage.hello:type_name -> ethereal.state.v1.Hello
+	7,  // 5: ethereal.state.v1.AgentMessage.report:type_name -> ethereal.state.v1.Report
+	11, // 6: ethereal.state.v1.Report.suspicions:type_name -> ethereal.state.v1.Suspicion
+	10, // 7: ethereal.state.v1.Report.probes:type_name -> ethereal.state.v1.ProbeResult
+	9,  // 8: ethereal.state.v1.Report.flips:type_name -> ethereal.state.v1.Flip
+	8,  // 9: ethereal.state.v1.Report.largest:type_name -> ethereal.state.v1.Sent
+	13, // 10: ethereal.state.v1.DrainMarks.marks:type_name -> ethereal.state.v1.DrainMark
+	5,  // 11: ethereal.state.v1.FabricState.Watch:input_type -> ethereal.state.v1.AgentMessage
+	12, // 12: ethereal.state.v1.Controllers.Exchange:input_type -> ethereal.state.v1.DrainMarks
+	1,  // 13: ethereal.state.v1.FabricState.Watch:output_type -> ethereal.state.v1.Update
+	12, // 14: ethereal.state.v1.Controllers.Exchange:output_type -> ethereal.state.v1.DrainMarks
+	13, // [13:15] is the sub-list for method output_type
+	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_state_proto_init() }
@@ -1163,18 +1245,18 @@ func file_state_proto_init() {
 	if File_state_proto != nil {
 		return
 	}
-	file_state_proto_msgTypes[4].OneofWrappers = []any{
+	file_state_proto_msgTypes[5].OneofWrappers = []any{
 		(*AgentMessage_Hello)(nil),
 		(*AgentMessage_Report)(nil),
 	}
-	file_state_proto_msgTypes[10].OneofWrappers = []any{}
+	file_state_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_state_proto_rawDesc), len(file_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

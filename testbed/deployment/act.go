@@ -76,6 +76,9 @@ func (p *plan) link(e scenario.LinkEvent) error {
 		p.acts = append(p.acts, act)
 		return p.canImpair(e.Link)
 	case e.Rate > 0:
+		if e.Reported {
+			return errors.New("the switches here do not report the speed of a degraded link: remove reported")
+		}
 		rate := e.Rate
 		if rate >= f.Link(e.Link).Rate {
 			rate = 0 // no limit: the link's own may not be the fabric's where packets are real

@@ -104,6 +104,9 @@ func (e Event) checkAction(p string, bad complain) {
 			bad(p+"."+k.key, "is missing", k.remedy)
 		}
 	}
+	if e.Reported && e.Action != Degrade {
+		bad(p+".reported", "belongs to action degrade", "remove it")
+	}
 	if e.Action == Degrade && e.Rate < 0 {
 		bad(p+".rate", fmt.Sprintf("%v is below zero", e.Rate), "write for example 100Gb/s")
 	}

@@ -44,8 +44,10 @@ type Event struct {
 	Times  int         `yaml:"times"`
 
 	// Detection is how much later the switches at the link's ends know. Of a gray
-	// or degraded link they never know.
+	// link they never know, nor of a degraded one that is not Reported.
 	Detection fabric.Time `yaml:"detection"`
+	// Reported: the switches at a degraded link's ends report its speed by gNMI, Detection later.
+	Reported bool `yaml:"reported"`
 }
 
 // UnmarshalStrict implements [strictyaml.Unmarshaler]. Detection must be given where
@@ -74,7 +76,7 @@ const (
 	Cut     Action = "cut"     // what is in flight is lost, and what is sent from then on
 	Restore Action = "restore" // the link is whole again, whatever was wrong
 	Gray    Action = "gray"    // the link loses packets at random, and nobody notices
-	Degrade Action = "degrade" // the link gets slower, and nobody notices
+	Degrade Action = "degrade" // the link gets slower, and nobody notices unless its switches report it
 	Flap    Action = "flap"    // the link goes down and comes back, again and again
 	// Chaos is failures of links and switches, one after the other, that the run's seed draws: see [Failure.Drawn].
 	Chaos Action = "chaos"
@@ -231,6 +233,8 @@ type LinkEvent struct {
 	Rate      fabric.Rate // above 0: it gets this rate, and nothing else happens
 	// Silent: the state of no port changes, and nobody can notice.
 	Silent bool
+	// Reported: switches report the link's rate; see [Event].
+	Reported bool
 	// Switch is the one all of whose links it happens to; 0: it is about this link.
 	Switch fabric.NodeID
 }
@@ -295,7 +299,7 @@ func (c Failure) eventsBySeed(f *fabric.Fabric, seeds Seeds) (map[uint64][]LinkE
 // effective drops events that change nothing, and marks those that no port can
 // tell.
 func effective(events []LinkEvent) []LinkEvent {
-	type state struct{ down, hurt bool }
+	type state struct{ down, hurt, reported bool }
 	now := map[fabric.LinkID]state{}
 	out := events[:0]
 	for _, e := range events {
@@ -305,7 +309,7 @@ func effective(events []LinkEvent) []LinkEvent {
 			if !s.down && !s.hurt {
 				continue
 			}
-			e.Silent = !s.down
+			e.Silent, e.Reported = !s.down, s.reported
 			s = state{}
 		case e.Cuts():
 			if s.down {
@@ -313,7 +317,7 @@ func effective(events []LinkEvent) []LinkEvent {
 			}
 			s.down = true
 		default:
-			e.Silent, s.hurt = true, true
+			e.Silent, s.hurt, s.reported = true, true, s.reported || e.Reported
 		}
 		now[e.Link] = s
 		out = append(out, e)
@@ -330,7 +334,7 @@ func (e Event) of(l fabric.LinkID) []LinkEvent {
 	case Gray:
 		one.Loss = e.Loss
 	case Degrade:
-		one.Rate = e.Rate
+		one.Rate, one.Reported = e.Rate, e.Reported
 	case Flap:
 		var out []LinkEvent
 		for i := range fabric.Time(e.Times) {

@@ -41,6 +41,7 @@ type Core struct {
 var models = []struct{ name, version string }{
 	{"openconfig-interfaces", "3.7.2"},
 	{"openconfig-p4rt", "1.0.0"},
+	{"openconfig-if-ethernet", "2.14.0"},
 }
 
 // New makes the gNMI side of the ports.

@@ -7,6 +7,7 @@ import (
 
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 )
 
@@ -53,6 +54,7 @@ func boolean(b bool) value {
 type leafSpec struct {
 	path    []string
 	module  string // of the last element, where it is not openconfig-interfaces
+	augment bool   // the module has the path's other elements, too
 	class   class
 	counter bool // sampled; others are sent on change
 	get     func(*portstate.State, *portstate.Counters) value
@@ -90,6 +92,7 @@ var leaves = []leafSpec{
 	{path: []string{"state", "admin-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Enabled) }},
 	{path: []string{"state", "oper-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Oper) }},
 	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return number(uint64(s.LastChange)) }},
+	{path: []string{"ethernet", "state", "port-speed"}, module: "openconfig-if-ethernet", augment: true, class: operationalLeaf, get: portSpeed},
 	counterLeaf("in-octets", func(c *portstate.Counters) uint64 { return c.InOctets }),
 	counterLeaf("in-pkts", func(c *portstate.Counters) uint64 { return c.InPkts }),
 	counterLeaf("in-discards", func(c *portstate.Counters) uint64 { return c.InDiscards }),
@@ -102,6 +105,10 @@ var leaves = []leafSpec{
 
 func ethernet(*portstate.State, *portstate.Counters) value {
 	return value{kind: identityKind, s: "iana-if-type:ethernetCsmacd"}
+}
+
+func portSpeed(s *portstate.State, _ *portstate.Counters) value {
+	return value{kind: identityKind, s: "openconfig-if-ethernet:" + fabric.SpeedName(fabric.Rate(s.Speed))}
 }
 
 // ref names a leaf of a port.
@@ -278,10 +285,14 @@ func (g *Core) subtree(rd *reader, refs []ref, depth int, e gnmipb.Encoding) (*g
 		}
 		for i, name := range below {
 			module := interfacesModule
-			if i == len(below)-1 && leaves[r.leaf].module != "" {
-				module = leaves[r.leaf].module
+			top := depth >= 2 && i == 0
+			if l := &leaves[r.leaf]; l.augment || i == len(below)-1 && l.module != "" {
+				module = l.module
 			}
-			key := qualified(module, name, depth >= 2 && i == 0)
+			key := qualified(module, name, top)
+			if leaves[r.leaf].augment && !top && i+len(leaves[r.leaf].path)-len(below) > 0 {
+				key = name // as its parent
+			}
 			if i == len(below)-1 {
 				node[key] = rd.read(r).json(ietf)
 				break

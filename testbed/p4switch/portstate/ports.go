@@ -13,6 +13,7 @@ type Config struct {
 	IfIndex uint32 // 0: as the position, from 1
 	Down    bool   // the link is down at the start
 	Disable bool   // config/enabled is false at the start
+	Speed   uint64 // bits per second at the start; 0: not known
 }
 
 // Counters are a port's traffic counters.
@@ -28,10 +29,11 @@ type State struct {
 	Name       string
 	Number     uint32
 	IfIndex    uint32
-	Enabled    bool  // admin state, as configured
-	Link       bool  // what SetOper said
-	Oper       bool  // Enabled and Link
-	LastChange int64 // ns since the Unix epoch: when Oper last changed
+	Enabled    bool   // admin state, as configured
+	Link       bool   // what SetOper said
+	Oper       bool   // Enabled and Link
+	Speed      uint64 // bits per second; 0: not known
+	LastChange int64  // ns since the Unix epoch: when Oper last changed
 }
 
 // Event is a change of one port. At least one of the flags is set.
@@ -39,6 +41,7 @@ type Event struct {
 	State        State
 	AdminChanged bool
 	OperChanged  bool
+	SpeedChanged bool
 	Now          int64 // ns since the Unix epoch
 }
 
@@ -74,7 +77,7 @@ func New(configs []Config) (*Ports, error) {
 		if _, dup := p.byNumber[c.Number]; dup {
 			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
 		}
-		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down}
+		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed}
 		if s.IfIndex == 0 {
 			s.IfIndex = uint32(i + 1)
 		}
@@ -123,6 +126,24 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 	}
 	s.Link = up
 	p.changed(s, false, now)
+	return nil
+}
+
+// SetSpeed says that a port runs at another speed, in bits per second, at now (ns since the Unix epoch). Saying what is
+// known already does nothing.
+func (p *Ports) SetSpeed(number uint32, speed uint64, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
+	}
+	if s.Speed == speed {
+		return nil
+	}
+	s.Speed = speed
+	ev := Event{State: *s, SpeedChanged: true, Now: now}
+	for _, f := range p.watchers {
+		f(ev)
+	}
 	return nil
 }
 

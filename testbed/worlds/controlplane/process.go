@@ -318,6 +318,9 @@ func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
 	for _, l := range u.GetLinks() {
 		l.Link = uint32(p.Link(fabric.LinkID(l.GetLink())))
 	}
+	for _, r := range u.GetRates() {
+		r.Link = uint32(p.Link(fabric.LinkID(r.GetLink())))
+	}
 	return u
 }
 

@@ -184,17 +184,30 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 		return err
 	}
 	s.monitor.Connected(c.w.net.Now())
-	request, err := linkstate.Subscription{}.Request()
+	request, err := linkstate.Subscription{Speeds: c.w.reportsSpeeds()}.Request()
 	if err != nil {
 		return err
 	}
+	before := c.Life() == 0 && c.w.reportsSpeeds() // the run: what is planned is known
 	s.ports, err = n.gnmi.Subscribe(request, func(m *gnmipb.SubscribeResponse) bool {
 		m = proto.CloneOf(m)
+		if before && m.GetUpdate() != nil {
+			events, err := linkstate.Decode(m.GetUpdate(), nil)
+			if err != nil {
+				c.w.fail(fmt.Errorf("gNMI from %s: %w", n.name(), err))
+			}
+			for _, e := range events {
+				if e.Kind == linkstate.Speed {
+					c.Core().PortRate(c.known(n), e.Port, e.Rate)
+				}
+			}
+		}
 		c.HearAt(c.w.net.Now()+c.w.repair().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 			return c.hear(now, core, c.known(n), m)
 		})
 		return true
 	})
+	before = false
 	return err
 }
 
@@ -210,7 +223,11 @@ func (c *controllerSessions) hear(now fabric.Time, core *rollout.Core, id fabric
 		return fmt.Errorf("gNMI from %s: %w", c.node(id).name(), err)
 	}
 	for _, ch := range changes {
-		core.PortState(now, id, ch.Port, ch.Up)
+		if ch.Speed {
+			core.PortRate(id, ch.Port, ch.Rate)
+		} else {
+			core.PortState(now, id, ch.Port, ch.Up)
+		}
 	}
 	if !fresh && monitor.Health() == linkstate.Fresh {
 		core.PortsKnown(now, id, true)
@@ -223,7 +240,11 @@ func (c *controllerSessions) hear(now fabric.Time, core *rollout.Core, id fabric
 func changeText(changes []linkstate.Change) string {
 	var parts []string
 	for _, ch := range changes {
-		parts = append(parts, fmt.Sprintf("port %d %s", ch.Port, upDown(ch.Up)))
+		if ch.Speed {
+			parts = append(parts, fmt.Sprintf("port %d %s", ch.Port, fabric.SpeedName(ch.Rate)))
+		} else {
+			parts = append(parts, fmt.Sprintf("port %d %s", ch.Port, upDown(ch.Up)))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

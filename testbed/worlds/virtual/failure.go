@@ -3,6 +3,7 @@ package virtual
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
@@ -61,6 +62,10 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 // direction the far end tells the sender, as Ethernet's remote fault does. A run
 // whose only notifier is the time-out has switches that notice nothing, unless they are routers.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
+	if e.Reported && w.run.Notifier.GNMI() {
+		w.reportSpeed(now, e)
+		return
+	}
 	_, routed := w.run.Routing()
 	if e.Silent || !routed && w.run.Notifier == scenario.NotifyTimeout || w.net.IsDown(directions(e)[0]) == e.Up {
 		return
@@ -72,6 +77,35 @@ func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
 			w.node(end.Node).portChanged(now, end.Port, e.Up)
 		}
 	}
+}
+
+// reportSpeed has the switches at both ends of a link report what it carries.
+func (w *world) reportSpeed(now fabric.Time, e scenario.LinkEvent) {
+	l, rate := w.f.Link(e.Link), e.Rate
+	if e.Up {
+		rate = l.Rate
+	}
+	w.note(now, report.KindDetect, w.f.LinkName(e.Link), "port speed "+fabric.SpeedName(rate))
+	for _, end := range []fabric.End{l.A, l.B} {
+		if int(end.Node) >= w.f.Hosts() {
+			w.node(end.Node).speedChanged(now, end.Port, rate)
+		}
+	}
+}
+
+// initialRate returns what a link carries before time 0, by its switches' reports.
+func (w *world) initialRate(id fabric.LinkID) fabric.Rate {
+	for _, e := range w.run.Events {
+		if e.Link == id && e.Reported && e.At == 0 && e.Detection == 0 && !e.Up {
+			return e.Rate
+		}
+	}
+	return w.f.Link(id).Rate
+}
+
+// reportsSpeeds says whether switches report a port's speed in this run.
+func (w *world) reportsSpeeds() bool {
+	return slices.ContainsFunc(w.run.Events, func(e scenario.LinkEvent) bool { return e.Reported })
 }
 
 // outages returns what the run's events take of the links' capacity. A gray link

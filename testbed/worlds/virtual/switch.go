@@ -41,6 +41,9 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 	for i := range configs {
 		n.known = append(n.known, true)
 		configs[i] = portstate.Config{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
+		if link, ok := w.f.LinkAt(id, fabric.PortNo(i+1)); ok {
+			configs[i].Speed = uint64(w.initialRate(link))
+		}
 	}
 	var traces *interp.Traces
 	if w.traces != nil {
@@ -75,6 +78,13 @@ func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanoseco
 // subscribers and the data plane hear of it.
 func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
+		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
+	}
+}
+
+// speedChanged tells the switch what its own port carries: gNMI subscribers hear of it.
+func (n *node) speedChanged(now fabric.Time, port fabric.PortNo, rate fabric.Rate) {
+	if err := n.ports.SetSpeed(uint32(port), uint64(rate), int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
 	}
 }

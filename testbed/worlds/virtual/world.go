@@ -178,6 +178,11 @@ func (w *world) start() {
 		w.net.At(i.At, func(now fabric.Time) { w.intervene(now, i) })
 	}
 	w.obs.Recorder.Begin()
+	for _, c := range w.controllers { // agents know the rates that are known by now
+		if u := c.Snapshot(); len(u.GetRates()) > 0 {
+			c.Update(0, u)
+		}
+	}
 	w.net.At(0, func(fabric.Time) { w.job.start() })
 }
 

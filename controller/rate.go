@@ -1,0 +1,49 @@
+package controller
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/fabric/statepb"
+)
+
+// PortRate takes the speed that one end of a link reports; 0, or the link's full rate and more: all is well. A link
+// carries what the slower end does. Agents are told; tables do not change: traffic without labels has ECMP's share of a
+// slow link. It returns an error, and changes nothing, for a port that the fabric does not have.
+func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) error {
+	id, ok := c.f.LinkAt(node, port)
+	if !ok {
+		return c.unknownPort(node, port)
+	}
+	l, ends := &c.links[id], c.f.Link(id)
+	was := l.rate()
+	if rate >= ends.Rate {
+		rate = 0
+	}
+	if ends.A == (fabric.End{Node: node, Port: port}) {
+		l.rates[0] = rate
+	} else {
+		l.rates[1] = rate
+	}
+	if l.rate() == was {
+		return nil
+	}
+	l.rateEpoch++
+	c.epoch++
+	c.notices = append(c.notices, &statepb.Update{
+		Epoch: c.epoch, Instance: c.cfg.Instance, Rates: []*statepb.LinkRate{c.linkRate(id)},
+	})
+	return nil
+}
+
+// rate is what a link carries; 0: its full rate.
+func (l *link) rate() fabric.Rate {
+	if a, b := l.rates[0], l.rates[1]; a > 0 && b > 0 {
+		return min(a, b)
+	} else {
+		return max(a, b)
+	}
+}
+
+func (c *Core) linkRate(id fabric.LinkID) *statepb.LinkRate {
+	l := &c.links[id]
+	return &statepb.LinkRate{Link: uint32(id), BitsPerSecond: uint64(l.rate()), Epoch: l.rateEpoch}
+}
