@@ -99,7 +99,7 @@ func (a *app) root() *cobra.Command {
 		{"Simulate:", []*cobra.Command{a.runCommand(), a.benchCommand(), a.reportCommand(), a.viewCommand()}},
 		{"Live and Mininet:", []*cobra.Command{a.liveCommand(), mininetCommand()}},
 		{"Operate:", []*cobra.Command{
-			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(),
+			newControllerCommand(), newStatusCommand(), newVerifyCommand(), newDrainCommand(), newPreflightCommand(), newProbeCommand(), newP4RTCommand(),
 		}},
 		{"Switch and hosts:", []*cobra.Command{newSwitchCommand(), newGNMICommand(), newHostCommand()}},
 		{"Files:", []*cobra.Command{a.initCommand(), a.validateCommand(), a.topoCommand(), a.exportCommand()}},

@@ -134,11 +134,22 @@ func (s *switchesFlags) read() (daemon.Config, *certs.Files, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Dial = func(addr string) (*grpc.ClientConn, error) {
-		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.Client(s.tls.name)))...)
+	if cfg.Dial, err = s.dial(); err != nil {
+		return cfg, nil, err
 	}
 	cfg.SwitchTLS = files.ClientConfig(s.tls.name)
 	return cfg, files, nil
+}
+
+// dial returns what connects to switches.
+func (s *switchesFlags) dial() (func(addr string) (*grpc.ClientConn, error), error) {
+	files, err := s.tls.read()
+	if err != nil {
+		return nil, err
+	}
+	return func(addr string) (*grpc.ClientConn, error) {
+		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(files.Client(s.tls.name)))...)
+	}, nil
 }
 
 func (s *switchesFlags) pipeline() (*p4rt.Pipeline, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,12 @@ func TestControllerBMv2(t *testing.T) {
 		}
 		if code, out, errs := etherealCommand(ctx, append([]string{"verify"}, files...)...); code != exitOK {
 			t.Errorf("verify: %s%s", out, errs)
+		}
+		for _, args := range [][]string{{"read", "route_v4"}, {"counters", "--zero", "port_tx_data"}} {
+			args = slices.Concat([]string{"p4rt"}, args, []string{"--target=tor0"}, files)
+			if code, out, errs := etherealCommand(ctx, args...); code != exitOK || !strings.Contains(out, args[len(args)-4]) {
+				t.Errorf("%v: %s%s", args, out, errs)
+			}
 		}
 		stop()
 		if log := <-ended; strings.Count(log, want) != 4 {

@@ -129,7 +129,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 			t.Errorf("--%s:\n%s", name, strings.Join(lines, "\n"))
 		}
 		for u, commands := range uses[name] {
-			want := map[string]string{"duration": "DURATION", "int": "N", "uint64": "N", "float64": "N", "uint": "N"}[u.Type]
+			want := map[string]string{"duration": "DURATION", "int": "N", "uint64": "N", "float64": "N", "uint": "N", "int32": "N"}[u.Type]
 			if want != "" && u.Placeholder != want && u.Placeholder != "BYTES" && u.Placeholder != "PORT" || !placeholder.MatchString(u.Placeholder) ||
 				strings.HasPrefix(name, "listen-") && u.Placeholder != "ADDR" && u.Placeholder != "unix:PATH" {
 				t.Errorf("%s --%s: a %s is called %q", commands, name, u.Type, u.Placeholder)
