@@ -132,7 +132,7 @@ func TestFlags(t *testing.T) {
 		"ethereal-report.md": {"report"}, "ethereal-trace.md": {"trace"}, "ethereal-view.md": {"view"},
 		"ethereal-preflight.md": {"preflight", "host preflight"}, "ethereal-hostagent.md": {"host agent"},
 		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},
-		"ethereal-tag.md": {"host tag"}, "ethereal-version.md": {"version"},
+		"ethereal-p4rt.md": {"p4rt read", "p4rt counters", "p4rt write"}, "ethereal-probe.md": {"probe"}, "ethereal-tag.md": {"host tag"}, "ethereal-version.md": {"version"},
 		"ethereal-validate.md": {"validate"}, "ethereal-init.md": {"init"}, "ethereal-switch.md": {"switch test"},
 		"live.md": {"live up", "live exec", "live down", "live react"},
 	} {
