@@ -30,7 +30,7 @@ import (
 )
 
 // verbsLibrary builds the library that RDMA programs have preloaded.
-func verbsLibrary(t testing.TB) string {
+func verbsLibrary(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		t.Skip("no infiniband/verbs.h (Debian: libibverbs-dev)")
@@ -52,7 +52,7 @@ func verbsLibrary(t testing.TB) string {
 
 // exploring brings a fabric up until the test ends. It returns what makes commands of `ethereal live`, and the folder where
 // their folder is.
-func exploring(t testing.TB, spec string) (command func(args ...string) *exec.Cmd, tmp string) {
+func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cmd, tmp string) {
 	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
 	tmp, err := os.MkdirTemp("/tmp", "ethereal-test-") // a socket's path is short
