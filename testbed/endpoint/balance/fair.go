@@ -71,7 +71,9 @@ func (s Spec) Adapted(given map[string]string) bool {
 func (s Spec) readFair(a *params.Reader, c *Config) {
 	a.Choice(lossParam, "timer", lossByTime)
 	c.news = a.Choice(newsParam, "ignored", newsTaken) == newsTaken
-	a.Time(convergenceParam, DefaultConvergence, DefaultConvergence)
+	if a.Time(convergenceParam, DefaultConvergence, DefaultConvergence) == 0 { // which [scenario.Run.Hash] takes for none
+		a.Bad(convergenceParam, "a time above 0, such as 1us")
+	}
 }
 
 // news is what a host knows of dead links: what an agent of Ethereal's believes of quenches, notices and updates.

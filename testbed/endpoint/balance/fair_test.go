@@ -31,6 +31,10 @@ func TestFairForms(t *testing.T) {
 	if err := reps.Check(map[string]string{"entropy": "port", "news": "taken"}); err == nil {
 		t.Error("news are taken by packets that choose no path")
 	}
+	ecmp, _ := Find(ECMP)
+	if err := ecmp.Check(map[string]string{"convergence": "0s"}); err == nil {
+		t.Error("a convergence of 0s is taken, which a run's hash takes for none")
+	}
 }
 
 // Told that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is back they do.
