@@ -11,10 +11,14 @@ import (
 type Lateness struct {
 	begins []fabric.Time // by rank; nil: all at once
 	lags   []fabric.Time // by rank; nil: none does
+	clear  fabric.Time
 }
 
 // Any reports whether there is any.
-func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil }
+func (l Lateness) Any() bool { return l.begins != nil || l.lags != nil || l.clear > 0 }
+
+// Clear returns how long after both its ends have come to a message's step the message is sent; 0: when its sender has.
+func (l Lateness) Clear() fabric.Time { return l.clear }
 
 // Begins returns how long after the start a rank begins.
 func (l Lateness) Begins(rank int) fabric.Time {
@@ -35,6 +39,7 @@ func (l Lateness) Lags(rank int) fabric.Time {
 // Lateness draws what the run's collective says of it. The same seed draws the same ranks for all schemes.
 func (r Run) Lateness() (l Lateness) {
 	c, ranks := r.Collective, r.Fabric.Hosts()
+	l.clear = c.ClearToSend
 	if c.StartSkew > 0 {
 		rng := rand.New(rand.NewPCG(r.Seed, 0x1A7E))
 		l.begins = make([]fabric.Time, ranks)
@@ -51,8 +56,25 @@ func (r Run) Lateness() (l Lateness) {
 	return l
 }
 
+// leastClear is what a notification takes through a fabric at least. Regions of a simulation need it.
+const leastClear = fabric.Microsecond
+
+// checkClear checks when messages may be sent.
+func (c Collective) checkClear(path string, f *fabric.Fabric, bad complain) {
+	switch {
+	case c.ClearToSend == 0:
+	case c.ClearToSend < leastClear || c.ClearToSend > fabric.Second:
+		bad(path+".clear_to_send", fmt.Sprintf("%v is not a time from %v to 1s", c.ClearToSend, leastClear), "write for example 2us")
+	case c.Algorithm != "halving-doubling" && c.Algorithm != "ring":
+		bad(path+".clear_to_send", "not all ranks send in each step of "+c.Name(), "use algorithm halving-doubling or ring, or remove it")
+	case f != nil && f.Spec().HostLink.Delay > c.ClearToSend:
+		bad(path+".clear_to_send", fmt.Sprintf("%v is less than the delay of a link", c.ClearToSend), "write a round trip of the fabric")
+	}
+}
+
 // checkLate checks what makes ranks late. f may be nil: then how many there are is not known.
 func (c Collective) checkLate(path string, f *fabric.Fabric, bad complain) {
+	c.checkClear(path, f, bad)
 	switch {
 	case c.StartSkew < 0 || c.StartSkew > fabric.Second:
 		bad(path+".start_skew", fmt.Sprintf("%v is not a time from 0 to 1s", c.StartSkew), "write for example 20us")

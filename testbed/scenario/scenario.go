@@ -254,6 +254,9 @@ type Collective struct {
 	StartSkew      fabric.Time `yaml:"start_skew"`      // ranks begin 0 to this late
 	Stragglers     int         `yaml:"stragglers"`      // so many ranks are slow
 	StragglerDelay fabric.Time `yaml:"straggler_delay"` // by which a straggler posts each message later than it could
+	// ClearToSend: a rank sends a step's message when it and the receiver have come to that step, this much later; 0: when
+	// it has.
+	ClearToSend fabric.Time `yaml:"clear_to_send"`
 }
 
 // Workload is the kind of a collective that is a program of several.
@@ -302,6 +305,9 @@ func (c Collective) Name() string {
 	}
 	if c.Stragglers != 0 {
 		name += fmt.Sprintf("/%d-stragglers-by-%v", c.Stragglers, c.StragglerDelay)
+	}
+	if c.ClearToSend != 0 {
+		name += "/clear-to-send-" + c.ClearToSend.String()
 	}
 	return name
 }

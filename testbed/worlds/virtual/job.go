@@ -50,7 +50,13 @@ func (s single) received(now fabric.Time, id collective.ID) error {
 // poster returns what takes the sends that ranks can post at a time.
 func (w *world) poster(now fabric.Time) func(collective.Send) {
 	return func(s collective.Send) {
-		w.after(s.Src, now, w.late.Lags(s.Src), func(now fabric.Time) { w.post(now, s) })
+		w.after(s.Src, now, w.late.Lags(s.Src), func(now fabric.Time) {
+			if w.clearances == nil {
+				w.post(now, s)
+				return
+			}
+			w.net.Serially(w.host(s.Src).id, func(now fabric.Time) { w.clearances.posted(now, s) })
+		})
 	}
 }
 

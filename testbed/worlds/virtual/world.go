@@ -48,6 +48,7 @@ type world struct {
 	// controllers are one a plane: each knows its own.
 	controllers []*controllerSessions
 	servers     servers
+	clearances  *clearances // nil: messages are sent when their senders have come to their step
 	late        scenario.Lateness
 	job         job
 	log         *sim.JSONL
@@ -141,6 +142,9 @@ func newWorld(lab *Lab, run scenario.Run, obs scenario.Observer, tracer sim.Trac
 			return nil, fmt.Errorf("%s: %w", w.f.Name(fabric.NodeID(w.f.Hosts()+i)), err)
 		}
 		w.switches = append(w.switches, n)
+	}
+	if w.late.Clear() > 0 {
+		w.clearances = newClearances(w)
 	}
 	for _, c := range w.controllers {
 		if err := c.takeOver(); err != nil {

@@ -1,0 +1,42 @@
+package virtual
+
+import (
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
+)
+
+// clearances hold messages back until their receivers have come to their step as well, as NCCL does, whose sender waits for
+// the receiver's buffer: so the message of a later step does not share the receiver's link with one of an earlier step,
+// which the receiver waits for. They belong to no host.
+type clearances struct {
+	w    *world
+	came map[rankStep]fabric.Time       // when a rank came to a step: it posted what it sends
+	held map[rankStep][]collective.Send // by receiver
+}
+
+type rankStep struct{ rank, step int }
+
+func newClearances(w *world) *clearances {
+	return &clearances{w, map[rankStep]fabric.Time{}, map[rankStep][]collective.Send{}}
+}
+
+// posted takes a message that its sender has posted.
+func (c *clearances) posted(now fabric.Time, s collective.Send) {
+	from, to := rankStep{s.Src, s.Step}, rankStep{s.Dst, s.Step}
+	if _, came := c.came[from]; !came {
+		c.came[from] = now
+		for _, h := range c.held[from] {
+			c.send(now, h)
+		}
+		delete(c.held, from)
+	}
+	if _, came := c.came[to]; came {
+		c.send(now, s)
+	} else {
+		c.held[to] = append(c.held[to], s)
+	}
+}
+
+func (c *clearances) send(now fabric.Time, s collective.Send) {
+	c.w.net.At(now+c.w.late.Clear(), func(now fabric.Time) { c.w.post(now, s) })
+}
