@@ -7,7 +7,6 @@ import (
 
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 )
 
@@ -108,7 +107,11 @@ func ethernet(*portstate.State, *portstate.Counters) value {
 }
 
 func portSpeed(s *portstate.State, _ *portstate.Counters) value {
-	return value{kind: identityKind, s: "openconfig-if-ethernet:" + fabric.SpeedName(fabric.Rate(s.Speed))}
+	speed := s.Speed
+	if speed == "" {
+		speed = "SPEED_UNKNOWN"
+	}
+	return value{kind: identityKind, s: "openconfig-if-ethernet:" + speed}
 }
 
 // ref names a leaf of a port.

@@ -13,7 +13,7 @@ type Config struct {
 	IfIndex uint32 // 0: as the position, from 1
 	Down    bool   // the link is down at the start
 	Disable bool   // config/enabled is false at the start
-	Speed   uint64 // bits per second at the start; 0: not known
+	Speed   string // openconfig's name, such as SPEED_400GB, at the start; empty: not known
 }
 
 // Counters are a port's traffic counters.
@@ -32,7 +32,7 @@ type State struct {
 	Enabled    bool   // admin state, as configured
 	Link       bool   // what SetOper said
 	Oper       bool   // Enabled and Link
-	Speed      uint64 // bits per second; 0: not known
+	Speed      string // openconfig's name, such as SPEED_400GB; empty: not known
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
 }
 
@@ -129,9 +129,9 @@ func (p *Ports) SetOper(number uint32, up bool, now int64) error {
 	return nil
 }
 
-// SetSpeed says that a port runs at another speed, in bits per second, at now (ns since the Unix epoch). Saying what is
+// SetSpeed says that a port runs at another speed, by openconfig's name, at now (ns since the Unix epoch). Saying what is
 // known already does nothing.
-func (p *Ports) SetSpeed(number uint32, speed uint64, now int64) error {
+func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 	s, ok := p.byNumber[number]
 	if !ok {
 		return fmt.Errorf("switch: no port %d", number)

@@ -42,7 +42,7 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 		n.known = append(n.known, true)
 		configs[i] = portstate.Config{Name: linkstate.PortName(fabric.PortNo(i + 1)), Number: uint32(i + 1)}
 		if link, ok := w.f.LinkAt(id, fabric.PortNo(i+1)); ok {
-			configs[i].Speed = uint64(w.initialRate(link))
+			configs[i].Speed = fabric.SpeedName(w.initialRate(link))
 		}
 	}
 	var traces *interp.Traces
@@ -84,7 +84,7 @@ func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 
 // speedChanged tells the switch what its own port carries: gNMI subscribers hear of it.
 func (n *node) speedChanged(now fabric.Time, port fabric.PortNo, rate fabric.Rate) {
-	if err := n.ports.SetSpeed(uint32(port), uint64(rate), int64(now/fabric.Nanosecond)); err != nil {
+	if err := n.ports.SetSpeed(uint32(port), fabric.SpeedName(rate), int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
 	}
 }
