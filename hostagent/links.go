@@ -246,7 +246,7 @@ func (c *Core) believe(q Quench, id fabric.LinkID) Verdict {
 }
 
 // connected reports whether a controller is there that would confirm a dead link.
-func (c *Core) connected() bool { return c.heard && c.now-c.heardAt <= c.cfg.Silence }
+func (c *Core) connected() bool { return c.connectedOnce && c.now-c.heardAt <= c.cfg.Silence }
 
 // mostUnconfirmed bounds the time for which quenches about a link are refused: the memory doubled so often.
 const mostUnconfirmed = 7
@@ -284,7 +284,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 		return
 	}
 	switch {
-	case !c.heard:
+	case !c.connectedOnce:
 	case u.GetInstance() == c.instance:
 	case !u.GetSnapshot():
 		c.stats.UpdatesIgnored++
@@ -292,7 +292,7 @@ func (c *Core) Update(now fabric.Time, u *statepb.Update) {
 	default:
 		c.replace(u)
 	}
-	c.heard, c.instance = true, u.GetInstance()
+	c.connectedOnce, c.instance = true, u.GetInstance()
 	for _, s := range u.GetLinks() {
 		id := fabric.LinkID(s.GetLink())
 		if !c.hasChoice(s.GetLink()) {

@@ -77,7 +77,7 @@ how much time is left: from estimates, in the proportion in which those of the r
 				return err
 			}
 			if out.people() {
-				return tellStatus(a.stdout, s)
+				return printStatus(a.stdout, s)
 			}
 			return out.write(a.stdout, s)
 		},
@@ -89,7 +89,7 @@ how much time is left: from estimates, in the proportion in which those of the r
 // namedMissing is how many missing runs are named to people.
 const namedMissing = 20
 
-func tellStatus(w io.Writer, s *cluster.Status) error {
+func printStatus(w io.Writer, s *cluster.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%d runs: %d done, %d missing, %d of these failed\n", s.Runs, s.Done, len(s.Missing), len(s.Failed))
 	if len(s.Missing) > 0 {

@@ -336,7 +336,7 @@ deadline: 60s
 		t.Fatal(err)
 	}
 	defer session.Close() //nolint:errcheck // the run is over
-	if err := etherealtest.Goes(t, 3, func() error {
+	if err := etherealtest.Retry(t, 3, func() error {
 		result, err := session.Run(t.Context(), runs[0], coordinator.Options{Clock: monotonic.Now, Lead: 5 * time.Second})
 		if err == nil && !result.Finished {
 			err = errors.New("the collective did not end within its deadline")

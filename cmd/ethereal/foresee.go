@@ -97,7 +97,7 @@ func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
 }
 
 // afterthoughts are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that much.
-func afterthoughts(runs []scenario.Run, results []*report.Result) []string {
+func timeoutHints(runs []scenario.Run, results []*report.Result) []string {
 	var out []string
 	for _, r := range results {
 		if r.CCT != nil || r.Timeouts == 0 {

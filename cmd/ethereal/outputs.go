@@ -140,7 +140,7 @@ const mostLooks = 64
 
 // looks says how one looks into the runs of a report: into their traces, else into a file of results. Where there is
 // neither, the command that makes traces is named.
-func (t *telling) looks() (all []report.Look) {
+func (t *runPrinter) looks() (all []report.Look) {
 	if t.flags.trace.path == "" {
 		if t.flags.out != "" {
 			return resultLooks(t.flags.out)

@@ -156,7 +156,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 	}
 
 	// Files are opened before anything runs, so that a bad path costs no time.
-	t := &telling{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, runs: p.runs, skipped: p.skipped}
+	t := &runPrinter{app: a, flags: flags, files: files, lines: io.Discard, table: a.stdout, runs: p.runs, skipped: p.skipped}
 	if flags.format.String() == formatJSON {
 		t.lines, t.table = a.stdout, a.stderr
 	}

@@ -173,7 +173,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	}
 	g.Go(func() error { return d.Serve(ctx, listener, serving...) })
 	g.Go(func() error { return d.Run(ctx) })
-	g.Go(func() error { return tellDrops(ctx, d, log, stderr) })
+	g.Go(func() error { return printNewDrops(ctx, d, log, stderr) })
 	g.Go(func() error { return keepMemory(ctx) })
 	if beside.tap != nil {
 		g.Go(func() error { return beside.tap.Run(ctx) })

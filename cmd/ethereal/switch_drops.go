@@ -101,7 +101,7 @@ func (c switchCounts) Collect(out chan<- prometheus.Metric) {
 
 // tellDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds in which there
 // were more: on stderr what is a mistake in the set-up, in the log all.
-func tellDrops(ctx context.Context, d *process.Device, log *slog.Logger, stderr io.Writer) error {
+func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, stderr io.Writer) error {
 	told := map[string]uint64{}
 	said := map[string]bool{}
 	tick := time.NewTicker(time.Second)

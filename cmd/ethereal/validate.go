@@ -147,7 +147,7 @@ func (a *app) validate(files []string, v *validation, kind, fabricFile string, f
 			results[i].OK = err == nil
 		}
 	}
-	if err := tellChecked(a.stdout, results, format); err != nil {
+	if err := printChecked(a.stdout, results, format); err != nil {
 		return err
 	}
 	if len(wrong) > 0 {
@@ -197,7 +197,7 @@ func unreadable(path string, err error) *strictyaml.Error {
 }
 
 // tellChecked prints what came of all files. What is wrong is printed as errors are.
-func tellChecked(w io.Writer, results []checkedFile, format outputFormat) error {
+func printChecked(w io.Writer, results []checkedFile, format outputFormat) error {
 	if !format.people() {
 		return format.write(w, results)
 	}

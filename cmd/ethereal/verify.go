@@ -122,7 +122,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	took := time.Since(began)
 	if !format.people() {
 		return printProof(w, format, f, proof{
-			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Untold: r.Untold,
+			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Untold: r.Unnotified,
 			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
 		}, r.Problems)
 	}
@@ -134,8 +134,8 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		fmt.Fprintf(w, "%d or more problems\n", len(r.Problems))
 		return fmt.Errorf("%w: see the walks above", errNotProved)
 	}
-	if r.Untold > 0 {
-		fmt.Fprintf(w, "%d end at dead ports of switches that tell no source; ", r.Untold)
+	if r.Unnotified > 0 {
+		fmt.Fprintf(w, "%d end at dead ports of switches that tell no source; ", r.Unnotified)
 	}
 	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (took - read).Round(time.Millisecond))
 	return nil

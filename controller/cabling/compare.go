@@ -83,7 +83,7 @@ type comparison struct {
 	f     *fabric.Fabric
 	name  Names
 	ev    Evidence
-	heard map[Heard]bool
+	heard map[Arrival]bool
 	// partner is where a place's cable leads; places with several are in crowded.
 	partner map[Place]Place
 	crowded map[Place][]Place
@@ -97,7 +97,7 @@ func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 		name = PlainNames(f)
 	}
 	c := &comparison{
-		f: f, name: name, ev: ev, heard: map[Heard]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
+		f: f, name: name, ev: ev, heard: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
 	}
 	c.match()
 	c.strangers()
@@ -240,7 +240,7 @@ func (c *comparison) links() {
 		case v.FoundA != "" || v.FoundB != "":
 			v.State = Miswired
 		case c.right(a):
-			if !host && (!c.heard[Heard{a, b}] || !c.heard[Heard{b, a}]) {
+			if !host && (!c.heard[Arrival{a, b}] || !c.heard[Arrival{b, a}]) {
 				v.State = OneWay
 				c.oneWay(a, b)
 			}
@@ -267,7 +267,7 @@ func (c *comparison) elsewhere(p Place) string {
 
 func (c *comparison) oneWay(a, b Place) {
 	deaf, mute := a, b
-	if c.heard[Heard{a, b}] {
+	if c.heard[Arrival{a, b}] {
 		deaf, mute = b, a
 	}
 	if c.ev.Unasked[deaf.Node] != nil {

@@ -17,8 +17,8 @@ type Place struct {
 // At returns the place of a link's end.
 func At(e fabric.End) Place { return Place{Node: e.Node, Port: e.Port} }
 
-// Heard is a frame that came in at a place and that another sent.
-type Heard struct{ At, From Place }
+// Arrival is a frame that came in at a place and that another sent.
+type Arrival struct{ At, From Place }
 
 // Stranger is a frame that came in at a place, from somebody whom the fabric does
 // not know.
@@ -29,7 +29,7 @@ type Stranger struct {
 
 // Evidence is what a check found out.
 type Evidence struct {
-	Heard     []Heard
+	Heard     []Arrival
 	Strangers []Stranger
 	Unasked   map[fabric.NodeID]error // switches that could not be asked, and why
 	Down      map[Place]bool          // ports that the switch calls down

@@ -20,11 +20,11 @@ type Round struct {
 	frame int
 
 	mu        sync.Mutex
-	heard     map[Heard]bool
+	heard     map[Arrival]bool
 	astray    map[Place]int // how many of those heard there are not as planned
 	strangers map[Stranger]bool
-	missing   map[Heard]bool // of those that a healthy fabric hears
-	complete  chan struct{}  // closed when none is missing
+	missing   map[Arrival]bool // of those that a healthy fabric hears
+	complete  chan struct{}    // closed when none is missing
 }
 
 // MaxFrame is the longest frame that a check sends, in bytes.
@@ -34,14 +34,14 @@ const MaxFrame = 9600
 // least. Nobody else's are believed to be of it.
 func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
-		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Heard]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Heard]bool{}, complete: make(chan struct{}),
+		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Arrival]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Arrival]bool{}, complete: make(chan struct{}),
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
 		a, b := At(l.A), At(l.B)
-		r.missing[Heard{b, a}] = true
+		r.missing[Arrival{b, a}] = true
 		if f.Node(a.Node).Tier != fabric.Host {
-			r.missing[Heard{a, b}] = true
+			r.missing[Arrival{a, b}] = true
 		}
 	}
 	return r
@@ -66,7 +66,7 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 		}
 		return
 	}
-	h := Heard{At: at, From: At(from)}
+	h := Arrival{At: at, From: At(from)}
 	switch {
 	case r.heard[h]:
 	case r.missing[h]:

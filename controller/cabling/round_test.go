@@ -120,7 +120,7 @@ func TestForgedFrames(t *testing.T) {
 	}
 	hear(fabric.End{Node: 0, Port: 1})
 	ev := r.Evidence()
-	planned := Heard{At: Place{Node: tor, Port: 1}, From: Place{Node: 0, Port: 1}}
+	planned := Arrival{At: Place{Node: tor, Port: 1}, From: Place{Node: 0, Port: 1}}
 	if len(ev.Heard) != maxAstray+1 || !slices.Contains(ev.Heard, planned) {
 		t.Errorf("%d heard: %v", len(ev.Heard), ev.Heard)
 	}

@@ -29,7 +29,7 @@ type cables struct {
 	round atomic.Pointer[cabling.Round]
 }
 
-func (c *cables) heard(id fabric.NodeID, in p4rt.PacketIn) {
+func (c *cables) receive(id fabric.NodeID, in p4rt.PacketIn) {
 	if r := c.round.Load(); r != nil {
 		r.In(id, in)
 	}

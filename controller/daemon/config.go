@@ -149,8 +149,8 @@ func (c Config) rollout() rollout.Config {
 		r.Keep = c.keepDrained
 	}
 	for _, t := range c.Targets {
-		if t.Kind().TellPorts {
-			r.TellPorts = func(id fabric.NodeID) bool { return c.Targets[id].Kind().TellPorts }
+		if t.Kind().NotifyPorts {
+			r.NotifyPorts = func(id fabric.NodeID) bool { return c.Targets[id].Kind().NotifyPorts }
 		}
 	}
 	return r

@@ -104,7 +104,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	if cfg.View {
 		d.viewer = newViewer()
-		cfg.Events.Watch(func(r eventlog.Record) { d.viewer.heard(d.f, d.began, r) })
+		cfg.Events.Watch(func(r eventlog.Record) { d.viewer.addEvent(d.f, d.began, r) })
 	}
 	if err := d.readDrained(); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (d *Daemon) newDevice(id fabric.NodeID) (*device, error) {
 		KeepAlive: d.cfg.KeepAlive, Backoff: d.cfg.Backoff, Log: log,
 		OnPhase:  func(p p4rt.Phase, err error) { d.inbox.put(func() { d.phaseChanged(dev, p, err) }) },
 		OnTables: func(tenure uint64, t p4rt.Tables) { d.inbox.put(func() { d.tablesRead(dev, tenure, t) }) },
-		OnPacket: func(in p4rt.PacketIn) { d.cables.heard(id, in) },
+		OnPacket: func(in p4rt.PacketIn) { d.cables.receive(id, in) },
 	}, conn)
 	if err != nil || t.GNMI == "" {
 		return dev, err

@@ -40,7 +40,7 @@ func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]st
 		return nil, err
 	}
 	// The peer that is primary has to write them.
-	if err := errors.Join(d.idle(ctx), d.tellPeers(ctx, true)); err != nil {
+	if err := errors.Join(d.idle(ctx), d.exchangeMarks(ctx, true)); err != nil {
 		return names, err
 	}
 	if undo {

@@ -20,8 +20,8 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 
 // Witness is what the other end of one of a switch's links says of the link.
 type Witness struct {
-	Heard bool // its port states can be believed
-	Up    bool
+	Reporting bool // its port states can be believed
+	Up        bool
 }
 
 // Judge tells a dead switch from one that is only cut off from the controller, which has no session to it.
@@ -29,9 +29,9 @@ func Judge(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {
 		switch {
-		case w.Heard && w.Up:
+		case w.Reporting && w.Up:
 			v = CutOff
-		case w.Heard && v == NotKnown:
+		case w.Reporting && v == NotKnown:
 			v = Dead
 		}
 	}

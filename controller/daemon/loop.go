@@ -34,7 +34,7 @@ func (d *Daemon) loop(ctx context.Context) error {
 			}
 		}
 		now := d.clock()
-		d.carryOut(d.core.News(now)) // bad news does not wait for tables
+		d.carryOut(d.core.TakeNotices(now)) // bad news does not wait for tables
 		d.carryOut(d.core.Ready(now))
 		if now > rebaseAfter {
 			d.core.Rebase(now)
@@ -159,7 +159,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 	epoch := max(1, uint32(now.UnixMilli()))
 	for _, p := range r.Ports {
 		dev := d.device(p.Node)
-		if err := dev.session.TellPort(dev.tenure, p.Port, p.Up, epoch); err != nil {
+		if err := dev.session.NotifyPort(dev.tenure, p.Port, p.Up, epoch); err != nil {
 			d.cfg.Log.Error("the data plane is not told of a port", "switch", dev.name, "port", p.Port, "up", p.Up, "err", err)
 		}
 	}
@@ -288,7 +288,7 @@ func (d *Daemon) verdict(dev *device) Verdict {
 		if l.B == peer {
 			down = r.DownB
 		}
-		ws = append(ws, Witness{Heard: d.device(peer.Node).health == linkstate.Fresh, Up: !down})
+		ws = append(ws, Witness{Reporting: d.device(peer.Node).health == linkstate.Fresh, Up: !down})
 	}
 	return Judge(ws)
 }

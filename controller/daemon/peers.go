@@ -102,9 +102,9 @@ func (d *Daemon) exchange(ctx context.Context, p *peer, wait bool) error {
 	return errors.Join(err, failed)
 }
 
-// tellPeers exchanges marks with all peers at once. It returns an error if there
+// exchangeMarks exchanges marks with all peers at once. It returns an error if there
 // are peers and none has written what follows.
-func (d *Daemon) tellPeers(ctx context.Context, wait bool) error {
+func (d *Daemon) exchangeMarks(ctx context.Context, wait bool) error {
 	if len(d.peers) == 0 {
 		return nil
 	}

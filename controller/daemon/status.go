@@ -122,7 +122,7 @@ func (d *Daemon) status() Status {
 		if dev.ports == nil {
 			x.Ports = "none"
 		} else {
-			for _, p := range d.core.NeverHeard(dev.id) {
+			for _, p := range d.core.Unreported(dev.id) {
 				x.NeverSeen = append(x.NeverSeen, dev.target.Ports.Name(p))
 				unseen[fabric.End{Node: dev.id, Port: p}] = true
 			}

@@ -56,8 +56,8 @@ func (d *Daemon) page() (*view.Page, error) {
 	return &view.Page{Title: "Ethereal: " + d.cfg.Core.Instance, Live: true, Runs: []*view.Run{run}}, nil
 }
 
-// heard takes a record of the event log for the page.
-func (v *viewer) heard(f *fabric.Fabric, began time.Time, r eventlog.Record) {
+// addEvent takes a record of the event log for the page.
+func (v *viewer) addEvent(f *fabric.Fabric, began time.Time, r eventlog.Record) {
 	e := r.Event(f, began)
 	v.mu.Lock()
 	if len(v.events) < viewEvents {

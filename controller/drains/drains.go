@@ -79,14 +79,14 @@ func (s *Set) Drained() []Mark {
 }
 
 // Merge takes others' marks and returns those that are news.
-func (s *Set) Merge(marks []Mark) (news []Mark) {
+func (s *Set) Merge(marks []Mark) (added []Mark) {
 	for _, m := range marks {
 		if have, ok := s.marks[m.Link]; !ok || m.newer(have) {
 			s.put(m)
-			news = append(news, m)
+			added = append(added, m)
 		}
 	}
-	return news
+	return added
 }
 
 // Marks returns all marks, by link.

@@ -58,8 +58,8 @@ type Viewed struct {
 	Run *view.Run
 	f   *fabric.Fabric
 	// began is when the run does, and told what leads a core, in the order of the log.
-	began time.Time
-	told  []Record
+	began   time.Time
+	records []Record
 
 	// The core as far as somebody has asked: through so many of told. Who asks for a later time has it led on from there.
 	mu   sync.Mutex
@@ -129,12 +129,12 @@ func (v *Viewed) take(_ int, r Record) error {
 		v.Run = &view.Run{Title: "controller " + r.State + ", from " + r.Time.Format(time.DateTime)}
 		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
 	}
-	if len(v.told) == 0 || slices.Contains(leads, r.Kind) { // the first says when it began
+	if len(v.records) == 0 || slices.Contains(leads, r.Kind) { // the first says when it began
 		told := r
-		if n := len(v.told); n > 0 && told.Time.Before(v.told[n-1].Time) {
-			told.Time = v.told[n-1].Time // a clock was set back
+		if n := len(v.records); n > 0 && told.Time.Before(v.records[n-1].Time) {
+			told.Time = v.records[n-1].Time // a clock was set back
 		}
-		v.told = append(v.told, told)
+		v.records = append(v.records, told)
 	}
 	e := r.Event(v.f, v.began)
 	e.T = max(0, e.T) // a clock may be set back
@@ -180,7 +180,7 @@ func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 
 // at returns the core as it was at a time. v.mu is held.
 func (v *Viewed) at(until time.Time) (*controller.Core, error) {
-	if v.led.core == nil || v.upTo > 0 && v.told[v.upTo-1].Time.After(until) {
+	if v.led.core == nil || v.upTo > 0 && v.records[v.upTo-1].Time.After(until) {
 		v.led.fresh = func() (*controller.Core, error) {
 			return controller.New(controller.Config{
 				Fabric: v.f, CarrierV4: controller.UDPSourcePort, CarrierV6: controller.UDPSourcePort,
@@ -192,8 +192,8 @@ func (v *Viewed) at(until time.Time) (*controller.Core, error) {
 			return nil, err
 		}
 	}
-	for ; v.upTo < len(v.told) && !v.told[v.upTo].Time.After(until); v.upTo++ {
-		if _, err := v.led.take(v.told[v.upTo]); err != nil {
+	for ; v.upTo < len(v.records) && !v.records[v.upTo].Time.After(until); v.upTo++ {
+		if _, err := v.led.take(v.records[v.upTo]); err != nil {
 			v.led.core = nil // what it is now nobody knows
 			return nil, fmt.Errorf("event log: %w", err)
 		}

@@ -34,7 +34,7 @@ var ErrStaleAfter = errors.New("linkstate: stale-after must be above zero; twice
 type Monitor struct {
 	staleAfter fabric.Time
 	health     Health
-	heard      fabric.Time // when last
+	lastReport fabric.Time // when last
 	ports      map[fabric.PortNo]port
 	rates      map[fabric.PortNo]fabric.Rate // as reported last
 	names      *targets.PortMap
@@ -77,7 +77,7 @@ func (m *Monitor) Up(p fabric.PortNo) (up, known bool) {
 
 // Connected notes a new subscription: all states are to come again.
 func (m *Monitor) Connected(now fabric.Time) {
-	m.health, m.heard = Syncing, now
+	m.health, m.lastReport = Syncing, now
 	for p, s := range m.ports {
 		s.seen = false
 		m.ports[p] = s
@@ -94,7 +94,7 @@ func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change,
 	if m.health == Disconnected {
 		m.Connected(now)
 	}
-	m.heard = now
+	m.lastReport = now
 	if m.health == Stale {
 		m.health = Fresh
 	}
@@ -166,16 +166,16 @@ func (m *Monitor) Deadline() (_ fabric.Time, ok bool) {
 	if m.health != Syncing && m.health != Fresh {
 		return 0, false
 	}
-	if m.heard > farFuture-m.staleAfter {
+	if m.lastReport > farFuture-m.staleAfter {
 		return farFuture, true
 	}
-	return m.heard + m.staleAfter, true
+	return m.lastReport + m.staleAfter, true
 }
 
 // Tick makes the monitor stale if its deadline has come, and reports whether it
 // did.
 func (m *Monitor) Tick(now fabric.Time) bool {
-	if _, ok := m.Deadline(); !ok || now-m.heard < m.staleAfter {
+	if _, ok := m.Deadline(); !ok || now-m.lastReport < m.staleAfter {
 		return false
 	}
 	m.health = Stale

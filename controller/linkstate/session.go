@@ -50,13 +50,13 @@ type SessionConfig struct {
 
 // Session is the subscription to one switch, renewed whenever it breaks.
 type Session struct {
-	cfg     SessionConfig
-	client  gnmi.GNMIClient
-	monitor *Monitor
-	heardAt time.Time // the last message came
-	health  Health
-	request int // how the switch is asked; see requests
-	heard   bool
+	cfg      SessionConfig
+	client   gnmi.GNMIClient
+	monitor  *Monitor
+	heardAt  time.Time // the last message came
+	health   Health
+	request  int // how the switch is asked; see requests
+	answered bool
 }
 
 // requests are the ways of asking a switch, best first. The next one is tried
@@ -107,11 +107,11 @@ func (s *Session) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if s.heard {
+		if s.answered {
 			failures = 0
 		}
 		code := status.Code(errors.Unwrap(err))
-		next := !s.heard && (code == codes.Unimplemented || code == codes.InvalidArgument)
+		next := !s.answered && (code == codes.Unimplemented || code == codes.InvalidArgument)
 		if next {
 			s.request = (s.request + 1) % len(requests)
 		}
@@ -168,7 +168,7 @@ var errUnanswered = status.Error(codes.DeadlineExceeded, "no answer to the subsc
 
 // subscribe is one subscription's life.
 func (s *Session) subscribe(ctx context.Context) error {
-	s.heard = false
+	s.answered = false
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unanswered := time.AfterFunc(s.cfg.OpenTimeout, func() { cancel(errUnanswered) })
@@ -236,7 +236,7 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 		case m := <-messages:
 			s.heardAt = time.Now()
 			if !connected {
-				connected, s.heard = true, true
+				connected, s.answered = true, true
 				s.monitor.Connected(s.now())
 				s.report(nil)
 			}

@@ -41,13 +41,13 @@ type Service struct {
 	statepb.UnimplementedFabricStateServer
 	cfg ServiceConfig
 
-	mu      sync.Mutex
-	hub     *Hub          // nil until Start
-	changed chan struct{} // closed and replaced at every update
-	agents  map[uint32]*agent
-	said    *pace // lines about agents
-	unsaid  int   // since the last one
-	streams sync.WaitGroup
+	mu         sync.Mutex
+	hub        *Hub          // nil until Start
+	changed    chan struct{} // closed and replaced at every update
+	agents     map[uint32]*agent
+	pace       *pace // lines about agents
+	suppressed int   // since the last one
+	streams    sync.WaitGroup
 }
 
 // agent is one open stream.
@@ -136,7 +136,7 @@ func NewService(cfg ServiceConfig) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, said: newPace(sayEvery, sayBurst)}
+	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(sayEvery, sayBurst)}
 }
 
 // Start gives the service its first state. Before it, agents are told nothing: a
@@ -330,7 +330,7 @@ func (s *Service) join(a *agent) {
 		old.end(errReplaced)
 	}
 	s.agents[a.host] = a
-	s.say("agent joined", a)
+	s.logEvent("agent joined", a)
 }
 
 func (s *Service) part(a *agent) {
@@ -339,20 +339,20 @@ func (s *Service) part(a *agent) {
 	if s.agents[a.host] == a {
 		delete(s.agents, a.host)
 	}
-	s.say("agent left", a)
+	s.logEvent("agent left", a)
 }
 
-// say logs a line about an agent, or counts it. It is called with the lock held.
-func (s *Service) say(what string, a *agent) {
-	if !s.said.take() {
-		s.unsaid++
+// logEvent logs a line about an agent, or counts it. It is called with the lock held.
+func (s *Service) logEvent(what string, a *agent) {
+	if !s.pace.take() {
+		s.suppressed++
 		return
 	}
 	args := []any{"host", a.host, "addr", a.addr}
-	if s.unsaid > 0 {
-		args = append(args, "not_said_before", s.unsaid)
+	if s.suppressed > 0 {
+		args = append(args, "not_said_before", s.suppressed)
 	}
-	s.unsaid = 0
+	s.suppressed = 0
 	s.cfg.Log.Info(what, args...)
 }
 

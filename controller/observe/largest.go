@@ -24,11 +24,11 @@ const (
 // Largest is what agents told of the hosts that theirs sends most to: the fabric's
 // elephants. It is used on the daemon's goroutine.
 type Largest struct {
-	told  map[fabric.NodeID]toldLargest
-	shown bool // the page shows some
+	reported map[fabric.NodeID]reportedLargest
+	shown    bool // the page shows some
 }
 
-type toldLargest struct {
+type reportedLargest struct {
 	at   time.Time
 	span time.Duration
 	sent []*statepb.Sent
@@ -40,8 +40,8 @@ func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 	if len(r.GetLargest()) == 0 || span < leastSpan || span > mostSpan {
 		return
 	}
-	if l.told == nil {
-		l.told = map[fabric.NodeID]toldLargest{}
+	if l.reported == nil {
+		l.reported = map[fabric.NodeID]reportedLargest{}
 	}
 	named := map[uint32]bool{}
 	sent := slices.DeleteFunc(slices.Clone(r.GetLargest()), func(s *statepb.Sent) bool {
@@ -50,7 +50,7 @@ func (l *Largest) Take(f *fabric.Fabric, host fabric.NodeID, now time.Time, r *s
 		return again || s.GetDst() >= uint32(f.Hosts()) || NodeID(s.GetDst()) == host ||
 			float64(s.GetBytes()) > mostRate*span.Seconds()
 	})
-	l.told[host] = toldLargest{at: now, span: span, sent: sent}
+	l.reported[host] = reportedLargest{at: now, span: span, sent: sent}
 }
 
 // FlowStatus is a pair of hosts of which one sends much to the other.
@@ -68,9 +68,9 @@ type FlowStatus struct {
 // Status returns the flows that are the largest now, those first.
 func (l *Largest) Status(f *fabric.Fabric, now time.Time) []FlowStatus {
 	var all []FlowStatus
-	for host, t := range l.told {
+	for host, t := range l.reported {
 		if now.Sub(t.at) > largestKept {
-			delete(l.told, host)
+			delete(l.reported, host)
 			continue
 		}
 		for _, s := range t.sent {

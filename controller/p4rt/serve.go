@@ -50,7 +50,7 @@ func (s *Session) serve(ctx context.Context) error {
 				continue
 			}
 			unanswered.Stop()
-			s.heard(codes.Code(a.GetStatus().GetCode()) == codes.OK)
+			s.setPrimary(codes.Code(a.GetStatus().GetCode()) == codes.OK)
 			select {
 			case arbitrations <- a:
 			case <-ctx.Done():
@@ -90,7 +90,7 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 func (s *Session) bid(stream p4.P4Runtime_StreamChannelClient) error {
-	err := s.say(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
+	err := s.send(&p4.StreamMessageRequest{Update: &p4.StreamMessageRequest_Arbitration{
 		Arbitration: &p4.MasterArbitrationUpdate{DeviceId: s.cfg.DeviceID, ElectionId: s.life.Bid().Proto()},
 	}})
 	if errors.Is(err, io.EOF) {

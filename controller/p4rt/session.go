@@ -160,9 +160,9 @@ func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.
 	s.kick()
 }
 
-// TellPort queues word to the data plane of a port, after the updates queued before:
+// NotifyPort queues word to the data plane of a port, after the updates queued before:
 // see [Schema.PortEvent]. It is lost where the session does not serve the tenure.
-func (s *Session) TellPort(tenure uint64, port fabric.PortNo, up bool, epoch uint32) error {
+func (s *Session) NotifyPort(tenure uint64, port fabric.PortNo, up bool, epoch uint32) error {
 	m, err := s.cfg.Pipeline.schema.PortEvent(port, up, epoch)
 	if err != nil {
 		return err
@@ -204,11 +204,11 @@ func (s *Session) Send(port fabric.PortNo, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.say(m)
+	return s.send(m)
 }
 
-// say sends a message on the stream.
-func (s *Session) say(m *p4.StreamMessageRequest) error {
+// send sends a message on the stream.
+func (s *Session) send(m *p4.StreamMessageRequest) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if s.stream == nil {
@@ -290,9 +290,9 @@ func (s *Session) leave() {
 	s.turnAway()
 }
 
-// heard notes who is primary, as soon as the stream says it: a call under way
+// setPrimary notes who is primary, as soon as the stream says it: a call under way
 // that only a primary may make is broken off.
-func (s *Session) heard(primary bool) {
+func (s *Session) setPrimary(primary bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.primary = primary
@@ -367,7 +367,7 @@ func (s *Session) write(ctx context.Context, t task) error {
 		}
 	}
 	for _, m := range t.packets {
-		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error { return s.sayBy(ctx, m) })
+		err := s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error { return s.sendWithin(ctx, m) })
 		if err != nil {
 			return fmt.Errorf("p4rt: packet-out: %w", err)
 		}
@@ -375,11 +375,11 @@ func (s *Session) write(ctx context.Context, t task) error {
 	return nil
 }
 
-// sayBy sends a message on the stream before ctx ends. A switch that does not read
+// sendWithin sends a message on the stream before ctx ends. A switch that does not read
 // what it is sent holds a message up for as long as the stream lives.
-func (s *Session) sayBy(ctx context.Context, m *p4.StreamMessageRequest) error {
+func (s *Session) sendWithin(ctx context.Context, m *p4.StreamMessageRequest) error {
 	said := make(chan error, 1)
-	go func() { said <- s.say(m) }()
+	go func() { said <- s.send(m) }()
 	select {
 	case err := <-said:
 		return err

@@ -47,7 +47,7 @@ func (c *Core) takeNotices() {
 		if restores(u) && !c.cfg.RestoredAtOnce {
 			c.restored = append(c.restored, u)
 		} else {
-			c.tell(u)
+			c.notify(u)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func (c *Core) takeNotices() {
 // restores reports whether a notice says that a link is back.
 func restores(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
 
-// tell numbers notices in the order in which they are told.
-func (c *Core) tell(us ...*statepb.Update) {
+// notify numbers notices in the order in which they are told.
+func (c *Core) notify(us ...*statepb.Update) {
 	for _, u := range us {
-		c.told++
-		u.Epoch = c.told
+		c.notified++
+		u.Epoch = c.notified
 		c.ready.Notices = append(c.ready.Notices, u)
 	}
 }
@@ -69,7 +69,7 @@ func (c *Core) beginChange(now fabric.Time) {
 	r := c.tables.Ready()
 	if len(r.Writes) == 0 {
 		c.triggered = false
-		c.tell(c.restored...)
+		c.notify(c.restored...)
 		c.restored = nil
 		return
 	}
@@ -103,7 +103,7 @@ func (c *Core) nextStage(now fabric.Time) {
 		}
 	}
 	ch.busy, ch.Written = false, now
-	c.tell(ch.notices...)
+	c.notify(ch.notices...)
 	ch.notices = nil
 	c.event(Event{Kind: Changed, Change: ch.Change})
 }
@@ -194,6 +194,6 @@ func (c *Core) repair(now fabric.Time, d *device, r read) {
 	if len(us)+r.stray > 0 {
 		c.write(Write{Node: d.id, Updates: us, Repair: true}, 0)
 	}
-	c.tellAllPorts(now, d)
+	c.notifyAllPorts(now, d)
 	c.releaseEarly(now)
 }

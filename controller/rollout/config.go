@@ -54,9 +54,9 @@ type Config struct {
 	// Keeps returns what of its tables a switch is read back to hold, by its kind. Nil:
 	// all of it.
 	Keeps func(fabric.NodeID, []controller.Entry) []controller.Entry
-	// TellPorts reports whether a switch's data plane has to be told by the controller
+	// NotifyPorts reports whether a switch's data plane has to be told by the controller
 	// what its ports do. Nil: none has.
-	TellPorts func(fabric.NodeID) bool
+	NotifyPorts func(fabric.NodeID) bool
 	// RestoredAtOnce tells agents of a link that is back before the switches have the
 	// tables for it: the order that was measured and not chosen; see the package comment.
 	RestoredAtOnce bool

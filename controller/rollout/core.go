@@ -28,7 +28,7 @@ type Core struct {
 	peersKnow bool // what the peers have drained is known
 	started   bool
 
-	told      uint64            // epoch of the last notice
+	notified  uint64            // epoch of the last notice
 	restored  []*statepb.Update // links that are back, of the change to come
 	change    change
 	trigger   fabric.Time // when the first event came of the change to come; see triggered
@@ -47,10 +47,10 @@ type device struct {
 	pending int         // writes under way
 	audit   fabric.Time // when its tables are to be read back
 
-	heard, fresh bool                   // of its ports: once; now
-	named        map[fabric.PortNo]bool // ports that it said anything of
-	ports        map[fabric.PortNo]bool // up, as heard last, where the data plane is told
-	retell       fabric.Time            // when it is told of all of them again
+	reported, fresh bool                   // of its ports: once; now
+	named           map[fabric.PortNo]bool // ports that it said anything of
+	ports           map[fabric.PortNo]bool // up, as heard last, where the data plane is told
+	renotify        fabric.Time            // when it is told of all of them again
 }
 
 // read is what tables were found at a switch before the start.
@@ -99,7 +99,7 @@ func (c *Core) Tables() *controller.Core { return c.tables }
 func (c *Core) Started() bool { return c.started }
 
 // Epoch is that of the last notice.
-func (c *Core) Epoch() uint64 { return c.told }
+func (c *Core) Epoch() uint64 { return c.notified }
 
 // Writing reports whether a change is being written.
 func (c *Core) Writing() bool { return c.change.busy }
@@ -122,7 +122,7 @@ func (c *Core) Damped(id fabric.LinkID) bool {
 // sweepEvery is how often the switches are looked through for audits and ports to tell.
 const sweepEvery = fabric.Second
 
-func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.TellPorts != nil }
+func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.NotifyPorts != nil }
 
 // Deadline returns when [Core.Tick] is due. ok is false when there is nothing to wait
 // for but events.
@@ -179,7 +179,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 	for i := range c.switches {
 		d := &c.switches[i]
-		d.audit, d.retell = d.audit.Rebase(now), d.retell.Rebase(now)
+		d.audit, d.renotify = d.audit.Rebase(now), d.renotify.Rebase(now)
 	}
 	c.damper.Rebase(now)
 	if c.suspicion != nil {
@@ -198,8 +198,8 @@ func (c *Core) sweep(now fabric.Time) {
 			d.audit = now + c.cfg.Audit
 			c.ready.Reads = append(c.ready.Reads, d.id)
 		}
-		if len(d.ports) > 0 && now >= d.retell {
-			c.tellAllPorts(now, d)
+		if len(d.ports) > 0 && now >= d.renotify {
+			c.notifyAllPorts(now, d)
 		}
 	}
 }
@@ -214,8 +214,8 @@ func (c *Core) start(now fabric.Time) {
 	c.tables.Ready() // no switch is written to yet
 	c.triggered = false
 	c.ready.Start = c.tables.Snapshot()
-	c.told = c.ready.Start.GetEpoch()
-	c.event(Event{Kind: Started, Epoch: c.told})
+	c.notified = c.ready.Start.GetEpoch()
+	c.event(Event{Kind: Started, Epoch: c.notified})
 	for i := range c.switches {
 		if d := &c.switches[i]; d.read != nil {
 			r := *d.read
@@ -225,13 +225,13 @@ func (c *Core) start(now fabric.Time) {
 	}
 }
 
-// startIfHeard ends the start once all have been heard of that can tell anything.
-func (c *Core) startIfHeard(now fabric.Time) {
+// startIfReported ends the start once all have been heard of that can tell anything.
+func (c *Core) startIfReported(now fabric.Time) {
 	if c.started || !c.peersKnow {
 		return
 	}
 	for i := range c.switches {
-		if d := &c.switches[i]; !d.heard && (c.cfg.Mute == nil || !c.cfg.Mute(d.id)) {
+		if d := &c.switches[i]; !d.reported && (c.cfg.Mute == nil || !c.cfg.Mute(d.id)) {
 			return
 		}
 	}
@@ -241,5 +241,5 @@ func (c *Core) startIfHeard(now fabric.Time) {
 // PeersKnown says that it is known, as far as it can be, what other controllers drained.
 func (c *Core) PeersKnown(now fabric.Time) {
 	c.peersKnow = true
-	c.startIfHeard(now)
+	c.startIfReported(now)
 }

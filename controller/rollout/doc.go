@@ -35,7 +35,7 @@
 //
 // Agents hear at once of a link that went down, or was drained or suspected, whatever the
 // switches do: until they do, labelled packets are lost, and no table can help those,
-// since a label names one path. [Core.News] has it before tables are computed.
+// since a label names one path. [Core.TakeNotices] has it before tables are computed.
 //
 // # Good news
 //

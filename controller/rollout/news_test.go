@@ -40,7 +40,7 @@ func TestNewsFirst(t *testing.T) {
 	c, end := started(t, 4, "agg0-core0")
 	now := fabric.Millisecond
 	c.PortState(now, end.Node, end.Port, false)
-	news := c.News(now)
+	news := c.TakeNotices(now)
 	if len(news.Notices) != 1 || len(news.Writes) != 0 || c.Writing() {
 		t.Errorf("the news has %d notices and %d writes; a change is being written: %v", len(news.Notices), len(news.Writes), c.Writing())
 	}
@@ -53,7 +53,7 @@ func TestNewsFirst(t *testing.T) {
 // and with the tables computed before. One in a hundred of the other links is down.
 func BenchmarkBadNews(b *testing.B) {
 	for _, link := range []string{"tor0-agg0", "agg0-core0"} {
-		for name, notices := range map[string]func(*Core, fabric.Time) Ready{"news": (*Core).News, "with tables": (*Core).Ready} {
+		for name, notices := range map[string]func(*Core, fabric.Time) Ready{"news": (*Core).TakeNotices, "with tables": (*Core).Ready} {
 			b.Run(fmt.Sprintf("k=64/%s/%s", link, name), func(b *testing.B) {
 				c, end := started(b, 64, link)
 				now := fabric.Millisecond

@@ -16,7 +16,7 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 	}
 	d := c.device(node)
 	d.named[port] = true
-	c.tellPort(d, port, up)
+	c.notifyPort(d, port, up)
 	end := fabric.End{Node: node, Port: port}
 	believed := c.damper.State(now, end, up)
 	c.event(Event{Kind: PortHeard, Node: node, Port: port, Up: up, Damped: !believed})
@@ -31,9 +31,9 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 	_ = c.tables.PortRate(node, port, rate)
 }
 
-// NeverHeard returns the ports of a switch that it has never said anything of, though the
+// Unreported returns the ports of a switch that it has never said anything of, though the
 // fabric has them. They count as up, which nobody knows.
-func (c *Core) NeverHeard(node fabric.NodeID) []fabric.PortNo {
+func (c *Core) Unreported(node fabric.NodeID) []fabric.PortNo {
 	var out []fabric.PortNo
 	for p := fabric.PortNo(1); int(p) <= c.f.Node(node).Ports(); p++ {
 		if _, ok := c.f.LinkAt(node, p); ok && !c.device(node).named[p] {
@@ -50,11 +50,11 @@ func (c *Core) PortsKnown(now fabric.Time, node fabric.NodeID, known bool) {
 	if d.fresh = known; !known {
 		return
 	}
-	d.heard = true
+	d.reported = true
 	if d.synced {
-		c.tellAllPorts(now, d)
+		c.notifyAllPorts(now, d)
 	}
-	c.startIfHeard(now)
+	c.startIfReported(now)
 }
 
 // believe acts on a port's state, unless it is up too early: a switch that starts has its
@@ -144,12 +144,12 @@ func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, by fabric.NodeID) 
 // it is still on its way.
 const retellEvery = 30 * fabric.Second
 
-// tellPort tells a switch's data plane what a port does, where nothing on the switch tells
+// notifyPort tells a switch's data plane what a port does, where nothing on the switch tells
 // it all: a chip hears at once that a port went down, and of nobody but the controller that
 // it is back. What cannot be told now is told with all the rest when the tables are in
 // place.
-func (c *Core) tellPort(d *device, p fabric.PortNo, up bool) {
-	if c.cfg.TellPorts == nil || !c.cfg.TellPorts(d.id) {
+func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
+	if c.cfg.NotifyPorts == nil || !c.cfg.NotifyPorts(d.id) {
 		return
 	}
 	if d.ports == nil {
@@ -157,18 +157,18 @@ func (c *Core) tellPort(d *device, p fabric.PortNo, up bool) {
 	}
 	d.ports[p] = up
 	if d.synced {
-		c.ready.Ports = append(c.ready.Ports, PortWord{d.id, p, up})
+		c.ready.Ports = append(c.ready.Ports, PortEvent{d.id, p, up})
 	}
 }
 
-// tellAllPorts tells of all ports: the data plane may be new, or have missed some. Uplinks
+// notifyAllPorts tells of all ports: the data plane may be new, or have missed some. Uplinks
 // are then in the table that finds their place among the live ones. While the switch is
 // not heard, the chip may know better that a port is down.
-func (c *Core) tellAllPorts(now fabric.Time, d *device) {
-	d.retell = now + retellEvery
+func (c *Core) notifyAllPorts(now fabric.Time, d *device) {
+	d.renotify = now + retellEvery
 	for _, p := range slices.Sorted(maps.Keys(d.ports)) {
 		if up := d.ports[p]; !up || d.fresh {
-			c.ready.Ports = append(c.ready.Ports, PortWord{d.id, p, up})
+			c.ready.Ports = append(c.ready.Ports, PortEvent{d.id, p, up})
 		}
 	}
 }

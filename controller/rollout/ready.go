@@ -20,7 +20,7 @@ type Write struct {
 }
 
 // PortWord is what a switch's data plane is to be told of a port.
-type PortWord struct {
+type PortEvent struct {
 	Node fabric.NodeID
 	Port fabric.PortNo
 	Up   bool
@@ -33,7 +33,7 @@ type Ready struct {
 	Start   *statepb.Update   // the snapshot that agents begin with; not nil once
 	Notices []*statepb.Update // for all agents; their epochs have no gap
 	Writes  []Write           // each is answered by [Core.Written]
-	Ports   []PortWord        // of switches whose data plane has to be told
+	Ports   []PortEvent       // of switches whose data plane has to be told
 	Reads   []fabric.NodeID   // whose tables are to be read; answered by [Core.TablesRead]
 	Probes  []suspicion.Probe // each for one agent; answered by [Core.ProbeResult]
 }
@@ -97,11 +97,11 @@ func (c *Core) Ready(now fabric.Time) Ready {
 	return r
 }
 
-// News returns what of the next [Core.Ready] is for agents, and takes it out of that: all
+// TakeNotices returns what of the next [Core.Ready] is for agents, and takes it out of that: all
 // but Writes, Ports and Reads. It computes no tables, which took 46 ms for a link of a
 // fat-tree of 64-port switches with failures elsewhere (BenchmarkBadNews). An owner whose clock runs meanwhile carries it out first;
 // one whose time stands still needs only Ready.
-func (c *Core) News(now fabric.Time) Ready {
+func (c *Core) TakeNotices(now fabric.Time) Ready {
 	c.decide(now)
 	r := c.ready
 	c.ready = Ready{Writes: r.Writes, Ports: r.Ports, Reads: r.Reads}
@@ -114,7 +114,7 @@ func (c *Core) decide(now fabric.Time) {
 	if now >= c.began+c.cfg.StartWait {
 		c.start(now)
 	}
-	c.startIfHeard(now)
+	c.startIfReported(now)
 	if c.started {
 		c.takeSuspicions()
 		c.takeNotices()

@@ -24,7 +24,7 @@ func TestRebase(t *testing.T) {
 	cfg := Config{
 		Core:      controller.Config{Fabric: f, Instance: "test", CarrierV4: controller.UDPSourcePort},
 		Suspicion: &suspicion.Config{Agents: 1}, TablesWait: DefaultTablesWait, StageTimeout: DefaultStageTimeout,
-		StartWait: DefaultStartWait, Audit: 10 * fabric.Second, TellPorts: func(fabric.NodeID) bool { return true },
+		StartWait: DefaultStartWait, Audit: 10 * fabric.Second, NotifyPorts: func(fabric.NodeID) bool { return true },
 	}
 	sameTimes := cmp.Transformer("length", func(c Change) any {
 		return []any{c.Written - c.Trigger, c.Epoch, c.Switches, c.Updates}

@@ -55,7 +55,7 @@ func (s *scenario) run(d *datadriven.TestData) (string, error) {
 	if err := s.do(d.Cmd, words); err != nil {
 		return "", err
 	}
-	r := s.c.News(s.now)
+	r := s.c.TakeNotices(s.now)
 	if len(r.Writes) > 0 {
 		return "", fmt.Errorf("%d writes among the news", len(r.Writes))
 	}

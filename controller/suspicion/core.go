@@ -302,7 +302,7 @@ func (c *Core) suspect(id fabric.LinkID, confirmed bool) bool {
 	if confirmed {
 		c.stats.Confirmed++
 	}
-	c.tell(id)
+	c.publish(id)
 	c.nextRound(id)
 	return true
 }
@@ -319,10 +319,10 @@ func (c *Core) clear(id fabric.LinkID) {
 		}
 	}
 	c.stats.Cleared++
-	c.tell(id)
+	c.publish(id)
 }
 
-func (c *Core) tell(id fabric.LinkID) {
+func (c *Core) publish(id fabric.LinkID) {
 	l := &c.links[id]
 	l.epoch++
 	c.ready.Suspicions = append(c.ready.Suspicions, Suspicion{

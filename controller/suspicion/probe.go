@@ -342,7 +342,7 @@ func (c *Core) roundEnded(p *probe) {
 		if !l.confirmed {
 			l.confirmed = true
 			c.stats.Confirmed++
-			c.tell(p.link)
+			c.publish(p.link)
 		}
 		l.next = c.now + min(c.cfg.ProbeEvery<<l.lossy, c.cfg.ProbeMost)
 	case sent:

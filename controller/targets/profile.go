@@ -38,9 +38,9 @@ type Traits struct {
 	// operator does not say; 0: it is packets or a matter of configuration.
 	QueueUnit int `yaml:"queue_unit"`
 
-	// TellPorts is whether the controller tells the data plane of its ports, by
+	// NotifyPorts is whether the controller tells the data plane of its ports, by
 	// packet-out: nothing on the switch does when one is back.
-	TellPorts bool `yaml:"tell_ports"`
+	NotifyPorts bool `yaml:"tell_ports"`
 
 	// SourcePortsOnly is whether labels are found in UDP source ports alone.
 	SourcePortsOnly bool `yaml:"source_ports_only"`

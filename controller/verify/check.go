@@ -35,10 +35,10 @@ type Options struct {
 
 // Report is what a check found.
 type Report struct {
-	Walks    int // followed
-	Failures int // single further failures looked at
-	Untold   int // walks that ended at a dead port of a switch that tells no source
-	Problems []Problem
+	Walks      int // followed
+	Failures   int // single further failures looked at
+	Unnotified int // walks that ended at a dead port of a switch that tells no source
+	Problems   []Problem
 }
 
 // OK reports whether everything was proved.
@@ -187,8 +187,8 @@ func (c *checker) path(src, dst fabric.NodeID, l fabric.Label) bool {
 // ended judges the end of a walk.
 func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 	c.report.Walks++
-	if f == untold {
-		c.report.Untold++
+	if f == unnotified {
+		c.report.Unnotified++
 	}
 	if c.keep {
 		for i := range w.n {
@@ -209,7 +209,7 @@ func (c *checker) ended(w *walker, f fate, host fabric.NodeID) bool {
 		c.problem(Silent)
 	case f == delivered && host != w.dst.host:
 		c.problem(WrongHost)
-	case (f == told || f == untold) && c.must:
+	case (f == sourceNotified || f == unnotified) && c.must:
 		c.problem(BlackHole)
 	case c.exact && !c.onPath(w):
 		c.problem(WrongPath)

@@ -144,8 +144,8 @@ func TestWithout(t *testing.T) {
 		c := newCoreOf(t, spec, controller.UDPSourcePort, controller.UDPSourcePort)
 		n := network(c)
 		without(&n)
-		if r := check(t, n); !r.OK() || r.Untold == 0 {
-			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Untold, r.Problems)
+		if r := check(t, n); !r.OK() || r.Unnotified == 0 {
+			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Unnotified, r.Problems)
 		}
 		n.NoQuench = nil
 		if r := check(t, n); r.OK() || r.Problems[0].Kind != Silent {

@@ -121,10 +121,10 @@ type step struct {
 type fate uint8
 
 const (
-	delivered fate = iota
-	told           // dropped at a dead port, and the source is told
-	untold         // dropped at a dead port of a switch that tells no source
-	silent         // dropped at a dead port, and nobody is told, though it should be
+	delivered      fate = iota
+	sourceNotified      // dropped at a dead port, and the source is told
+	unnotified          // dropped at a dead port of a switch that tells no source
+	silent              // dropped at a dead port, and nobody is told, though it should be
 	looped
 	lost // no entry, or into a dead link
 )
@@ -278,9 +278,9 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 		f := silent
 		switch {
 		case t.noQuench:
-			f = untold
+			f = unnotified
 		case t.quench && t.clones[cloneSession(in)] == in:
-			f = told
+			f = sourceNotified
 		}
 		w.finish(f, 0, ending{"dropped at dead port %d of %s", int(port), s.node})
 	}

@@ -67,7 +67,7 @@ func text(s *C.char) string {
 }
 
 // tell copies a message into a buffer of C's.
-func tell(s string, to *C.char, size C.size_t) {
+func copyText(s string, to *C.char, size C.size_t) {
 	if to == nil || size == 0 {
 		return
 	}
@@ -98,7 +98,7 @@ func ethereal_open(c *C.ethereal_config, out *C.ethereal_agent, problem *C.char,
 	}
 	a, err := open(cfg)
 	if err != nil {
-		tell(err.Error(), problem, size)
+		copyText(err.Error(), problem, size)
 		return -1
 	}
 	*out = C.ethereal_agent(cgo.NewHandle(a))
@@ -115,7 +115,7 @@ func ethereal_close(h C.ethereal_agent) { //nolint:revive // C's names
 
 //export ethereal_error
 func ethereal_error(h C.ethereal_agent, out *C.char, size C.size_t) { //nolint:revive // C's names
-	tell(agentOf(h).lastError(), out, size)
+	copyText(agentOf(h).lastError(), out, size)
 }
 
 // result keeps an error for ethereal_error.

@@ -28,7 +28,7 @@ func (w *Watcher) Flipped(fs ...hostagent.Flip) {
 	for _, f := range fs {
 		if w.flips.next == nil {
 			w.flips.next = &statepb.Report{}
-			time.AfterFunc(flipsEvery, w.tellFlips)
+			time.AfterFunc(flipsEvery, w.reportFlips)
 		}
 		r := w.flips.next
 		if len(r.Flips) == maxFlips {
@@ -39,7 +39,7 @@ func (w *Watcher) Flipped(fs ...hostagent.Flip) {
 	}
 }
 
-func (w *Watcher) tellFlips() {
+func (w *Watcher) reportFlips() {
 	w.flips.mu.Lock()
 	r := w.flips.next
 	w.flips.next = nil

@@ -27,14 +27,14 @@ func TestHostileController(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := w.sides[0]
-	w.hear(s, update("A", true, 1))
+	w.receive(s, update("A", true, 1))
 	for n := range uint32(1000) {
 		u := update("A", false, uint64(n)+2)
 		for i := range uint32(1000) {
 			u.Links = append(u.Links, link(n*1000+i, false, 1))
 			u.Suspects = append(u.Suspects, &statepb.Suspect{Link: ^u.Links[i].Link, Epoch: 1})
 		}
-		w.hear(s, u)
+		w.receive(s, u)
 	}
 	if got := len(s.view.GetLinks()) + len(s.view.GetSuspects()); got != 32 || applied != 32 {
 		t.Errorf("%d words are kept and %d handed on, want those of the 32 links", got, applied)
@@ -43,7 +43,7 @@ func TestHostileController(t *testing.T) {
 		t.Errorf("the log says so %d times", n)
 	}
 	before := s.view
-	w.hear(s, update("A", true, 1)) // as it was recorded
+	w.receive(s, update("A", true, 1)) // as it was recorded
 	if diff := cmp.Diff(before, s.view, protocmp.Transform()); diff != "" {
 		t.Errorf("an old snapshot, played again (-before +after):\n%s", diff)
 	}

@@ -198,7 +198,7 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 	}
 	var speaker sync.WaitGroup
 	speaker.Go(func() {
-		if err := s.speak(ctx, stream); err != nil {
+		if err := s.sendReports(ctx, stream); err != nil {
 			cancel(err)
 		}
 	})
@@ -211,13 +211,13 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 		}
 		silence.Reset(w.cfg.Silence)
 		heard = true
-		w.hear(s, u)
+		w.receive(s, u)
 		w.asked(s, u.GetProbes())
 	}
 }
 
 // hear takes a controller's word.
-func (w *Watcher) hear(s *side, u *statepb.Update) {
+func (w *Watcher) receive(s *side, u *statepb.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if foreign := w.drop(u); foreign > 0 && !s.strange {

@@ -51,7 +51,7 @@ func (s *Socket) Run(ctx context.Context, f *fabric.Fabric, host fabric.NodeID, 
 	defer stop()
 	a := New(f, host)
 	buf := make([]byte, 2048)
-	told := fabric.End{}
+	last := fabric.End{}
 	for {
 		n, err := s.file.Read(buf)
 		switch {
@@ -67,8 +67,8 @@ func (s *Socket) Run(ctx context.Context, f *fabric.Fabric, host fabric.NodeID, 
 		if !ok {
 			continue
 		}
-		if from != told {
-			told = from
+		if from != last {
+			last = from
 			if !a.Planned(from) {
 				log.Warn("cabled to another port than planned", "switch", f.Name(from.Node), "port", from.Port)
 			}

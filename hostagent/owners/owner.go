@@ -60,7 +60,7 @@ func (o *Owner) Show(qps ...labeller.QP) error {
 			o.own[q] = nil
 		}
 	}
-	o.say(&message{Show: pairs(qps)})
+	o.send(&message{Show: pairs(qps)})
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (o *Owner) Forget(qps ...labeller.QP) {
 	for _, q := range qps {
 		delete(o.own, q)
 	}
-	o.say(&message{Forget: pairs(qps)})
+	o.send(&message{Forget: pairs(qps)})
 }
 
 // Timeout says that queue pairs' retransmission timers expired, or their retries
@@ -79,12 +79,12 @@ func (o *Owner) Forget(qps ...labeller.QP) {
 func (o *Owner) Timeout(qps ...labeller.QP) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.say(&message{Timeout: pairs(qps)})
+	o.send(&message{Timeout: pairs(qps)})
 }
 
 // say is called with the lock held. What cannot be said is lost with the stream:
 // the next one begins with everything.
-func (o *Owner) say(m *message) {
+func (o *Owner) send(m *message) {
 	if o.conn == nil {
 		return
 	}
@@ -146,12 +146,12 @@ func (o *Owner) join(ctx context.Context) error {
 	m := &message{}
 	for q, l := range o.own {
 		if m.Show = append(m.Show, pair{q.Dst, q.Num, l}); len(m.Show) == showAtOnce {
-			o.say(m)
+			o.send(m)
 			m = &message{}
 		}
 	}
 	if len(m.Show) > 0 {
-		o.say(m)
+		o.send(m)
 	}
 	o.mu.Unlock()
 	defer func() {
@@ -190,6 +190,6 @@ func (o *Owner) take(m *message) error {
 	if err := errors.Join(errs...); err != nil {
 		answer.Error = err.Error()
 	}
-	o.say(answer)
+	o.send(answer)
 	return nil
 }

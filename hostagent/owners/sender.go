@@ -190,7 +190,7 @@ func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 		q.err = fmt.Errorf("owners: the queue pairs' owner: %w", err)
 		o.failed[p.qp()] = q
 	}
-	s.tell()
+	s.wakeWaiters()
 	return len(o.failed)
 }
 
@@ -203,7 +203,7 @@ func (s *Server) retry(o *owner) {
 }
 
 // tell wakes those who wait for labels. The lock is held.
-func (s *Server) tell() {
+func (s *Server) wakeWaiters() {
 	close(s.ended)
 	s.ended = make(chan struct{})
 }

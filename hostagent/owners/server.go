@@ -118,7 +118,7 @@ func (s *Server) leave(o *owner) {
 		}
 	}
 	close(o.gone)
-	s.tell()
+	s.wakeWaiters()
 }
 
 // take does what an owner says.

@@ -66,14 +66,14 @@ func (l *Labelling) Run(ctx context.Context) (err error) {
 	if w, err = l.watch(a, words); err != nil {
 		return err
 	}
-	quenches, err := l.hear()
+	quenches, err := l.openSockets()
 	if err != nil {
 		return err
 	}
 	opened = true
 	l.Log.Info("labelling", "interfaces", l.Interfaces, "taken over", len(a.Adopted()))
 	for _, conn := range quenches {
-		g.Go(func() error { return hearQuenches(ctx, conn, a, l.Log) })
+		g.Go(func() error { return receiveQuenches(ctx, conn, a, l.Log) })
 		g.Go(func() error { <-ctx.Done(); return conn.Close() })
 	}
 	if l.Owners != nil {

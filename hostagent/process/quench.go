@@ -16,7 +16,7 @@ import (
 
 // hear opens the sockets for source quenches. What is nobody's address here is
 // left out, unless it was asked for.
-func (l *Labelling) hear() (conns []*quenchsocket.Socket, err error) {
+func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	addrs := []netip.Addr{l.Fabric.HostAddr4(l.Host), l.Fabric.HostAddr6(l.Host)}
 	if len(l.QuenchAddresses) > 0 {
 		addrs = l.QuenchAddresses
@@ -45,7 +45,7 @@ func (l *Labelling) hear() (conns []*quenchsocket.Socket, err error) {
 
 // hearQuenches takes source quenches until the socket is closed. What they
 // contain is the agent's to judge.
-func hearQuenches(ctx context.Context, conn *quenchsocket.Socket, a *adopt.Agent, log *slog.Logger) error {
+func receiveQuenches(ctx context.Context, conn *quenchsocket.Socket, a *adopt.Agent, log *slog.Logger) error {
 	b := make([]byte, hostagent.QuenchSize+1)
 	for {
 		n, from, err := conn.Read(b)

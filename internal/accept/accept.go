@@ -104,8 +104,8 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 	}
 }
 
-// Heard says that the peer of a connection has sent its first message: from now on it may be silent.
-func Heard(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
+// ClearDeadline says that the peer of a connection has sent its first message: from now on it may be silent.
+func ClearDeadline(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
 
 // count counts open connections.
 type count struct {

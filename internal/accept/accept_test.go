@@ -55,7 +55,7 @@ func served(t *testing.T, lis net.Listener, o Options) {
 		ended <- Serve(ctx, lis, o, func(_ context.Context, c net.Conn) {
 			var b [1]byte
 			for {
-				if _, err := c.Read(b[:]); err != nil || Heard(c) != nil {
+				if _, err := c.Read(b[:]); err != nil || ClearDeadline(c) != nil {
 					return
 				}
 				c.Write(b[:]) //nolint:errcheck // the reader of it says so

@@ -69,8 +69,8 @@ func (d *Decoder) Given(path string) bool {
 	return ok
 }
 
-// Beside returns the path of a file that is named relative to this one.
-func (d *Decoder) Beside(name string) string {
+// RelativePath returns the path of a file that is named relative to this one.
+func (d *Decoder) RelativePath(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
@@ -83,7 +83,7 @@ func (d *Decoder) Include(n *yaml.Node, into any, path, what, remedy string) {
 		d.ComplainAt(n, path, "a file cannot be named here", remedy)
 		return
 	}
-	name := d.Beside(n.Value)
+	name := d.RelativePath(n.Value)
 	data, err := d.read(name)
 	if err != nil {
 		d.ComplainAt(n, path, err.Error(), remedy)

@@ -42,10 +42,10 @@ func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
 func (x *Fabric) Switch(id fabric.NodeID) *Switch { return x.switches[int(id)-x.Hosts()] }
 
 // Told returns the switches that tell of their ports.
-func (x *Fabric) Told() iter.Seq[fabric.NodeID] {
+func (x *Fabric) Reporting() iter.Seq[fabric.NodeID] {
 	return func(yield func(fabric.NodeID) bool) {
 		for i, s := range x.switches {
-			if s.TellsPorts() && !yield(fabric.NodeID(x.Hosts()+i)) {
+			if s.ReportsPorts() && !yield(fabric.NodeID(x.Hosts()+i)) {
 				return
 			}
 		}
@@ -65,7 +65,7 @@ func (x *Fabric) SetEnabled(ctx context.Context, id fabric.LinkID, enabled bool)
 func (x *Fabric) settable(id fabric.LinkID) (fabric.End, error) {
 	l := x.Link(id)
 	for _, end := range []fabric.End{l.A, l.B} {
-		if int(end.Node) >= x.Hosts() && x.Switch(end.Node).TellsPorts() {
+		if int(end.Node) >= x.Hosts() && x.Switch(end.Node).ReportsPorts() {
 			return end, nil
 		}
 	}
@@ -84,7 +84,7 @@ func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	var g errgroup.Group
 	g.SetLimit(askedAtOnce)
 	for i, s := range x.switches {
-		if s.TellsPorts() {
+		if s.ReportsPorts() {
 			g.Go(func() (err error) {
 				found[i], err = s.NotUp(ctx)
 				return err

@@ -67,7 +67,7 @@ func Load(path string) (*File, error) {
 		files = append(files, &d.Hosts[i])
 	}
 	for _, p := range files {
-		*p = in.Beside(*p)
+		*p = in.RelativePath(*p)
 	}
 	return d, in.Err()
 }

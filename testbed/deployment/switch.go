@@ -47,7 +47,7 @@ func (s *Switch) gnmi() (*grpc.ClientConn, error) {
 }
 
 // TellsPorts reports whether the switch tells its ports' states over gNMI, and takes Sets of them.
-func (s *Switch) TellsPorts() bool { return s.target.GNMI != "" }
+func (s *Switch) ReportsPorts() bool { return s.target.GNMI != "" }
 
 // SetEnabled enables a port, or disables it.
 func (s *Switch) SetEnabled(ctx context.Context, port fabric.PortNo, enabled bool) error {
@@ -171,7 +171,7 @@ func (s *Switch) Counters(ctx context.Context) (Counted, error) {
 		}
 		out[name] = cells
 	}
-	if len(out) == 0 && s.TellsPorts() {
+	if len(out) == 0 && s.ReportsPorts() {
 		return s.interfaces(ctx)
 	}
 	return out, nil

@@ -37,7 +37,7 @@ func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
 }
 
 func (t goBackN) expired(now fabric.Time, q *qp) {
-	t.tellLost(now, q, q.unacked)
+	t.reportLost(now, q, q.unacked)
 	t.lost(q)
 	t.timedOut(now, q)
 }

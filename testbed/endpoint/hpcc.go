@@ -34,8 +34,8 @@ type hpccState struct {
 	utilisation       int64 // of hpccOne
 	stage             int32
 	renewed           int32 // packets from here on are sent under the reference
-	told              telemetry
-	heard             fabric.Time // when that came
+	telemetry         telemetry
+	measuredAt        fabric.Time // when that came
 }
 
 // HPCC goes by what switches write into packets.
@@ -106,15 +106,15 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool)
 	if !ok {
 		return false
 	}
-	before, was, had := s.told.path()
-	last, silence := s.told, now-s.heard
+	before, was, had := s.telemetry.path()
+	last, silence := s.telemetry, now-s.measuredAt
 	fresh := !had || before != hops || was != id
 	for i := 0; i < hops && !fresh; i++ {
 		at, then := told.hop(i), last.hop(i)
-		fresh = at.rate != then.rate || at.comesRound(silence)
+		fresh = at.rate != then.rate || at.wraps(silence)
 	}
 	if fresh {
-		s.told, s.heard = *told, now
+		s.telemetry, s.measuredAt = *told, now
 		return false
 	}
 	trip := int64(c.trip / fabric.Nanosecond)
@@ -130,7 +130,7 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool)
 			most, over = u, min(ns, trip)
 		}
 	}
-	s.told, s.heard = *told, now
+	s.telemetry, s.measuredAt = *told, now
 	s.utilisation += (most - s.utilisation) * over / trip
 	return true
 }

@@ -17,14 +17,14 @@ import (
 // for each of the two reasons; what is acknowledged is not. One that a switch has cut
 // is repeated when the receiver says so, once each time.
 type selective struct {
-	acked     window
-	again     int32 // next packet to be looked at for repetition
-	lost      int32 // packets below are lost, or acknowledged
-	old       int32 // packets below had been sent when the timer was started
-	threshold int32
-	cut       []int32 // packets that switches have cut, in the order in which that was heard
-	told      window  // of those, since the timer ran: only it has them sent once more
-	onTheWay  int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
+	acked       window
+	again       int32 // next packet to be looked at for repetition
+	lost        int32 // packets below are lost, or acknowledged
+	old         int32 // packets below had been sent when the timer was started
+	threshold   int32
+	cut         []int32 // packets that switches have cut, in the order in which that was heard
+	reportedCut window  // of those, since the timer ran: only it has them sent once more
+	onTheWay    int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
 }
 
 // unlimited is a reorder window or threshold of no effect.
@@ -62,7 +62,7 @@ func (t selectiveRepeat) open(q *qp) {
 	s.acked.reset()
 	s.again, s.lost, s.old, s.threshold = 0, 0, 0, t.threshold(q)
 	s.cut, s.onTheWay = s.cut[:0], 0
-	s.told.reset()
+	s.reportedCut.reset()
 	q.state.late.open()
 }
 
@@ -95,7 +95,7 @@ func (t selectiveRepeat) pick(q *qp) (packet int32, ok bool) {
 		if s.again = s.acked.next(max(s.again, q.unacked)); s.again >= s.lost {
 			break
 		}
-		if !s.told.has(s.again) {
+		if !s.reportedCut.has(s.again) {
 			return s.again, true
 		}
 		s.again++
@@ -147,7 +147,7 @@ func (t selectiveRepeat) expired(now fabric.Time, q *qp) {
 	s := &q.state.selective
 	s.again, s.lost = q.unacked, max(s.lost, s.old)
 	t.control.losses.lost(now, q, s.onTheWay)
-	t.tell(now, q, s.old)
+	t.reportLosses(now, q, s.old)
 	t.repeats(q)
 	t.timedOut(now, q)
 }
@@ -165,7 +165,7 @@ func (t selectiveRepeat) repeats(q *qp) {
 	q.noTail()
 	s := &q.state.selective
 	s.onTheWay = 0
-	s.told.reset()
+	s.reportedCut.reset()
 	q.state.late.forget(-1)
 }
 
@@ -215,7 +215,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	before := q.unacked
 	q.unacked = s.acked.next(before)
 	s.acked.forget(q.unacked)
-	s.told.forget(q.unacked)
+	s.reportedCut.forget(q.unacked)
 	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
 		s.onTheWay = 0
 	}
@@ -253,7 +253,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 		t.cfg.Balancer.Echo(now, q.id, Echo{Label: p.label, Marked: true})
 	}
 	s.cut = append(s.cut, packet)
-	s.told.add(packet)
+	s.reportedCut.add(packet)
 	q.state.late.forget(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 	t.control.losses.cut(now, q, packet)
@@ -265,9 +265,9 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
 	s := &q.state.selective
 	for i := s.acked.next(max(s.lost, q.unacked)); i < to; i = s.acked.next(i + 1) {
-		if !s.told.has(i) {
+		if !s.reportedCut.has(i) {
 			n++
-			t.tellLost(now, q, i)
+			t.reportLost(now, q, i)
 		}
 	}
 	s.lost = max(s.lost, to)
@@ -275,11 +275,11 @@ func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
 }
 
 // tell says of all packets below to that are not acknowledged that they are lost.
-func (t selectiveRepeat) tell(now fabric.Time, q *qp, to int32) {
+func (t selectiveRepeat) reportLosses(now fabric.Time, q *qp, to int32) {
 	if t.cfg.Losses == nil {
 		return
 	}
 	for i := q.state.selective.acked.next(q.unacked); i < to; i = q.state.selective.acked.next(i + 1) {
-		t.tellLost(now, q, i)
+		t.reportLost(now, q, i)
 	}
 }

@@ -98,7 +98,7 @@ func Find(k Kind, name string) (Spec, error) {
 }
 
 // Takes reports whether the rate control has a parameter.
-func (s Spec) Takes(name string) bool { return slices.Contains(s.ParamNames(), name) }
+func (s Spec) HasParam(name string) bool { return slices.Contains(s.ParamNames(), name) }
 
 // ParamNames returns the names of the parameters.
 func (s Spec) ParamNames() []string {

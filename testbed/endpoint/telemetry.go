@@ -112,7 +112,7 @@ func (h hop) since(before hop) (ns, sent int64, ok bool) {
 }
 
 // comesRound reports whether the hop's time or bytes can come round in a time: at 400 Gb/s in 2.7 ms, by its bytes.
-func (h hop) comesRound(in fabric.Time) bool {
+func (h hop) wraps(in fabric.Time) bool {
 	ns := int64(in / fabric.Nanosecond)
 	return ns >= 1<<(hopTSBits-1) || bytesIn(h.rate, ns) >= hopSentUnit<<hopSentBits
 }

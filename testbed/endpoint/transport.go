@@ -98,7 +98,7 @@ func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
 }
 
 // tellLost tells by which path a packet was sent that is lost.
-func (e *Endpoint) tellLost(now fabric.Time, q *qp, packet int32) {
+func (e *Endpoint) reportLost(now fabric.Time, q *qp, packet int32) {
 	if e.cfg.Losses == nil || !q.balanced {
 		return
 	}

@@ -43,7 +43,7 @@ func Binary(t testing.TB) string {
 
 // Goes has f try up to n times, and logs what was wrong with each that failed: for what a machine that stops a process
 // for a while cannot show. It returns the last one's error.
-func Goes(t testing.TB, n int, f func() error) error {
+func Retry(t testing.TB, n int, f func() error) error {
 	t.Helper()
 	for left := n - 1; ; left-- {
 		err := f()

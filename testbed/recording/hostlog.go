@@ -49,7 +49,7 @@ func called(rec *Recorder, id fabric.NodeID, x host.Record) {
 		rec.TimedOut(x.At, id, uint64(x.QP))
 	case "update", "return":
 		if !x.Update.GetHeartbeat() {
-			rec.Told(x.At, id)
+			rec.Notified(x.At, id)
 		}
 	case "quench":
 		if x.Quench != nil {

@@ -100,7 +100,7 @@ func New(f *fabric.Fabric, o Options) *Recorder {
 }
 
 // takes reports whether what happens at a host now is recorded.
-func (r *Recorder) takes(now fabric.Time, host fabric.NodeID) bool {
+func (r *Recorder) records(now fabric.Time, host fabric.NodeID) bool {
 	return now < r.options.Until && (r.hosts == nil || host < 0 || int(host) >= len(r.hosts) || r.hosts[host])
 }
 
@@ -115,7 +115,7 @@ func (r *Recorder) room() bool {
 
 // begin adds a slice and returns its place; -1: it is not recorded.
 func (r *Recorder) begin(s Slice) int32 {
-	if !r.takes(s.Begin, s.Node) || !r.room() {
+	if !r.records(s.Begin, s.Node) || !r.room() {
 		return -1
 	}
 	s.Open = true
@@ -131,7 +131,7 @@ func (r *Recorder) end(now fabric.Time, at int32) {
 
 // add adds an instant and returns its place; -1: it is not recorded.
 func (r *Recorder) add(i Instant) int32 {
-	if i.At < r.options.From || !r.takes(i.At, i.Node) || !r.room() {
+	if i.At < r.options.From || !r.records(i.At, i.Node) || !r.room() {
 		return -1
 	}
 	i.Count = max(1, i.Count)
@@ -274,7 +274,7 @@ func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
 }
 
 // Told says that a host got the controller's word, and is about to answer it.
-func (r *Recorder) Told(now fabric.Time, host fabric.NodeID) {
+func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	if r == nil {
 		return
 	}

@@ -38,9 +38,9 @@ type Look struct {
 // Source is a file that the results were made from: a scenario.
 type Source struct{ Name, Text string }
 
-// told returns results whose failure's name tells what else keeps them apart: the
+// distinguished returns results whose failure's name tells what else keeps them apart: the
 // scenario, where there are several, and what a sweep varied.
-func told(rs []*Result) []*Result {
+func distinguished(rs []*Result) []*Result {
 	rs = byFabric(rs)
 	several := len(distinct(rs, func(r *Result) string { return r.Scenario })) > 1
 	out := make([]*Result, len(rs))
@@ -99,7 +99,7 @@ func HTML(w io.Writer, rs []*Result, p Page) error {
 		charts = Charts(rs)
 	}
 	story := Story(rs)
-	rs = told(rs)
+	rs = distinguished(rs)
 	if p.Title == "" {
 		p.Title = strings.Join(distinct(rs, func(r *Result) string { return r.Scenario }), ", ")
 	}

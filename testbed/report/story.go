@@ -54,7 +54,7 @@ func (c contest) against(scheme string, order []string) (best string, mean float
 // Story says in a few sentences what a set of results shows: who is fastest and how often, the largest lead, the largest arrears,
 // and who did not finish. The hero is Ethereal where it ran, else the first scheme.
 func Story(rs []*Result) []string {
-	rs = told(Distinct(rs))
+	rs = distinguished(Distinct(rs))
 	order := distinct(rs, func(r *Result) string { return r.Scheme })
 	all := contests(rs)
 	if len(all) == 0 {

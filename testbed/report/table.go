@@ -13,7 +13,7 @@ import (
 // INT, and why below the section.
 func Table(w io.Writer, rs []*Result) error {
 	var out bytes.Buffer
-	rs = told(rs)
+	rs = distinguished(rs)
 	unit := unitOf(rs)
 	cols := columns(unit)
 	if len(rs) == 0 {

@@ -33,7 +33,7 @@ func (t *timed) do(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	var healthy fabric.Time
 	if shares {
 		var err error
-		if healthy, err = t.takes(ctx, base, obs); err != nil {
+		if healthy, err = t.healthyTime(ctx, base, obs); err != nil {
 			return nil, err
 		}
 		if run, err = run.Timed(healthy); err != nil {
@@ -47,8 +47,8 @@ func (t *timed) do(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	return result, err
 }
 
-// takes returns the completion time of a healthy run.
-func (t *timed) takes(ctx context.Context, run scenario.Run, obs scenario.Observer) (fabric.Time, error) {
+// healthyTime returns the completion time of a healthy run.
+func (t *timed) healthyTime(ctx context.Context, run scenario.Run, obs scenario.Observer) (fabric.Time, error) {
 	hash, err := run.Hash()
 	if err != nil {
 		return 0, err

@@ -54,7 +54,7 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	w.touched = len(acts) > 0
 	defer func() { err = errors.Join(err, w.heal(context.WithoutCancel(ctx))) }()
-	t := &teller{f: run.Fabric, tell: obs.Happened}
+	t := &narrator{f: run.Fabric, tell: obs.Happened}
 	stop := func() error { return nil }
 	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // else nobody takes what the switches tell
 		if stop, err = w.watch(ctx, t); err != nil {
@@ -129,12 +129,12 @@ func (w *wall) heal(ctx context.Context) error {
 }
 
 // watch follows the ports of all switches that tell of them. It returns when all have told their states; stop ends it.
-func (w *wall) watch(ctx context.Context, t *teller) (stop func() error, err error) {
+func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	g, watching := errgroup.WithContext(watching)
 	ready := make(chan struct{})
 	var waiting sync.WaitGroup
-	for id := range w.actuator.Fabric.Told() {
+	for id := range w.actuator.Fabric.Reporting() {
 		waiting.Add(1)
 		var once sync.Once
 		s := w.actuator.Fabric.Switch(id)
@@ -161,8 +161,8 @@ func (w *wall) watch(ctx context.Context, t *teller) (stop func() error, err err
 	return nil, errors.Join(err, stop())
 }
 
-// teller says what happens in a run, on its clock.
-type teller struct {
+// narrator says what happens in a run, on its clock.
+type narrator struct {
 	f    *fabric.Fabric
 	tell func(scenario.Happening) // nil: nobody listens
 
@@ -179,32 +179,32 @@ type portNews struct {
 }
 
 // at returns a moment as a time in the run.
-func (t *teller) at(monotonic int64) fabric.Time {
+func (t *narrator) at(monotonic int64) fabric.Time {
 	return fabric.Time(monotonic-t.start) * fabric.Nanosecond
 }
 
-func (t *teller) say(at fabric.Time, kind, where, text string) {
+func (t *narrator) say(at fabric.Time, kind, where, text string) {
 	if t.tell != nil && at >= 0 {
 		t.tell(scenario.Happening{At: at, Kind: kind, Where: where, Text: text})
 	}
 }
 
 // started notes when the run starts.
-func (t *teller) started(at int64) {
+func (t *narrator) started(at int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.start, t.offset = at, time.Duration(time.Now().UnixNano()-monotonic.Now())
 }
 
 // port notes what a switch told.
-func (t *teller) port(where, text string) {
+func (t *narrator) port(where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ports = append(t.ports, portNews{monotonic.Now(), where, text})
 }
 
 // did says what was done, and how long that took.
-func (t *teller) did(a deployment.Act, began, done int64) {
+func (t *narrator) did(a deployment.Act, began, done int64) {
 	text := fmt.Sprintf("took %.1f ms", float64(done-began)/1e6)
 	if a.Text != "" {
 		text = a.Text + ", " + text
@@ -213,7 +213,7 @@ func (t *teller) did(a deployment.Act, began, done int64) {
 }
 
 // result says what the switches and the hosts told.
-func (t *teller) result(r *report.Result) {
+func (t *narrator) result(r *report.Result) {
 	for _, n := range t.ports {
 		t.say(t.at(n.at), string(report.KindGNMI), n.where, n.text)
 	}
@@ -231,7 +231,7 @@ func (t *teller) result(r *report.Result) {
 }
 
 // controller says what the controller did, by its log.
-func (t *teller) controller(file string) error {
+func (t *narrator) controller(file string) error {
 	if file == "" {
 		return nil
 	}

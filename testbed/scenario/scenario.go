@@ -136,7 +136,7 @@ const (
 func (h *Host) ControlParams() map[string]string {
 	const key = "target_delay"
 	spec, err := h.CongestionControl.Spec()
-	if h.TargetDelay == 0 || err != nil || !spec.Takes(key) {
+	if h.TargetDelay == 0 || err != nil || !spec.HasParam(key) {
 		return h.CongestionParams
 	}
 	all := map[string]string{key: h.TargetDelay.String()}
@@ -272,7 +272,7 @@ func (c *Collective) UnmarshalStrict(d *strictyaml.Decoder, n *yaml.Node, path s
 	if bytes := path + ".bytes"; !d.Given(bytes) && c.Kind != Workload && !slices.Contains(meant, "bytes") {
 		d.Complain(bytes, "is missing", "add it; for example 16MB")
 	}
-	c.File = d.Beside(c.File)
+	c.File = d.RelativePath(c.File)
 }
 
 // Name returns the operation and, when it is not the plain one, its algorithm:

@@ -12,7 +12,7 @@ type gray struct {
 	loss float64
 }
 
-func (g *gray) takes() bool { return g.rng.Float64() < g.loss }
+func (g *gray) drops() bool { return g.rng.Float64() < g.loss }
 
 // Lose makes a direction lose each packet with a probability of 0 to 1, drawn by
 // the seed and the direction. It is lost when it is sent, and counted as after a

@@ -95,7 +95,7 @@ func (n *Network) mergeJournals() {
 // [Network.Lookahead] or more away.
 func (n *Network) Serially(node fabric.NodeID, f func(now fabric.Time)) {
 	r := n.regionOf(node)
-	if r.beside {
+	if r.concurrent {
 		r.note(entrySerial, nil, f)
 		return
 	}
@@ -121,7 +121,7 @@ func (n *Network) At(at fabric.Time, f func(now fabric.Time)) {
 func (n *Network) AtNode(node fabric.NodeID, at fabric.Time, f func(now fabric.Time)) {
 	r := n.regionOf(node)
 	c := &control{max(at, r.now), n.sequence, f}
-	if r.beside {
+	if r.concurrent {
 		// Above all that were scheduled before the window. The number that one
 		// core would have given it comes after the window.
 		c.sequence += r.scheduled

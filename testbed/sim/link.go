@@ -93,7 +93,7 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	if d.tap != nil {
 		r.capture(d, p)
 	}
-	if d.down || d.gray != nil && p.pause == 0 && d.gray.takes() {
+	if d.down || d.gray != nil && p.pause == 0 && d.gray.drops() {
 		r.lose(dir, d, id, p)
 		return
 	}
@@ -123,7 +123,7 @@ func (r *region) arrive(dir LinkDir) {
 	}
 	a.flight.pop(r.pool)
 	if next := a.flight.head; next != 0 {
-		at, ok := p.following()
+		at, ok := p.nextArrival()
 		if !ok {
 			at = r.pool.at(next).at
 		}

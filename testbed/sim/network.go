@@ -37,12 +37,12 @@ type Network struct {
 	sequence  uint32 // of the next control function
 
 	// Of several regions:
-	now      fabric.Time // while they are at rest
-	by       fabric.Time // end of the last window
-	parity   int         // where they put what crosses
-	settling bool        // in a function of Serially after a window
-	shares   Shares
-	beside   int64 // events in windows
+	now        fabric.Time // while they are at rest
+	by         fabric.Time // end of the last window
+	parity     int         // where they put what crosses
+	settling   bool        // in a function of Serially after a window
+	shares     Shares
+	concurrent int64 // events in windows
 
 	stop     atomic.Bool
 	progress struct{ now, events, hops atomic.Int64 }

@@ -54,14 +54,14 @@ func (p *packet) trim() {
 
 // followedAt notes when the packet behind it on a link arrives, so that its own arrival
 // need not wait for that one's memory.
-func (p *packet) followedAt(at fabric.Time) {
+func (p *packet) setNextArrival(at fabric.Time) {
 	if p.depth = -1; at-p.at <= math.MaxInt32 {
 		p.depth = int32(at - p.at)
 	}
 }
 
 // following returns what was noted; ok is false if it is too far away for that.
-func (p *packet) following() (at fabric.Time, ok bool) {
+func (p *packet) nextArrival() (at fabric.Time, ok bool) {
 	return p.at + fabric.Time(p.depth), p.depth >= 0
 }
 

@@ -68,7 +68,7 @@ func (n *Network) Shares() Shares {
 		for _, r := range n.all {
 			s.InTurn += r.events
 		}
-		s.InTurn -= n.beside
+		s.InTurn -= n.concurrent
 	}
 	return s
 }
@@ -268,7 +268,7 @@ func (t *team) window(by fabric.Time) {
 	n.parity ^= 1
 	n.by, t.by = by, by
 	for _, r := range n.regions {
-		r.beside, r.sent, r.before = true, math.MaxInt64, r.events
+		r.concurrent, r.sent, r.before = true, math.MaxInt64, r.events
 	}
 	t.begin()
 	t.take()
@@ -280,9 +280,9 @@ func (t *team) window(by fabric.Time) {
 	n.shares.Windows++
 	longest := int64(0)
 	for _, r := range n.regions {
-		r.beside = false
+		r.concurrent = false
 		longest = max(longest, r.events-r.before)
-		n.beside += r.events - r.before
+		n.concurrent += r.events - r.before
 	}
 	n.shares.Longest += longest
 }

@@ -150,7 +150,7 @@ func (r *region) hold(node fabric.NodeID, s *switchNode, in LinkDir, length int6
 	if !from.paused && from.held > r.flow.threshold(r, node, s) {
 		from.paused, from.since = true, r.now
 		from.pauses++
-		r.tellSender(in, pauseStop)
+		r.sendPause(in, pauseStop)
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *region) letGo(node fabric.NodeID, s *switchNode, in LinkDir, length int
 	if from.paused && from.held <= max(0, r.flow.threshold(r, node, s)-r.flow.gap) {
 		from.paused = false
 		from.rested += r.now - from.since
-		r.tellSender(in, pauseGo)
+		r.sendPause(in, pauseGo)
 	}
 }
 
@@ -180,7 +180,7 @@ const pauseLength = 60
 
 // tellSender sends a pause frame against a direction. It goes before all else,
 // after the packet under way.
-func (r *region) tellSender(in LinkDir, what uint8) {
+func (r *region) sendPause(in LinkDir, what uint8) {
 	dir := in ^ 1
 	d := &r.dirs[dir]
 	id, p := r.pool.get()

@@ -38,13 +38,13 @@ type region struct {
 	receiving  fabric.NodeID // host in Receive, or -1
 
 	// Beside other regions:
-	beside    bool            // in a window
-	out       [2][][]crossing // by parity of the window and region
-	sent      fabric.Time     // when the first of what crossed in the window arrives
-	journal   []entry
-	merged    int    // of the journal
-	before    int64  // events, up to the window
-	scheduled uint32 // control functions, in the window
+	concurrent bool            // in a window
+	out        [2][][]crossing // by parity of the window and region
+	sent       fabric.Time     // when the first of what crossed in the window arrives
+	journal    []entry
+	merged     int    // of the journal
+	before     int64  // events, up to the window
+	scheduled  uint32 // control functions, in the window
 
 	totals Totals
 	warmth uint64 // see warm
@@ -94,7 +94,7 @@ func (r *region) packet(e event) {
 func (r *region) control(c *control) {
 	r.now, r.by = c.at, c
 	r.events++
-	if r.beside {
+	if r.concurrent {
 		r.note(entryRan, c, nil)
 	} else {
 		r.net.recordControl(c.at, c.sequence)

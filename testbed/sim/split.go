@@ -75,7 +75,7 @@ func (r *region) cross(far *region, dir LinkDir, id packetID, p *packet) {
 		far.fly(dir, id, p)
 		return
 	}
-	if r.beside {
+	if r.concurrent {
 		out := &r.out[r.net.parity][far.index]
 		if len(*out) < cap(*out) {
 			*out = (*out)[:len(*out)+1]
@@ -117,7 +117,7 @@ func (r *region) land(parity int) {
 func (r *region) fly(dir LinkDir, id packetID, p *packet) {
 	a := &r.arrivals[dir]
 	if tail := a.flight.tail; tail != 0 {
-		r.pool.at(tail).followedAt(p.at)
+		r.pool.at(tail).setNextArrival(p.at)
 	}
 	a.flight.push(r.pool, id, p)
 	if !a.armed {

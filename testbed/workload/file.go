@@ -101,14 +101,14 @@ func parse(path string, data []byte, ranks int) (*Program, error) {
 		}
 	case f.Chakra != nil:
 		key = "chakra.trace"
-		p, err = ReadChakra(d.Beside(f.Chakra.Trace), f.Chakra.Algorithm)
+		p, err = ReadChakra(d.RelativePath(f.Chakra.Trace), f.Chakra.Algorithm)
 	case f.Matrix != nil:
 		key = "matrix.file"
 		if d.Given("matrix.unit") && f.Matrix.Unit < 1 || f.Matrix.Unit > 1<<30 {
 			d.Complain("matrix.unit", fmt.Sprintf("%v is outside 1B to 1GiB", f.Matrix.Unit), "write for example 14336B")
 			break
 		}
-		p, err = f.Matrix.program(d.Beside(f.Matrix.File))
+		p, err = f.Matrix.program(d.RelativePath(f.Matrix.File))
 	default:
 		most := ranks
 		if most == 0 {

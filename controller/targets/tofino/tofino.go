@@ -60,7 +60,7 @@ func (k Kind) Program() targets.Program {
 func (k Kind) Traits() targets.Traits {
 	return targets.Traits{
 		BatchSize: 256, Lacks: []controller.Table{controller.PortOfUplink}, CloneBytes: quenchClone, CloneSession: k.session,
-		QueueUnit: k.cell, NeedsPorts: true, TellPorts: true, NoGNMI: k.noGNMI,
+		QueueUnit: k.cell, NeedsPorts: true, NotifyPorts: true, NoGNMI: k.noGNMI,
 	}
 }
 

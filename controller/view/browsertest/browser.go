@@ -40,14 +40,14 @@ func Open(t testing.TB, limit time.Duration) *Browser {
 	// The browser closes before its folder, which is the allocator's, is removed.
 	t.Cleanup(func() { chromedp.Cancel(ctx) }) //nolint:errcheck // it may have ended
 	b := &Browser{Context: ctx}
-	chromedp.ListenTarget(ctx, b.hear)
+	chromedp.ListenTarget(ctx, b.onEvent)
 	if err := chromedp.Run(ctx, log.Enable(), network.Enable()); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func (b *Browser) hear(e any) {
+func (b *Browser) onEvent(e any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := e.(type) {

@@ -64,7 +64,7 @@ func NewServer(log *slog.Logger) *Server {
 func (s *Server) Attach(r *Rank, shell *soft.Shell) { s.rank, s.shell = r, shell }
 
 // Tell hands an event to the coordinator, if there is one. It does not block.
-func (s *Server) Tell(e hostproto.Event) {
+func (s *Server) Notify(e hostproto.Event) {
 	s.mu.Lock()
 	p := s.peer
 	s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 	lines := bufio.NewScanner(p.conn)
 	lines.Buffer(nil, maxRequest)
 	for lines.Scan() {
-		if err := accept.Heard(p.conn); err != nil {
+		if err := accept.ClearDeadline(p.conn); err != nil {
 			return err
 		}
 		var q hostproto.Request

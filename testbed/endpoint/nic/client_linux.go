@@ -100,7 +100,7 @@ type completionQueue struct {
 
 // push adds a completion, and wakes the program if it asked to be.
 func (q *completionQueue) push(x *completion) {
-	defer q.c.tellNews()
+	defer q.c.wakePollers()
 	if !q.ring.push(x) {
 		if !q.overrun {
 			q.overrun = true
@@ -153,7 +153,7 @@ func (c *client) event(cookie uint64, kind uint32) {
 const futexWake = 1
 
 // tellNews wakes the program's threads that poll in vain: there is a completion, or others have written to its memory.
-func (c *client) tellNews() {
+func (c *client) wakePollers() {
 	atomic.AddUint32(c.bell.word(bellNews), 1)
 	if atomic.LoadUint32(c.bell.word(bellWaiting)) == 0 {
 		return

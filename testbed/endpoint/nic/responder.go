@@ -393,7 +393,7 @@ func (q *queuePair) endRequest(_ fabric.Time, in *inMessage) {
 	if in.recv != nil {
 		q.receiveDone(in, success)
 	} else {
-		q.c.tellNews() // programs look at what others write to
+		q.c.wakePollers() // programs look at what others write to
 	}
 	if in.flags&flagAck != 0 {
 		q.ackDue, q.ackMSN = true, in.msn

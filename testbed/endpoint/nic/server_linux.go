@@ -50,7 +50,7 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		if err != nil || in == nil {
 			return err
 		}
-		if err := accept.Heard(conn); err != nil {
+		if err := accept.ClearDeadline(conn); err != nil {
 			return err
 		}
 		out, fds, own := call{}, []int(nil), false

@@ -90,7 +90,7 @@ func load(sw *interp.Switch, low *lowered, cfg Config) (*Switch, error) {
 		s.Close()
 		return nil, err
 	}
-	sw.CountBeside(s)
+	sw.AddCounting(s)
 	sw.WatchTables(func(id program.TableID) { s.changed[id] = struct{}{} })
 	return s, nil
 }
@@ -331,7 +331,7 @@ func (s *Switch) Close() {
 	for _, id := range s.lowered.Read {
 		_ = s.sw.WatchRegister(id, nil)
 	}
-	s.sw.CountBeside(nil)
+	s.sw.AddCounting(nil)
 	s.sw.WatchTables(nil)
 	s.coll.Close()
 }

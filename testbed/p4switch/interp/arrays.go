@@ -96,10 +96,10 @@ func (r *registerArray) write(i uint64, src []uint64) {
 	}
 	copy(w, src)
 	maskWords(w, r.width)
-	r.tell(i, w)
+	r.notifyWatcher(i, w)
 }
 
-func (r *registerArray) tell(i uint64, w []uint64) {
+func (r *registerArray) notifyWatcher(i uint64, w []uint64) {
 	if r.watch != nil {
 		r.watch(i, w[0])
 	}

@@ -32,20 +32,20 @@ type Counting interface {
 // CountBeside has c count beside the switch from now on; nil ends it, and what it
 // counted is the switch's no more. A cell of the switch's own is what the cell
 // shall be less what c says of it, modulo 2^64.
-func (s *Switch) CountBeside(c Counting) { s.beside = c }
+func (s *Switch) AddCounting(c Counting) { s.external = c }
 
-func (s *Switch) countedBeside(id program.CounterID, index int) (packets, bytes uint64, err error) {
-	if s.beside == nil {
+func (s *Switch) externalCount(id program.CounterID, index int) (packets, bytes uint64, err error) {
+	if s.external == nil {
 		return 0, 0, nil
 	}
-	return s.beside.Counted(id, index)
+	return s.external.Counted(id, index)
 }
 
 func (s *Switch) countedAt(id program.TableID, place int32) (packets, bytes uint64, err error) {
-	if s.beside == nil {
+	if s.external == nil {
 		return 0, 0, nil
 	}
-	return s.beside.CountedAt(id, int(place))
+	return s.external.CountedAt(id, int(place))
 }
 
 // Counter reads a cell of an indirect counter.
@@ -54,7 +54,7 @@ func (s *Switch) Counter(id program.CounterID, index int) (packets, bytes uint64
 	if err != nil {
 		return 0, 0, err
 	}
-	if packets, bytes, err = s.countedBeside(id, index); err != nil {
+	if packets, bytes, err = s.externalCount(id, index); err != nil {
 		return 0, 0, err
 	}
 	if w := c.cell(uint64(index)); w != nil {
@@ -69,7 +69,7 @@ func (s *Switch) SetCounter(id program.CounterID, index int, packets, bytes uint
 	if err != nil {
 		return err
 	}
-	p, b, err := s.countedBeside(id, index)
+	p, b, err := s.externalCount(id, index)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) err
 	old := slices.Clone(c)
 	put := func(w []uint64) {
 		copy(c, w)
-		r.tell(uint64(index), c)
+		r.notifyWatcher(uint64(index), c)
 	}
 	put(w)
 	s.onRollback(func() { put(old) })

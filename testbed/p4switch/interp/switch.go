@@ -57,8 +57,8 @@ type Switch struct {
 	memo       *memo  // of traces; nil: nothing yet
 	generation uint32 // of the tables, counted from 1
 
-	beside Counting              // nil: nobody
-	watch  func(program.TableID) // of tables that change; nil: nobody
+	external Counting              // nil: nobody
+	watch    func(program.TableID) // of tables that change; nil: nobody
 
 	inTx bool
 	undo []func()

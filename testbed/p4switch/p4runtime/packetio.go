@@ -23,7 +23,7 @@ func (c *Core) PacketIn(data []byte) {
 		}
 		r := bitReader{b: data[:l.bytes]}
 		for _, f := range l.fields {
-			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: c.live.told(&f, canonical(r.next(f.width)))})
+			m.Metadata = append(m.Metadata, &p4.PacketMetadata{MetadataId: f.id, Value: c.live.controllerValue(&f, canonical(r.next(f.width)))})
 		}
 		data = data[l.bytes:]
 	}
@@ -103,7 +103,7 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 }
 
 // told returns a value of a header field as controllers know it.
-func (p *pipeline) told(f *paramSchema, value []byte) []byte {
+func (p *pipeline) controllerValue(f *paramSchema, value []byte) []byte {
 	if f.named == nil {
 		return value
 	}

@@ -54,7 +54,7 @@ type Device struct {
 	// mu guards the rest, which is forwarding's.
 	mu     lock
 	sw     *interp.Switch // in the data path; nil: none
-	toTell tellings
+	toTell pendingNotices
 
 	kernel inKernel
 	routes asRoutes
@@ -99,7 +99,7 @@ type Stats struct {
 	Recirculated  uint64
 	RecircDrops   uint64        // too many waited for another pass
 	InjectDrops   uint64        // too many control packets waited
-	ToldDrops     uint64        // packets and digests for controllers while too many waited
+	NoticeDrops   uint64        // packets and digests for controllers while too many waited
 	LongestHold   time.Duration // that packets waited for the control side at most
 	PortEvents    uint64        // port-event packets injected
 	PipelineDrops interp.DropCounts
@@ -117,7 +117,7 @@ type Drop struct {
 func (s Stats) Drops() []Drop {
 	all := []Drop{
 		{"queue full", s.TailDrops}, {"no port", s.NoPort}, {"port down", s.PortDown}, {"no program", s.NoProgram},
-		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.ToldDrops},
+		{"recirculation full", s.RecircDrops}, {"too many control packets waiting", s.InjectDrops}, {"controllers too slow", s.NoticeDrops},
 	}
 	for i, n := range s.PipelineDrops {
 		if reason := interp.DropReason(i); reason != interp.DropTrafficManager { // counted above, by cause
@@ -251,7 +251,7 @@ func (d *Device) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.p4Server.Run(ctx) })
 	g.Go(func() error { return d.gnmiServer.Run(ctx) })
-	g.Go(func() error { return d.tell(ctx) })
+	g.Go(func() error { return d.notifyLoop(ctx) })
 	if d.cfg.Kernel {
 		g.Go(func() error { return d.followQueues(ctx) })
 	}
@@ -373,7 +373,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {
-		e.told = true // a new program takes ports to be up
+		e.notifiedUp = true // a new program takes ports to be up
 	}
 	d.pending = d.pending[:0]
 }
@@ -404,10 +404,10 @@ func (d *Device) onPortEvent(number uint32, up bool) {
 }
 
 func (d *Device) portEvent(e *egress, up bool) {
-	if !d.eventsOn || e.told == up || e.number >= p4src.MaxPorts {
+	if !d.eventsOn || e.notifiedUp == up || e.number >= p4src.MaxPorts {
 		return
 	}
-	e.told = up
+	e.notifiedUp = up
 	e.epoch++
 	d.stats.PortEvents++
 	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
@@ -424,7 +424,7 @@ func (d *Device) repeatPortEvents() {
 	}
 	for _, up := range []bool{true, false} {
 		for _, e := range d.ports {
-			if e.told == up && e.number < p4src.MaxPorts {
+			if e.notifiedUp == up && e.number < p4src.MaxPorts {
 				d.stats.PortEvents++
 				d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
 			}
@@ -465,7 +465,7 @@ func (d *Device) setAdmin(number uint32, enabled bool) error {
 	d.mu.Lock()
 	err := d.cfg.Links.Read(d.linkChanged)
 	d.mu.Unlock()
-	d.tellNow()
+	d.notifyNow()
 	return err
 }
 

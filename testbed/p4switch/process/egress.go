@@ -56,11 +56,11 @@ type egress struct {
 	name   string
 	index  int
 
-	up      bool
-	told    bool   // what the program was told last
-	epoch   uint32 // port events so far
-	isReady bool
-	receive func([]byte)
+	up         bool
+	notifiedUp bool   // what the program was told last
+	epoch      uint32 // port events so far
+	isReady    bool
+	receive    func([]byte)
 
 	queues  []fifo // by priority
 	waiting int    // packets in all queues
@@ -73,7 +73,7 @@ type egress struct {
 }
 
 func newEgress(d *Device, pc PortConfig) *egress {
-	e := &egress{d: d, port: pc.Port, number: pc.Number, name: pc.Name, index: pc.Index, told: true, limit: batchFrames}
+	e := &egress{d: d, port: pc.Port, number: pc.Number, name: pc.Name, index: pc.Index, notifiedUp: true, limit: batchFrames}
 	e.queues = make([]fifo, d.cfg.Queues)
 	e.arena = make([]byte, 0, batchBytes)
 	e.frames = make([][]byte, 0, batchFrames)
@@ -201,7 +201,7 @@ func (e *egress) leave(x queued, depth uint32) {
 	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
 		e.stage(o.Data)
-		d.sentBeside(e, len(o.Data))
+		d.queueInKernel(e, len(o.Data))
 	}
 	d.route(x.sw, at)
 }

@@ -241,7 +241,7 @@ func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
 }
 
 // sentBeside has a packet of the interpreter's wait there.
-func (d *Device) sentBeside(e *egress, bytes int) {
+func (d *Device) queueInKernel(e *egress, bytes int) {
 	if d.kernel.sw != nil {
 		d.kernel.sw.Sent(e.number, d.now, bytes)
 	}

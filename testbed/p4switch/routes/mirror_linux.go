@@ -168,14 +168,14 @@ func (m *Mirror) flush() error {
 func (m *Mirror) Use(sw *interp.Switch) {
 	if m.sw != nil {
 		m.sw.WatchTables(nil)
-		m.sw.CountBeside(nil)
+		m.sw.AddCounting(nil)
 	}
 	if m.sw = sw; sw == nil {
 		return
 	}
 	m.changed = true
 	sw.WatchTables(func(program.TableID) { m.changed = true })
-	sw.CountBeside(m)
+	sw.AddCounting(m)
 }
 
 // SetPort says whether a port is up. [Mirror.Sync] makes the routes so.

@@ -70,7 +70,7 @@ func (m *Memory) Receive(limit int, f func([]byte)) int {
 		m.starved = false
 		m.mu.Unlock()
 		if starved {
-			m.peer.tell(port.Event{Out: true})
+			m.peer.notify(port.Event{Out: true})
 		}
 	}
 	return n
@@ -110,13 +110,13 @@ func (m *Memory) put(frames [][]byte) (n, octets int, dead bool) {
 	m.starved = m.starved || n < len(frames)
 	m.mu.Unlock()
 	if was == 0 && n > 0 {
-		m.tell(port.Event{In: true})
+		m.notify(port.Event{In: true})
 	}
 	return n, octets, false
 }
 
 // tell reports an event to the poller of this end.
-func (m *Memory) tell(ev port.Event) {
+func (m *Memory) notify(ev port.Event) {
 	m.mu.Lock()
 	p := m.poller
 	ev.ID = m.id
@@ -139,6 +139,6 @@ func (m *Memory) Close() error {
 	m.closed = true
 	m.queue = nil
 	m.mu.Unlock()
-	m.peer.tell(port.Event{Out: true})
+	m.peer.notify(port.Event{Out: true})
 	return nil
 }

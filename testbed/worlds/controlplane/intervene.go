@@ -38,7 +38,7 @@ func (p *Process) Restart(now fabric.Time) error {
 	for _, id := range p.switches() {
 		p.read(now, id)
 	}
-	p.heard(now)
+	p.scheduleReady(now)
 	return nil
 }
 
@@ -51,13 +51,13 @@ func (p *Process) Drain(now fabric.Time, id fabric.LinkID, drained bool) (refuse
 	if errors.Is(err, rollout.ErrSevers) {
 		return err.Error(), nil
 	}
-	p.heard(now)
+	p.scheduleReady(now)
 	return "", err
 }
 
 // Report sends what an agent's queue pairs timed out on. It takes as long as the controller's pushes.
 func (p *Process) Report(now fabric.Time, host fabric.NodeID, failed hostagent.Failed) {
-	p.HearAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
+	p.ReceiveAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
 		return core.Report(now, suspicion.Report{
 			Host: host, DstToR: failed.DstToR, Dst: failed.Dst, Label: failed.Label, Timeouts: 1,
 		})
@@ -72,7 +72,7 @@ func (p *Process) Probed(now fabric.Time, from fabric.NodeID, r host.ProbeResult
 	if r.ID>>lifeShift != uint64(p.life) || p.down {
 		return
 	}
-	p.HearAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
+	p.ReceiveAt(now+p.cfg.Control.PushDelay, func(now fabric.Time, core *rollout.Core) error {
 		core.ProbeResult(now, from, r.ID&(1<<lifeShift-1), r.Sent, r.Lost)
 		return nil
 	})

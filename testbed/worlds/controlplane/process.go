@@ -47,13 +47,13 @@ type Request func(now fabric.Time) error
 
 // Process is a controller; see the package comment.
 type Process struct {
-	w       World
-	cfg     Config
-	f       *fabric.Fabric // the plane
-	core    *rollout.Core
-	agents  *notify.Hub // what agents were told; nil before the core's start is over
-	tick    fabric.Time // when the core's tick is scheduled for; 0: it is not
-	hearing bool        // what is heard at this time is yet to be acted on
+	w         World
+	cfg       Config
+	f         *fabric.Fabric // the plane
+	core      *rollout.Core
+	agents    *notify.Hub // what agents were told; nil before the core's start is over
+	tick      fabric.Time // when the core's tick is scheduled for; 0: it is not
+	scheduled bool        // what is heard at this time is yet to be acted on
 
 	// A controller that died is followed by one of the next life. What one life
 	// scheduled, another does not do.
@@ -70,8 +70,8 @@ type Config struct {
 	Tables controller.Config
 	// Control says how long everything takes.
 	Control scenario.Control
-	// Hears says that switches tell of their ports.
-	Hears bool
+	// GNMI says that switches tell of their ports.
+	GNMI bool
 	// Suspicion joins agents' time-outs; nil: nothing does.
 	Suspicion *suspicion.Config
 	Log       *eventlog.Log // nil: nothing is written
@@ -93,10 +93,10 @@ func (p *Process) begin(now fabric.Time) error {
 	if p.life > 0 {
 		cfg.Core.Instance += "-" + strconv.Itoa(p.life)
 	}
-	mute := p.life == 0 || !p.cfg.Hears // before anything can fail there is nothing to be heard
+	mute := p.life == 0 || !p.cfg.GNMI // before anything can fail there is nothing to be heard
 	cfg.Mute = func(fabric.NodeID) bool { return mute }
 	cfg.Suspicion = p.cfg.Suspicion
-	p.tick, p.hearing, p.agents = 0, false, nil
+	p.tick, p.scheduled, p.agents = 0, false, nil
 	var err error
 	p.core, err = rollout.New(now, cfg)
 	return err
@@ -190,22 +190,22 @@ func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	})
 }
 
-// HearAt runs f at a time, if this life lasts till then. It may tell the core something, which then acts on it.
-func (p *Process) HearAt(t fabric.Time, f func(now fabric.Time, core *rollout.Core) error) {
+// ReceiveAt runs f at a time, if this life lasts till then. It may tell the core something, which then acts on it.
+func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout.Core) error) {
 	p.at(t, func(now fabric.Time) error {
-		p.heard(now)
+		p.scheduleReady(now)
 		return f(now, p.core)
 	})
 }
 
-// heard has the core act once all that arrives at this time has been told it.
-func (p *Process) heard(now fabric.Time) {
-	if p.hearing {
+// scheduleReady has the core act once all that arrives at this time has been told it.
+func (p *Process) scheduleReady(now fabric.Time) {
+	if p.scheduled {
 		return
 	}
-	p.hearing = true
+	p.scheduled = true
 	p.at(now, func(now fabric.Time) error {
-		p.hearing = false
+		p.scheduled = false
 		return p.carryOut(now, p.cfg.Control.ComputeDelay, p.core.Ready(now))
 	})
 }
@@ -265,7 +265,7 @@ func (p *Process) schedule(now fabric.Time) {
 		if p.tick == at {
 			p.tick = 0
 			p.core.Tick(now)
-			p.heard(now)
+			p.scheduleReady(now)
 		}
 		return nil
 	})
@@ -326,7 +326,7 @@ func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
 
 // Snapshot returns what an agent that connects now is told; nil: nothing.
 func (p *Process) Snapshot() *statepb.Update {
-	if p.down || p.agents == nil || !p.cfg.Hears {
+	if p.down || p.agents == nil || !p.cfg.GNMI {
 		return nil
 	}
 	return p.inFabric(p.agents.Snapshot())
@@ -366,7 +366,7 @@ func (p *Process) send(now fabric.Time, w rollout.Write, requests []Request) err
 
 // read reads a switch's tables, a write's delay each way.
 func (p *Process) read(now fabric.Time, id fabric.NodeID) {
-	p.HearAt(now+2*p.cfg.Control.WriteDelay, func(now fabric.Time, core *rollout.Core) error {
+	p.ReceiveAt(now+2*p.cfg.Control.WriteDelay, func(now fabric.Time, core *rollout.Core) error {
 		entries, stray, err := p.w.Read(id)
 		if err != nil {
 			return err

@@ -194,7 +194,7 @@ func TestRun(t *testing.T) {
 	h := newHosts(t, all[0].Fabric)
 	s := connect(t, h)
 	for _, run := range all[:3] {
-		if err := etherealtest.Goes(t, 3, func() error { _, err := played(t, s, h, run); return err }); err != nil {
+		if err := etherealtest.Retry(t, 3, func() error { _, err := played(t, s, h, run); return err }); err != nil {
 			t.Errorf("%v: %v", run, err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestClocks(t *testing.T) {
 		s := connect(t, h)
 		for _, run := range all[:2] {
 			var r *report.Result
-			err := etherealtest.Goes(t, 3, func() (err error) {
+			err := etherealtest.Retry(t, 3, func() (err error) {
 				r, err = played(t, s, h, run)
 				return err
 			})

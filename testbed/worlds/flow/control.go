@@ -46,7 +46,7 @@ func (w *world) startControl() error {
 func (w *world) startController(q int, plane *fabric.Fabric) (err error) {
 	c := &planeControl{w: w}
 	cfg := controlplane.Config{
-		Fabric: w.f, Plane: q, Control: w.run.Scenario.Control, Hears: w.run.Notifier.GNMI(),
+		Fabric: w.f, Plane: q, Control: w.run.Scenario.Control, GNMI: w.run.Notifier.GNMI(),
 		Tables: controller.Config{
 			Fabric: plane, Instance: "flow-" + strconv.FormatUint(w.run.Seed, 10), LinksOnly: plane.Planes() > 1,
 		},
@@ -90,7 +90,7 @@ func (c *planeControl) Connect(id fabric.NodeID) error {
 		up, noticed := s.oper[fabric.PortNo(p+1)]
 		down[p] = noticed && !up
 	}
-	c.HearAt(c.w.clock+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+	c.ReceiveAt(c.w.clock+c.w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 		for p := range ports {
 			core.PortState(now, id, fabric.PortNo(p+1), !down[p])
 		}
@@ -123,7 +123,7 @@ func (c *planeControl) Read(id fabric.NodeID) ([]controller.Entry, int, error) {
 
 // Update implements [controlplane.World].
 func (c *planeControl) Update(now fabric.Time, u *statepb.Update) {
-	c.w.tell(now, func(now fabric.Time, h *fluidHost) { h.core.Update(now, u) })
+	c.w.notifyAgents(now, func(now fabric.Time, h *fluidHost) { h.core.Update(now, u) })
 }
 
 // Probe implements [controlplane.World].
@@ -146,15 +146,15 @@ func (c *planeControl) Fail(err error) { c.w.fail(err) }
 
 func (w *world) aSwitch(id fabric.NodeID) *aSwitch { return &w.switches[int(id)-w.f.Hosts()] }
 
-// news is what was told to agents.
-type news struct {
+// notice is what was told to agents.
+type notice struct {
 	at   fabric.Time
 	give func(now fabric.Time, h *fluidHost)
 }
 
-// tell tells all agents. Those of hosts that have yet to send hear it when they are made.
-func (w *world) tell(now fabric.Time, give func(fabric.Time, *fluidHost)) {
-	w.told = append(w.told, news{now, give})
+// notifyAgents tells all agents. Those of hosts that have yet to send hear it when they are made.
+func (w *world) notifyAgents(now fabric.Time, give func(fabric.Time, *fluidHost)) {
+	w.notices = append(w.notices, notice{now, give})
 	for _, h := range w.hosts {
 		if h != nil {
 			give(now, h)
@@ -201,7 +201,7 @@ func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
 	s.oper[end.Port] = up
 	if w.run.Notifier.GNMI() {
 		c, id := w.controllerOf(w.f.Node(end.Node).Plane), w.inOwn(end.Node)
-		c.HearAt(now+w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+		c.ReceiveAt(now+w.run.Scenario.Control.GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
 			core.PortState(now, id, end.Port, up)
 			return nil
 		})
@@ -226,7 +226,7 @@ func (w *world) notice(now fabric.Time, end fabric.End, epoch uint32) {
 	uplink := n.Uplinks() > 0 && end.Port >= n.FirstUplink()
 	for distance := 1; distance <= maxDistance; distance++ {
 		w.call(now+w.noticeDelay(n, distance), func(now fabric.Time) {
-			w.tell(now, func(now fabric.Time, h *fluidHost) {
+			w.notifyAgents(now, func(now fabric.Time, h *fluidHost) {
 				if w.distance(n, h.id, uplink) == distance {
 					h.core.Quench(now, q)
 				}

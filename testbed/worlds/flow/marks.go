@@ -96,8 +96,8 @@ func (q *queues) delay(links []int32) (t fabric.Time) {
 	return t
 }
 
-// tellMarks tells a host's agent of the marks that it has seen lately, on a path and on what comes to the host.
-func (h *fluidHost) tellMarks(now fabric.Time, p *piece) {
+// reportMarks tells a host's agent of the marks that it has seen lately, on a path and on what comes to the host.
+func (h *fluidHost) reportMarks(now fabric.Time, p *piece) {
 	q := h.w.queues
 	if q == nil || h.nic.Watcher == nil {
 		return

@@ -213,7 +213,7 @@ func (w *world) severedAt(y *way) int8 {
 func (w *world) suffer(k int32) {
 	p := &w.pieces[k]
 	t := p.track
-	w.tellAcked(p)
+	w.reportAcked(p)
 	if t.flow >= 0 {
 		return
 	}
@@ -224,11 +224,11 @@ func (w *world) suffer(k int32) {
 	w.awaitAnswer(k)
 }
 
-// tellAcked tells the agent how much of what it has outstanding is answered.
-func (w *world) tellAcked(p *piece) {
-	bytes := min(p.bytes, p.track.acked*int64(w.run.Scenario.Host.Payload)) - p.told
+// reportAcked tells the agent how much of what it has outstanding is answered.
+func (w *world) reportAcked(p *piece) {
+	bytes := min(p.bytes, p.track.acked*int64(w.run.Scenario.Host.Payload)) - p.reported
 	if bytes > 0 {
-		p.told += bytes
+		p.reported += bytes
 		w.hosts[p.src].core.Acked(w.clock, p.qp, bytes)
 	}
 }
@@ -301,7 +301,7 @@ func (w *world) late(k int32) {
 			return
 		}
 	}
-	h.tellMarks(now, p)
+	h.reportMarks(now, p)
 	h.core.Unanswered(now, p.qp, others)
 }
 
@@ -317,8 +317,8 @@ func (w *world) ask(k int32, now fabric.Time) {
 	w.at(now+w.answered(t), onAnswered, k, p.turn)
 }
 
-// heard is the receiver's answer: all that has arrived is acknowledged, and what is missing asked for.
-func (w *world) heard(k int32) {
+// receiveAnswer is the receiver's answer: all that has arrived is acknowledged, and what is missing asked for.
+func (w *world) receiveAnswer(k int32) {
 	p := &w.pieces[k]
 	t := p.track
 	if !t.lost {
@@ -327,7 +327,7 @@ func (w *world) heard(k int32) {
 	}
 	t.muted, t.acked = false, t.arrived
 	h, qp := w.hosts[p.src], p.qp
-	h.tellMarks(w.clock, p)
+	h.reportMarks(w.clock, p)
 	w.goBack(k)
 	if h.nic.Watcher != nil {
 		h.core.Lost(w.clock, qp, 1)
@@ -338,7 +338,7 @@ func (w *world) heard(k int32) {
 func (w *world) goBack(k int32) {
 	p := &w.pieces[k]
 	t := p.track
-	w.tellAcked(p)
+	w.reportAcked(p)
 	p.turn++
 	if t.flow < 0 && !t.lost && !t.done {
 		w.at(max(w.clock, p.last), onArrived, k, p.turn)

@@ -48,7 +48,7 @@ type piece struct {
 	once     bool        // a probe that is not sent again
 	unsent   bool        // it has bytes that were never sent
 	last     fabric.Time // when its last byte arrives, or, while it waits, when it may start
-	told     int64       // bytes that the agent knows to be acknowledged
+	reported int64       // bytes that the agent knows to be acknowledged
 	track    *track      // nil where nothing fails
 }
 
@@ -82,7 +82,7 @@ type world struct {
 	switches  []aSwitch
 	cut       map[int32]bool // directions of links
 	touched   map[fabric.NodeID]bool
-	told      []news
+	notices   []notice
 	queues    *queues // nil: nobody looks at marks
 	calls     []func(now fabric.Time)
 	freeCalls []int32 // places in calls
@@ -333,7 +333,7 @@ func (w *world) handle(e event) error {
 	case onLate:
 		w.late(e.a)
 	case onAnswered:
-		w.heard(e.a)
+		w.receiveAnswer(e.a)
 	}
 	return nil
 }
@@ -368,7 +368,7 @@ func (w *world) finish(k int32) {
 		h.tailAnswered(w.clock, &p)
 	}
 	w.forget(k)
-	if left := p.bytes - p.told; left > 0 {
+	if left := p.bytes - p.reported; left > 0 {
 		h.core.Acked(w.clock, p.qp, left)
 	}
 	h.core.Done(w.clock, p.qp)

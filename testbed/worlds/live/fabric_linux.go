@@ -374,7 +374,7 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 
 // nodes returns the switches and the program of a targets file, and carriers that the switches read. told: the controller
 // is to subscribe to ports.
-func (x *Fabric) nodes(told bool) map[string]any {
+func (x *Fabric) nodes(events bool) map[string]any {
 	v4, v6 := x.cfg.carrier().Tables()
 	nodes := map[string]any{
 		"programs": x.cfg.programs(), "tables": map[string]controller.Carrier{"carrier_v4": v4, "carrier_v6": v6},
@@ -385,7 +385,7 @@ func (x *Fabric) nodes(told bool) map[string]any {
 		number := deviceID(id)
 		t := daemon.FileTarget{P4Runtime: "unix:" + x.Socket(id), DeviceID: &number}
 		switch at := x.gnmiSocket(id); {
-		case !told:
+		case !events:
 			t.GNMI = daemon.NoGNMI
 		case at != x.Socket(id):
 			t.GNMI = "unix:" + at

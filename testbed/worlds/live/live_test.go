@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 	systemtest.Only(t)
 	for _, datapath := range live.Datapaths() {
 		t.Run(datapath, func(t *testing.T) {
-			if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t, datapath) }); err != nil {
+			if err := etherealtest.Retry(t, 3, func() error { return tinyRun(t, datapath) }); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -65,7 +65,7 @@ func TestRunPINS(t *testing.T) {
 	if sai == "" {
 		t.Skip("no sai_p4: compile it with p4c, and name the two files as SAI_P4=P4INFO,JSON")
 	}
-	if err := etherealtest.Goes(t, 3, func() error { return tinyRun(t, live.Interpreter, "--pins", sai) }); err != nil {
+	if err := etherealtest.Retry(t, 3, func() error { return tinyRun(t, live.Interpreter, "--pins", sai) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -62,7 +62,7 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 		return nil, err
 	}
 	cfg := controlplane.Config{
-		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repair(), Hears: w.repairs(),
+		Fabric: w.f, Plane: plane, Tables: tables, Control: w.repair(), GNMI: w.repairs(),
 		Log: w.obs.ControllerLog,
 	}
 	if w.spec.SharesSuspicion(w.run.Scheme.Params) {
@@ -202,8 +202,8 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 				}
 			}
 		}
-		c.HearAt(c.w.net.Now()+c.w.repair().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
-			return c.hear(now, core, c.known(n), m)
+		c.ReceiveAt(c.w.net.Now()+c.w.repair().GNMIDelay, func(now fabric.Time, core *rollout.Core) error {
+			return c.receive(now, core, c.known(n), m)
 		})
 		return true
 	})
@@ -211,8 +211,8 @@ func (c *controllerSessions) subscribe(s *session, n *node) (err error) {
 	return err
 }
 
-// hear takes a gNMI message.
-func (c *controllerSessions) hear(now fabric.Time, core *rollout.Core, id fabric.NodeID, m *gnmipb.SubscribeResponse) error {
+// receive takes a gNMI message.
+func (c *controllerSessions) receive(now fabric.Time, core *rollout.Core, id fabric.NodeID, m *gnmipb.SubscribeResponse) error {
 	monitor := c.session(id).monitor
 	kind, fresh := "gnmi", monitor.Health() == linkstate.Fresh
 	if !fresh {
@@ -232,7 +232,7 @@ func (c *controllerSessions) hear(now fabric.Time, core *rollout.Core, id fabric
 	if !fresh && monitor.Health() == linkstate.Fresh {
 		core.PortsKnown(now, id, true)
 	}
-	c.w.told(now, kind, c.node(id).name(), changeText(changes))
+	c.w.record(now, kind, c.node(id).name(), changeText(changes))
 	return nil
 }
 
@@ -257,7 +257,7 @@ func (c *controllerSessions) Note(now fabric.Time, kind report.Kind, where, text
 // Update implements [controlplane.World].
 func (c *controllerSessions) Update(now fabric.Time, u *statepb.Update) {
 	for _, h := range c.w.hosts {
-		c.w.obs.Recorder.Told(now, h.id)
+		c.w.obs.Recorder.Notified(now, h.id)
 		h.core.Update(now, u)
 		c.w.obs.Recorder.Answered(h.id)
 	}
@@ -274,7 +274,7 @@ func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, 
 	if len(requests) > 0 {
 		first := requests[0]
 		requests[0] = func(now fabric.Time) error {
-			c.w.told(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(w.Updates)))
+			c.w.record(now, "write", c.node(w.Node).name(), fmt.Sprintf("%d updates", len(w.Updates)))
 			return first(now)
 		}
 	}

@@ -39,7 +39,7 @@ func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	switch kind {
 	case report.KindGNMI, report.KindWrite: // each is told as it happens
 	default:
-		w.told(now, string(kind), where, text)
+		w.record(now, string(kind), where, text)
 	}
 }
 
@@ -52,7 +52,7 @@ func (w *world) noteFlip(now fabric.Time, id fabric.NodeID, f hostagent.Flip) {
 		Time: now.Micros(), Host: w.f.Name(id), QP: uint32(f.QP),
 		From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),
 	})
-	w.told(now, "flip", w.f.Name(id), fmt.Sprintf("queue pair %d from path %d to %d: %v", f.QP, f.From, f.To, f.Reason))
+	w.record(now, "flip", w.f.Name(id), fmt.Sprintf("queue pair %d from path %d to %d: %v", f.QP, f.From, f.To, f.Reason))
 	w.net.Note(id, fmt.Sprintf("flip qp %d from %d to %d by %v", f.QP, f.From, f.To, f.Reason))
 }
 

@@ -97,7 +97,7 @@ func (n *node) portEvent(number uint32, up bool) {
 	}
 	n.known[number-1] = up
 	n.epochs[number-1]++
-	n.tell(number, up)
+	n.injectPortEvent(number, up)
 }
 
 // repeatPortEvents tells the data plane again what it was told of the ports: it
@@ -110,14 +110,14 @@ func (n *node) repeatPortEvents() {
 	for _, state := range []bool{true, false} {
 		for i, up := range n.known {
 			if up == state {
-				n.tell(uint32(i+1), up)
+				n.injectPortEvent(uint32(i+1), up)
 			}
 		}
 	}
 }
 
-// tell injects a port-event packet.
-func (n *node) tell(number uint32, up bool) {
+// injectPortEvent injects a port-event packet.
+func (n *node) injectPortEvent(number uint32, up bool) {
 	packet := p4src.AppendPortEvent(nil, uint16(number), up, n.epochs[number-1])
 	if err := n.w.net.Inject(n.id, p4src.PortEventPort, packet, len(packet)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port event: %w", n.w.f.Name(n.id), err))

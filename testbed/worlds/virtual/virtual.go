@@ -98,7 +98,7 @@ func (w *world) simulate(ctx context.Context) error {
 		}
 		w.obs.Recorder.Read(w.net, framing(w.run), func(h fabric.NodeID) *endpoint.Endpoint { return w.hosts[h].nic })
 		if now := w.net.Now(); now-told >= progressEvery || w.finished {
-			w.tellProgress()
+			w.reportProgress()
 			told = now
 		}
 		return !w.finished
@@ -112,7 +112,7 @@ func (w *world) simulate(ctx context.Context) error {
 // progressEvery is the simulated time between two words of progress.
 const progressEvery = 20 * fabric.Microsecond
 
-func (w *world) tellProgress() {
+func (w *world) reportProgress() {
 	if w.obs.Progress == nil {
 		return
 	}

@@ -14,13 +14,13 @@ const (
 
 // tellings are what forwarding has to say to the control side. They are guarded by
 // the device's mu.
-type tellings struct {
+type pendingNotices struct {
 	links []port.Link
 	calls []func()
 	ready chan struct{}
 }
 
-func (t *tellings) signal() {
+func (t *pendingNotices) signal() {
 	select {
 	case t.ready <- struct{}{}:
 	default:
@@ -30,7 +30,7 @@ func (t *tellings) signal() {
 // later has f called under the control side's lock. Forwarding calls it.
 func (d *Device) later(f func()) bool {
 	if len(d.toTell.calls) >= maxCalls {
-		d.stats.ToldDrops++
+		d.stats.NoticeDrops++
 		return false
 	}
 	d.toTell.calls = append(d.toTell.calls, f)
@@ -39,7 +39,7 @@ func (d *Device) later(f func()) bool {
 }
 
 // tell tells the control side what there is to tell until ctx ends.
-func (d *Device) tell(ctx context.Context) error {
+func (d *Device) notifyLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -47,13 +47,13 @@ func (d *Device) tell(ctx context.Context) error {
 		case <-d.toTell.ready:
 		}
 		d.control.Lock()
-		d.tellNow()
+		d.notifyNow()
 		d.control.Unlock()
 	}
 }
 
 // tellNow is tell's work. It is called under the control side's lock.
-func (d *Device) tellNow() {
+func (d *Device) notifyNow() {
 	d.mu.Lock()
 	links, calls := d.toTell.links, d.toTell.calls
 	d.toTell.links, d.toTell.calls = nil, nil

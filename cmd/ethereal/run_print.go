@@ -14,7 +14,7 @@ import (
 )
 
 // telling says what came of runs: as they end, and of all together.
-type telling struct {
+type runPrinter struct {
 	app           *app
 	flags         runFlags
 	files         []string // of the scenarios
@@ -29,7 +29,7 @@ type telling struct {
 }
 
 // ended tells of a run that ended.
-func (t *telling) ended(run scenario.Run, o outcome) error {
+func (t *runPrinter) ended(run scenario.Run, o outcome) error {
 	if o.result != nil {
 		var err error
 		o.result.Version, o.result.RanOn = t.app.version, place()
@@ -51,11 +51,11 @@ func (t *telling) ended(run scenario.Run, o outcome) error {
 	judged := &runner.Outcome{Run: run, World: t.flags.world, Result: o.result, Record: o.record, Took: o.took, Err: o.err}
 	judged.Judge()
 	t.expected = append(t.expected, judged)
-	return tellOutcome(t.table, judged, t.flags.quiet)
+	return printOutcome(t.table, judged, t.flags.quiet)
 }
 
 // tellOutcome prints what happened in a run and what became of its expectations.
-func tellOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
+func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 	var b strings.Builder
 	name := o.Name()
 	switch {
@@ -85,10 +85,10 @@ func tellOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 }
 
 // end tells of all runs together. failed is what went wrong in them.
-func (t *telling) end(results []*report.Result, failed error) error {
+func (t *runPrinter) end(results []*report.Result, failed error) error {
 	a := t.app
 	for _, o := range t.skipped {
-		failed = errors.Join(failed, tellOutcome(t.table, o, t.flags.quiet))
+		failed = errors.Join(failed, printOutcome(t.table, o, t.flags.quiet))
 	}
 	outcomes := append(t.expected, t.skipped...)
 	inTable := results
@@ -105,7 +105,7 @@ func (t *telling) end(results []*report.Result, failed error) error {
 	default:
 		failed = errors.Join(failed, report.Table(t.table, inTable))
 	}
-	for _, text := range afterthoughts(t.runs, results) {
+	for _, text := range timeoutHints(t.runs, results) {
 		fmt.Fprintln(t.table, text) //nolint:errcheck // the table was written there
 	}
 	if len(outcomes) > 1 {

@@ -40,13 +40,13 @@ func (w *Watcher) Report(r *statepb.Report) {
 	defer w.mu.Unlock()
 	for _, s := range w.sides {
 		if s.open {
-			w.tell(s, r)
+			w.queueReport(s, r)
 		}
 	}
 }
 
 // tell hands a report to one controller's stream.
-func (w *Watcher) tell(s *side, r *statepb.Report) {
+func (w *Watcher) queueReport(s *side, r *statepb.Report) {
 	select {
 	case s.say <- r:
 	default:
@@ -55,7 +55,7 @@ func (w *Watcher) tell(s *side, r *statepb.Report) {
 }
 
 // speak sends a controller what is reported until ctx ends.
-func (s *side) speak(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
+func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,12 +74,12 @@ func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
 		return
 	}
 	if w.cfg.Probe != nil {
-		w.cfg.Probe(ps, func(rs []*statepb.ProbeResult) { w.tell(s, &statepb.Report{Probes: rs}) })
+		w.cfg.Probe(ps, func(rs []*statepb.ProbeResult) { w.queueReport(s, &statepb.Report{Probes: rs}) })
 		return
 	}
 	r := &statepb.Report{}
 	for _, p := range ps {
 		r.Probes = append(r.Probes, &statepb.ProbeResult{Id: p.GetId()})
 	}
-	w.tell(s, r)
+	w.queueReport(s, r)
 }
