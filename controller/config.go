@@ -84,7 +84,7 @@ const (
 // Config is everything the tables follow from beside link state.
 type Config struct {
 	Fabric *fabric.Fabric
-	// Instance names this run in what agents are told; see statepb.Update.
+	// Instance names this run in the updates that agents receive; see statepb.Update.
 	Instance string
 
 	CarrierV4 Carrier // NoCarrier or UDPSourcePort

@@ -155,7 +155,7 @@ func (c *Core) linkState(id fabric.LinkID) *statepb.LinkState {
 }
 
 // Suspect takes what is thought of a link that no end calls down; see package
-// suspicion. Agents are told; tables do not change, since probes have to cross the
+// suspicion. Agents are notified; tables do not change, since probes have to cross the
 // link, and traffic without labels has ECMP's share of it only. It returns an error,
 // and changes nothing, for a link that the fabric does not have or a host's.
 func (c *Core) Suspect(now fabric.Time, id fabric.LinkID, suspected, confirmed bool) error {

@@ -100,7 +100,7 @@ func appendDiff(us []Update, old, new []Entry) []Update {
 // phaseCount is how many phases there are.
 const phaseCount = 15
 
-// Phase tells when among the updates of one switch this one is due: updates of
+// Phase orders the updates of one switch: updates of
 // the same phase may be made in any order, a later phase only once an earlier
 // one is in effect.
 //

@@ -3,14 +3,14 @@
 // state of its links.
 //
 // A [Core] is a state machine without goroutines, clock or network. Port states
-// go in by [Core.PortState]; what is to be written to switches and told to
-// agents comes out of [Core.Ready]; [Core.Desired] gives the full tables of one
+// go in by [Core.PortState]; writes for switches and updates for
+// agents come out of [Core.Ready]; [Core.Desired] gives the full tables of one
 // switch at any time. It is not safe for concurrent use.
 //
 // # Routes
 //
 // Down-facing routes never change: the data plane drops what is sent down a dead
-// port and tells the source, which says more than a missing route would. What a
+// port and notifies the source, which carries more information than a missing route. What a
 // link failure changes is the way up:
 //
 //   - the ECMP groups, which hold the live uplinks, each with the number of live
@@ -27,7 +27,7 @@
 // # Order
 //
 // The updates of a [SwitchDelta] are in make-before-break order, and
-// [Update.Phase] tells where a target that reorders the updates of one request
+// [Update.Phase] says where a target that reorders the updates of one request
 // needs a new request. The deltas of one [Ready] carry stages: those of one
 // stage may be written at the same time, a later stage once the earlier one is
 // acknowledged. Applied so, no packet without a label meets a hole that the
@@ -37,11 +37,11 @@
 // # Drains
 //
 // [Core.Drain] takes a link out of use while it still carries packets: tables and
-// agents are told as if it were down, in the same order, so that nothing is sent
+// agents are notified as if it were down, in the same order, so that nothing is sent
 // over it any more once the writes are acknowledged and the agents have flipped.
-// [Core.Severed] tells beforehand whom that would cut off.
+// [Core.Severed] returns beforehand the hosts that this would cut off.
 //
-// When all this is written and told, package rollout decides.
+// Package rollout decides when tables are written and agents notified.
 //
 // # Traps
 //

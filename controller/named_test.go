@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestNamed: a switch's tables are told by names, all of them by something.
+// TestNamed: every table of a switch has a name.
 func TestNamed(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {

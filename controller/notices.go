@@ -20,10 +20,10 @@ func (c *Core) appendGroups(w *tableWriter, n *fabric.Node) {
 	}
 }
 
-// appendNotices says who is told of a port that died: all that could have sent by
+// appendNotices writes who is notified of a port that died: all that could have sent by
 // it. By a port that leads up those are the hosts below. By one that leads down they are
 // all others: below the switch's other ports, and above, from where the switches of the
-// top tier pass it down. A port to a host has no other way round, so nobody is told, and no
+// top tier pass it down. A port to a host has no other way round, so no one is notified, and no
 // notice is taken from it.
 func (c *Core) appendNotices(w *tableWriter, n *fabric.Node) {
 	for p := range n.Ports() {

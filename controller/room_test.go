@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestRoom tells how much room a fabric's tables take at the switch that needs the
+// TestRoom reports how much room a fabric's tables take at the switch that needs the
 // most, with all links up and with one in a hundred between switches down: what a
 // chip's program has to be compiled with. See docs/tofino.md:
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// TestSuspect tells agents what is suspected and leaves the tables alone.
+// TestSuspect notifies agents of a suspicion and leaves the tables alone.
 func TestSuspect(t *testing.T) {
 	f := mustFabric(t, fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	c := mustCore(t, testConfig(f))

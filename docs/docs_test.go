@@ -141,7 +141,7 @@ func TestFlags(t *testing.T) {
 		for _, command := range commands {
 			for _, f := range flag.FindAllString(ethereal(t, dir, append(strings.Fields(command), "--help")...), -1) {
 				if strings.HasPrefix(f, "--tls-") && strings.Contains(text, "--tls-...") {
-					continue // one page tells of them for all
+					continue // one page reports them for all
 				}
 				if f != "--help" && f != "--verbose" && !regexp.MustCompile(f+"([^a-z0-9-]|$)").MatchString(shown) {
 					t.Errorf("%s lacks %s of %s", page, f, command)

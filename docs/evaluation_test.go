@@ -57,7 +57,7 @@ func TestEvaluationFiles(t *testing.T) {
 	}
 }
 
-// runName names a run by what tells it from the others of its sweep.
+// runName names a run by what notifies it from the others of its sweep.
 func runName(scenario, failure, collective string, bytes int64, notifier, scheme string, seed uint64, variant map[string]string) string {
 	name := fmt.Sprintf("%s, %s, %s %d B, %s, %s, seed %d", scenario, failure, collective, bytes, notifier, scheme, seed)
 	for _, key := range slices.Sorted(maps.Keys(variant)) {

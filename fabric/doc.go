@@ -2,7 +2,7 @@
 // paths between top-of-rack switches, and the labels that name those paths.
 //
 // A [Fabric] is built once from a [Spec] and never changes; link state, load
-// and tables live with whoever keeps them. It is safe for concurrent use.
+// and tables live elsewhere. It is safe for concurrent use.
 //
 // # Shape
 //

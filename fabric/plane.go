@@ -120,7 +120,7 @@ func (f *Fabric) Way(hops []Hop, src, dst NodeID, l Label) (_ []Hop, ok bool) {
 	return append(hops, Hop{last, to, f.links[last].B.Port}), true
 }
 
-// NewSinglePlane is [New] for whoever takes but one plane: see [Fabric.SinglePlane].
+// NewSinglePlane is [New] for callers that support one plane only: see [Fabric.SinglePlane].
 func NewSinglePlane(s Spec, who string) (*Fabric, error) {
 	f, err := New(s)
 	if err != nil {
@@ -129,7 +129,7 @@ func NewSinglePlane(s Spec, who string) (*Fabric, error) {
 	return f, f.SinglePlane(who)
 }
 
-// SinglePlane returns a [*SpecError] if f has several planes, for whoever takes but one.
+// SinglePlane returns a [*SpecError] if f has several planes, for callers that support one only.
 func (f *Fabric) SinglePlane(who string) error {
 	if f.planes == 1 {
 		return nil

@@ -72,13 +72,13 @@ type Flip struct {
 	QP       QP
 	From, To fabric.Label
 	Reason   Reason
-	Dead     bool // From is taken for dead: what is on its way there is sent again
+	Dead     bool // From is taken for dead: what is on its way there is retransmitted
 }
 
 // Ready is what is to be done, in this order: open queue pairs for Open, then
 // relabel those in Flip. A queue pair can be in both.
 //
-// Failed is for a controller that joins the agents' time-outs; whoever has none
+// Failed is for a controller that combines the agents' time-outs; without one it
 // ignores it.
 type Ready struct {
 	Open   []Piece
@@ -97,7 +97,7 @@ type Failed struct {
 type Stats struct {
 	Flows, Pieces, Flips, Returns uint64
 	Timeouts, TimeoutsIgnored     uint64
-	Losses                        uint64                  // packets and ACKs that [Core.Lost] was told of
+	Losses                        uint64                  // packets and ACKs reported by [Core.Lost]
 	LossesIgnored, LossesExcused  uint64                  // of those: of paths already left; where switches marked
 	Left, CameBack                uint64                  // sets of paths, for what they lose
 	Slow                          uint64                  // times that the share of a path or an uplink was halved
@@ -300,7 +300,7 @@ func (c *Core) openCuts(d *destination, parts int) {
 }
 
 // split cuts c.sizes over some paths to d, which it puts in order of planes. Of each flow a plane gets what it has of the
-// paths: whoever sends to a host knows nothing of the others that do, so that its ports are loaded alike only if
+// paths: a sender does not know the other senders to a host, so that its ports are loaded alike only if
 // each flow loads them alike. In the plane the parts are dealt as cut does.
 func (c *Core) split(d *destination, paths []int) []Cut {
 	if c.fabric.Planes() == 1 {

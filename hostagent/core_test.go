@@ -259,7 +259,7 @@ func TestInvariants(t *testing.T) {
 		c.Tick(now)
 		c.Update(now, &statepb.Update{Snapshot: true, Instance: "last"})
 		checkInvariants(rt, c)
-		// When probes have told of every path left for its losses that it is healthy, too.
+		// When probes have found every path left for its losses healthy, too.
 		for rounds := 0; ; rounds++ {
 			r := c.Ready()
 			for _, fl := range r.Flip {

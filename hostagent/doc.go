@@ -6,7 +6,7 @@
 // pair and a path label, and moves pieces off paths that died. It is pure:
 // events and the time go in by method calls, decisions come out of
 // [Core.Ready]. It has no goroutine, socket or clock, and the same calls with
-// the same seed give the same decisions. Whoever drives it, a NIC's verbs, a
+// the same seed give the same decisions. Its driver, a NIC's verbs, a
 // simulator, a collective library, does what Ready says.
 //
 //	core, err := hostagent.New(hostagent.Config{Fabric: f, Host: rank})
@@ -38,7 +38,7 @@
 //
 // In a fabric of several planes Theorem 1 over all uplinks of a rack, whatever their plane, would load
 // these alike, and not the ports of who receives: the two halves of a flow may take one plane. Who receives
-// hears from many, none of whom knows of the others. So each flow is first cut into a part for each plane, in
+// receives from many senders that do not know one another. So each flow is first cut into a part for each plane, in
 // proportion to the plane's good paths, and the parts are dealt within it: with p planes of s uplinks n
 // flows make p*[Pieces](n, s) pieces. That is this project's extension. Paths are then those of all
 // planes, under the own ToR one for each, and a host's port is a link like others. While one host
@@ -65,7 +65,7 @@
 //
 // What no switch notices, hosts find out by time-outs. A path that timed out is in
 // [Ready.Failed], for a controller that joins all agents' words. When it finds the
-// link it tells all agents of its suspicion, which counts like its word that the
+// link it notifies all agents of its suspicion, which counts like a report that the
 // link is down, until it takes it back; so the others need no time-out of their own.
 //
 // Then the pieces on dead paths, and no others, get a new label: the good path
@@ -97,7 +97,7 @@
 //
 // A path that was left is probed: rounds of zero-length writes, down its label, which
 // are pieces of no bytes in [Ready.Open]. It comes back when the same test, of the
-// probes, finds it healthy. Whoever cannot tell [Core.Lost] needs none of this.
+// probes, finds it healthy. Callers that cannot report [Core.Lost] need none of this.
 //
 // # Slow paths
 //
@@ -127,7 +127,7 @@
 //
 // A quench is believed only if its IP source is a host towards which this agent
 // has sent, the port is one through which packets leave on a path used towards
-// that host, the epoch is plausible, and not too many were believed lately. So
+// that host, the epoch is plausible, and not too many were believed recently. So
 // a forger must know the fabric and the traffic. For the time of the memory he
 // can move traffic onto fewer paths and, by an epoch ahead of the switch's, have
 // the switch's own quenches of that port ignored. He cannot empty the path set,

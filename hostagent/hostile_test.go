@@ -29,9 +29,9 @@ func drawUpdate(t *rapid.T, f *fabric.Fabric) *statepb.Update {
 	return u
 }
 
-// TestForgedUpdates has a core hear forged updates, and the same ones again in any order, while its clock jumps forward
-// and back. It keeps a path to everywhere, and no more than the fabric has links. Then an honest controller speaks: the
-// core knows what one that never heard a lie knows, once what it believed of time-outs is forgotten.
+// TestForgedUpdates has a core receive forged updates, and the same ones again in any order, while its clock jumps
+// forward and back. It keeps a path to everywhere, and no more than the fabric has links. Then an honest controller
+// speaks: the core knows what one without forged updates knows, once what it believed of time-outs is forgotten.
 func TestForgedUpdates(t *testing.T) {
 	f := mustFabric(t, specs[0])
 	rapid.Check(t, func(rt *rapid.T) {

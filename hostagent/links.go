@@ -7,7 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// linkState is what the core was told of one link.
+// linkState is what the core knows of one link.
 type linkState struct {
 	down         bool         // a controller's word
 	epoch        uint64       // of that word; 0 never
@@ -25,7 +25,7 @@ type linkState struct {
 	refuseUntil fabric.Time
 }
 
-// portEpoch is the last down event a quench told of one port.
+// portEpoch is the last down event of a port that a quench reported.
 type portEpoch struct {
 	epoch  uint32 // 0: none is remembered
 	undone bool   // a controller has said since that the link is up

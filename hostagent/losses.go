@@ -122,7 +122,7 @@ func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, in
 	}
 }
 
-// congested reports whether packets to d by an uplink met congestion lately.
+// congested reports whether packets to d by an uplink met congestion recently.
 func (c *Core) congested(d *destination, uplink int) bool {
 	return c.now-max(c.markedIn, d.marked, c.marked[uplink]) < c.cfg.Calm
 }

@@ -45,7 +45,7 @@ type Quench struct {
 }
 
 // ParseQuench reads the UDP payload of a quench. src is the IP source address of the
-// datagram. A notice has none: whoever reads frames must take none to another address
+// datagram. A notice has none: a reader of frames must take none to another address
 // than [NoticeAddr], for hosts can forge those and switches pass them on. It checks the form alone; [Core.Quench] checks whether the
 // content can be true.
 func ParseQuench(payload []byte, src netip.Addr) (Quench, error) {
@@ -124,10 +124,10 @@ type Verdict uint8
 const (
 	Believed    Verdict = iota
 	Known               // the port's link is dead already
-	Stale               // an older event than one this agent has heard of, or one undone since
+	Stale               // an older event than one this agent knows, or one undone since
 	NotOurs             // no such host, or the port is on no path this agent has used to it; of a notice, on none of its paths
 	NoChoice            // the port leads to a host: there is no other path
-	BadEpoch            // too far ahead of what was heard before
+	BadEpoch            // too far ahead of earlier epochs
 	Unconfirmed         // earlier quenches about this link were not confirmed by the controller
 	RateLimited         // too many believed in a short time
 )

@@ -43,7 +43,7 @@ func (c *Core) Resume(now fabric.Time, f Flow, l, home fabric.Label) (QP, error)
 	}
 	// While its home is dead for all that is known it stays, or moves off a path
 	// that is dead. When its home is not, it stays too, until the next word: an
-	// agent that has just begun has not heard yet.
+	// agent that has just started has not received yet.
 	if !d.isGood(path) {
 		d.dirty = true
 		c.movePieces(ByPush)

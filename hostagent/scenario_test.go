@@ -25,7 +25,7 @@ import (
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear|RATE EPOCH
 //	lost at= qp= packets= / congested at= peer=h8 label=3 [inbound]
-//	round at= [lost=1]    a round of probes, of which so many are lost and sent again; what is done when it is over
+//	round at= [lost=1]    a round of probes, of which so many are lost and retransmitted; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {

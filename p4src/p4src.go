@@ -55,14 +55,14 @@ const (
 )
 
 // PortTables returns the names of the tables that the P4 program consults when
-// a port event comes: it has to hear the events again after they changed.
+// a port event comes: it needs the events again after they changed.
 func PortTables() []string { return []string{"uplink_of_port"} }
 
 // PortEventBytes is the length of a port-event packet.
 const PortEventBytes = 14 + 8
 
 // AppendPortEvent appends a port-event packet to b and returns the result. The
-// epoch counts the port's events and must not be 0; an event that is told again
+// epoch counts the port's events and must not be 0; a repeated event
 // has the same.
 func AppendPortEvent(b []byte, port uint16, up bool, epoch uint32) []byte {
 	state := byte(0)

@@ -245,7 +245,7 @@ func (e *runError) Error() string {
 	return fmt.Sprintf("run %d, %v: %s", e.run.Index+1, e.run, e.what())
 }
 
-// what returns the error's text without the run's name, which whoever ran it
+// what returns the error's text without the run's name, which the runner
 // may have put there.
 func (e *runError) what() string {
 	return strings.Replace(e.err.Error(), e.run.String()+": ", "", 1)

@@ -23,8 +23,8 @@ import (
 
 // TestHostagentMutualTLS runs a controller, an agent for an RNIC's queue pairs and
 // their owner, with certificates on every connection: labels are given, follow the
-// state of links, survive the agent's restart, and time-outs are reported. Whoever
-// has no certificate is told nothing.
+// state of links, survive the agent's restart, and time-outs are reported. A client that
+// has no certificate receives nothing.
 func TestHostagentMutualTLS(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("/tmp", "eth") // a socket's path is short
@@ -155,7 +155,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 			t.Errorf("with %s an agent speaks for h1: %s", name, errs)
 		}
 	}
-	// An agent that the controller does not know is told nothing.
+	// An agent that the controller does not know receives nothing.
 	stranger := append([]string{
 		"host", "agent", files[0], "--host=h1", "--labeller=verbs", "--listen-owners=unix:" + filepath.Join(dir, "other.sock"),
 		"--controller=" + agents, "--listen-admin=unix:" + filepath.Join(dir, "h1.sock"), "--log-level=info",

@@ -131,7 +131,7 @@ nsenter --net=/proc/%[2]d/ns/net bash -ec 'echo 1 > /proc/sys/net/ipv6/conf/all/
 	l.until(time.Minute, name+" can be driven", func() error { _, err := os.Stat(l.dir + "/" + name + ".sock"); return err })
 }
 
-// do carries out what experiments ask of whoever made the lab.
+// do carries out experiments' requests to the lab's owner.
 func (l *boardLab) do(o deployment.Order) error {
 	switch o.Do {
 	case "controller-down":

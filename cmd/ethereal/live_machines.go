@@ -59,7 +59,7 @@ func (m *machinesFlags) read(ctx context.Context) (cfg machines.Config, err erro
 				"give it another in ~/.ssh/config", name)
 		}
 		if seen[name] {
-			return cfg, fmt.Errorf("--on: %s stands twice", name)
+			return cfg, fmt.Errorf("--on: %s is given twice", name)
 		}
 		seen[name] = true
 		var addr netip.Addr

@@ -150,7 +150,7 @@ func writeProbed(w io.Writer, found []probe.Path) error {
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "from\tto") //nolint:errcheck // Flush tells
+	fmt.Fprint(t, "from\tto") //nolint:errcheck // Flush reports
 	for _, l := range labels {
 		fmt.Fprintf(t, "\tlabel %d", l) //nolint:errcheck
 	}

@@ -96,7 +96,7 @@ func (p *progress) begin(run scenario.Run) {
 	p.active = append(p.active, &watched{run: run})
 }
 
-// watch returns the callback through which a run tells how far it is.
+// watch returns the callback for a run's progress.
 func (p *progress) watch(run scenario.Run) func(scenario.Progress) {
 	if !p.live {
 		return nil

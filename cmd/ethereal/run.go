@@ -198,7 +198,7 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 type planned struct {
 	runs    []scenario.Run
 	skipped []*runner.Outcome // of scenarios that have a reason not to be run in this world
-	told    string            // what there is to say of a replay
+	told    string            // a line about a replay
 }
 
 // plan reads the scenarios, applies the flags, fits them to the world and expands them.

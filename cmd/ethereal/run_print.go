@@ -28,7 +28,7 @@ type runPrinter struct {
 	expected []*runner.Outcome // of runs that something is expected of
 }
 
-// ended tells of a run that ended.
+// ended prints a run that ended.
 func (t *runPrinter) ended(run scenario.Run, o outcome) error {
 	if o.result != nil {
 		var err error
@@ -84,7 +84,7 @@ func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 	return err
 }
 
-// end tells of all runs together. failed is what went wrong in them.
+// end prints all runs together. failed is their error.
 func (t *runPrinter) end(results []*report.Result, failed error) error {
 	a := t.app
 	for _, o := range t.skipped {

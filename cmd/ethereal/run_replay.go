@@ -29,7 +29,8 @@ func (r *replayFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "let switches notice a cut `DURATION` after it")
 }
 
-// replayed returns the scenario with what the log tells of, and what there is to say of it. Without a log it returns the scenario as it is.
+// replayed returns the scenario with the log's events, and a line about them. Without a log it returns the scenario as
+// it is.
 func (flags runFlags) replayed(s *scenario.Scenario) (*scenario.Scenario, string, error) {
 	r := flags.replay
 	fail := func(err error) (*scenario.Scenario, string, error) {

@@ -175,7 +175,7 @@ func TestFilesPerRun(t *testing.T) {
 	}
 }
 
-// TestErrorNamesRunOnce: whoever ran it may have named the run as well.
+// TestErrorNamesRunOnce: the runner may have named the run as well.
 func TestErrorNamesRunOnce(t *testing.T) {
 	named := func(_ context.Context, run scenario.Run, _ scenario.Observer) (*report.Result, error) {
 		return nil, fmt.Errorf("engine: %v: h0: %w", run, errBroken)

@@ -189,7 +189,7 @@ func (s *statusView) print(out io.Writer) error {
 			is   bool
 			name string
 		}{
-			{l.UnseenA, "never heard of at the lower end"}, {l.UnseenB, "never heard of at the upper end"},
+			{l.UnseenA, "never reported at the lower end"}, {l.UnseenB, "never reported at the upper end"},
 			{l.DownA, "down at the lower end"}, {l.DownB, "down at the upper end"}, {l.Drained, "drained"}, {l.Flapping, "flapping"}, {l.Suspected, "suspected"}, {l.Confirmed, "loses probes"},
 		} {
 			if r.is {
@@ -251,11 +251,11 @@ func (s *statusView) printLoads(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", t.Tier, rate(t.Mean), rate(t.Max), t.Imbalance, t.Busiest, few(t.Hot), few(t.Cold))
 	}
 	if len(s.Loads.Unread) > 0 {
-		fmt.Fprintf(w, "counters not read lately, links taken for idle: %s\n", few(s.Loads.Unread))
+		fmt.Fprintf(w, "counters not read recently, links shown as idle: %s\n", few(s.Loads.Unread))
 	}
 }
 
-// printPaths writes what probes told of paths.
+// printPaths prints probed paths.
 func (s *statusView) printPaths(w io.Writer) {
 	if len(s.Paths) > 0 {
 		fmt.Fprintln(w, "PROBED, FOR SUSPICION\tLABEL\tLOST\tTHERE AND BACK\tLEAST\tLAST ANSWER")

@@ -88,7 +88,7 @@ type switchOption struct {
 	set         func(o *switchOptions, value string) error
 }
 
-// defaultGRPCAddr is where `ethereal switch` listens unless told otherwise.
+// defaultGRPCAddr is where `ethereal switch` listens by default.
 // simple_switch_grpc listens on all addresses.
 const defaultGRPCAddr = "127.0.0.1:9559"
 

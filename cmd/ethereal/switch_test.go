@@ -253,7 +253,7 @@ func (w *readyWriter) Write(b []byte) (int, error) {
 const lpmJSON = "../../testbed/p4switch/process/testdata/lpm.json"
 
 // A switch without interfaces starts with a program or without, says what it
-// ignores, and ends without an error when told to.
+// ignores, and ends without an error when asked to.
 func TestSwitchStarts(t *testing.T) {
 	if _, err := os.Stat("/proc/net/netlink"); err != nil {
 		t.Skip("no netlink here")

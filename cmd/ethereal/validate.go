@@ -26,7 +26,7 @@ import (
 type fileKind struct {
 	name string
 	keys []string // at its top
-	// check reads a file as whoever uses it does, and says in a few words what it holds.
+	// check reads a file as its users do, and describes it in a few words.
 	check func(v *validation, path string) (what string, err error)
 }
 

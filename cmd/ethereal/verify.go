@@ -148,7 +148,7 @@ type proof struct {
 	Entries  int       `json:"entries"`
 	Switches int       `json:"switches"`
 	Failures int       `json:"failures"`         // further single failures that were looked at
-	Untold   int       `json:"untold,omitempty"` // walks that end at dead ports of switches that tell no source
+	Untold   int       `json:"untold,omitempty"` // walks that end at dead ports of switches that notify no source
 	ReadMs   int64     `json:"read_ms"`
 	WalkMs   int64     `json:"walk_ms"`
 	Problems []problem `json:"problems"`

@@ -44,7 +44,7 @@ func (l *viewLoader) readFabric(path string) error {
 // mostRead bounds the bytes that are read of one file.
 const mostRead = 2 << 30
 
-// file reads a file of any of the kinds, which its beginning tells apart.
+// file reads a file of any kind, recognised by its beginning.
 func (l *viewLoader) file(name string) error {
 	file, err := os.Open(name)
 	if err != nil {

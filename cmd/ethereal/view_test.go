@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
-// TestViewFiles: a page is made of every kind of file, told apart by what is in it.
+// TestViewFiles: a page is made of every kind of file, distinguished by what is in it.
 func TestViewFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

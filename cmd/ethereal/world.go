@@ -144,7 +144,7 @@ func enterLive(ctx context.Context, view string) error {
 	return endedWith(code)
 }
 
-// livePage returns the page of the fabric, inside of those namespaces, and tells its address; nil if none was asked for.
+// livePage returns the fabric's page, inside those namespaces, and prints its address; nil if none was requested.
 func (a *app) livePage(dir, view string) (*live.Page, error) {
 	if view == "" {
 		return nil, nil

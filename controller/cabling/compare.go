@@ -14,10 +14,10 @@ type State uint8
 
 // The states.
 const (
-	Confirmed State = iota // as planned, heard both ways
-	OneWay                 // as planned, but one end does not hear the other
+	Confirmed State = iota // as planned, received both ways
+	OneWay                 // as planned, but one end does not receive the other
 	Miswired               // an end's cable leads elsewhere
-	Silent                 // nothing was heard at either end
+	Silent                 // nothing was received at either end
 	Unasked                // no switch at its ends could be asked
 )
 
@@ -91,7 +91,7 @@ type comparison struct {
 	report  Report
 }
 
-// Compare compares what was heard with the fabric.
+// Compare compares what was received with the fabric.
 func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 	if name == nil {
 		name = PlainNames(f)
@@ -190,23 +190,23 @@ func (c *comparison) strangers() {
 	}
 }
 
-// several finds places that hear more than one other.
+// several finds ports that receive frames of more than one other port.
 func (c *comparison) several() {
 	for _, p := range sorted(c.crowded) {
 		var names []string
 		for _, q := range c.crowded[p] {
 			names = append(names, c.name(q))
 		}
-		c.fault(fmt.Sprintf("%s hears %s: more than one", c.name(p), strings.Join(names, " and ")),
+		c.fault(fmt.Sprintf("%s receives frames of %s: more than one", c.name(p), strings.Join(names, " and ")),
 			"connect it by one cable, with no bridge, tap or wrongly broken-out port between", p)
 	}
 }
 
-// loops finds places that hear themselves.
+// loops finds ports that receive their own frames.
 func (c *comparison) loops() {
 	for _, p := range sorted(c.partner) {
 		if c.partner[p] == p {
-			c.fault(c.name(p)+" hears itself", "take the loopback plug or the port's loopback mode away", p)
+			c.fault(c.name(p)+" receives its own frames", "take the loopback plug or the port's loopback mode away", p)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func (c *comparison) oneWay(a, b Place) {
 	if c.ev.Unasked[deaf.Node] != nil {
 		return // the link is as planned, as far as anybody could say
 	}
-	c.fault(fmt.Sprintf("%s does not hear %s, though it is heard", c.name(deaf), c.name(mute)),
+	c.fault(fmt.Sprintf("%s does not receive %s, though the other way works", c.name(deaf), c.name(mute)),
 		"clean or replace the fibre that leads there, or its transceivers", a, b)
 }
 
@@ -287,7 +287,7 @@ func (c *comparison) silent(a, b Place, host bool) {
 			down = append(down, c.name(p))
 		}
 	}
-	what, remedy := "nothing is heard", "see that the cable is plugged in at both ends and that no filter drops LLDP (EtherType 0x88cc)"
+	what, remedy := "nothing is received", "see that the cable is plugged in at both ends and that no filter drops LLDP (EtherType 0x88cc)"
 	switch {
 	case len(down) > 0:
 		what, remedy = strings.Join(down, " and ")+" down", "plug the cable in, or enable the port; compare speed, lanes and FEC of both ends"

@@ -54,7 +54,7 @@ func (p *plugged) at(name string, port int) Place {
 	return Place{Node: id, Port: fabric.PortNo(port)}
 }
 
-// evidence is what switches would hear.
+// evidence is what switches would receive.
 func (p *plugged) evidence() Evidence {
 	var ev Evidence
 	for a, b := range p.other {
@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 				ev.Heard = slices.DeleteFunc(ev.Heard, func(h Arrival) bool { return h.At == p.at("spine1", 2) })
 				return ev
 			},
-			"spine1 port 2 does not hear tor1 port 4, though it is heard", "clean or replace the fibre",
+			"spine1 port 2 does not receive tor1 port 4, though the other way works", "clean or replace the fibre",
 			[]string{"tor1-spine1"},
 		},
 		{
@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 				p.other[a] = a
 				return p.evidence()
 			},
-			"tor0 port 3 hears itself", "loopback", []string{"tor0-spine0"},
+			"tor0 port 3 receives its own frames", "loopback", []string{"tor0-spine0"},
 		},
 		{
 			"a bridge between",
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 				ev.Heard = append(ev.Heard, Arrival{p.at("tor0", 3), p.at("spine1", 1)})
 				return ev
 			},
-			"tor0 port 3 hears spine0 port 1 and spine1 port 1: more than one", "one cable",
+			"tor0 port 3 receives frames of spine0 port 1 and spine1 port 1: more than one", "one cable",
 			[]string{"tor0-spine0", "tor0-spine1"},
 		},
 		{

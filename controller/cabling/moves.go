@@ -9,7 +9,7 @@ import (
 )
 
 // exchangedNodes finds pairs of switches that stand in each other's place: all
-// that is heard of either is right once their names are exchanged.
+// that either received is right once their names are exchanged.
 func (c *comparison) exchangedNodes() {
 	tried := map[fabric.NodeID]bool{}
 	for _, p := range c.wrong() {

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/lldp"
 )
 
-// Round collects what switches hear of one check's frames. It is safe for
+// Round collects the frames of one check that switches receive. It is safe for
 // concurrent use.
 type Round struct {
 	f     *fabric.Fabric
@@ -21,9 +21,9 @@ type Round struct {
 
 	mu        sync.Mutex
 	heard     map[Arrival]bool
-	astray    map[Place]int // how many of those heard there are not as planned
+	astray    map[Place]int // how many of those received there are not as planned
 	strangers map[Stranger]bool
-	missing   map[Arrival]bool // of those that a healthy fabric hears
+	missing   map[Arrival]bool // of those that a healthy fabric receives
 	complete  chan struct{}    // closed when none is missing
 }
 
@@ -80,7 +80,7 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 	}
 }
 
-// Bounds on what is remembered of frames that anybody may forge who hears one. What
+// Bounds on what is remembered of frames: anyone who receives one may forge more. What
 // is as planned is always remembered, and what is not by place: one port at which a
 // host makes them up leaves the others' evidence as it is.
 const (
@@ -88,7 +88,7 @@ const (
 	maxAstray    = 16 // at one place; a cable has one other end
 )
 
-// Evidence returns what was heard so far.
+// Evidence returns what was received so far.
 func (r *Round) Evidence() Evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +109,8 @@ type Sender func(port fabric.PortNo, frame []byte) error
 // listen yet.
 const again = 250 * time.Millisecond
 
-// Conduct has the switches send, again and again, until everything is heard that
-// a healthy fabric hears, or for so long. It returns the switches that could not
+// Conduct has the switches send, again and again, until everything is received that
+// a healthy fabric receives, or until wait is over. It returns the switches that could not
 // send. Each Sender is called by one goroutine at a time.
 func (r *Round) Conduct(ctx context.Context, wait time.Duration, senders map[fabric.NodeID]Sender) (map[fabric.NodeID]error, error) {
 	end := time.NewTimer(wait)

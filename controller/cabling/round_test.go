@@ -93,7 +93,7 @@ func TestTokens(t *testing.T) {
 }
 
 // TestForgedFrames: a host that makes up senders takes the memory of its own port
-// only, and what is as planned is heard there all the same.
+// only, and what is as planned is received there all the same.
 func TestForgedFrames(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
 	if err != nil {

@@ -253,7 +253,7 @@ func (c *cablingCheck) askPorts(ctx context.Context, id fabric.NodeID) error {
 	}
 	states, err := linkstate.Once(ctx, conn, linkstate.Subscription{Target: t.GNMITarget, Names: t.Ports})
 	if err != nil {
-		return nil // what is heard counts; whether ports are up only explains
+		return nil // what is received counts; whether ports are up only explains
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

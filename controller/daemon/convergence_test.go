@@ -27,7 +27,7 @@ var (
 	convergenceK      = flag.Int("convergence.k", 4, "fat-tree of TestConvergence")
 )
 
-// changes is an event log that tells when a change was written.
+// changes is an event log that says when a change was written.
 type changes chan time.Time
 
 func (c changes) Write(line []byte) (int, error) {
@@ -40,7 +40,7 @@ func (c changes) Write(line []byte) (int, error) {
 var _ io.Writer = changes(nil)
 
 // listenAll has an agent of every host watch the controller over the loopback.
-// heard returns when all have an epoch.
+// received returns when all have an epoch.
 func listenAll(t *testing.T, l *lab, r *running) (heard func(epoch uint64) time.Time, stop func()) {
 	t.Helper()
 	srv := grpc.NewServer()

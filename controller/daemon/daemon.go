@@ -48,7 +48,7 @@ type Daemon struct {
 	last     Convergence
 	changes  uint64
 	refusals uint64
-	flips    uint64 // that agents told of
+	flips    uint64 // that agents reported
 
 	badReports, wrongTokens *loglimit.Limiter
 }

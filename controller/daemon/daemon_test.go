@@ -140,7 +140,7 @@ func TestLinkDown(t *testing.T) {
 	})
 }
 
-// TestSwitchDies tells a dead switch from one whose management died.
+// TestSwitchDies distinguishes a dead switch from one whose management died.
 func TestSwitchDies(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
@@ -194,7 +194,7 @@ func TestSwitchDies(t *testing.T) {
 	})
 }
 
-// TestHotStandby kills the primary during a failure it has not heard of.
+// TestHotStandby kills the primary during a failure it has not learned of.
 func TestHotStandby(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		a := l.run(func(c *Config) { c.Own = 2 })

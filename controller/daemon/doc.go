@@ -4,16 +4,16 @@
 //
 // A [Daemon] is made with [New] and works while [Daemon.Run] runs. One goroutine
 // owns the core, package rollout's, and all that is known of switches; sessions post
-// what they hear to it and take writes from it. Its other methods are safe for concurrent use
+// what they receive to it and take writes from it. Its other methods are safe for concurrent use
 // and ask that goroutine.
 //
-// When what is written and told, package rollout decides: the start, the order of changes,
+// Package rollout decides when tables are written and agents notified: the start, the order of changes,
 // bad and good news, and the waits of [Config].
 //
 // # Death
 //
 // A session that dies takes no link down: switches forward without a controller.
-// A link is down when one of its ends says so. [Judge] tells from the neighbours
+// A link is down when one of its ends says so. [Judge] concludes from the neighbours
 // whether a switch without sessions is dead or only cut off.
 //
 // # End

@@ -18,7 +18,7 @@ import (
 
 // Drain takes a link or switch, by name, out of use while it still works, or,
 // with undo set, back into use. It returns the links concerned once the tables
-// are written and the agents told, here and by the peers that answer: nothing is
+// are written and the agents notified, here and by the peers that answer: nothing is
 // sent over them any more then but what is on its way. Without force it returns an error
 // that wraps [rollout.ErrSevers], and drains nothing, if hosts would lose their last path.
 func (d *Daemon) Drain(ctx context.Context, name string, undo, force bool) ([]string, error) {

@@ -24,7 +24,8 @@ type Witness struct {
 	Up        bool
 }
 
-// Judge tells a dead switch from one that is only cut off from the controller, which has no session to it.
+// Judge distinguishes a dead switch from one that is only cut off from the controller. The controller has no session
+// to either.
 func Judge(witnesses []Witness) Verdict {
 	v := NotKnown
 	for _, w := range witnesses {

@@ -11,7 +11,7 @@ import (
 )
 
 // A drain that cannot be written down is refused, as often as it is asked for, and
-// nothing is drained; one that is told done is on disk. At every point, by every
+// nothing is drained; one that is answered done is on disk. At every point, by every
 // fault.
 func TestDrainUnderDiskFaults(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -252,7 +252,7 @@ func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profil
 	case t.GNMI == NoGNMI:
 		x.GNMI = ""
 	case t.GNMI == "" && x.Profile.NoGNMI:
-		say(path+".gnmi", fmt.Sprintf("missing; a %s has none of its own", x.Profile.Name),
+		say(path+".gnmi", fmt.Sprintf("missing; a %s has no own one", x.Profile.Name),
 			fmt.Sprintf("name the address of `ethereal gnmi` beside it, or write %s", NoGNMI))
 	case t.GNMI == "":
 		x.GNMI = t.P4Runtime
@@ -263,7 +263,7 @@ func (f File) applySwitch(c *Config, name string, own map[string]*targets.Profil
 			fmt.Sprintf("a %s lists all its %d fabric ports, down to up, with name and id", x.Profile.Name, ports))
 	} else if x.Ports, err = targets.NewPortMap(t.Ports); err != nil {
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "targets: "), "; ")
-		say(path+".ports", problem, cmp.Or(remedy, "each port has a name and an id of its own"))
+		say(path+".ports", problem, cmp.Or(remedy, "give each port its own name and id"))
 	}
 	c.Targets[id] = x
 }

@@ -14,7 +14,7 @@ import (
 // Handler returns what operators ask over HTTP:
 //
 //	GET  /healthz  the process lives
-//	GET  /readyz   started, every switch in hand and every port heard of; else what is missing
+//	GET  /readyz   started, every switch in hand and every port reported; else what is missing
 //	GET  /status   Status as JSON
 //	GET  /links    names that can be drained, as a list in JSON: links between switches, and switches above ToRs
 //	GET  /metrics  for Prometheus

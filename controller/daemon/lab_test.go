@@ -318,7 +318,7 @@ func (l *lab) link(name string, up bool) fabric.LinkID {
 	return id
 }
 
-// carry has a link carry packets, or not, without anybody being told.
+// carry has a link carry packets, or not, without a notification.
 func (l *lab) carry(id fabric.LinkID, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

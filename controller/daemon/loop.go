@@ -58,7 +58,7 @@ func (d *Daemon) untilDue() time.Duration {
 	return min(max(duration(at-d.clock()), 0), idle)
 }
 
-// clock is the core's time. Agents are told the wall clock instead.
+// clock is the core's time. Updates to agents carry the wall clock instead.
 func (d *Daemon) clock() fabric.Time { return fabricTime(time.Since(d.zero)) }
 
 // wall returns what the wall clock shows at a time of the core's.
@@ -160,7 +160,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 	for _, p := range r.Ports {
 		dev := d.device(p.Node)
 		if err := dev.session.NotifyPort(dev.tenure, p.Port, p.Up, epoch); err != nil {
-			d.cfg.Log.Error("the data plane is not told of a port", "switch", dev.name, "port", p.Port, "up", p.Up, "err", err)
+			d.cfg.Log.Error("the data plane is not notified of a port", "switch", dev.name, "port", p.Port, "up", p.Up, "err", err)
 		}
 	}
 	for _, id := range r.Reads {
@@ -169,7 +169,7 @@ func (d *Daemon) carryOut(r rollout.Ready) {
 	d.askForProbes(r.Probes)
 }
 
-// stamp gives what agents are told the wall clock's time, in place of the core's.
+// stamp replaces the core's time in an update for agents by the wall clock's.
 func stamp(u *statepb.Update, now time.Time) {
 	for _, l := range u.GetLinks() {
 		l.TimeNs = now.UnixNano()
@@ -179,7 +179,7 @@ func stamp(u *statepb.Update, now time.Time) {
 	}
 }
 
-// write sends a write and tells the core what became of it.
+// write sends a write and reports its outcome to the core.
 func (d *Daemon) write(w rollout.Write) {
 	dev := d.device(w.Node)
 	var stray []*p4.Entity

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/p4rt"
 )
 
-// metrics is what Prometheus is told: times measured as they happen, and at each
+// metrics is what Prometheus scrapes: times measured as they happen, and at each
 // scrape what the status says.
 type metrics struct {
 	converged prometheus.Histogram
@@ -28,7 +28,7 @@ type metrics struct {
 	largest   *prometheus.Desc
 }
 
-// scrapedPath is one that every path has that was probed lately.
+// scrapedPath is a metric that every recently probed path has.
 type scrapedPath struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -66,7 +66,7 @@ const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 func newMetrics() *metrics {
 	m := &metrics{converged: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ethereal_convergence_seconds",
-		Help:    "From the first word of a link's change to the last acknowledged write.",
+		Help:    "From the first report of a link's change to the last acknowledged write.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 	}), badTokens: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "ethereal_wrong_tokens_total", Help: "Requests refused for a wrong or missing token.",
@@ -77,7 +77,7 @@ func newMetrics() *metrics {
 	add := func(kind prometheus.ValueType, name, help string, value func(*Status) float64) {
 		m.scraped = append(m.scraped, scraped{desc(name, help), kind, value})
 	}
-	add(gauge, "ready", "1 when started, every switch is in hand and every port of those with gNMI was heard of.",
+	add(gauge, "ready", "1 when started, every switch has a primary controller and every port of switches with gNMI is reported.",
 		func(s *Status) float64 { return one(s.Ready) })
 	add(gauge, "busy", "1 while a change is being written.", func(s *Status) float64 { return one(s.Busy) })
 	add(counter, "link_changes_total", "Changes of links, and of what is suspected of them.",
@@ -87,7 +87,7 @@ func newMetrics() *metrics {
 	add(counter, "repair_updates_total", "Updates that read-backs asked for.",
 		func(s *Status) float64 { return float64(s.Repairs) })
 	add(counter, "refused_writes_total", "Writes that failed.", func(s *Status) float64 { return float64(s.Refusals) })
-	add(counter, "flips_total", "Queue pairs that agents moved to another path, as they told.",
+	add(counter, "flips_total", "Queue pairs that agents moved to another path, as they reported.",
 		func(s *Status) float64 { return float64(s.Flips) })
 	add(gauge, "links", "Links of the fabric.", func(s *Status) float64 { return float64(s.Links) })
 	links := func(name, help string, is func(*LinkStatus) bool) {
@@ -144,7 +144,7 @@ func newMetrics() *metrics {
 	tier("cold_links", "Uplinks below 0.75 of the mean of their switch's.",
 		func(x *observe.TierLoad) float64 { return float64(len(x.Cold)) })
 	m.largest = prometheus.NewDesc("ethereal_largest_flow_bytes_per_second",
-		"What a host sends to the one that it sends most to, of the hosts that send most, as their agents tell.", []string{"from"}, nil)
+		"Bytes per second that a host sends to its largest destination, of the hosts that send most, as agents report.", []string{"from"}, nil)
 	m.paths = pathMetrics()
 	return m
 }

@@ -115,7 +115,7 @@ func (d *Daemon) exchangeMarks(ctx context.Context, wait bool) error {
 	var failed []error
 	for _, p := range d.peers {
 		if err := <-errs; err != nil {
-			d.cfg.Log.Warn("peer was not told", "err", err)
+			d.cfg.Log.Warn("peer was not notified", "err", err)
 			failed = append(failed, fmt.Errorf("daemon: drained here, but peer %s does not know yet: %w", p.addr, err))
 		}
 	}
@@ -163,7 +163,7 @@ type peerService struct {
 }
 
 // PeerService returns what other controllers call, to be registered with a gRPC
-// server. It refuses whoever does not know the token, and all when there is none.
+// server. It refuses callers without the token, and all callers if no token is set.
 func (d *Daemon) PeerService() statepb.ControllersServer { return &peerService{d: d} }
 
 // Exchange implements statepb.ControllersServer.

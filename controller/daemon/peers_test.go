@@ -70,7 +70,7 @@ func (p *peers) serve(name string, r *running) (stop func()) {
 	return func() { p.put(name, nil); srv.Stop(); <-done }
 }
 
-// TestSharedDrains drains at either of two controllers: both know, whoever is
+// TestSharedDrains drains at either of two controllers: both know, whichever is
 // primary writes, and neither failover nor restart forgets.
 func TestSharedDrains(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

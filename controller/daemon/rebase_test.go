@@ -10,7 +10,7 @@ import (
 )
 
 // TestLongRun has a controller run for months, in which its core's clock would end: it
-// moves the clock's zero, and does and tells the same as ever.
+// moves the clock's zero, and writes and notifies the same as before.
 func TestLongRun(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)

@@ -20,7 +20,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
 // TestRecorded records a failure, a recovery, a link that flaps until it is damped, and a
-// drain. What is written and told is as in testdata/recorded.jsonl, which the virtual
+// drain. What is written and notified is as in testdata/recorded.jsonl, which the virtual
 // world is led through.
 func TestRecorded(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestReplay leads a core through a run's event log: failures, a link that flaps
-// until it is held down, a drain. It has the same tables, has told agents the same
+// until it is held down, a drain. It has the same tables, has notified agents of the same
 // epochs, and knows the same links.
 func TestReplay(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

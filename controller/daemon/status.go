@@ -14,7 +14,7 @@ import (
 
 // Convergence is how long a change of links took.
 type Convergence struct {
-	Trigger  time.Time     `json:"trigger"` // when the controller heard of the first link
+	Trigger  time.Time     `json:"trigger"` // when the controller learned of the first link
 	Took     time.Duration `json:"took_ns"` // until the last write was acknowledged
 	Epoch    uint64        `json:"epoch"`
 	Switches int           `json:"switches"` // deltas sent; a switch may have several
@@ -71,7 +71,7 @@ type Status struct {
 	Since    time.Time `json:"since"`
 	Started  bool      `json:"started"`
 	// Ready: started, every switch synced or in another controller's hands, and every
-	// port of switches with gNMI heard of.
+	// port of switches with gNMI has been reported.
 	Ready    bool           `json:"ready"`
 	Epoch    uint64         `json:"epoch"` // of the last change of a link: how many there were
 	Busy     bool           `json:"busy"`  // a change is being written
@@ -79,7 +79,7 @@ type Status struct {
 	Changes  uint64         `json:"changes"`  // written
 	Repairs  uint64         `json:"repairs"`  // updates that read-backs asked for
 	Refusals uint64         `json:"refusals"` // writes that failed
-	Flips    uint64         `json:"flips"`    // of queue pairs, as agents told
+	Flips    uint64         `json:"flips"`    // of queue pairs, as agents reported
 	Links    int            `json:"links"`
 	Switches []SwitchStatus `json:"switches"`
 	NotUp    []LinkStatus   `json:"links_not_up"`
@@ -88,8 +88,8 @@ type Status struct {
 	Suspicion suspicion.Stats `json:"suspicion"`
 
 	Loads *observe.LoadStatus  `json:"loads,omitempty"` // where counters are read
-	Paths []observe.PathStatus `json:"paths,omitempty"` // that were probed lately: those over links that agents blame
-	// Largest are the pairs of hosts that send most, as agents told in the last seconds.
+	Paths []observe.PathStatus `json:"paths,omitempty"` // that were probed recently: those over links that agents blame
+	// Largest are the pairs of hosts that send most, as agents reported in the last seconds.
 	Largest []observe.FlowStatus `json:"largest,omitempty"`
 }
 

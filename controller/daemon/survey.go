@@ -30,7 +30,7 @@ const (
 	surveyAtOnce  = 32
 )
 
-// Survey reads all switches, and changes nothing. It needs no role: whoever asks
+// Survey reads all switches, and changes nothing. It needs no role: any client
 // may read.
 func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	cfg = cfg.withDefaults()
@@ -86,7 +86,7 @@ func survey(ctx context.Context, cfg Config, id fabric.NodeID) (f Found) {
 	return f
 }
 
-// Linked returns a core that knows what a survey heard of ports.
+// Linked returns a core that has the port states that a survey read.
 func Linked(cfg controller.Config, found []Found) (*controller.Core, error) {
 	core, err := controller.New(cfg)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// TestSuspicion has agents report a black hole over gRPC: all are told which link
-// it is, those that are asked probe it, and all are told when it works again.
+// TestSuspicion has agents report a black hole over gRPC: all are notified which link
+// it is, those that are asked probe it, and all are notified when it works again.
 func TestSuspicion(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
@@ -34,9 +34,9 @@ func TestSuspicion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.carry(dead, false) // and nobody is told
+		l.carry(dead, false) // and no one is notified
 		ctx, cancel := context.WithCancel(context.Background())
-		last := make([]*statepb.Suspect, l.f.Hosts()) // by host: what it heard last
+		last := make([]*statepb.Suspect, l.f.Hosts()) // by host: what it received last
 		probed := 0
 		ended := make(chan struct{}, l.f.Hosts())
 		var streams []grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]

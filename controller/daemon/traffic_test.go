@@ -179,12 +179,12 @@ func TestRestartUnderTraffic(t *testing.T) {
 }
 
 // TestChangeUnderTraffic drains links and switches, and takes them back, while
-// packets fly: none is lost. Then a link fails, and all that is lost is told.
+// packets fly: none is lost. Then a link fails, and all that is lost is counted.
 func TestChangeUnderTraffic(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		r := l.run(nil)
 		waitIdle(r)
-		// Hosts that have not heard yet go on using all labels.
+		// Hosts that have not received yet go on using all labels.
 		tr := l.traffic(2, nil)
 		for _, name := range []string{"agg0", "core3", "tor5-agg4", "tor6-agg6"} {
 			if _, err := r.Drain(context.Background(), name, false, false); err != nil {

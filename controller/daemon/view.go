@@ -19,7 +19,7 @@ const (
 	viewKeeps  = 1200                  // ticks: ten minutes
 	viewEvents = 200                   // in one tick
 	viewWhole  = 250                   // a busiest link's use; see view.Tick
-	viewAgain  = 300                   // ticks after which a page is told again what has not changed: others have come
+	viewAgain  = 300                   // ticks after which even unchanged values are sent again, for pages opened since
 )
 
 // viewer gathers what the page is sent next.
@@ -27,7 +27,7 @@ type viewer struct {
 	live *view.Live
 	kick chan struct{} // something happened
 
-	// On the daemon's goroutine: what the page was told of paths last, and ticks since.
+	// On the daemon's goroutine: the paths last sent to the page, and ticks since.
 	probed []view.Flow
 	ticks  int
 
@@ -50,7 +50,7 @@ func (d *Daemon) View() *view.Server {
 func (d *Daemon) page() (*view.Page, error) {
 	run := &view.Run{Title: "live since " + d.began.Format(time.DateTime), QueueUnit: 1, Facts: [][2]string{
 		{"use", "of the busiest link's since the controller began, by the switches' counters; what hosts send is not counted"},
-		{"queues", "not known: switches do not tell them"},
+		{"queues", "not known: switches do not report them"},
 	}}
 	run.Nodes, run.Links = view.Graph(d.f)
 	return &view.Page{Title: "Ethereal: " + d.cfg.Core.Instance, Live: true, Runs: []*view.Run{run}}, nil
@@ -95,7 +95,7 @@ func (d *Daemon) feed(ctx context.Context) error {
 			err = d.viewer.live.Send(t)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.cfg.Log.Warn("the page is not told", "err", err)
+			d.cfg.Log.Warn("the page is not updated", "err", err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (d *Daemon) viewFacts(states []string) [][2]string {
 	return facts
 }
 
-// viewProbed returns what the page is to be told of paths that were probed; nil: nothing. It is called on the daemon's
+// viewProbed returns the probed paths that the page does not have yet; nil: none. It is called on the daemon's
 // goroutine.
 func (d *Daemon) viewProbed() []view.Flow {
 	v := d.viewer

@@ -104,7 +104,7 @@ func TestView(t *testing.T) {
 		chromedp.Poll(`/pair h3 to h12, 41 MB.s/.test(document.querySelector(".flows").textContent)`, nil),
 		chromedp.Evaluate(`document.querySelector(".flows button").click()`, nil),
 		chromedp.Poll(`document.querySelector(".flows button[aria-pressed=true]") && document.querySelector(".chosen").textContent.includes("h3")`, nil),
-		// What probes told of a path stands there, and its path is drawn when it is chosen.
+		// A path's probe results are shown, and the path is drawn when it is chosen.
 		chromedp.ActionFunc(func(context.Context) error {
 			path := suspicion.ProbedPath{SrcToR: r.f.ToRID(0), DstToR: r.f.ToRID(1), Label: 2}
 			r.inbox.put(func() {

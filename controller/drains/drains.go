@@ -1,5 +1,5 @@
 // Package drains remembers which links operators have taken out of use, so that
-// several controllers, told at different times and restarted at any, come to agree.
+// several controllers agree, though operators reach them at different times and they may restart at any.
 //
 // A [Set] holds the latest mark of each link. Marks are ordered by version and, for
 // two operators at the same time, by who took them; merging is commutative,

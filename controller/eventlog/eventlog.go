@@ -1,4 +1,4 @@
-// Package eventlog is the log of what a controller heard, decided, wrote and told: JSON,
+// Package eventlog is the log of what a controller received, decided, wrote and sent to agents: JSON,
 // a line each. A world's log can be led through another world, and two worlds' logs
 // compared.
 package eventlog
@@ -25,9 +25,9 @@ import (
 type Record struct {
 	Time time.Time `json:"time"`
 	// Kind is start or end, of the controller; port, phase, health, report or flip, of what it
-	// heard; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
+	// received; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
 	// what it decided; write, repair or change, of what switches were sent; notice, of
-	// what agents were told; lost, of records that could not be written.
+	// what was sent to agents; lost, of records that could not be written.
 	Kind   string  `json:"kind"`
 	Switch string  `json:"switch,omitempty"`
 	Port   int     `json:"port,omitempty"`
@@ -216,7 +216,7 @@ func (l *Log) Ready(f *fabric.Fabric, at time.Time, r rollout.Ready) {
 	}
 }
 
-// record returns an event's record; ok is false if the log does not tell of it.
+// record returns an event's record; ok is false if the log leaves it out.
 func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
 	port := func(kind string) Record {
 		return Record{Kind: kind, Switch: f.Name(e.Node), Port: int(e.Port), Up: &e.Up}
@@ -250,7 +250,7 @@ func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
 	return r, true
 }
 
-// notice returns the record of what agents are told: of one link.
+// notice returns the record of an update to agents: of one link.
 func notice(f *fabric.Fabric, at time.Time, u *statepb.Update) Record {
 	r := Record{Time: at, Kind: "notice", Epoch: u.GetEpoch()}
 	for _, l := range u.GetLinks() {
@@ -273,7 +273,7 @@ func suspected(is, confirmed bool) string {
 	return "cleared"
 }
 
-// Replay leads a core through what a log says another one was told, at the log's times
+// Replay feeds a core what another core received according to a log, at the log's times
 // from its first record on: ports that were believed, drains, suspicions. The core then
 // has the tables of the one that wrote the log, and step, if not nil, is called after
 // each change to look at what it wants done. A log of several runs begins anew with each,

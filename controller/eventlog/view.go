@@ -57,11 +57,11 @@ func (r Record) text() string {
 type Viewed struct {
 	Run *view.Run
 	f   *fabric.Fabric
-	// began is when the run does, and told what leads a core, in the order of the log.
+	// began is when the run does, and records holds what feeds a core, in the order of the log.
 	began   time.Time
 	records []Record
 
-	// The core as far as somebody has asked: through so many of told. Who asks for a later time has it led on from there.
+	// The core after the first upTo records. A request for a later time feeds it the next ones.
 	mu   sync.Mutex
 	led  led
 	upTo int
@@ -144,8 +144,8 @@ func (v *Viewed) take(_ int, r Record) error {
 }
 
 // Switch returns the tables that a switch was to have at a time of the log, in microseconds from its first record: those
-// that follow from what the controller was told by then, with the settings that a targets file has if it says nothing;
-// nil if there is no such switch.
+// that follow from what the controller had received by then, with the settings that a targets file has if it says
+// nothing; nil if there is no such switch.
 func (v *Viewed) Switch(name string, t float64) (*view.Switch, error) {
 	id, err := v.f.NodeByName(name)
 	if err != nil || int(id) < v.f.Hosts() {

@@ -3,7 +3,7 @@
 //
 // [Subscription.Request] makes the subscription, [Decode] reads what comes back,
 // and a [Monitor] keeps one switch's port states: it reports changes only, and
-// tells when the subscription has gone silent. None of it has a goroutine, a
+// reports when the subscription has gone silent. None of it has a goroutine, a
 // socket or a clock; a Monitor is not safe for concurrent use. A [Session] is the
 // shell around them: it subscribes over gRPC, ON_CHANGE with heartbeats or, where
 // a switch does not understand that, by samples, and again after a back-off
@@ -15,6 +15,6 @@
 // # Traps
 //
 // A switch that is silent may be well. A stale Monitor keeps the last states; it
-// is for its owner to tell a dead switch from a dead session, with the help of
+// is for its owner to distinguish a dead switch from a dead session, with the help of
 // the other ends of its links.
 package linkstate

@@ -18,7 +18,7 @@ type Health uint8
 const (
 	Disconnected Health = iota // no subscription; states are what they last were
 	Syncing                    // subscribed; the first round of states is coming in
-	Fresh                      // heard from within the time allowed
+	Fresh                      // a message came within the time allowed
 	Stale                      // silent for longer
 )
 
@@ -88,7 +88,7 @@ func (m *Monitor) Connected(now fabric.Time) {
 func (m *Monitor) Disconnected() { m.health = Disconnected }
 
 // Receive takes one message of the subscription and returns what changed,
-// sorted by port. After an error the message counts as heard, but changed
+// sorted by port. After an error the message counts as received, but changed
 // nothing.
 func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change, error) {
 	if m.health == Disconnected {

@@ -20,7 +20,7 @@ func Once(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) 
 }
 
 // OnceAt is Once, and returns the switch's clock as well: the time of its last
-// notification, or zero if it tells none.
+// notification, or zero if it reports none.
 func OnceAt(ctx context.Context, conn grpc.ClientConnInterface, sub Subscription) (_ map[fabric.PortNo]bool, at time.Time, err error) {
 	states, err := once(ctx, conn, sub, &at)
 	return states, at, err

@@ -41,7 +41,7 @@ type SessionConfig struct {
 	Chance func() float64
 	Log    *slog.Logger // nil: silent
 
-	// OnHealth is told of every change of health, and of the error that led to
+	// OnHealth is notified of every change of health, and of the error that led to
 	// it; OnChanges of every change of ports. Both
 	// are called on the session's goroutine and must not block.
 	OnHealth  func(Health, error)
@@ -232,7 +232,7 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 			if !connected || !s.monitor.Tick(s.now()) {
 				continue
 			}
-			return fmt.Errorf("%w: nothing heard for %v", ErrStale, s.cfg.StaleAfter)
+			return fmt.Errorf("%w: nothing received for %v", ErrStale, s.cfg.StaleAfter)
 		case m := <-messages:
 			s.heardAt = time.Now()
 			if !connected {

@@ -271,7 +271,7 @@ func TestDeaf(t *testing.T) {
 }
 
 // TestLongRun has a subscription last for longer than a fabric.Time: it stays fresh
-// while it is heard of, and becomes stale when it is not.
+// while reports come, and becomes stale when it is not.
 func TestLongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour

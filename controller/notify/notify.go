@@ -136,7 +136,7 @@ func (h *Hub) Snapshot() *statepb.Update {
 	return h.snapshot
 }
 
-// Heartbeat returns an update that changes nothing and tells that the controller
+// Heartbeat returns an update that changes nothing and says that the controller
 // lives.
 func (h *Hub) Heartbeat() *statepb.Update {
 	return &statepb.Update{Epoch: h.epoch, Instance: h.instance, Heartbeat: true}

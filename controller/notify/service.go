@@ -24,13 +24,13 @@ type ServiceConfig struct {
 	// Name is a host's name, which the agent's certificate must have. Nil: names are
 	// not looked at.
 	Name func(host uint32) string
-	// Heartbeat is how long an agent hears nothing before it is told that the
+	// Heartbeat is the longest silence towards an agent: then an update says that the
 	// controller lives. 0: 1 s.
 	Heartbeat time.Duration
 	// HelloTimeout bounds the wait for an agent's Hello. 0: 5 s.
 	HelloTimeout time.Duration
 	Log          *slog.Logger // nil: silent
-	// OnReport is told what an agent suspects. It must not block. Nil: nobody is.
+	// OnReport receives an agent's suspicions. It must not block. Nil: they are dropped.
 	OnReport func(host uint32, r *statepb.Report)
 }
 
@@ -139,8 +139,8 @@ func NewService(cfg ServiceConfig) *Service {
 	return &Service{cfg: cfg, changed: make(chan struct{}), agents: map[uint32]*agent{}, pace: newPace(sayEvery, sayBurst)}
 }
 
-// Start gives the service its first state. Before it, agents are told nothing: a
-// controller that has not heard of the links yet knows less than they do.
+// Start gives the service its first state. Before it, agents receive nothing: a
+// controller that has not learned the links' states yet knows less than they do.
 func (s *Service) Start(hub *Hub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

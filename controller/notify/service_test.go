@@ -252,7 +252,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestComingAndGoingIsSaidSparingly has agents join and leave all the time: the log tells
+// TestComingAndGoingIsSaidSparingly has agents join and leave all the time: the log reports
 // of some, and of how many it did not.
 func TestComingAndGoingIsSaidSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ type Drops struct {
 
 type dropsOf struct {
 	reasons []Drop
-	err     string // why the switch was not heard the last time
+	err     string // why the last read of the switch failed
 	asked   bool
 }
 

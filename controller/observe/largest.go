@@ -21,7 +21,7 @@ const (
 	largestFlows = "pair" // what the page calls them
 )
 
-// Largest is what agents told of the hosts that theirs sends most to: the fabric's
+// Largest holds the destinations to which hosts send most, as agents reported: the fabric's
 // elephants. It is used on the daemon's goroutine.
 type Largest struct {
 	reported map[fabric.NodeID]reportedLargest

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// TestLargest: the pairs of hosts that send most are those that agents told of
-// lately, and what an agent says that cannot be is left out.
+// TestLargest: the pairs of hosts that send most are those that agents reported
+// recently, and what an agent says that cannot be is left out.
 func TestLargest(t *testing.T) {
 	f, at := fatTree(t, 4), time.Unix(1000, 0)
 	var l Largest
@@ -33,7 +33,7 @@ func TestLargest(t *testing.T) {
 		t.Errorf("later: %+v", got)
 	}
 	if flows := l.View(f, at, later); flows == nil || len(flows) > 0 {
-		t.Errorf("the page is not told that there are none: %+v", flows)
+		t.Errorf("the page is not updated that there are none: %+v", flows)
 	}
 	if flows := l.View(f, at, later); flows != nil {
 		t.Errorf("the page is told again: %+v", flows)

@@ -115,7 +115,7 @@ type UnevenSwitch struct {
 type LoadStatus struct {
 	Tiers  []TierLoad     `json:"tiers"`
 	Uneven []UnevenSwitch `json:"most_uneven,omitempty"` // by how many more bytes one uplink carries than another
-	Unread []string       `json:"unread,omitempty"`      // switches whose counters were not read lately: their links count as idle
+	Unread []string       `json:"unread,omitempty"`      // switches whose counters were not read recently: their links count as idle
 }
 
 // Status sums the loads up.

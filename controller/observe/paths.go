@@ -18,16 +18,16 @@ const PathsKept = 10 * time.Minute
 
 // Limits on what is kept of probed paths.
 const (
-	mostPaths = 256         // beyond it the one that was heard of longest ago goes
+	mostPaths = 256         // beyond it the one that was reported longest ago goes
 	mostTrip  = time.Minute // what an agent says beyond that is nonsense
 	viewPaths = 64          // that a page is sent
 )
 
-// Paths is what the probes that agents were asked for told of paths. Agents are asked to probe paths over links that
-// they blame, so it knows nothing of the others. It is used on the daemon's goroutine.
+// Paths holds the results of the probes that agents were asked for, by path. Agents are asked to probe paths over
+// links that they blame, so it knows nothing of the others. It is used on the daemon's goroutine.
 type Paths struct {
 	seen    map[suspicion.ProbedPath]*probed
-	changed bool // since a page was told
+	changed bool // since the page was last updated
 }
 
 // probed is what is known of a path.
@@ -61,7 +61,7 @@ func (p *Paths) Take(path suspicion.ProbedPath, now time.Time, r *statepb.ProbeR
 	p.changed = true
 }
 
-// forget drops the paths of which nothing was heard for long.
+// forget drops paths without a result for long.
 func (p *Paths) forget(now time.Time) {
 	before := len(p.seen)
 	maps.DeleteFunc(p.seen, func(_ suspicion.ProbedPath, x *probed) bool { return now.Sub(x.last) > PathsKept })
@@ -79,7 +79,7 @@ func (p *Paths) oldest() suspicion.ProbedPath {
 	return slices.MinFunc(p.sorted(), func(a, b suspicion.ProbedPath) int { return p.seen[a].last.Compare(p.seen[b].last) })
 }
 
-// PathStatus is what probes told of a path: a label between two ToRs.
+// PathStatus is a path's probe results: a label between two ToRs.
 type PathStatus struct {
 	From  string        `json:"from"`
 	To    string        `json:"to"`

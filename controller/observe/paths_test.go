@@ -55,6 +55,6 @@ func TestPathsAreBounded(t *testing.T) {
 		t.Error("the page is sent what it has")
 	}
 	if flows, ok := p.View(f, now, now.Add(time.Hour)); !ok || flows == nil || len(flows) > 0 {
-		t.Errorf("the page is not told that paths are forgotten: %v %v", flows, ok)
+		t.Errorf("the page is not updated that paths are forgotten: %v %v", flows, ok)
 	}
 }

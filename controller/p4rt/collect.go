@@ -17,7 +17,7 @@ func Collect(schema *Schema, entities []*p4.Entity) Tables {
 	}
 	h.Entries = schema.complete(h.Entries)
 	slices.SortStableFunc(h.Entries, func(a, b controller.Entry) int { return a.Compare(b.Key) })
-	// A switch may tell an entry twice, as one whose tables change meanwhile. The second is no entry to be deleted.
+	// A switch whose tables change meanwhile may report an entry twice. The second is no entry to delete.
 	h.Entries = slices.CompactFunc(h.Entries, func(a, b controller.Entry) bool { return a.Key == b.Key })
 	return h
 }

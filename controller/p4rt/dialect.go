@@ -16,7 +16,7 @@ type Dialect struct {
 	Ports  *targets.PortMap // the switch's port numbers; nil: the fabric's
 	// Lacks lists tables that the switch's program has not. Writes to them are
 	// dropped. [controller.PortOfUplink] is [controller.UplinkOfPort] the other way
-	// round, and is read back so; of others [Schema.Kept] tells.
+	// round, and is read back so; [Schema.Kept] covers the others.
 	Lacks []controller.Table
 	// CloneBytes and CloneClass stand where the core sets none.
 	CloneBytes, CloneClass int

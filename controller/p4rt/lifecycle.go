@@ -168,7 +168,7 @@ func (l *Lifecycle) Refused(now time.Time) {
 func (l *Lifecycle) Failed(now time.Time, code codes.Code) {
 	if code == codes.InvalidArgument && (l.phase == Opening || l.phase == Bidding) {
 		// The bid belongs to a live controller: to an earlier stream of ours of
-		// whose end the switch has not heard yet, or to one with our number.
+		// whose end has not reached the switch yet, or to one with our election id.
 		l.bid = above(l.bid, l.own)
 	}
 	if l.phase == Backup || l.phase == Serving {

@@ -60,7 +60,7 @@ func (s *Schema) packetOut(id uint64, frame []byte) *p4.StreamMessageRequest {
 	}}}
 }
 
-// PortEvent returns the message that tells a chip's data plane of a port: a
+// PortEvent returns the message that notifies a chip's data plane of a port: a
 // packet-out to the port that such packets are believed from. The epoch is not 0.
 func (s *Schema) PortEvent(port fabric.PortNo, up bool, epoch uint32) (*p4.StreamMessageRequest, error) {
 	if s.packets.egress == 0 {
@@ -137,7 +137,7 @@ func OpenPackets(ctx context.Context, client p4.P4RuntimeClient, schema *Schema,
 		for {
 			m, err := p.stream.Recv()
 			if err != nil {
-				return // Close, or the switch is gone: it hears nothing more
+				return // Close, or the switch is gone: it receives nothing more
 			}
 			if packet, ok := schema.PacketIn(m.GetPacket()); ok {
 				in(packet)

@@ -61,8 +61,8 @@ type SessionConfig struct {
 	Chance func() float64
 	Log    *slog.Logger // nil: silent
 
-	// OnPhase is told of every change of phase, and of the error that led to it.
-	// OnTables is told what the switch holds, each time the session begins to
+	// OnPhase is notified of every change of phase, and of the error that led to it.
+	// OnTables receives what the switch holds, each time the session begins to
 	// serve; tenure is what [Session.Write] wants to know. Both are called on the
 	// session's goroutine and must not block.
 	OnPhase  func(Phase, error)
@@ -143,7 +143,7 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 
 // Write queues updates, after those queued before, and has done called when the
 // switch has carried them out, or with why not. Stray entities are deleted
-// first. Nothing is written, and done hears of [ErrNotServing], if the session
+// first. Nothing is written, and done receives [ErrNotServing], if the session
 // no longer serves the tenure, now or when the updates' turn comes. done is
 // called once, without a lock held, possibly before Write returns.
 func (s *Session) Write(tenure uint64, updates []controller.Update, stray []*p4.Entity, done func(error)) {
@@ -171,7 +171,7 @@ func (s *Session) NotifyPort(tenure uint64, port fabric.PortNo, up bool, epoch u
 	if s.serving && tenure == s.tenure {
 		s.queue = append(s.queue, task{tenure: tenure, packets: []*p4.StreamMessageRequest{m}, done: func(err error) {
 			if err != nil {
-				s.cfg.Log.Warn("the data plane was not told of a port", "port", port, "up", up, "err", err)
+				s.cfg.Log.Warn("the data plane was not notified of a port", "port", port, "up", up, "err", err)
 			}
 		}})
 	}

@@ -113,7 +113,7 @@ func (tg *target) setFault(f func(method string, req any) error) {
 	tg.fault = f
 }
 
-// player is a session and what it told its owner.
+// player is a session and what it reported to its owner.
 type player struct {
 	*Session
 	conn   *grpc.ClientConn

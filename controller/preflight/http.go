@@ -103,7 +103,7 @@ func (c *checker) askCabling(ctx context.Context, addr string, query url.Values,
 		return nil, err
 	}
 	if len(r.Links) != c.f.Links() {
-		return nil, fmt.Errorf("%s tells of %d links, and the fabric has %d: give both the same --fabric", addr, len(r.Links), c.f.Links())
+		return nil, fmt.Errorf("%s reports %d links, and the fabric has %d: give both the same --fabric", addr, len(r.Links), c.f.Links())
 	}
 	return r, nil
 }

@@ -102,13 +102,13 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 func (c *checker) settings() {
 	d := c.Daemon.Core
 	c.list.Add(checklist.Green, wholeFabric, "files", fmt.Sprintf("%d switches, %d hosts, %d links", c.f.Switches(), c.f.Hosts(), c.f.Links()), "")
-	quench := fmt.Sprintf("one source is told of a dead port every %d us at most", d.QuenchIntervalUs)
+	quench := fmt.Sprintf("a source is notified of a dead port every %d us at most", d.QuenchIntervalUs)
 	if d.QuenchIntervalUs == controller.NeverQuench {
-		quench = "off: hosts hear of dead ports from the controller and by time-outs"
+		quench = "off: hosts learn of dead ports from the controller and by time-outs"
 	}
 	if d.QuenchIntervalUs != controller.NeverQuench {
 		if of := c.unable(func(k *targets.Profile) bool { return !k.Notices() }); of != "" {
-			quench += "; " + of + " never: of their ports hosts hear from the controller and by time-outs"
+			quench += "; " + of + " never: hosts learn of their ports from the controller and by time-outs"
 		}
 		if of := c.unable(func(k *targets.Profile) bool { return k.Notices() && !k.Quenches() }); of != "" {
 			quench += "; " + of + " by notices alone"

@@ -77,7 +77,7 @@ func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.Cl
 		}
 		add(checklist.Green, "p4runtime", t.P4Runtime+" answers, version "+v, "")
 	case codes.Unimplemented:
-		add(checklist.Yellow, "p4runtime", t.P4Runtime+" answers, but not what version it is", "P4Runtime 1.3 or later tells; earlier ones are not tried")
+		add(checklist.Yellow, "p4runtime", t.P4Runtime+" answers, but not what version it is", "P4Runtime 1.3 or later reports it; earlier ones are not tried")
 	default:
 		add(checklist.Red, "p4runtime", brief(err), reach(err, t.P4Runtime, "the switch's P4Runtime server", "p4runtime in the targets file"))
 		return false
@@ -110,7 +110,7 @@ func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.Clie
 	case found.None:
 		add(checklist.Yellow, "program", "runs none", "the controller pushes it when it starts; --push does it now")
 	default:
-		add(checklist.Yellow, "program", "runs another: "+found.String(), "if nobody needs it, the controller replaces it when it starts; --push does it now")
+		add(checklist.Yellow, "program", "runs another: "+found.String(), "the controller replaces it when it starts; --push does it now")
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 type change struct {
 	Change
 	busy    bool
-	stage   uint64                   // counts stages, so that a late answer is told apart
+	stage   uint64                   // counts stages, so that a late answer is recognised
 	due     fabric.Time              // of the stage, if there is a StageTimeout
 	rest    []controller.SwitchDelta // of the stages to come
 	waiting map[fabric.NodeID]bool   // for the answer of
-	notices []*statepb.Update        // links that are back, to be told of when it is written
+	notices []*statepb.Update        // links that are back, to be notified of when it is written
 }
 
 // write is a write under way.
@@ -33,10 +33,10 @@ type Outcome uint8
 const (
 	Acknowledged Outcome = iota
 	Failed               // refused, in part or as a whole, or without an answer
-	Unsent               // the session had ended, which is told by [Core.Session]
+	Unsent               // the session had ended; [Core.Session] reports that
 )
 
-// takeNotices tells agents what is news, bad news at once and good news with its change.
+// takeNotices sends agents what changed: failures at once, repairs with their change.
 func (c *Core) takeNotices() {
 	for _, u := range c.tables.Notices() {
 		for _, l := range u.GetLinks() { // this is the later word on the link
@@ -55,7 +55,7 @@ func (c *Core) takeNotices() {
 // restores reports whether a notice says that a link is back.
 func restores(u *statepb.Update) bool { return len(u.GetLinks()) > 0 && u.GetLinks()[0].GetUp() }
 
-// notify numbers notices in the order in which they are told.
+// notify numbers notices in the order in which they are sent.
 func (c *Core) notify(us ...*statepb.Update) {
 	for _, u := range us {
 		c.notified++

@@ -14,7 +14,7 @@ import (
 // ErrConfig is wrapped by the errors of [New].
 var ErrConfig = errors.New("rollout: bad config")
 
-// What the controller's process uses unless it is told otherwise.
+// Defaults of the controller's process.
 const (
 	DefaultStartWait    = 5 * fabric.Second
 	DefaultStageTimeout = fabric.Second
@@ -30,9 +30,9 @@ type Config struct {
 	Suspicion *suspicion.Config
 
 	// StartWait bounds the wait for the states of all ports, before which nothing is
-	// written or told. 0: there is none.
+	// written or sent. 0: no limit.
 	StartWait fabric.Time
-	// Mute reports whether a switch tells nothing of its ports: the start does not wait
+	// Mute reports whether a switch never reports its ports' states: the start does not wait
 	// for it. Nil: none is.
 	Mute func(fabric.NodeID) bool
 	// Peers says that the start also waits for what other controllers have drained.
@@ -54,10 +54,10 @@ type Config struct {
 	// Keeps returns what of its tables a switch is read back to hold, by its kind. Nil:
 	// all of it.
 	Keeps func(fabric.NodeID, []controller.Entry) []controller.Entry
-	// NotifyPorts reports whether a switch's data plane has to be told by the controller
+	// NotifyPorts reports whether a switch's data plane has to be notified by the controller
 	// what its ports do. Nil: none has.
 	NotifyPorts func(fabric.NodeID) bool
-	// RestoredAtOnce tells agents of a link that is back before the switches have the
+	// RestoredAtOnce notifies agents of a link that is back before the switches have the
 	// tables for it: the order that was measured and not chosen; see the package comment.
 	RestoredAtOnce bool
 }

@@ -49,8 +49,8 @@ type device struct {
 
 	reported, fresh bool                   // of its ports: once; now
 	named           map[fabric.PortNo]bool // ports that it said anything of
-	ports           map[fabric.PortNo]bool // up, as heard last, where the data plane is told
-	renotify        fabric.Time            // when it is told of all of them again
+	ports           map[fabric.PortNo]bool // up, by the last report, where the data plane is notified
+	renotify        fabric.Time            // when it is notified of all of them again
 }
 
 // read is what tables were found at a switch before the start.
@@ -92,7 +92,7 @@ func New(now fabric.Time, cfg Config) (*Core, error) {
 func (c *Core) device(id fabric.NodeID) *device { return &c.switches[int(id)-c.f.Hosts()] }
 
 // Tables returns the core that tables and states of links follow from. It may be read,
-// and must not be told anything.
+// and must not be fed anything.
 func (c *Core) Tables() *controller.Core { return c.tables }
 
 // Started reports whether the start is over: see the package comment.
@@ -104,7 +104,7 @@ func (c *Core) Epoch() uint64 { return c.notified }
 // Writing reports whether a change is being written.
 func (c *Core) Writing() bool { return c.change.busy }
 
-// Idle reports whether everything heard of is written and told.
+// Idle reports whether every reported change is written and agents are notified.
 func (c *Core) Idle() bool { return !c.change.busy && !c.triggered && len(c.restored) == 0 }
 
 // Waiting returns how many ports are up and not believed yet, since switches lack tables.
@@ -187,7 +187,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 }
 
-// sweep has the tables read and the ports told whose time has come.
+// sweep has tables read and port states sent whose time has come.
 func (c *Core) sweep(now fabric.Time) {
 	for i := range c.switches {
 		d := &c.switches[i]
@@ -225,7 +225,7 @@ func (c *Core) start(now fabric.Time) {
 	}
 }
 
-// startIfReported ends the start once all have been heard of that can tell anything.
+// startIfReported ends the start once every switch that can report its ports has done so.
 func (c *Core) startIfReported(now fabric.Time) {
 	if c.started || !c.peersKnow {
 		return

@@ -1,10 +1,10 @@
-// Package rollout decides when a controller writes and tells what follows from the links:
+// Package rollout decides when a controller writes tables and notifies agents of what follows from the links:
 // in which order, after which waits, and what of it twice. What that is, package
 // controller knows.
 //
 // A [Core] is a state machine without goroutines, clock or network. What switches, agents,
 // operators and other controllers say goes in, with the time; what is to be written and
-// told comes out of [Core.Ready], and [Core.Deadline] says when [Core.Tick] is due. Every
+// notified comes out of [Core.Ready], and [Core.Deadline] says when [Core.Tick] is due. Every
 // world has the same core: what differs between worlds is in [Config].
 //
 //	c, err := rollout.New(now, cfg)
@@ -20,7 +20,7 @@
 // # Start
 //
 // Tables follow from link states, and at the start the states are not known yet. Nothing
-// is written or told until every switch that can has told its ports, and the peers what is
+// is written or notified until every switch that can has reported its ports, and the peers what is
 // drained, or [Config.StartWait] has passed. So a controller that is restarted finds the
 // tables as its predecessor left them, and leaves them so: recovery is the start again.
 //
@@ -33,13 +33,13 @@
 //
 // # Bad news
 //
-// Agents hear at once of a link that went down, or was drained or suspected, whatever the
+// Agents learn at once of a link that went down, or was drained or suspected, whatever the
 // switches do: until they do, labelled packets are lost, and no table can help those,
 // since a label names one path. [Core.TakeNotices] has it before tables are computed.
 //
 // # Good news
 //
-// Agents hear of a link that is back when the writes of its change are answered, or given
+// Agents learn of a link that is back when the writes of its change are answered, or given
 // up on. A link that goes down again before is never announced. The other order, at once,
 // loses no packet: a label that its switch does not know yet is hashed over the live
 // uplinks, and down-facing routes never went. But a queue pair then moves twice, by the

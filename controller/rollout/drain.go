@@ -17,7 +17,7 @@ var ErrSevers = errors.New("would cut off")
 func (c *Core) Marks() []drains.Mark { return c.drains.Marks() }
 
 // Remember takes what was drained when an earlier controller ended, before anything else
-// is told.
+// is notified.
 func (c *Core) Remember(marks []drains.Mark) error {
 	c.drains.Merge(marks)
 	return c.mark(c.began, c.drains.Drained())

@@ -138,15 +138,15 @@ func (c *Core) linkChanged(now fabric.Time, id fabric.LinkID, by fabric.NodeID) 
 	}
 }
 
-// retellEvery is how often all ports are told: one that went down and came back between
+// retellEvery is how often all port states are sent: one that went down and came back between
 // two words of the switch shows no change, and the chip has latched that it went down. It
-// is seldom, since a port that has just gone down is told to be up if the switch's word of
+// is seldom: a port that has just gone down is reported up if the switch's message about
 // it is still on its way.
 const retellEvery = 30 * fabric.Second
 
-// notifyPort tells a switch's data plane what a port does, where nothing on the switch tells
-// it all: a chip hears at once that a port went down, and of nobody but the controller that
-// it is back. What cannot be told now is told with all the rest when the tables are in
+// notifyPort sends a port's state to a switch's data plane, where nothing on the switch reports
+// it all: a chip learns at once that a port went down, and only from the controller that
+// it is back. What cannot be sent now is sent with all the rest when the tables are in
 // place.
 func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 	if c.cfg.NotifyPorts == nil || !c.cfg.NotifyPorts(d.id) {
@@ -161,9 +161,9 @@ func (c *Core) notifyPort(d *device, p fabric.PortNo, up bool) {
 	}
 }
 
-// notifyAllPorts tells of all ports: the data plane may be new, or have missed some. Uplinks
+// notifyAllPorts sends the states of all ports: the data plane may be new, or have missed some. Uplinks
 // are then in the table that finds their place among the live ones. While the switch is
-// not heard, the chip may know better that a port is down.
+// not connected, the chip may know better that a port is down.
 func (c *Core) notifyAllPorts(now fabric.Time, d *device) {
 	d.renotify = now + retellEvery
 	for _, p := range slices.Sorted(maps.Keys(d.ports)) {

@@ -19,7 +19,7 @@ type Write struct {
 	Repair bool
 }
 
-// PortWord is what a switch's data plane is to be told of a port.
+// PortWord is a port's state, for a switch's data plane.
 type PortEvent struct {
 	Node fabric.NodeID
 	Port fabric.PortNo
@@ -33,7 +33,7 @@ type Ready struct {
 	Start   *statepb.Update   // the snapshot that agents begin with; not nil once
 	Notices []*statepb.Update // for all agents; their epochs have no gap
 	Writes  []Write           // each is answered by [Core.Written]
-	Ports   []PortEvent       // of switches whose data plane has to be told
+	Ports   []PortEvent       // for switches whose data plane has to be notified
 	Reads   []fabric.NodeID   // whose tables are to be read; answered by [Core.TablesRead]
 	Probes  []suspicion.Probe // each for one agent; answered by [Core.ProbeResult]
 }
@@ -85,7 +85,7 @@ type Change struct {
 func (c *Core) event(e Event) { c.ready.Events = append(c.ready.Events, e) }
 
 // Ready returns what came up since the last call. The caller carries it out. It is to be
-// called after whatever was told at a time: what is told between two calls makes one
+// called after all inputs of one time: inputs between two calls make one
 // change.
 func (c *Core) Ready(now fabric.Time) Ready {
 	c.decide(now)
@@ -97,7 +97,7 @@ func (c *Core) Ready(now fabric.Time) Ready {
 	return r
 }
 
-// TakeNotices returns what of the next [Core.Ready] is for agents, and takes it out of that: all
+// TakeNotices returns the part of the next [Core.Ready] that is for agents, and removes it there: all
 // but Writes, Ports and Reads. It computes no tables, which took 46 ms for a link of a
 // fat-tree of 64-port switches with failures elsewhere (BenchmarkBadNews). An owner whose clock runs meanwhile carries it out first;
 // one whose time stands still needs only Ready.

@@ -32,7 +32,7 @@ func (c *Core) Suspicion() (s suspicion.Stats) {
 }
 
 // takeSuspicions makes notices of what is suspected, and has agents probe. Tables do not
-// follow, so a suspicion that is cleared is told at once as well.
+// follow, so agents learn at once that a suspicion is cleared, too.
 func (c *Core) takeSuspicions() {
 	if c.suspicion == nil {
 		return

@@ -44,7 +44,7 @@ type Config struct {
 	// links between switches, at least 4.
 	Most int
 	// NoProbes is for agents that cannot probe: suspicions end with Hold, and
-	// what reports alone cannot tell apart stays so.
+	// what reports alone cannot distinguish stays so.
 	NoProbes bool
 }
 

@@ -16,7 +16,7 @@ type Report struct {
 	Timeouts int // in a row; 0: the path works
 }
 
-// NoHost as a report's Dst says that the agent does not tell it.
+// NoHost as a report's Dst means that the agent left it out.
 const NoHost fabric.NodeID = -1
 
 // Suspicion is a change of what is thought of a link.

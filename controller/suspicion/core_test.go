@@ -413,7 +413,7 @@ func findsWhatIsDead(t rapid.TB, f *fabric.Fabric, seed uint64, dead ...fabric.L
 		if slices.Contains(dead, id) {
 			continue
 		}
-		// Nobody can tell a link that works from a dead one if there is no path
+		// A working link cannot be distinguished from a dead one if there is no path
 		// over it alone.
 		if w.over(id, func(hops []fabric.Hop) bool { return !w.dead(hops) }) {
 			t.Errorf("%s works and is suspected", f.LinkName(id))

@@ -13,7 +13,7 @@
 //	...
 //	s.Tick(now) // at s.Deadline()
 //	r := s.Ready()
-//	// tell all agents of r.Suspicions, ask the agents named in r.Probes
+//	// notify all agents of r.Suspicions, ask the agents named in r.Probes
 //	s.ProbeResult(now, host, id, sent, lost)
 //
 // # Judgement
@@ -22,7 +22,7 @@
 // Then every link counts the reports whose path crosses it, and so does every
 // host, as source and as destination. The thing that explains most reports is the
 // culprit; what it explains is set aside, and the rest is judged again, so that
-// several failures at a time are told apart [after Arzani et al., 007, NSDI 2018].
+// simultaneous failures are distinguished [after Arzani et al., 007, NSDI 2018].
 //
 //   - A host that explains more than any link, over more than one path, is a
 //     broken or overloaded host: no link is blamed for it.
@@ -58,6 +58,6 @@
 // # Traps
 //
 // A link is suspected in both directions: acknowledgements take the data's path
-// back, so agents cannot tell the directions apart. A switch that swallows
+// back, so agents cannot distinguish the directions. A switch that swallows
 // packets is suspected link by link.
 package suspicion

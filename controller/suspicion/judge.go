@@ -130,8 +130,8 @@ func (c *Core) alone(hosts map[fabric.NodeID]*tally, h fabric.NodeID, reports in
 	return true
 }
 
-// likeliest returns the links that explain most reports. A path that was said to
-// work lately speaks for its links: they are out, if there are others that explain
+// likeliest returns the links that explain most reports. A path that was reported to
+// work recently speaks for its links: they are out, if there are others that explain
 // half as much.
 func (c *Core) likeliest(links map[fabric.LinkID]*tally) []fabric.LinkID {
 	works := func(id fabric.LinkID) bool { return c.now-c.links[id].works <= c.cfg.Memory }

@@ -281,7 +281,7 @@ func (c *Core) ended(id uint64, p *probe) {
 }
 
 // verdict blames the links on trial that lost most, and forgets the reports that
-// led there: what they told is known now, or was a passing trouble.
+// led there: what they reported is known now, or was a passing trouble.
 func (c *Core) verdict(links []suspect) {
 	worst := suspect{sent: 1}
 	answered := false

@@ -60,8 +60,8 @@ type Translation interface {
 	// Room returns how many entries the program has room for in the tables of the controller, and how many shares a group
 	// may have; 0 where it does not say.
 	Room() (entries map[controller.Table]int64, group int32)
-	// Client returns the client of one switch, over one that says to it what it is told. Calls to it are in words. It is made
-	// for each connection.
+	// Client returns the client of one switch, over a client that speaks the switch's own dialect. Calls to it use our
+	// names. It is made for each connection.
 	Client(over p4.P4RuntimeClient, at Place, words Words) p4.P4RuntimeClient
 }
 

@@ -38,7 +38,7 @@ type Traits struct {
 	// operator does not say; 0: it is packets or a matter of configuration.
 	QueueUnit int `yaml:"queue_unit"`
 
-	// NotifyPorts is whether the controller tells the data plane of its ports, by
+	// NotifyPorts is whether the controller notifies the data plane of its ports, by
 	// packet-out: nothing on the switch does when one is back.
 	NotifyPorts bool `yaml:"tell_ports"`
 
@@ -46,9 +46,10 @@ type Traits struct {
 	SourcePortsOnly bool `yaml:"source_ports_only"`
 	// SegmentsOnly is whether labels are found in outer headers of micro segments alone.
 	SegmentsOnly bool `yaml:"-"`
-	// NoQuench is whether the switch neither sends a packet round a dead uplink nor tells its source.
+	// NoQuench is whether the switch neither sends a packet round a dead uplink nor notifies its source.
 	NoQuench bool `yaml:"no_quench"`
-	// NoticesOnly is whether packets that meet a dead port are not answered: its notices are all that tells their sources.
+	// NoticesOnly is whether packets that meet a dead port are not answered: its notices are all that notifies their
+	// sources.
 	NoticesOnly bool `yaml:"-"`
 
 	// NoPackets is whether the controller cannot have it send packets by a port, nor is handed any.
@@ -68,7 +69,8 @@ func (t *Traits) Quenches() bool { return !t.NoQuench && !t.NoticesOnly }
 // Notices reports whether the switch sends notices of a port that dies.
 func (t *Traits) Notices() bool { return !t.NoQuench }
 
-// RetriesUplinks reports whether the switch sends a packet that meets a dead uplink by another one, before anybody tells it.
+// RetriesUplinks reports whether the switch sends a packet that meets a dead uplink by another one without being
+// notified first.
 func (t *Traits) RetriesUplinks() bool { return !t.NoQuench }
 
 // ReadsLabels reports whether the switch finds labels where the carriers put them, and if not, what would do.

@@ -17,7 +17,7 @@ type Start struct {
 	Binary bool
 	// Namespace is whether each switch needs a network namespace to itself.
 	Namespace bool
-	// Shadows is whether the switch has macvlans over the links' ends for ports, and hears of them by a veth pair.
+	// Shadows is whether the switch has macvlans over the links' ends for ports, and learns of them by a veth pair.
 	Shadows bool
 }
 
@@ -29,7 +29,7 @@ type Bench struct {
 	DeviceID        uint64
 	P4Runtime, GNMI string      // addresses to serve at
 	Ports           []BenchPort // 1, 2, ...
-	Events          [2]string   // of Shadows: the ends of the veth pair, at the side of who tells and of the switch
+	Events          [2]string   // of Shadows: the ends of the veth pair, at the reporter's side and at the switch's
 	QueueDepth      int         // in packets; 0: its own
 	CPUPort         uint32      // the controller's port number
 	EventPort       uint32      // that of port events

@@ -23,7 +23,7 @@ type Network struct {
 	// Segments says that labels are carried as micro segments in an outer header.
 	Segments bool
 	// NoQuench reports switches at whose dead ports packets end, without a word to their source: that is what they do, and
-	// counted in [Report.Untold]. nil: none.
+	// counted in [Report.Unnotified]. nil: none.
 	NoQuench func(fabric.NodeID) bool
 }
 
@@ -37,7 +37,7 @@ type Options struct {
 type Report struct {
 	Walks      int // followed
 	Failures   int // single further failures looked at
-	Unnotified int // walks that ended at a dead port of a switch that tells no source
+	Unnotified int // walks that ended at a dead port of a switch that notifies no source
 	Problems   []Problem
 }
 

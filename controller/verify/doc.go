@@ -14,7 +14,7 @@
 //   - without a label, every choice of the ECMP hashes leads to the host, if any
 //     path is alive;
 //   - nothing ever loops, and nothing is lost but where a link on its way is dead
-//     and there is no way round at that switch; then the switch can tell the
+//     and there is no way round at that switch; then the switch can notify the
 //     source.
 //
 // The same is then proved with each single further link failed, before the

@@ -128,7 +128,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// without has all switches be of a kind that tells no source of dead ports, and has no tables for it.
+// without has all switches be of a kind that sends no quench, and has no tables for it.
 func without(n *Network) {
 	for id, es := range n.Tables {
 		n.Tables[id] = slices.DeleteFunc(es, func(e controller.Entry) bool {

@@ -122,9 +122,9 @@ type fate uint8
 
 const (
 	delivered      fate = iota
-	sourceNotified      // dropped at a dead port, and the source is told
-	unnotified          // dropped at a dead port of a switch that tells no source
-	silent              // dropped at a dead port, and nobody is told, though it should be
+	sourceNotified      // dropped at a dead port, and the source is notified
+	unnotified          // dropped at a dead port of a switch that notifies no source
+	silent              // dropped at a dead port, and no one is notified, though it should be
 	looped
 	lost // no entry, or into a dead link
 )
@@ -250,7 +250,7 @@ func (w *walker) leave(t *tables, s *step, in, port fabric.PortNo, upward bool) 
 		w.cross(s, port, link, false)
 		return
 	}
-	// The port's liveness register is set: the source is told, by a clone of the
+	// The port's liveness register is set: the source is notified, by a clone of the
 	// packet that goes back where it came from.
 	found := false
 	if upward && !t.noQuench {

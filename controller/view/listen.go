@@ -14,7 +14,7 @@ import (
 )
 
 // Listen opens a port for the server. addr is a loopback address, as in "127.0.0.1:0", or "fd:3", a socket that listens
-// there already and that whoever started this process has passed on: it may be of another network namespace. With
+// there already and was passed on by the parent process: it may be of another network namespace. With
 // certificates, which browsers then have to show, it may be any address.
 func Listen(addr string, certificates bool) (net.Listener, error) {
 	if number, ok := strings.CutPrefix(addr, "fd:"); ok {

@@ -18,7 +18,7 @@ type Tick struct {
 	Events []Event     `json:"events,omitempty"`
 	State  []string    `json:"state,omitempty"` // by link: "", "down", "drained", "flapping" or "suspected"
 	Facts  [][2]string `json:"facts,omitempty"` // as they are now
-	Probed []Flow      `json:"probed,omitzero"` // paths that were probed lately, all of them; nil: as before
+	Probed []Flow      `json:"probed,omitzero"` // paths that were probed recently, all of them; nil: as before
 	// Largest are the pairs of hosts that send most now, all of them; nil: as before.
 	Largest []Flow `json:"largest,omitzero"`
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Traces opens the trace of a run, for whoever asks to see it in Perfetto; nil if the run has none.
+// Traces opens the trace of a run, for viewing it in Perfetto; nil if the run has none.
 type Traces func(run int) (io.ReadSeekCloser, error)
 
 // WithTraces has the page offer to open its runs' traces in Perfetto: at a click, in a window of its own, which the page

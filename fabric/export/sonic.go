@@ -87,7 +87,8 @@ func (p *Plan) SONiCACL(w io.Writer, id fabric.NodeID, lanes int) error {
 	return e.Encode(db)
 }
 
-// uplinks returns the port that each label leads up by at a switch. A ToR below tells those of an aggregation switch.
+// uplinks returns the port that each label leads up by at a switch. Those of an aggregation switch follow from a ToR
+// below.
 func (p *Plan) uplinks(id fabric.NodeID) map[fabric.Label]fabric.PortNo {
 	out, f := map[fabric.Label]fabric.PortNo{}, p.Fabric
 	src := id

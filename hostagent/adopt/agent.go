@@ -39,20 +39,20 @@ type Config struct {
 	// Known is what controllers said of links to an agent before this one, a
 	// snapshot; nil: nothing.
 	Known *statepb.Update
-	// Homes tells where queue pairs were before their paths died: see [Agent.Homes].
+	// Homes has the labels of queue pairs before their paths died: see [Agent.Homes].
 	Homes map[labeller.QP]fabric.Label
 	// HostOf, Now and Report are [shell.Config]'s.
 	HostOf func(netip.Addr) (fabric.NodeID, bool)
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
-	// Flipped is told of queue pairs that are to move. It must not block, nor call the agent. Nil: nobody is.
+	// Flipped receives queue pairs that are to move. It must not block, nor call the agent. May be nil.
 	Flipped func(...hostagent.Flip)
 	// Interval is how often [Agent.Run] looks for new queue pairs. 0: 10 ms.
 	Interval time.Duration
 	// Idle is after how long without a packet, at least, a queue pair loses its
 	// label; it may take twice that. 0: 30 s.
 	Idle time.Duration
-	// Log hears of labels that cannot be set. Nil: nobody.
+	// Log receives labels that cannot be set. May be nil.
 	Log *slog.Logger
 }
 

@@ -202,7 +202,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// failing refuses to label while it is told to.
+// failing refuses to label on request.
 type failing struct {
 	*labellertest.Inline
 	fail error
@@ -218,7 +218,7 @@ func (f *failing) Set(as ...labeller.Assignment) error {
 }
 
 // TestRetries has the labeller refuse a flip: it is tried again, ever later, and
-// told to the next agent as the home it returns to.
+// given to the next agent as the home it returns to.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 0)
 	labels := &failing{Inline: w.l}

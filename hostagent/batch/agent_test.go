@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("no fabric: %v", err)
 	}
 	// Nothing goes out where it should not go; it does when the labeller does what
-	// it is told.
+	// it is notified.
 	if w := a.Take(); len(w.Send) != 0 || !errors.Is(w.Err, broken) || a.Waiting() != 4 {
 		t.Errorf("%+v, %d waiting", w, a.Waiting())
 	}
@@ -249,7 +249,7 @@ func TestRefused(t *testing.T) {
 	if len(w.Send) != 1 || w.Err != nil || w.Send[0].QP != q || a.Waiting() != 3 {
 		t.Fatalf("%+v, %d waiting", w, a.Waiting())
 	}
-	// A flip that fails is told when it is in force.
+	// A flip that fails is reported when it is in force.
 	c.fail = broken
 	if err := a.Timeout(w.Send[0].Key); !errors.Is(err, broken) {
 		t.Errorf("a flip that fails: %v", err)
@@ -266,7 +266,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// half does what it is told, and says that it did not.
+// half carries out an order, and reports that it did not.
 type half struct {
 	*labellertest.Inline
 	err error

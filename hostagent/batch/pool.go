@@ -168,7 +168,7 @@ func (a *Agent) flip(f hostagent.Flip) error {
 	return nil
 }
 
-// moved tells of a flip that is in force.
+// moved records a flip that is in force.
 func (a *Agent) moved(e *entry, f hostagent.Flip) {
 	if e.given {
 		a.work.Moved = append(a.work.Moved, Move{f.QP, e.QP, f.From, f.To, f.Reason})
@@ -182,7 +182,7 @@ func (a *Agent) moved(e *entry, f hostagent.Flip) {
 }
 
 // label has the labeller set a label, unless the queue pair has it. Flips that
-// waited for that are told.
+// waited for that are reported.
 func (a *Agent) label(l *lent, to fabric.Label) error {
 	if !l.known || l.label != to {
 		l.known = false // after an error it may have either

@@ -6,9 +6,9 @@
 //
 // A [Watcher] keeps a stream open to every controller it is given. Epochs of
 // different controllers do not compare, so the agent follows one at a time: the
-// first that tells it anything, until that one's stream breaks or falls silent.
+// first that sends anything, until that one's stream breaks or falls silent.
 // Then it follows another whose stream lives, and begins with a snapshot of what
-// that one has told so far. When none is left the last word stays: links do not
+// that one has reported so far. When none is left the last state stays: links do not
 // fail because controllers do.
 //
 // # State

@@ -8,20 +8,20 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// Limits on what controllers are told of flips, which are of use to those who watch the fabric and to nobody else.
+// Limits on the flips reported to controllers, which only observers of the fabric use.
 const (
 	flipsEvery = 100 * time.Millisecond // a report
 	maxFlips   = 32                     // in one
 )
 
-// flips are those that controllers have not been told of. It has a lock of its own: an agent flips while the watcher
+// flips are those not reported to controllers yet. It has its own lock: an agent flips while the watcher
 // holds its.
 type flips struct {
 	mu   sync.Mutex
 	next *statepb.Report // nil: nothing has happened since the last
 }
 
-// Flipped tells all controllers of flips, some time later. It does not block, and Apply may call it.
+// Flipped reports flips to all controllers, some time later. It does not block, and Apply may call it.
 func (w *Watcher) Flipped(fs ...hostagent.Flip) {
 	w.flips.mu.Lock()
 	defer w.flips.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
-// TestFlipped: flips that come together are told together, up to so many, and the rest by their number.
+// TestFlipped: flips that come together are reported together, up to so many, and the rest by their number.
 func TestFlipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &side{open: true, say: make(chan *statepb.Report, 1)}

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 )
 
-// What controllers are told of the hosts that a host sends most to.
+// The report of the hosts to which a host sends most.
 const (
 	LargestEvery = time.Second // a report
 	maxLargest   = 8           // hosts in one

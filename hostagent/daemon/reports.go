@@ -30,8 +30,8 @@ func Suspicions(failed []hostagent.Failed, at int64) *statepb.Report {
 	return r
 }
 
-// Report tells all controllers whose streams live, the followed one and the
-// others: whoever takes over is to know as much. It does not block.
+// Report sends a report to all controllers whose streams live, the followed one and the
+// others, so that a standby knows as much. It does not block.
 func (w *Watcher) Report(r *statepb.Report) {
 	if len(r.GetSuspicions())+len(r.GetProbes())+len(r.GetFlips())+len(r.GetLargest()) == 0 {
 		return
@@ -68,7 +68,7 @@ func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[
 	}
 }
 
-// asked has probes sent and tells the controller that asked what became of them.
+// asked has probes sent and returns their results to the controller.
 func (w *Watcher) asked(s *side, ps []*statepb.ProbeRequest) {
 	if len(ps) == 0 {
 		return

@@ -36,7 +36,7 @@ type WatchConfig struct {
 	Known *statepb.Update
 	// Probe sends the probes that a controller asks for and hands their outcomes to
 	// done, once, from any goroutine. It must not block, nor call the watcher.
-	// Nil: controllers are told that none was sent.
+	// Nil: controllers learn that none was sent.
 	Probe func(asked []*statepb.ProbeRequest, done func([]*statepb.ProbeResult))
 
 	// Silence is after how long without a word, heartbeats included, a controller
@@ -61,9 +61,9 @@ type Watcher struct {
 // side is one controller.
 type side struct {
 	addr    string
-	view    *statepb.Update // a snapshot of what it has told; nil: nothing
+	view    *statepb.Update // a snapshot of what it has reported; nil: nothing
 	strange bool            // it has spoken of links that are not there
-	open    bool            // its stream lives and has told something
+	open    bool            // its stream lives and has reported something
 	since   time.Time       // the stream's first word
 	updates uint64
 	err     string // why there is no stream
@@ -108,7 +108,7 @@ func NewWatcher(cfg WatchConfig) (*Watcher, error) {
 		}
 		s := &side{addr: addr, say: make(chan *statepb.Report, maxWaiting)}
 		if cfg.Known != nil && cfg.Known.GetInstance() != "" {
-			s.view = cfg.Known // whoever has that instance goes on from there
+			s.view = cfg.Known // a controller of that instance goes on from there
 		}
 		w.sides = append(w.sides, s)
 	}
@@ -216,7 +216,7 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 	}
 }
 
-// hear takes a controller's word.
+// receive takes a controller's update.
 func (w *Watcher) receive(s *side, u *statepb.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable"
 )
 
-// controller is one that says what a test tells it to.
+// controller sends what a test gives it.
 type controller struct {
 	statepb.UnimplementedFabricStateServer
 	lis *bufconn.Listener
@@ -147,7 +147,7 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	// Both hear what timed out; who asks for probes is told what became of them.
+	// Both receive what timed out; the one that asks for probes receives their results.
 	w.Report(Suspicions(nil, 1))
 	w.Report(Suspicions([]hostagent.Failed{{Dst: 9, DstToR: 17, Label: 2}}, 5))
 	cs["b"].say <- &statepb.Update{Instance: "B", Epoch: 2, Heartbeat: true, Probes: []*statepb.ProbeRequest{{Id: 4, Packets: 3}}}
@@ -243,7 +243,7 @@ func TestState(t *testing.T) {
 }
 
 // TestWithoutControllers: a watcher that has nobody to listen to goes on until it
-// is told to end.
+// is asked to end.
 func TestWithoutControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := NewWatcher(WatchConfig{

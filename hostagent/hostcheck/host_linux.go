@@ -75,7 +75,7 @@ func (h *host) kernel() {
 	h.add(checklist.Green, "kernel", release, "")
 }
 
-// privileges looks at the capabilities of whoever runs the check, who should be
+// privileges checks the capabilities of the caller, which should be
 // the user that the agent is to run as.
 func (h *host) privileges() {
 	text, err := os.ReadFile("/proc/self/status")

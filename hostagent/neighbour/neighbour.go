@@ -1,5 +1,5 @@
 // Package neighbour answers the fabric's cabling checks on a host: it sends back
-// an LLDP frame that names the host to the switch that asked, and tells whether the
+// an LLDP frame that names the host to the switch that asked, and says whether the
 // host is cabled as planned.
 //
 // The frames are an EtherType of their own on a packet socket of their own, so that

@@ -197,7 +197,7 @@ func TestOwners(t *testing.T) {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted()) && !slices.Contains(as, x)
 	})
-	if err := <-a.timedOut; err != nil { // errLate, were it heard on the goroutine that reads answers
+	if err := <-a.timedOut; err != nil { // errLate, were it received on the goroutine that reads answers
 		t.Errorf("the time-out: %v", err)
 	}
 
@@ -216,7 +216,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("after a stranger's time-out %v, before %v", got, as)
 	}
 
-	// A device that fails is told again.
+	// A device that failed gets the label again.
 	d.failing(errors.New("broken"))
 	down.Epoch, down.Links[0].Epoch = 3, 3
 	if err := a.Update(down); err == nil {

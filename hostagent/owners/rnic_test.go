@@ -252,7 +252,7 @@ func TestRNICLibrary(t *testing.T) {
 	p.connect(9)
 	p.agrees(a, 9) // what is no more is kept for a while
 
-	// Without an agent programs go on; the next one hears of all that are left.
+	// Without an agent programs go on; the next one learns of all that are left.
 	a.stop()
 	p.connect(10)
 	if last, _ := p.labels(); len(last) == 0 {
@@ -321,7 +321,7 @@ func TestRNICLibrarySilent(t *testing.T) {
 	}
 }
 
-// TestRNICLibraryFixed: a device that cannot change a port keeps it, and the agent hears why.
+// TestRNICLibraryFixed: a device that cannot change a port keeps it, and the agent learns why.
 func TestRNICLibraryFixed(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 8})
 	if err != nil {

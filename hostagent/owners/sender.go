@@ -163,7 +163,7 @@ func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 	return ask, o.seq
 }
 
-// endRequest ends a request, and tells who waits. It returns how many queue pairs of
+// endRequest ends a request, and returns the waiting owner. It returns how many queue pairs of
 // the owner could not be labelled.
 func (s *Server) endRequest(o *owner, ask []pair, seq uint64, err error) int {
 	s.mu.Lock()
@@ -202,7 +202,7 @@ func (s *Server) retry(o *owner) {
 	clear(o.failed)
 }
 
-// tell wakes those who wait for labels. The lock is held.
+// wakeWaiters wakes those who wait for labels. The lock is held.
 func (s *Server) wakeWaiters() {
 	close(s.ended)
 	s.ended = make(chan struct{})

@@ -26,16 +26,16 @@ const (
 	maxOwned = 1 << 16
 )
 
-// maxTimeouts bounds the time-outs that OnTimeout has not heard of. What is beyond
+// maxTimeouts bounds the time-outs that OnTimeout has not received. What is beyond
 // is dropped: a queue pair whose path is dead times out again.
 const maxTimeouts = 4096
 
 // Server is the agent's end. It is a labeller.Discoverer, safe for concurrent use.
 type Server struct {
-	// OnTimeout hears of a queue pair that timed out, from its owner; nil: nobody. It
+	// OnTimeout receives a queue pair that timed out, from its owner; may be nil. It
 	// may label queue pairs. Set it before Run.
 	OnTimeout func(labeller.QP)
-	// Log hears of owners; nil: nobody.
+	// Log receives events of owners; may be nil.
 	Log *slog.Logger
 
 	wake     chan struct{}

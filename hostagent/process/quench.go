@@ -14,7 +14,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/quenchsocket"
 )
 
-// hear opens the sockets for source quenches. What is nobody's address here is
+// openSockets opens the sockets for source quenches. An address that is not local is
 // left out, unless it was asked for.
 func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	addrs := []netip.Addr{l.Fabric.HostAddr4(l.Host), l.Fabric.HostAddr6(l.Host)}
@@ -38,7 +38,7 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 		conns = append(conns, conn)
 	}
 	if len(conns) == 0 {
-		l.Log.Warn("source quenches are not heard: this machine has none of the host's addresses; see --quench-address", "addresses", addrs)
+		l.Log.Warn("source quenches are not received: this machine has none of the host's addresses; see --quench-address", "addresses", addrs)
 	}
 	return conns, nil
 }

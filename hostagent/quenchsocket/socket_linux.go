@@ -97,7 +97,8 @@ func attach(fd int) error {
 	return nil
 }
 
-// Read reads the next datagram that came in one piece. A buffer of [hostagent.QuenchSize] and one byte tells longer ones.
+// Read reads the next datagram that came in one piece. A buffer of [hostagent.QuenchSize] and one byte detects longer
+// ones.
 func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	for {
 		n, oob, _, from, err := s.conn.ReadMsgUDPAddrPort(b, s.oob[:])

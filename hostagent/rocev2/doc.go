@@ -22,7 +22,7 @@
 // The ICRC covers everything from the IP header on, except what routers may
 // change: IPv4 ToS, TTL and header checksum; IPv6 traffic class, flow label and
 // hop limit; the UDP checksum; the BTH's FECN, BECN and reserved byte. The UDP
-// source port is covered. Whoever writes a path label into the source port of
+// source port is covered. Code that writes a path label into the source port of
 // a finished packet must correct the ICRC, or the receiver drops the packet
 // without a word: use [Frame.SetSourcePort], or [CorrectICRC], whose cost does
 // not depend on the payload. The IPv6 flow label can be rewritten freely

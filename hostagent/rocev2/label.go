@@ -3,7 +3,7 @@ package rocev2
 import "github.com/ethereal-fabric/ethereal/fabric"
 
 // Where the label carriers begin. RNICs make source ports of 0xC000 and up; a
-// flow label with its top six bits set tells ours from a host stack's own.
+// flow label with its top six bits set distinguishes ours from a host stack's own.
 const (
 	sourcePortBase = 0xC000
 	flowLabelBase  = 0xFC000

@@ -27,7 +27,7 @@ const (
 	ReadResponseMiddle Opcode = 0x0e
 	ReadResponseLast   Opcode = 0x0f
 	ReadResponseOnly   Opcode = 0x10
-	Acknowledge        Opcode = 0x11 // ACK and NAK; the AETH tells them apart
+	Acknowledge        Opcode = 0x11 // ACK and NAK; the AETH distinguishes them
 	AtomicAcknowledge  Opcode = 0x12
 	CompareSwap        Opcode = 0x13
 	FetchAdd           Opcode = 0x14

@@ -21,7 +21,7 @@ type Config struct {
 	// Now is the clock, in time since some fixed point. Nil: the monotonic
 	// clock.
 	Now func() time.Duration
-	// Report hears of paths that timed out though nothing on them was known to
+	// Report receives paths that timed out though nothing on them was known to
 	// be dead, with the lock held. It must not block. Nil: nobody.
 	Report func([]hostagent.Failed)
 }
@@ -67,7 +67,7 @@ func (s *Shell) Locked(f func()) {
 	f()
 }
 
-// Do has the core hear something, with the lock held, and then carries out what
+// Do feeds the core, with the lock held, and then carries out what
 // the core wants. An error of f's comes back before that.
 func (s *Shell) Do(f func(core *hostagent.Core, now fabric.Time) error) error {
 	s.mu.Lock()

@@ -107,8 +107,8 @@ func (e *Encapsulator) to(dst fabric.NodeID, label fabric.Label) *made {
 }
 
 // Unwrap returns a frame without its outer header, which it overwrites; a frame that has none as it is, and one in which is
-// anything but RoCEv2: what switches tell hosts comes in no outer header, and a host may not say it in one. A mark of
-// congestion stays, as RFC 6040 has it for packets that can be marked, which all of these are.
+// anything but RoCEv2: switches' messages to hosts come in no outer header, and a host may not send them in one. A
+// mark of congestion stays, as RFC 6040 has it for packets that can be marked, which all of these are.
 func Unwrap(frame []byte) []byte {
 	if len(frame) <= etherSize+HeaderSize || binary.BigEndian.Uint16(frame[12:]) != etherIPv6 {
 		return frame

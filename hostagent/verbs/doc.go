@@ -35,7 +35,7 @@
 //
 // # Traps
 //
-// Flow label 0 tells drivers to derive the source port from the queue pairs'
+// Flow label 0 makes drivers derive the source port from the queue pairs'
 // numbers, so label 0 needs another: [FlowLabel] never returns 0. In IPv6 the
 // flow label carrier cannot be changed after RTR by any call; such a flip
 // fails with labeller.ErrUnsupported, and the agent has to open another queue

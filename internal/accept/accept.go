@@ -23,7 +23,7 @@ type Options struct {
 	Most    int           // connections open at once; default 1024
 	PerUser int           // of one user, over UNIX sockets; default half of Most
 	PerPID  int           // of one process, likewise; default a quarter of Most
-	Silence time.Duration // how long a new connection may send nothing; default 10 s. [Heard] ends that bound.
+	Silence time.Duration // how long a new connection may send nothing; default 10 s. [ClearDeadline] ends that bound.
 	Log     *slog.Logger  // warns of refused connections, once a second; nil: nobody
 }
 
@@ -104,7 +104,8 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 	}
 }
 
-// ClearDeadline says that the peer of a connection has sent its first message: from now on it may be silent.
+// ClearDeadline lifts the deadline for a peer's first message: the message came, and from now on the peer may be
+// silent.
 func ClearDeadline(conn net.Conn) error { return conn.SetReadDeadline(time.Time{}) }
 
 // count counts open connections.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Caller returns what the certificate of whoever made a gRPC call says. known is
+// Caller returns what the certificate of a gRPC call's client says. known is
 // false where no certificate was asked for, on the loopback.
 func Caller(ctx context.Context) (ids []Identity, known bool, err error) {
 	p, ok := peer.FromContext(ctx)

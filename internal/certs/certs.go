@@ -21,7 +21,7 @@ type Files struct {
 	Roots       *x509.CertPool
 	Authorities []*x509.Certificate // of Roots
 	Own         []tls.Certificate
-	AnyRole     bool // a server lets in whoever has a certificate of the authorities
+	AnyRole     bool // a server accepts every certificate of the authorities
 }
 
 // Read reads PEM files: the authorities that others' certificates must come from,

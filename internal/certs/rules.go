@@ -85,7 +85,7 @@ func Check(call string, ids []Identity) error {
 		roles = append(roles, string(r))
 	}
 	if len(roles) == 0 {
-		return fmt.Errorf("certs: %s: nobody may call it", call)
+		return fmt.Errorf("certs: %s: no role may call it", call)
 	}
 	return fmt.Errorf("certs: %s may not call %s, which is for %s; issue the certificate with that role (scripts/lab-ca)",
 		who, call, strings.Join(roles, ", "))

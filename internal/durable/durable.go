@@ -1,4 +1,4 @@
-// Package durable replaces a file so that what is told "done" is on disk: after a
+// Package durable replaces a file so that whatever is answered "done" is on disk: after a
 // crash there is the old content or the new one, and after success the new one.
 package durable
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/durable/durabletest"
 )
 
-// Every fault at every operation: what is told done lasts, an error changed
+// Every fault at every operation: what is answered done lasts, an error changed
 // nothing, and a power loss leaves the old content or the new.
 func TestReplaceUnderFaults(t *testing.T) {
 	const path = "d/state"

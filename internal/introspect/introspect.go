@@ -13,7 +13,8 @@ import (
 )
 
 // Register adds health and reflection to a server whose own services are registered. Who may call them is in the table of
-// package certs. What it returns is called before the server stops: who watches then hears that it no longer serves.
+// package certs. The function that it returns is called before the server stops: watchers then learn that it no longer
+// serves.
 func Register(s *grpc.Server) (stopping func()) {
 	h := health.NewServer()
 	for name := range s.GetServiceInfo() {

@@ -1,10 +1,10 @@
-// Package lldp writes and reads the frames by which the ends of a cable tell each
+// Package lldp writes and reads the frames by which the ends of a cable identify themselves to each
 // other who they are: IEEE 802.1AB, with what the cabling check needs and no more.
 //
 // A frame of ours names its sender as the fabric does, by node and port, and
 // carries a token: an answer to one check is not taken for an answer to another,
 // nor for the word of a switch's own LLDP agent. What others send is read as far
-// as it tells who they are.
+// as it says who they are.
 //
 // [Parse] takes bytes from outside and never panics.
 package lldp
@@ -32,7 +32,7 @@ const EtherType = 0x88CC
 // Multicast is the nearest bridge's address, which no bridge passes on.
 var Multicast = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x0E}
 
-// Token tells the frames of one check from all others.
+// Token distinguishes the frames of one check from all others.
 type Token [8]byte
 
 // MarshalText prints a token in hexadecimal.

@@ -1,4 +1,4 @@
-// Package loglimit bounds how often something is logged, so that whoever causes it cannot fill a disk.
+// Package loglimit bounds how often something is logged, so that its cause cannot fill a disk.
 package loglimit
 
 import (

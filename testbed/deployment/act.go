@@ -57,7 +57,7 @@ type plan struct {
 	*Actuator
 	run  scenario.Run
 	acts []Act
-	hurt map[fabric.LinkID]bool // by what no port tells
+	hurt map[fabric.LinkID]bool // by what no port shows
 	lost map[fabric.LinkID]bool // all packets, while the acts are carried out
 }
 

@@ -42,7 +42,7 @@ steps:
 	return runs[0]
 }
 
-// recorder returns an actuator whose orders are noted. Its switches tell of no ports.
+// recorder returns an actuator whose orders are noted. Its switches report no ports.
 func recorder(t *testing.T, f *fabric.Fabric, cuts Cutting) (*Actuator, *[]string) {
 	t.Helper()
 	reach, err := Open(daemon.Config{Core: controller.Config{Fabric: f}}, nil)

@@ -205,7 +205,7 @@ func (a *Actuator) Drain(ctx context.Context, name string, drained bool) error {
 // canOrder refuses what only the fabric's maker can do where there is none.
 func (a *Actuator) canOrder() error {
 	if a.Control == nil {
-		return errors.New("nobody here can end and start processes: the deployment names no control socket")
+		return errors.New("processes cannot be ended or started: the deployment names no control socket")
 	}
 	return nil
 }

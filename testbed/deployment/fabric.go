@@ -41,7 +41,7 @@ func Open(cfg daemon.Config, dial Dialer) (*Fabric, error) {
 // Switch returns a switch.
 func (x *Fabric) Switch(id fabric.NodeID) *Switch { return x.switches[int(id)-x.Hosts()] }
 
-// Told returns the switches that tell of their ports.
+// Reporting returns the switches that report their ports' states.
 func (x *Fabric) Reporting() iter.Seq[fabric.NodeID] {
 	return func(yield func(fabric.NodeID) bool) {
 		for i, s := range x.switches {
@@ -78,7 +78,7 @@ func (x *Fabric) canSet(id fabric.LinkID) error {
 	return err
 }
 
-// NotUp returns the names of all ports that are not up, of the switches that tell of them.
+// NotUp returns the names of all ports that are not up, of the switches that report their ports' states.
 func (x *Fabric) NotUp(ctx context.Context) ([]string, error) {
 	found := make([][]string, len(x.switches))
 	var g errgroup.Group

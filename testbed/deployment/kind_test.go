@@ -275,7 +275,7 @@ func TestToyKind(t *testing.T) {
 		}
 	}
 	// The cables between switches are found by packets that the controller has them send and hand over.
-	want := []string{"h0 to tor0 port 1 (lane1): nothing is heard", "h1 to tor1 port 1 (lane1): nothing is heard"}
+	want := []string{"h0 to tor0 port 1 (lane1): nothing is received", "h1 to tor1 port 1 (lane1): nothing is received"}
 	if diff := cmp.Diff(want, faults); diff != "" {
 		t.Errorf("preflight (-want +got):\n%s", diff)
 	}

@@ -46,7 +46,7 @@ func (s *Switch) gnmi() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// TellsPorts reports whether the switch tells its ports' states over gNMI, and takes Sets of them.
+// ReportsPorts reports whether the switch serves its ports' states over gNMI, and accepts Sets of them.
 func (s *Switch) ReportsPorts() bool { return s.target.GNMI != "" }
 
 // SetEnabled enables a port, or disables it.

@@ -2,7 +2,7 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// Balancer chooses the paths of balanced QPs packet by packet, and hears how
+// Balancer chooses the paths of balanced QPs packet by packet, and learns how
 // their packets fared. Its methods must not call the endpoint.
 type Balancer interface {
 	// Label returns the label of the data packet that a QP sends now, for the

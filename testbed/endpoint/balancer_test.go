@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// turns labels packets in turn and keeps what it hears.
+// turns labels packets in turn and keeps what it receives.
 type turns struct {
 	labels fabric.Label
 	asked  int
@@ -27,7 +27,7 @@ func (b *turns) Label(_ fabric.Time, qp QP) fabric.Label {
 func (b *turns) Echo(_ fabric.Time, _ QP, e Echo) { b.echoes = append(b.echoes, e) }
 
 // Every data packet of a balanced QP goes by the label that the balancer names,
-// and its ACK tells which that was and whether it was marked. Other QPs are not
+// and its ACK says which that was and whether it was marked. Other QPs are not
 // the balancer's business.
 func TestBalancer(t *testing.T) {
 	b := &turns{labels: 3}

@@ -39,7 +39,7 @@ type Config struct {
 	// FlowLabel carries the path label in the IPv6 flow label. The UDP source
 	// port carries it in any case.
 	FlowLabel bool
-	// Outer is how many bytes whoever sends the packets puts around each, as of an outer header: rates count them.
+	// Outer is the size of an outer header that the owner adds to each packet: rates count it.
 	Outer int
 
 	// PKey is the partition: packets of another are foreign. 0: the default one.
@@ -57,7 +57,7 @@ type Config struct {
 	AckEvery int
 	// AckWhenAsked has a responder that keeps packets acknowledge those that ask
 	// for it and the end of a message only. Otherwise it also does each packet
-	// that comes out of its turn or fills a gap, and the requester hears of a loss
+	// that comes out of its turn or fills a gap, and the requester learns of a loss
 	// by what came behind it.
 	AckWhenAsked bool
 	// Trip is the round trip of a full packet over the longest path, when nothing else
@@ -77,7 +77,7 @@ type Config struct {
 	// of SelectiveRepeat can keep, and the sender has on the way at most; 0:
 	// DefaultReorderWindow. A packet of a balanced QP is taken for lost when
 	// one half a window later has arrived. A QP with a path of its own has no
-	// reason to be reordered: any later packet tells.
+	// reason to be reordered: any later packet shows the gap.
 	ReorderWindow int
 	// Reordered says that switches may reorder the packets of any QP: all are
 	// taken for lost as those of balanced ones are.
@@ -98,10 +98,10 @@ type Config struct {
 	AckLabel func(now fabric.Time, peer fabric.NodeID, mirrored fabric.Label, rerouted bool) fabric.Label
 	// Balancer labels the packets of balanced QPs; nil: there are none.
 	Balancer Balancer
-	// Losses hears by which paths the packets were sent that balanced QPs lose; nil:
-	// nobody. With GoBackN it hears of those alone that the timer ran for.
+	// Losses receives the paths of packets that balanced QPs lose; may be
+	// nil. With GoBackN it receives only those of time-outs.
 	Losses PathLosses
-	// Watcher hears what QPs lose that keep their packets in order; nil: nobody.
+	// Watcher receives the losses of QPs that keep their packets in order; may be nil.
 	Watcher PathWatcher
 	// Place takes the payload of the data packets that the responder accepts, and
 	// says what to do about one that it cannot take. nil: payloads are lengths

@@ -89,7 +89,7 @@ func (c *dctcp) acked(_ fabric.Time, q *qp, p *packet, packets, at int32, late b
 	c.setRate(q, to)
 }
 
-// wentBack forgets the round trip under way: marks of what is sent again tell of
+// wentBack forgets the round trip under way: marks of retransmitted packets report
 // another one than that whose packets were sent before. A QP that had sent its whole
 // message would otherwise never slow down again.
 func (c *dctcp) wentBack(q *qp) {

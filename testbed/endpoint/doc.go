@@ -9,7 +9,7 @@
 //
 // # Pull
 //
-// Whoever owns the host's port calls [Endpoint.Next] whenever the port can take
+// The owner of the host's port calls [Endpoint.Next] whenever the port can take
 // a packet and gets one or none; [Endpoint.NextWake] then says when to ask again
 // unless [Endpoint.Receive] or [Endpoint.Open] comes first. Control packets (ACK,
 // NAK) go before data; data QPs take turns, one packet each, at their own pace.
@@ -32,7 +32,7 @@
 // its round trip.
 //
 // A balanced QP asks a [Balancer] for the label of every data packet instead,
-// and its ACKs tell the Balancer how the packet fared. That is what an RNIC does
+// and its ACK says how the packet fared. That is what an RNIC does
 // that sprays packets, by a rule that it is given.
 //
 // # Receivers
@@ -58,7 +58,7 @@
 // The responder never forgets a slot's latest QP, since its last ACK can be lost
 // and the sender may repeat packets at any later time: those are acknowledged
 // again. A sender gives a slot to its next QP only when the one before is
-// acknowledged to the end. So the first packet of the next generation tells the
+// acknowledged to the end. So the first packet of the next generation notifies the
 // responder that the old state is of no use, and a packet of an older
 // generation is a late duplicate that nobody waits for. State is bounded by the
 // largest number of QPs that were ever open at once between two hosts.

@@ -35,7 +35,7 @@ type Frame struct {
 	Tail    int  // bytes that follow on the wire: payload, padding, ICRC
 	Control bool // ACK or NAK
 
-	// Of data packets: the QP, and the packet's number within it, so that whoever
+	// Of data packets: the QP, and the packet's number within it, so that a caller who
 	// has the message's bytes finds this packet's, from byte Packet*MTU on.
 	QP     QP
 	Packet int32
@@ -45,7 +45,7 @@ type Frame struct {
 type Stats struct {
 	DataSent, ControlSent uint64 // packets
 	BytesAcked            uint64 // payload
-	Retransmissions       uint64 // data packets sent again
+	Retransmissions       uint64 // data packets retransmitted
 	Nudges                uint64 // zero-length writes sent, repetitions apart
 	TailProbes            uint64 // of those: since an answer was late
 	Timeouts              uint64

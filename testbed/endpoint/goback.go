@@ -154,7 +154,7 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	case ahead < 0: // the sender went back further than it had to, or an ACK was lost
 		t.stats.Duplicates++
 		if p.ackReq {
-			// The sender has heard of all this: a mark is for an ACK that is news.
+			// The sender knows all this: a mark counts for a new ACK only.
 			ce := c.ce
 			t.reply(now, c, p, rocev2.ACK)
 			c.ce = ce
@@ -241,7 +241,7 @@ func (c *context) take(p *packet) bool {
 	return true
 }
 
-// takeSend is take for a SEND, whose length its last packet tells. Only a message
+// takeSend is take for a SEND, whose length is known from its last packet. Only a message
 // of one packet may be empty.
 func (c *context) takeSend(payload int64, first, last bool) bool {
 	if !first && !c.send || payload == 0 && (!first || !last) {

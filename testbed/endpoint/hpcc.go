@@ -11,8 +11,8 @@ import (
 // 95 % of a round trip's bytes, and a little more each time; the reference is renewed once a round trip, and after five round trips
 // below 95 % the window is set anew. Packets are paced at the window over an idle round trip.
 //
-// Constants are the paper's. What a packet tells is measured against the one before it, so that it must have gone the same way, by
-// the path's ID: of a queue pair whose packets go many ways most answers tell nothing.
+// Constants are the paper's. A packet's telemetry is compared with that of the one before it, so that it must have
+// gone the same way, by the path's ID: of a queue pair whose packets go many ways most answers tell nothing.
 type hpcc struct {
 	*Endpoint
 	qps  perQP[hpccState]
@@ -79,8 +79,8 @@ func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 	if len(p.rest) < rocev2.AETHSize+telemetrySize {
 		return
 	}
-	s, told := c.qps.at(q), telemetry(p.rest[rocev2.AETHSize:])
-	if !c.measure(now, s, &told) {
+	s, report := c.qps.at(q), telemetry(p.rest[rocev2.AETHSize:])
+	if !c.measure(now, s, &report) {
 		return
 	}
 	renew := c.transport.answeredBy(q, p, at) >= s.renewed
@@ -101,8 +101,8 @@ func (c *hpcc) acked(now fabric.Time, q *qp, p *packet, _, at int32, _ bool) {
 
 // measure brings the utilisation up to date, of the path's busiest link. ok is false where there is nothing to measure against: the
 // first word of a path, of a link whose rate has changed, or after a silence in which its counters may have come round.
-func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool) {
-	hops, id, ok := told.path()
+func (c *hpcc) measure(now fabric.Time, s *hpccState, report *telemetry) (ok bool) {
+	hops, id, ok := report.path()
 	if !ok {
 		return false
 	}
@@ -110,17 +110,17 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool)
 	last, silence := s.telemetry, now-s.measuredAt
 	fresh := !had || before != hops || was != id
 	for i := 0; i < hops && !fresh; i++ {
-		at, then := told.hop(i), last.hop(i)
+		at, then := report.hop(i), last.hop(i)
 		fresh = at.rate != then.rate || at.wraps(silence)
 	}
 	if fresh {
-		s.telemetry, s.measuredAt = *told, now
+		s.telemetry, s.measuredAt = *report, now
 		return false
 	}
 	trip := int64(c.trip / fabric.Nanosecond)
 	most, over := int64(-1), int64(0)
 	for i := range hops {
-		at, then := told.hop(i), last.hop(i)
+		at, then := report.hop(i), last.hop(i)
 		ns, sent, ok := at.since(then)
 		if !ok {
 			return false // it is older than the last, which stays
@@ -130,7 +130,7 @@ func (c *hpcc) measure(now fabric.Time, s *hpccState, told *telemetry) (ok bool)
 			most, over = u, min(ns, trip)
 		}
 	}
-	s.telemetry, s.measuredAt = *told, now
+	s.telemetry, s.measuredAt = *report, now
 	s.utilisation += (most - s.utilisation) * over / trip
 	return true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// TestHPCC carries out the paper's algorithm 1 by hand: one link of 400 Gb/s, told of each packet.
+// TestHPCC carries out the paper's algorithm 1 by hand: one link of 400 Gb/s, with telemetry in each packet.
 func TestHPCC(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Receiver, c.Control = Ideal, HPCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 30})

@@ -94,7 +94,7 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// A sender that is told of the dead path need not be asked for what it lost: it
+// A sender that is notified of the dead path needs no request for what it lost: it
 // is repeated at once, by whichever receiver, and nothing else is.
 func TestResend(t *testing.T) {
 	for _, receiver := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {
@@ -250,7 +250,7 @@ func TestLateAcks(t *testing.T) {
 	if at := w.send(q, 1); at != 5 {
 		t.Errorf("sent packet %d after old news, want 5", at)
 	}
-	// Packet 6 has not been sent: whoever acknowledges it is wrong.
+	// Packet 6 has not been sent: its acknowledgement is wrong.
 	w.acknowledge(q, 6, rocev2.ACK)
 	w.acknowledge(q, 9, rocev2.ACK)
 	w.acknowledge(q, 8, rocev2.NAKSequenceError)

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
-// A packet that a switch has cut is sent again: alone where receivers keep packets, with
+// A packet that a switch has cut is retransmitted: alone where receivers keep packets, with
 // all behind it where they do not, and long before the timer.
 func TestCutPackets(t *testing.T) {
 	for _, r := range []Receiver{GoBackN, SelectiveRepeat, Ideal} {

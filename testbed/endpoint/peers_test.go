@@ -23,7 +23,7 @@ func TestOrder(t *testing.T) {
 		}
 		lossy := rapid.IntRange(0, 20).Draw(rt, "lossy")
 		// By chance: what is lost every so many packets can keep step with what is
-		// sent again for ever.
+		// retransmitted for ever.
 		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		w.fate = func(fabric.Time, []byte, bool) fate {
 			if lossy > 0 && dice.IntN(lossy+3) == 0 {

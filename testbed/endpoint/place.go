@@ -22,7 +22,7 @@ type Placement struct {
 // Placing is an answer to a [Placement].
 type Placing uint8
 
-// Answers. All but Placed leave the queue pair as it was, and tell the sender.
+// Answers. All but Placed leave the queue pair as it was, and notify the sender.
 const (
 	Placed   Placing = iota
 	NotReady         // no buffer now: the sender shall try again a while later
@@ -56,7 +56,7 @@ func (e *Endpoint) place(now fabric.Time, c *context, p *packet, payload int) Pl
 	return e.cfg.Place(now, &e.placement)
 }
 
-// FailureHandler is a [Handler] that wants to hear of queue pairs that failed.
+// FailureHandler is a [Handler] that also receives failed queue pairs.
 type FailureHandler interface {
 	// Failed reports that the responder refused the queue pair's message for
 	// good. What it had to send will not be sent.

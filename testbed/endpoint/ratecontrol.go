@@ -30,7 +30,7 @@ type pacer interface {
 	// responder said: marks, or measurements behind its AETH. late says that they were on
 	// the way when the QP went back: they belong to the round trip before.
 	acked(now fabric.Time, q *qp, p *packet, packets, at int32, late bool)
-	// wentBack says that the packets from q.nextOut on are to be sent again.
+	// wentBack is called when the packets from q.nextOut on are to be retransmitted.
 	wentBack(q *qp)
 	// notified takes a congestion notification packet.
 	notified(now fabric.Time, q *qp, p *packet)
@@ -42,7 +42,7 @@ type departures interface {
 	sent(now fabric.Time, q *qp, packet int32, bytes int64)
 }
 
-// losses learns of what is to be sent again one by one. (Of going back the pacer learns by wentBack.)
+// losses receives packets to be retransmitted one by one. (For going back the pacer has wentBack.)
 type losses interface {
 	// cut reports that a packet came without its payload.
 	cut(now fabric.Time, q *qp, packet int32)
@@ -57,7 +57,7 @@ type marks interface {
 	received(now fabric.Time, c *context, p *packet)
 }
 
-// credit is the part at the responder that has a clock, and tells senders how much they may send.
+// credit is the responder's part, which has a clock and grants senders how much they may send.
 type credit interface {
 	// arrived reports that a data packet has come, cut ones too, and what it said
 	// has been noted.

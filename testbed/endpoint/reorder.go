@@ -69,7 +69,7 @@ func (t selectiveRepeat) receive(now fabric.Time, c *context, p *packet) {
 	c.next = (c.next + uint32(r.next-before)) & psnMask
 	whole = !whole && r.last >= 0 && r.next > r.last
 	// A packet that fills a gap is good news for more than itself, and one that
-	// comes before its turn tells of the gap.
+	// arrives early shows the gap.
 	if p.ackReq || whole || !t.cfg.AckWhenAsked && r.next != before+1 {
 		t.reply(now, c, p, rocev2.ACK)
 	}

@@ -59,7 +59,7 @@ func spray(w *world, packets int64) {
 
 // Paths of unequal length: receivers that take packets in any order need each
 // once, and the message is as fast as its slowest path; go-back-N does not get
-// far. Packets later than the loss threshold are sent again for nothing, but
+// far. Packets later than the loss threshold are retransmitted for nothing, but
 // for an ideal receiver.
 func TestSprayed(t *testing.T) {
 	for _, c := range []struct {

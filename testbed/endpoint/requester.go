@@ -11,17 +11,17 @@ const never = fabric.Time(math.MaxInt64)
 
 // Message is what a QP is opened for.
 type Message struct {
-	QP QP     // not in use, in any past use either if stale events are to be told apart
+	QP QP     // not in use, and never used before if stale events must be recognised
 	ID uint64 // handed over to the receiver with the message, in the RETH's address
 	// RKey and Address go into the RETH: a key of the receiver's memory and a place
 	// in it. Without a key the ID goes there.
 	RKey    uint32
 	Address uint64
 	// Send asks for a SEND instead of an RDMA WRITE: the message goes to a buffer
-	// that the receiver chooses, and its ID is not told.
+	// that the receiver chooses, and its ID is not reported.
 	Send  bool
 	Dst   fabric.NodeID // another host
-	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which nobody is told of but its sender
+	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which only its sender knows
 	// Label goes into the source port (and the flow label). Traffic that is not
 	// to be source-routed takes one at or above the fabric's LabelSpan.
 	Label fabric.Label

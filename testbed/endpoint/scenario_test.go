@@ -185,7 +185,7 @@ func (x *exchange) send(host int, at fabric.Time, most int) {
 	}
 }
 
-// describe tells what a packet says. PSNs are counted from the first.
+// describe prints a packet. PSNs are counted from the first.
 func (x *exchange) describe(e *Endpoint, hdr []byte, tail int) string {
 	b := rocev2.BTH(hdr[e.stack.bth:])
 	count := func(psn uint32) int32 { return psnDiff(psn, 1<<24-2) }

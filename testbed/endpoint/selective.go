@@ -22,8 +22,8 @@ type selective struct {
 	lost        int32 // packets below are lost, or acknowledged
 	old         int32 // packets below had been sent when the timer was started
 	threshold   int32
-	cut         []int32 // packets that switches have cut, in the order in which that was heard
-	reportedCut window  // of those, since the timer ran: only it has them sent once more
+	cut         []int32 // packets that switches have cut, in the order of the reports
+	reportedCut window  // of those, since the timer ran: only the timer retransmits them
 	onTheWay    int32   // packets sent, a repeated one each time, and neither acknowledged nor lost
 }
 
@@ -158,7 +158,7 @@ func (t selectiveRepeat) lost(q *qp) {
 	t.repeats(q)
 }
 
-// repeats takes the word that packets are to be sent again. Their answers tell no round
+// repeats notes that packets are retransmitted. Their answers give no round
 // trip, since they can be for either copy, and the last packet is still to come.
 func (t selectiveRepeat) repeats(q *qp) {
 	q.state.timing.packet, q.once = 0, q.sent
@@ -172,7 +172,7 @@ func (t selectiveRepeat) repeats(q *qp) {
 // answered takes an ACK of one packet, in MSN, and of all up to another.
 func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome rocev2.Syndrome) {
 	cut := syndrome == rocev2.NAKSequenceError
-	if !cut && !syndrome.IsACK() { // whoever sends it is no receiver of this kind
+	if !cut && !syndrome.IsACK() { // its sender is no receiver of this kind
 		t.stats.Malformed++
 		return
 	}
@@ -241,7 +241,7 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	t.taken(now, q, bytes)
 }
 
-// sentCut takes the word that a switch cut a packet to its header: it is sent again.
+// sentCut handles the report that a switch trimmed a packet: it is retransmitted.
 func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
 	s := &q.state.selective
 	if packet < q.unacked || s.acked.has(packet) {
@@ -274,7 +274,7 @@ func (t selectiveRepeat) lose(now fabric.Time, q *qp, to int32) (n int) {
 	return n
 }
 
-// tell says of all packets below to that are not acknowledged that they are lost.
+// reportLosses reports all packets below to that are not acknowledged as lost.
 func (t selectiveRepeat) reportLosses(now fabric.Time, q *qp, to int32) {
 	if t.cfg.Losses == nil {
 		return

@@ -54,7 +54,7 @@ const (
 type swiftState struct {
 	window int64       // bytes
 	base   fabric.Time // an idle round trip: of the longest path, or the least so far
-	trip   fabric.Time // of the latest packet that told
+	trip   fabric.Time // of the latest packet with a delay
 	cutAt  fabric.Time // when the window was cut last
 	failed int         // time-outs since an answer came
 }

@@ -4,9 +4,9 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 
 // A QP whose last packets are lost shows its receiver no gap. When their answer is
 // late, by this endpoint's round trips so far, the QP sends a zero-length WRITE behind
-// them, once: whoever drives an RNIC can post one as well. The receiver answers it, or
+// them, once: the driver of an RNIC can post one as well. The receiver answers it, or
 // asks for what is missing. (After TCP's tail loss probe, RFC 8985.) When that is not
-// answered either the watcher is told: now, and at doubling intervals.
+// answered either the watcher is notified: now, and at doubling intervals.
 //
 // tails are the QPs that have sent all they have and wait for an answer.
 type tails struct {
@@ -29,7 +29,7 @@ type tail struct {
 // How often the answer to a last packet is asked for. Worlds that have no packets do the same.
 const (
 	MaxTailProbes = 1
-	MaxAlone      = 4 // and packets are sent again that often on no evidence but that nobody to the peer is answered
+	MaxAlone      = 4 // and packets are retransmitted that often only because nothing to the peer is answered
 )
 
 func (q *qp) noTail() { q.tail.at, q.tail.probes = never, 0 }

@@ -27,7 +27,7 @@ func TestTail(t *testing.T) {
 		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
 		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
 		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
-		// Nobody else is answered by that peer, so that only the timer tells.
+		// Nobody else is answered by that peer, so that only the timer reveals it.
 		{name: "the probe as well", data: []int{10, 11}, probes: 1, within: DefaultRTO + 50*fabric.Microsecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestUnanswered(t *testing.T) {
 }
 
 // A receiver asks for a packet once. When that NAK is lost, and no other QP to that peer
-// tells, the watcher hears of it as soon as another peer has answered, and may have the
-// packets sent again: no timer runs.
+// reveals it, the watcher learns of it as soon as another peer has answered, and may have the
+// packets retransmitted: no timer runs.
 func TestLostNAK(t *testing.T) {
 	seen := &watched{}
 	w := newWorld(t, 3, func(cfg *Config) {
@@ -149,7 +149,7 @@ func TestLostNAK(t *testing.T) {
 	}
 }
 
-// What is sent again goes before what was never sent.
+// What is retransmitted goes before what was never sent.
 func TestRepeatsFirst(t *testing.T) {
 	w := newWorld(t, 40, func(cfg *Config) { cfg.Trip = 5 * fabric.Microsecond })
 	n := 0

@@ -28,13 +28,13 @@ const (
 	hopSentUnit, hopQueueUnit            = 128, 80
 )
 
-// hopRates are the rates that a hop can tell. One that is not there is told as the next below.
+// hopRates are the rates that the format has. Any other is written as the next below.
 var hopRates = [...]fabric.Rate{
 	0, fabric.Gbps, 5 * fabric.Gbps / 2, 5 * fabric.Gbps, 10 * fabric.Gbps, 25 * fabric.Gbps, 40 * fabric.Gbps, 50 * fabric.Gbps,
 	100 * fabric.Gbps, 200 * fabric.Gbps, 400 * fabric.Gbps, 800 * fabric.Gbps, 1600 * fabric.Gbps,
 }
 
-// Hop is what a switch tells of a port as it sends a packet by it.
+// Hop is what a switch writes about a port as it sends a packet by it.
 type Hop struct {
 	Switch fabric.NodeID
 	At     fabric.Time
@@ -43,7 +43,7 @@ type Hop struct {
 	Rate   fabric.Rate
 }
 
-// Stamp has a switch write what it tells into a packet: hdr is all up to the payload. A packet that has no room for it, being none of
+// Stamp writes a switch's telemetry into a packet: hdr is all up to the payload. A packet that has no room for it, being none of
 // a rate control's that asks for it, stays as it is.
 func Stamp(hdr []byte, h Hop) {
 	t := stampable(hdr)
@@ -82,14 +82,14 @@ func stampable(hdr []byte) []byte {
 	return hdr[len(hdr)-telemetrySize:]
 }
 
-// hop is what was told of one.
+// hop is the telemetry of one hop.
 type hop struct {
 	sent, queue int64 // bytes
 	at          int64 // ns
 	rate        fabric.Rate
 }
 
-// path returns how many hops have told something, and which way they are. ok is false for what no switch has written.
+// path returns how many hops have written telemetry, and an identifier of the path. ok is false for what no switch has written.
 func (t *telemetry) path() (hops int, id uint16, ok bool) {
 	word := binary.BigEndian.Uint16(t[:])
 	hops, id = int(word>>12), word&0xfff

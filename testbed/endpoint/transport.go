@@ -6,7 +6,7 @@ import (
 )
 
 // A transport is a way of reliable delivery: what a requester sends next, what an
-// answer or the timer tells it, and what a responder does with the packets that come.
+// answer or the timer reveals it, and what a responder does with the packets that come.
 // The rest is the endpoint's: queue pairs and their numbers, turns and pace, headers,
 // what to do with a path that has died, the heap of timers, the queue of answers.
 //
@@ -24,7 +24,7 @@ type transport interface {
 	// sent reports that the picked packet has been sent, starts the timer
 	// ([Endpoint.restart]) as it sees fit, and reports whether there is more to pick.
 	sent(now fabric.Time, q *qp, packet int32) (more bool)
-	// answered takes an ACK, or a NAK, of the QP. It tells the rate control and the
+	// answered takes an ACK, or a NAK, of the QP. It informs the rate control and the
 	// Balancer, and ends with [Endpoint.taken].
 	answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome)
 	// expired reports that the timer has run: what is on the way is lost, and
@@ -97,7 +97,7 @@ func (e *Endpoint) taken(now fabric.Time, q *qp, bytes int64) {
 	}
 }
 
-// tellLost tells by which path a packet was sent that is lost.
+// reportLost reports the path of a lost packet.
 func (e *Endpoint) reportLost(now fabric.Time, q *qp, packet int32) {
 	if e.cfg.Losses == nil || !q.balanced {
 		return

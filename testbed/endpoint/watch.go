@@ -2,12 +2,12 @@ package endpoint
 
 import "github.com/ethereal-fabric/ethereal/fabric"
 
-// PathWatcher hears what tells of the paths that QPs take. It may do what a
+// PathWatcher receives evidence about the paths that QPs take. It may do what a
 // [Handler] may.
 type PathWatcher interface {
 	// Lost reports packets of a QP, or acknowledgements of them, that are known to
 	// be lost: a receiver asked for one, or an ACK came without those before it. What
-	// a time-out says is told to the Handler alone.
+	// a time-out reveals is reported to the Handler alone.
 	Lost(now fabric.Time, qp QP, packets int)
 	// Unanswered reports that neither the last packets of a QP nor the probe behind
 	// them are answered. They may still be: the QP sends nothing again by itself.
@@ -15,11 +15,11 @@ type PathWatcher interface {
 	// has not, other peers have.
 	Unanswered(now fabric.Time, qp QP, others bool)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one
-	// from it. It precedes Lost where both are told by the same packet.
+	// from it. It precedes Lost where one packet causes both.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 
-// watchMarks tells the watcher of a packet that says congestion, or came with CE.
+// watchMarks notifies the watcher of a packet that reports congestion, or came with CE.
 func (e *Endpoint) watchMarks(now fabric.Time, p *packet) {
 	if e.cfg.Watcher != nil && (p.becn || p.ce) {
 		e.cfg.Watcher.Congested(now, p.src, p.label, p.ce)

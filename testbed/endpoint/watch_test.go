@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// watched is a sender's watcher that writes down what it hears, and does what it is
-// told to when it hears of a loss.
+// watched is a sender's watcher that writes down what it receives, and does what it was
+// asked to when it receives a loss.
 type watched struct {
 	heard []string
 	then  func(QP)
@@ -38,7 +38,7 @@ func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _
 	}
 }
 
-// A watcher hears once of each packet that a path loses and of each ACK, of marks
+// A watcher is called once for each packet that a path loses and each ACK, for marks
 // before a loss that they excuse, and of nothing where nothing is lost.
 func TestWatcher(t *testing.T) {
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// A watcher may close the QP that it hears of.
+// A watcher may close the QP that it learns of.
 func TestWatcherCloses(t *testing.T) {
 	seen := &watched{}
 	w := newWorld(t, 2, func(c *Config) {

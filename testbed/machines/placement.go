@@ -33,7 +33,7 @@ func Place(f *fabric.Fabric, addresses []netip.Addr) (*Placement, error) {
 	seen := map[netip.Addr]bool{}
 	for _, a := range addresses {
 		if seen[a] || !a.IsValid() {
-			return nil, fmt.Errorf("address %v stands twice; each machine has one of its own", a)
+			return nil, fmt.Errorf("address %v is given twice; give each machine its own", a)
 		}
 		seen[a] = true
 	}

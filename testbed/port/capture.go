@@ -23,7 +23,7 @@ type Captured struct {
 // Capture makes a port that writes every frame received and sent through p to
 // DIR/NAME_in.pcap and DIR/NAME_out.pcap. They are up to date after each call
 // of Receive and Send. When a write fails, for want of space for instance, the
-// capture ends, traffic goes on, and Close tells.
+// capture ends, traffic goes on, and Close returns the error.
 func Capture(p Port, dir, name string) (*Captured, error) {
 	files, err := createPcaps(dir, name)
 	if err != nil {

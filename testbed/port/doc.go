@@ -17,7 +17,7 @@
 // # Back-pressure
 //
 // [Port.Send] takes as many frames as there is room for and says how many.
-// Whoever is refused keeps the rest, and finds the port in what
+// A refused caller keeps the rest, and finds the port in what
 // [Poller.Wait] returns when there is room again. So the queue behind a slow
 // link is the switch's own, where it can be measured and bounded.
 //

@@ -12,11 +12,11 @@ type InterfaceOptions struct {
 	// SendBuffer bounds what waits in the interface's own queue behind a slow
 	// link, in bytes of kernel memory; one frame fits in any case. 0: 64 KiB.
 	SendBuffer int
-	// HoldUDP are UDP ports of packets that whoever has the interface reads from the
+	// HoldUDP are UDP ports of packets that the interface's owner reads from the
 	// wire: the kernel, which sees them too, does not answer that nobody listens.
 	HoldUDP []uint16
 	// Sent has the port receive what leaves by the interface, too, but for what it
-	// sends itself. [Interface.Outgoing] tells them apart.
+	// sends itself. [Interface.Outgoing] distinguishes them.
 	Sent bool
 }
 

@@ -299,7 +299,7 @@ func (p *Interface) Send(frames [][]byte) int {
 			if p.poller != nil && p.poller.rearm(p.tx, p.txToken, unix.EPOLLOUT) == nil {
 				return done
 			}
-			p.outLost.Add(1) // nobody would tell when there is room
+			p.outLost.Add(1) // no event would report free room
 			done++
 		case unix.ENETDOWN, unix.ENXIO, unix.ENODEV, unix.EBADF:
 			p.outDown.Add(uint64(len(frames) - done))

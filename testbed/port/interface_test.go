@@ -314,7 +314,8 @@ func TestOpenInterfaceUnknown(t *testing.T) {
 	}
 }
 
-// The kernel does not answer packets of a held UDP port, of which nobody but the port's owner hears; it does answer others.
+// The kernel does not answer packets of a held UDP port, of which nobody but the port's owner receives; it does answer
+// others.
 func TestInterfaceHoldsUDP(t *testing.T) {
 	const held, free = 4791, 4792
 	ns := porttest.Enter(t)

@@ -75,7 +75,7 @@ func isUp(flags uint32) bool {
 }
 
 // Read hands the changes that have happened to f. When the kernel had to drop
-// some, f hears of all interfaces instead.
+// some, f is called for all interfaces instead.
 func (l *Links) Read(f func(Link)) error {
 	for {
 		n, _, err := unix.Recvfrom(l.fd, l.buf, 0)

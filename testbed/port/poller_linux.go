@@ -114,7 +114,7 @@ func (p *Poller) Wake() {
 	p.ending.Lock()
 	defer p.ending.Unlock()
 	if p.event < 0 {
-		return // whoever wanted to wake it was late
+		return // the wake-up came late
 	}
 	one := [8]byte{1}
 	unix.Write(p.event, one[:]) //nolint:errcheck // a full counter wakes too

@@ -13,7 +13,7 @@ type TapOptions struct {
 	Show   func(sent bool, frame []byte) // nil: none
 }
 
-// Tap shows the frames that come and leave by interfaces, whoever takes and sends them, the kernel too.
+// Tap captures the frames that interfaces receive and send, the kernel's too.
 type Tap struct {
 	poller *Poller
 	ports  []*tapped
@@ -111,7 +111,7 @@ func (t *Tap) Lost() (n uint64) {
 	return n
 }
 
-// Close frees the tap, after Run has returned. It tells which files could not be written.
+// Close frees the tap, after Run has returned. Its error names files that could not be written.
 func (t *Tap) Close() error {
 	var errs []error
 	for _, x := range t.ports {

@@ -4,8 +4,8 @@
 //
 // # Use
 //
-// [New] makes a [Recorder], which a world is given with its observer. The virtual world tells it all; every world
-// tells it what stands on its timeline. [Recorder.End] gives the [Recording]. [Recording.Write] writes it as a trace
+// [New] makes a [Recorder], which a world is given with its observer. The virtual world records everything; every world
+// records its timeline. [Recorder.End] gives the [Recording]. [Recording.Write] writes it as a trace
 // of Perfetto's, [Read] reads such a trace back: that is the one form in which a recording is kept, for Perfetto and
 // for `ethereal view`.
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// packetKey tells the marked packets under way apart.
+// packetKey identifies a marked packet under way.
 type packetKey struct{ src, dst, qp, psn uint32 }
 
 // Offsets in a frame without VLAN, as the testbed's hosts send them.

@@ -41,7 +41,7 @@ const (
 // Times are whole nanoseconds.
 //
 // A node is a process; a host's threads are its phases, lanes of messages and of queue pairs, what it receives and
-// what its agent hears, a switch's are its ports. Arrows lead from a piece to the receipt of its message, and from a
+// what its agent receives, a switch's are its ports. Arrows lead from a piece to the receipt of its message, and from a
 // cut to the quench, push or flip that answers it.
 func (r *Recording) Write(w io.Writer) error {
 	t := &traceWriter{r: r, f: r.Fabric, w: bufio.NewWriterSize(w, 1<<18), nextUUID: 1,

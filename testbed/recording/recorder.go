@@ -42,7 +42,7 @@ type Recorder struct {
 
 	mu    sync.Mutex // for what Happened adds
 	r     Recording
-	exact bool // the world tells of flips, quenches and time-outs itself
+	exact bool // the world reports flips, quenches and time-outs itself
 
 	messages map[uint64]int32 // open slices
 	pieces   map[key]int32
@@ -139,7 +139,7 @@ func (r *Recorder) add(i Instant) int32 {
 	return int32(len(r.r.Instants) - 1)
 }
 
-// Begin says that a run begins whose world tells of every message, flip, quench and time-out.
+// Begin says that a run begins whose world reports every message, flip, quench and time-out.
 func (r *Recorder) Begin() {
 	if r == nil {
 		return
@@ -273,7 +273,7 @@ func (r *Recorder) TimedOut(now fabric.Time, host fabric.NodeID, qp uint64) {
 	r.cause[host] = r.add(Instant{At: now, Kind: Timeout, Node: host, Dir: -1, QP: qp, Cause: -1})
 }
 
-// Told says that a host got the controller's word, and is about to answer it.
+// Notified records that a host received the controller's update, and is about to act on it.
 func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	if r == nil {
 		return
@@ -285,14 +285,14 @@ func (r *Recorder) Notified(now fabric.Time, host fabric.NodeID) {
 	r.cause[host] = r.add(Instant{At: now, Kind: Push, Node: host, Dir: -1, Cause: cause})
 }
 
-// Answered says that what a host does next answers nothing of what it was told.
+// Answered marks that what a host does next answers no notification.
 func (r *Recorder) Answered(host fabric.NodeID) {
 	if r != nil {
 		delete(r.cause, host)
 	}
 }
 
-// Exact reports whether the run's world tells of everything itself.
+// Exact reports whether the run's world reports everything itself.
 func (r *Recorder) Exact() bool { return r != nil && r.exact }
 
 // Happened takes what stands on a world's timeline. It may be called from any goroutine.
@@ -306,7 +306,7 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 	if r.exact {
 		switch i.Kind {
 		case Flip, Quench, Timeout, Push:
-			return // each is told
+			return // each is recorded
 		}
 	}
 	if n, err := r.f.NodeByName(where); err == nil {
@@ -326,13 +326,13 @@ func (r *Recorder) Happened(at fabric.Time, kind, where, text string) {
 	r.last = r.add(i)
 }
 
-// changed takes what became of a link, an instant for each direction that it concerns, unless the network tells of it.
+// changed takes what became of a link, an instant for each direction that it concerns, unless the network reports it.
 func (r *Recorder) changed(i Instant, link fabric.LinkID) {
 	impairs := strings.HasPrefix(i.Text, "loses ") || strings.HasPrefix(i.Text, "degraded ")
 	if impairs {
 		i.Kind = Impair
 	} else if r.exact && (i.Kind == Cut || !r.impaired[link]) {
-		return // the network tells of what is cut, and restored
+		return // the network reports what is cut, and restored
 	}
 	r.impaired[link] = impairs
 	way := func(name string) bool {

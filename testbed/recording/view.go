@@ -209,8 +209,8 @@ func (r *Recorder) EndBare() *Recording {
 	return out
 }
 
-// fill takes what the result says of a run whose world did not tell of everything: the use of links over the whole run, and
-// the timeline, unless what stands on it was told as it happened.
+// fill takes what the result says of a run whose world did not report everything: the use of links over the whole run,
+// and the timeline, unless its events were recorded as they happened.
 func (r *Recorder) fill(result *report.Result) {
 	at := func(us float64) fabric.Time { return fabric.Time(us * float64(fabric.Microsecond)) }
 	if len(r.r.Instants) == 0 {

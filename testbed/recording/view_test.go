@@ -10,8 +10,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// TestOtherWorlds: of a run whose world tells of its timeline alone, that and the use of links are recorded, whether it was
-// told as it happened or stands in the result; and a trace of it can be read.
+// TestOtherWorlds: of a run whose world reports its timeline only, that and the use of links are recorded, whether it
+// was reported as it happened or with the result; and a trace of it can be read.
 func TestOtherWorlds(t *testing.T) {
 	f := small(t).Fabric
 	result := &report.Result{
@@ -79,8 +79,8 @@ func TestViewSums(t *testing.T) {
 	}
 }
 
-// TestLinkChanges: each direction that a change of a link concerns has its instant, however the change was told; a link
-// that loses some packets is none that is cut.
+// TestLinkChanges: each direction that a change of a link concerns has its instant, however the change was reported; a
+// link that loses some packets is none that is cut.
 func TestLinkChanges(t *testing.T) {
 	f := small(t).Fabric
 	link, err := f.LinkByName("tor0-spine0")
@@ -100,7 +100,7 @@ func TestLinkChanges(t *testing.T) {
 			{"degraded to 1Gb/s down", Impair, both[1:]}, {"degraded to 1Gb/s", Impair, both},
 		} {
 			r := New(f, Options{})
-			r.exact = exact // the network tells of cuts then
+			r.exact = exact // the network reports cuts then
 			want := append([]sim.LinkDir{}, c.dirs...)
 			if exact && c.kind == Cut {
 				want = nil

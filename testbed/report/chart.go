@@ -168,7 +168,7 @@ func (c Chart) lines(b *strings.Builder, x, y axis) {
 		}
 		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" stroke-linejoin="round" stroke-dasharray="%s" d="%s"/>`+"\n",
 			l.color(), dashes(s.Name, c.names()), path.String())
-		every := max(len(s.Points)/8, 1) // a distribution has marks enough to tell its line from others
+		every := max(len(s.Points)/8, 1) // enough marks on a line to distinguish it from others
 		for i := 0; i < len(s.Points); i += every {
 			p := s.Points[i]
 			if every == 1 {

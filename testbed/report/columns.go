@@ -134,7 +134,7 @@ func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.Af
 // columns returns the table's columns.
 func columns(u timeUnit) []column {
 	return []column{
-		{"notifier", "", "Who may tell the hosts that a path is dead. The retransmission timer runs always.", true,
+		{"notifier", "", "Who may notify the hosts of a dead path. The retransmission timer runs always.", true,
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
 		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},
@@ -153,7 +153,7 @@ func columns(u timeUnit) []column {
 			ofUplinks(func(r *Result) float64 { return r.UplinkBytesMean })},
 		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
 		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
-		{"retx", "pkt", "Data packets sent again.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
+		{"retx", "pkt", "Retransmitted data packets.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
 		{"lost", "pkt", lostMeans, false, ofPackets(count(func(r *Result) int64 { return r.LostToFailure }))},
 		{"last flip", u.name, "From the cut to the last change of a queue pair's path, returns not counted.", false,
 			func(r *Result) string { return u.cell(r.LastFlip, 2) }},

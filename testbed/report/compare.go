@@ -80,7 +80,7 @@ func (c change) size() float64 {
 	return math.Abs(math.Log(*c.is.CCT / *c.was.CCT))
 }
 
-// runKey tells the runs of a set apart by what was asked for, not by the text of the scenario that asked.
+// runKey identifies a run of a set by what was simulated, not by the scenario's text.
 func (r *Result) runKey() string {
 	return r.fabricName() + "\x00" + r.operation() + "\x00" + r.circumstances() + "\x00" + r.Notifier + "\x00" + r.Scheme + "\x00" + strconv.FormatUint(r.Seed, 10)
 }

@@ -38,7 +38,7 @@ type Look struct {
 // Source is a file that the results were made from: a scenario.
 type Source struct{ Name, Text string }
 
-// distinguished returns results whose failure's name tells what else keeps them apart: the
+// distinguished returns results whose failure's name says what else keeps them apart: the
 // scenario, where there are several, and what a sweep varied.
 func distinguished(rs []*Result) []*Result {
 	rs = byFabric(rs)

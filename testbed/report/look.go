@@ -80,7 +80,8 @@ func (l look) inline() template.HTML {
 	return template.HTML(`<svg class="mark" viewBox="-7 -7 14 14" aria-hidden="true">` + l.mark(0, 0, 1, "var(--c)", "") + `</svg>`)
 }
 
-// dashes tells lines of one scheme with other parameters apart: of the set's schemes of that name, the first is whole.
+// dashes distinguishes lines of one scheme with different parameters: of the set's schemes of that name, the first is
+// whole.
 func dashes(scheme string, all []string) string {
 	base := baseName(scheme)
 	n := 0

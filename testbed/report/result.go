@@ -36,7 +36,7 @@ type Result struct {
 	// Drops are packets dropped in switches for want of buffer or of a route, or by
 	// a watchdog of PFC, without those of LostToFailure.
 	Drops int64 `json:"drops"`
-	// Retransmissions are data packets sent again.
+	// Retransmissions counts retransmitted data packets.
 	Retransmissions int64 `json:"retransmissions"`
 	// LostToFailure are packets that a cut link swallowed, in flight on it or sent
 	// into it, or that a switch dropped because every way on was dead: data and

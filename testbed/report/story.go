@@ -122,7 +122,7 @@ func Story(rs []*Result) []string {
 	return out
 }
 
-// alone tells of a set with one scheme: there is the bound to compare with.
+// alone describes a set with one scheme, compared with the bound.
 func alone(scheme string, rs []*Result, all []contest) []string {
 	x := spreadOf(rs, slowdown)
 	if x.n == 0 {

@@ -168,7 +168,7 @@ func newLane(r *Result, scale logarithmic, y float64) lane {
 		Label: r.Notifier, Scheme: r.Scheme, Class: lookOf(r.Scheme).class(),
 		Y: y, Line: y, TextY: y + 24, NoteY: y + 40, BarY: y + 27, BarH: 10,
 	}
-	l.Note = fmt.Sprintf("%d lost, %d sent again", r.LostToFailure, r.Retransmissions)
+	l.Note = fmt.Sprintf("%d lost, %d retransmitted", r.LostToFailure, r.Retransmissions)
 
 	end, label := scale.max, "did not finish"
 	class := "clean"

@@ -129,7 +129,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestRecord: what is told late finds its place.
+// TestRecord: a late report finds its place.
 func TestRecord(t *testing.T) {
 	var r runner.Record
 	for _, at := range []fabric.Time{3, 1, 2, 1} {

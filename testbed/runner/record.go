@@ -22,7 +22,7 @@ type Record struct {
 	all []scenario.Happening
 }
 
-// Add records something that happened. What is told late, by another process for
+// Add records something that happened. What arrives late, by another process for
 // instance, finds its place.
 func (r *Record) Add(h scenario.Happening) {
 	r.mu.Lock()

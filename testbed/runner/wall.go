@@ -22,7 +22,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/coordinator"
 )
 
-// lead is how long before a collective begins the hosts are told, at least.
+// lead is how long before a collective begins the hosts are notified, at least.
 const lead = 500 * time.Millisecond
 
 // Limits on what a fabric may take to be ready for a run, and whole again after it.
@@ -128,7 +128,8 @@ func (w *wall) heal(ctx context.Context) error {
 	return w.actuator.Whole(ctx)
 }
 
-// watch follows the ports of all switches that tell of them. It returns when all have told their states; stop ends it.
+// watch follows the ports of all switches that report them. It returns when all have reported their states; stop ends
+// it.
 func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	g, watching := errgroup.WithContext(watching)
@@ -156,7 +157,7 @@ func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err e
 	case <-watching.Done():
 		err = watching.Err()
 	case <-time.After(readyLimit):
-		err = fmt.Errorf("not all switches tell their ports' states over gNMI within %v", readyLimit)
+		err = fmt.Errorf("not all switches report their ports' states over gNMI within %v", readyLimit)
 	}
 	return nil, errors.Join(err, stop())
 }
@@ -172,7 +173,7 @@ type narrator struct {
 	ports  []portNews    // before the start is known
 }
 
-// portNews is what a switch told of its ports.
+// portNews is a switch's report about its ports.
 type portNews struct {
 	at          int64
 	where, text string
@@ -196,7 +197,7 @@ func (t *narrator) started(at int64) {
 	t.start, t.offset = at, time.Duration(time.Now().UnixNano()-monotonic.Now())
 }
 
-// port notes what a switch told.
+// port notes what a switch reported.
 func (t *narrator) port(where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,7 +213,7 @@ func (t *narrator) did(a deployment.Act, began, done int64) {
 	t.say(t.at(began), a.Name, a.Where, text)
 }
 
-// result says what the switches and the hosts told.
+// result adds what the switches and the hosts reported.
 func (t *narrator) result(r *report.Result) {
 	for _, n := range t.ports {
 		t.say(t.at(n.at), string(report.KindGNMI), n.where, n.text)

@@ -85,7 +85,7 @@ func (s *Scenario) check(say complain) {
 		path := fmt.Sprintf("failures[%d]", i)
 		for j := range i {
 			if s.Failures[j].Name == c.Name {
-				bad(path+".name", fmt.Sprintf("%q names failures[%d] already", c.Name, j), "give each case a name of its own")
+				bad(path+".name", fmt.Sprintf("%q names failures[%d] already", c.Name, j), "give each case its own name")
 			}
 		}
 		s.checkFailure(c, path, f, bad)

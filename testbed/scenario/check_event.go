@@ -29,7 +29,7 @@ func (s *Scenario) checkFailure(c Failure, path string, f *fabric.Fabric, bad co
 		return
 	}
 	if len(c.Notifiers) == 0 {
-		bad(path+".notifiers", "is missing", "list who may tell the hosts, as in [timeout, quench, gnmi]; each is a run")
+		bad(path+".notifiers", "is missing", "list who may notify the hosts, as in [timeout, quench, gnmi]; each is a run")
 	}
 	if _, err := c.moments(); err != nil {
 		bad(path+".events", err.Error(), "give them as many, or one of them one")

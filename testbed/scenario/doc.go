@@ -1,5 +1,5 @@
 // Package scenario reads experiments: which fabric, switches, hosts and control
-// plane, which collectives under which schemes, what fails when, and who tells
+// plane, which collectives under which schemes, what fails when, and who notifies
 // the hosts.
 //
 // A [Scenario] is read from YAML by [Load], checked as a whole, and turned into

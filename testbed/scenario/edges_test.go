@@ -147,7 +147,7 @@ schemes: [ethereal]
 }
 
 // TestRingRestore runs the shipped scenario of two cuts and a restore under
-// Ethereal: everything arrives, and the controller repairs tables and tells the
+// Ethereal: everything arrives, and the controller repairs tables and notifies the
 // agents for each of the three events, the return among them.
 func TestRingRestore(t *testing.T) {
 	s, err := scenario.Load("../scenarios/ring-restore.yaml")
@@ -184,7 +184,7 @@ func TestRingRestore(t *testing.T) {
 			t.Errorf("%v: %d packets lost", r, result.LostToFailure)
 		}
 		told := map[bool]int{true: 3}[r.Notifier == scenario.NotifyGNMI]
-		// Changes are written one after the other, and agents hear of a return when
+		// Changes are written one after the other, and agents learn of a return when
 		// it is written: the last may still be on their way when the collective
 		// ends.
 		if w, p := count[report.KindWrite], count[report.KindPush]; w > told || told > 0 && w < 1 || p > told || p < told-1 {

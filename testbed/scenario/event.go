@@ -91,13 +91,13 @@ const (
 	// ControllerDown ends the controller: what it was about to write or to say
 	// is not written or said. The switches go on as they are.
 	ControllerDown Action = "controller-down"
-	// ControllerUp starts a controller that knows nothing: it hears the ports'
-	// states, reads the tables back, writes what differs, and tells the agents.
+	// ControllerUp starts a controller without state: it subscribes to the ports'
+	// states, reads the tables back, writes what differs, and notifies the agents.
 	ControllerUp Action = "controller-up"
 	// AgentDown ends the agent of a host: its queue pairs go on along the paths
 	// they have, whatever is said of those.
 	AgentDown Action = "agent-down"
-	// AgentUp starts it again. It hears of the links, and then goes on.
+	// AgentUp starts it again. It learns of the links, and then goes on.
 	AgentUp Action = "agent-up"
 )
 

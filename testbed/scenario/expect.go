@@ -75,7 +75,7 @@ func Measures() []Measure {
 		{"flips", "changes of a queue pair's path", false},
 		{"last_flip", "from the first failure to the last flip away from it", true},
 		{"timeouts", "retransmission timers that expired", false},
-		{"retransmissions", "data packets sent again", false},
+		{"retransmissions", "retransmitted data packets", false},
 		{"quenches", "source quenches that hosts received", false},
 		{"lost", "packets lost to the failure", false},
 		{"drops", "packets dropped for want of buffer or route", false},

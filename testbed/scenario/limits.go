@@ -30,7 +30,7 @@ const (
 	minHeaders fabric.Bytes = 40 // package sim takes up to 64 B off a packet
 	maxHeaders fabric.Bytes = 1024
 
-	maxPackets = 1 << 22 // of a message: half of what PSNs tell apart, twice over
+	maxPackets = 1 << 22 // of a message: half of what PSNs can distinguish, twice over
 
 	minHostRate = fabric.Mbps     // what a machine carries live may be little
 	maxHostRate = 8 * fabric.Tbps // 1 ps a byte

@@ -27,8 +27,8 @@ type Observer struct {
 	// Recorder, when not nil, takes down what happens within the run, as far as the world can tell.
 	Recorder *recording.Recorder
 
-	// ControllerLog, when not nil, takes what the run's controller hears, decides, writes
-	// and tells, as the controller's process logs it.
+	// ControllerLog, when not nil, takes what the run's controller receives, decides, writes
+	// and sends, as the controller's process logs it.
 	ControllerLog *eventlog.Log
 
 	// Captures are links to capture.

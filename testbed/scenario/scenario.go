@@ -128,7 +128,7 @@ type Completion string
 const (
 	OnArrival Completion = "arrival" // of the message's last byte
 	// OnAck is when its sender has the last acknowledgement, at which moment the receiver
-	// goes on, though nothing tells it: what ASTRA-sim's ns-3 and htsim's triggers do.
+	// goes on, though nothing notifies it: what ASTRA-sim's ns-3 and htsim's triggers do.
 	OnAck Completion = "ack"
 )
 
@@ -214,7 +214,7 @@ type Control struct {
 	StartWait      fabric.Time `yaml:"start_wait"`       // for the states of all ports, by a controller that starts
 	StageTimeout   fabric.Time `yaml:"stage_timeout"`    // for the answers to a stage of writes; 0: none
 	TablesWait     fabric.Time `yaml:"tables_wait"`      // of a link that is back, for the switches' tables; 0: none
-	RestoredAtOnce bool        `yaml:"restored_at_once"` // agents are told of a link that is back before its tables are written
+	RestoredAtOnce bool        `yaml:"restored_at_once"` // agents are notified of a link that is back before its tables are written
 }
 
 // Damping says which ports flap too much to be believed; see package damping.
@@ -389,7 +389,7 @@ const (
 func (n Notifier) Quench() bool { return n == NotifyQuench || n == NotifyAll }
 
 // GNMI reports whether switches may report to the controller, which repairs
-// tables and tells the agents.
+// tables and notifies the agents.
 func (n Notifier) GNMI() bool { return n == NotifyGNMI || n == NotifyAll }
 
 // Seeds are the seeds of a scenario, one run of everything each. In YAML they

@@ -6,7 +6,7 @@ package sim
 //
 // A rule of a queue's own goes behind it: other thresholds, a mark as the packet joins
 // (those of the P4 program are set as it leaves).
-// A rule that holds senders back hears as well of packets that wait and go, as
+// A rule that holds senders back is also called for packets that wait and go, as
 // [flowControl] does.
 type admission interface {
 	admit(s *switchNode, q *classQueue, p *packet) verdict
@@ -52,7 +52,7 @@ func (fc *flowControl) admit(s *switchNode, q *classQueue, p *packet) verdict {
 
 // trimming cuts the packets of the data class that would make their queue longer than a
 // limit, as switches of Ultra Ethernet do (UE specification 1.0, packet trimming): what is
-// left of a packet tells its receiver which one it was.
+// left of a packet identifies it to its receiver.
 type trimming struct {
 	most   int32 // bytes
 	others admission

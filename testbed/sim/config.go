@@ -92,7 +92,7 @@ type Config struct {
 	SkipEventHash bool
 }
 
-// Hop is what a port tells of itself as it begins to send a packet.
+// Hop is what a port reports about itself when it begins to send a packet.
 type Hop struct {
 	Switch fabric.NodeID
 	At     fabric.Time

@@ -32,7 +32,7 @@
 // switch pauses who sends it more than it has room for.
 //
 // A cut direction is a black hole: what is in it at that moment is lost, and
-// so is everything sent into it until it is restored. Nobody is told: detection
+// so is everything sent into it until it is restored. No one is notified: detection
 // belongs to the world (see [Config.LinkChanged]).
 //
 // # Order and determinism
@@ -80,10 +80,10 @@
 //
 // The end of a run is an event like any other ([Network.Stop]), and nothing may
 // happen after it that would not have happened on one core. [Config.MayStop]
-// tells when it is near; from then on one goroutine takes the events of all
+// says when it is near; from then on one goroutine takes the events of all
 // regions in turn.
 //
-// To find a difference between one core and several: [Progress] tells which has
+// To find a difference between one core and several: [Progress] says which has
 // more events, a [JSONL] of one core what happens when; the race detector finds
 // what is touched past Serially.
 //

@@ -37,7 +37,7 @@ func (r *region) note(what entryKind, c *control, f func(fabric.Time)) {
 	r.journal = append(r.journal, entry{at: r.now, tie: r.tie, by: r.by, what: what, c: c, f: f})
 }
 
-// before tells the order of events of different regions, as one queue would have
+// before orders events of different regions, as one queue would have
 // it: the time, control functions in sequence, then what kind of event at which
 // entity.
 func (e *entry) before(o *entry) bool {

@@ -189,7 +189,7 @@ func (n *Network) Cores() int { return n.cores }
 // math.MaxInt64 if there is one region.
 func (n *Network) Lookahead() fabric.Time { return n.lookahead }
 
-// Now returns the simulated time. Events of a node are told their time: where
+// Now returns the simulated time. Events of a node carry their time: where
 // there are several regions they must not ask for it.
 func (n *Network) Now() fabric.Time {
 	if len(n.regions) == 1 {

@@ -191,7 +191,7 @@ func (n *Network) inTurn(ctx context.Context, until fabric.Time) bool {
 }
 
 // team is the goroutines that simulate regions, for as long as RunSteps lasts: its
-// caller and, of several cores, others. In each window whoever is free takes the
+// caller and, of several cores, others. In each window a free goroutine takes the
 // next region that nobody has taken, so that a goroutine that the machine holds up
 // holds up one region, and not its share of all.
 type team struct {

@@ -28,7 +28,7 @@ type cut struct {
 }
 
 // actor is a station that does at a packet what hosts of a world do: it sends
-// later, tells the world, and asks for things that concern everybody.
+// later, calls the world, and schedules global events.
 type actor struct {
 	*station
 	w     *world
@@ -197,7 +197,7 @@ func TestCoresAgree(t *testing.T) {
 	})
 }
 
-// What is scheduled sooner than the other regions can be told is refused.
+// An event too soon for the other regions is refused.
 func TestTooSoonForRegions(t *testing.T) {
 	w := newWorld(t, oneByOne, Config{Regions: 2})
 	w.AtNode(0, 0, func(fabric.Time) {

@@ -103,9 +103,9 @@ type flowControl struct {
 // sender is what a switch keeps of the other end of a link.
 type sender struct {
 	held   int64 // bytes of its packets that wait here
-	paused bool  // it has been told to stop
+	paused bool  // it is paused by the other end
 	since  fabric.Time
-	pauses int64       // times that it was told
+	pauses int64       // times that it was paused
 	rested fabric.Time // pauses that have ended
 }
 
@@ -285,7 +285,7 @@ func (n *Network) Storm(dir LinkDir, on bool) {
 	n.believe(dir, n.dirs[dir^1].down)
 }
 
-// Pausable is an [Endpoint] that can be told to send no data for a while: none
+// Pausable is an [Endpoint] that can be paused, so that it sends no data for a while: none
 // that it sends without Frame.Control. A host that is not takes no notice of
 // pause frames.
 type Pausable interface {

@@ -145,7 +145,7 @@ func TestPFCAfterCut(t *testing.T) {
 				}
 				link, _ := w.fab.LinkBetween(w.fab.ToRID(1), w.fab.CoreID(0))
 				up := Upward(link)
-				for w.dirs[up].paused == 0 { // until tor1 has been told to pause
+				for w.dirs[up].paused == 0 { // until tor1 has received the pause
 					if err := w.Run(context.Background(), w.Now()+100*fabric.Nanosecond); err != nil {
 						t.Fatal(err)
 					}
@@ -309,7 +309,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// A storm by a cut link is not heard, and is again when the link is back.
+// A storm does not cross a cut link, and does again when the link is back.
 func TestStormCut(t *testing.T) {
 	w := storm(t, 20, 1, PFC{Xoff: 30e3, Frame: wire})
 	down := Downward(0)

@@ -28,7 +28,7 @@ type Tracer interface {
 	Trace(Record)
 }
 
-// Tracers are several, told one after the other.
+// Tracers calls several tracers one after the other.
 type Tracers []Tracer
 
 // Trace implements [Tracer].

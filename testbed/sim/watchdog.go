@@ -28,7 +28,7 @@ func newWatchdogs(c Config) *watchdogs {
 // drops reports whether a port drops data. w may be nil.
 func (w *watchdogs) drops(dir LinkDir) bool { return w != nil && w.ports[dir].drops }
 
-// watch hears that a switch's port is paused, or no longer. There is one pending event for a
+// watch is called when a switch's port is paused, and when no longer. There is one pending event for a
 // port, however often that changes.
 func (r *region) watch(dir LinkDir, paused bool) {
 	p := &r.flow.guard.ports[dir]

@@ -21,5 +21,5 @@
 // with its length before it. chakra.proto says which fields are read. A group
 // of ranks is named by the attribute pg_name and defined in PREFIX.groups.json,
 // {"name": [ranks]}; without the attribute it is all ranks. Traces say nothing
-// of algorithms: whoever reads one chooses.
+// of algorithms: its reader chooses.
 package workload

@@ -57,7 +57,7 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 	if ranks < 2 || ranks > maxMatrixRanks {
 		return nil, bad(1, 1, "%d lines of numbers; write one a rank, 2 to %d", ranks, maxMatrixRanks)
 	}
-	// A second pass for the places, which the reader tells of the last line only.
+	// A second pass finds the places: the reader knows the last line only.
 	r = csv.NewReader(bytes.NewReader(data))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', true, -1
 	sizes := make([][]int64, ranks)
@@ -88,7 +88,7 @@ func readMatrix(name string, data []byte, unit int64) (*Program, error) {
 		}
 	}
 	if !slices.ContainsFunc(p.Ranks, func(ops []Op) bool { return len(ops) > 0 }) {
-		return nil, bad(1, 1, "nobody sends anything; write what ranks send to others")
+		return nil, bad(1, 1, "no rank sends anything; write what ranks send to others")
 	}
 	return p, nil
 }

@@ -129,7 +129,7 @@ func (p *Program) link() (all []*instance, index [][]int, err error) {
 				return nil, nil, bad(r, o, "is %+v, where another rank has %+v", spec, in.spec)
 			}
 			if in.ops[local] >= 0 {
-				return nil, nil, bad(r, o, "a rank stands twice in %v", group)
+				return nil, nil, bad(r, o, "a rank is given twice in %v", group)
 			}
 			in.ops[local] = o
 			index[r][o] = i

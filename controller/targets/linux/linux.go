@@ -3,7 +3,7 @@
 // controller looks like is [export]'s business.
 //
 // Routes read labels in outer headers alone. A packet whose port up is dead loses its outer header and goes on by the
-// routes. It is not answered: sources hear of a dead port by the notices that the process sends.
+// routes. It is not answered: sources learn of a dead port by the notices that the process sends.
 //
 // [export]: https://pkg.go.dev/github.com/ethereal-fabric/ethereal/fabric/export
 package linux

@@ -28,7 +28,7 @@ type Client struct {
 	there   map[string]bool
 }
 
-// NewClient returns a client that says what it is told in words to a switch that runs program, over client.
+// NewClient returns a client that translates calls by name for a switch that runs program, over client.
 func NewClient(client p4.P4RuntimeClient, program *Program, at targets.Place, words targets.Words) *Client {
 	return &Client{P4RuntimeClient: client, program: program, place: place{at}, words: words}
 }

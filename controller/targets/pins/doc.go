@@ -14,11 +14,11 @@
 // reference, since PINS refuses what refers to nothing and does not undo part of a batch. An entry that is read back counts only if all
 // that it leads to is there as it should be; otherwise it is handed on as one to be deleted, and its like is written anew.
 //
-// What such a chip does not do: it sends no quench and no notice, so hosts hear of a dead link from the controller alone;
-// it does not try another uplink for a label, so the controller takes the label's entry away and the packet follows the
-// route's group; its marks of congestion, its buffers and its hash are SONiC's configuration. Labels are in the source
-// port alone. Entries that are none of the controller's are left as they are, also those of the access list: one that
-// comes before the labels' decides, and nothing here sees it.
+// What such a chip does not do: it sends no quench and no notice, so hosts learn of a dead link from the controller
+// alone; it does not try another uplink for a label, so the controller takes the label's entry away and the packet
+// follows the route's group; its marks of congestion, its buffers and its hash are SONiC's configuration. Labels are
+// in the source port alone. Entries that are none of the controller's are left as they are, also those of the access
+// list: one that comes before the labels' decides, and nothing here sees it.
 //
 // Sources: sai_p4/fixed/routing.p4, l3_admit.p4 and instantiations/google/acl_ingress.p4 of sonic-net/sonic-pins, and
 // the restrictions annotated there. No PINS switch has been met; our switch executes sai_p4 in a test.

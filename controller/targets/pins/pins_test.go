@@ -306,7 +306,7 @@ var specs = []fabric.Spec{
 	{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 3, HostsPerToR: 2},
 }
 
-// TestConversation is what a ToR and an aggregation switch are told, from the first word on, and when an uplink dies. Each
+// TestConversation has all messages to a ToR and an aggregation switch from the start on, and when an uplink dies. Each
 // request ends with an empty line.
 func TestConversation(t *testing.T) {
 	c := newCore(t, specs[0])

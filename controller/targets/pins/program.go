@@ -165,7 +165,7 @@ func (r *row) get(field string) (match, bool) {
 	return r.match[i], true
 }
 
-// key tells rows of a table apart.
+// key identifies a row of a table.
 func (r *row) key() string { return fmt.Sprintf("%s %d %+q", r.table, r.priority, r.match) }
 
 // same reports whether two rows of one key do the same.

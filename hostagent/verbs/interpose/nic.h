@@ -67,7 +67,7 @@ enum nic_qp_attr {
 	NIC_QP_QKEY,
 };
 
-/* bell is the page by which a program tells that it has posted, and the NIC that something has come of it. */
+/* bell is the page by which a program says that it has posted, and the NIC that there is a completion. */
 struct nic_bell {
 	uint32_t asleep;  /* the NIC wants a write to the kick descriptor */
 	uint32_t rung;    /* counts posts */

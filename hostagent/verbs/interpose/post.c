@@ -43,7 +43,7 @@ static void kick(struct context *c)
 		(void)!write(c->kick, &one, sizeof(one)); /* a full counter wakes, too */
 }
 
-/* ring tells the NIC that something was posted. */
+/* ring notifies the NIC that something was posted. */
 static void ring(struct context *c)
 {
 	__atomic_fetch_add(&c->bell->rung, 1, __ATOMIC_SEQ_CST);

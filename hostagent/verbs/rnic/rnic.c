@@ -139,7 +139,7 @@ static int connected(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 		name(p->dst, &attr->ah_attr.grh.dgid);
 		p->num = attr->dest_qp_num;
 		p->label = p->want = NO_LABEL;
-		if (find(p->dst, p->num)) { /* two ends of one name: that cannot be told apart */
+		if (find(p->dst, p->num)) { /* two ends of one name cannot be distinguished */
 			free(p);
 		} else {
 			p->next = pairs[p->num % BUCKETS];
@@ -178,7 +178,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	} else if (at && !err && attr->qp_state == IBV_QPS_RTS && !(*at)->sending) {
 		(*at)->sending = true;
 		if ((*at)->want != NO_LABEL && relabel(*at, (*at)->want)) {
-			(*at)->want = (*at)->label; /* it cannot be changed; the agent hears what it has */
+			(*at)->want = (*at)->label; /* it cannot be changed; the agent learns its label */
 			show(*at);
 		}
 	}
@@ -202,7 +202,7 @@ static struct {
 	int (*poll)(struct ibv_cq *, int, struct ibv_wc *);
 } polled[CONTEXTS];
 
-/* expired tells the agent that a queue pair's retries ran out. */
+/* expired notifies the agent that a queue pair's retries ran out. */
 static void expired(struct ibv_context *context, uint32_t qp_num)
 {
 	pthread_mutex_lock(&lock);

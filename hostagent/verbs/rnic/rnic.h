@@ -18,7 +18,7 @@ struct pair {
 	char dst[INET6_ADDRSTRLEN];
 	uint32_t num;
 	bool sending;   /* it is in RTS */
-	bool timed_out; /* the agent has been told */
+	bool timed_out; /* the agent has been notified */
 	int label;      /* that its packets carry, as far as is known */
 	int want;       /* that the agent gave it; set while it cannot be changed */
 };
@@ -29,7 +29,7 @@ extern pthread_mutex_t lock;
 /* follow_agent begins to talk to the agent, if that was not done. false: there is none. With the lock held. */
 bool follow_agent(void);
 
-/* show, forget and timed_out tell the agent. With the lock held. */
+/* show, forget and timed_out notify the agent. With the lock held. */
 void show(struct pair *p);
 void forget(struct pair *p);
 void timed_out(struct pair *p);

@@ -54,7 +54,7 @@
 //   - ofan: packets in turn, by destination.
 //
 // mp-rdma-clocked, spray, reps, drb, hopper and flowcut are [PacketHost]s: they choose per packet, and
-// hear from each ACK how its packet fared. Notifications of failures are not
+// learn from each ACK how its packet fared. Notifications of failures are not
 // part of any of them; reps and the switches' own repair react. [Spec] says
 // which receiver a scheme's authors assume: one that takes packets in any order
 // where packets are sprayed, selective repeat for mp-rdma-clocked, hopper and flowlet, go-back-N

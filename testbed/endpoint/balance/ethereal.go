@@ -10,7 +10,7 @@ import (
 // ethereal is the agent core under the interface's names.
 type ethereal struct{ *hostagent.Core }
 
-// Ethereal is the name of the scheme that hosts have unless they are told another.
+// Ethereal is the name of the hosts' default scheme.
 const Ethereal = "ethereal"
 
 func etherealSpec() Spec {

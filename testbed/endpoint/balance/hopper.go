@@ -128,7 +128,7 @@ func (s *hopper) others(h *hopping) int {
 	return len(h.paths) - 1
 }
 
-// answered takes a probe's round trip; 0: it was lost on the way and sent again.
+// answered takes a probe's round trip; 0: it was lost on the way and retransmitted.
 func (s *hopper) answered(now fabric.Time, probe *hopping, rtt fabric.Time) {
 	h := s.qps.open[probe.of]
 	probe.of = math.MaxUint32 // answered already

@@ -21,7 +21,7 @@ const (
 // entropy values, which its packets take in turn. A mark has a value skipped once. A packet
 // that is lost, rather than cut by a switch, retires its value at once; another takes its
 // place, and probes bring the retired one back, one after the other, when so many in a row
-// were answered that none was lost of. A probe that is lost is sent again by the timer.
+// were answered without a loss. The timer retransmits a lost probe.
 //
 // How often a marked value is skipped and how many probes it takes is not in the paper: a
 // mark counts as with htsim's bitmap of UEC (uec_mp.cpp), and the probes are our choice,
@@ -194,7 +194,7 @@ func (s *mrc) send(now fabric.Time, q *valued, p valued) {
 	s.open = append(s.open, hostagent.Piece{QP: s.last, Dst: p.dst, Label: p.probe, Labelled: p.probe < s.span, Start: now})
 }
 
-// answered takes a probe's round trip; 0: it was lost on the way and sent again.
+// answered takes a probe's round trip; 0: it was lost on the way and retransmitted.
 func (s *mrc) answered(now fabric.Time, qp hostagent.QP, p *valued, rtt fabric.Time) {
 	of := s.qps.open[p.of]
 	if of == nil {

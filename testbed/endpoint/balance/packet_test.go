@@ -141,7 +141,7 @@ func TestDRB(t *testing.T) {
 }
 
 // TestREPS follows one ring: exploring, recycling the oldest first, ECN,
-// freezing and thawing. Labels that were not echoed are told by being new.
+// freezing and thawing. Labels that were not echoed are recognised as new.
 func TestREPS(t *testing.T) {
 	h, qp := begin(t, REPS, map[string]string{"entropies": "4", "explore": "3", "freeze": "1ms", "entropy": "port"}, otherPod)
 	q := qp[0]

@@ -31,7 +31,7 @@ const (
 //
 // That is what the paper's artifact does (reps, EuroSys: nextEntropy_freezing),
 // with three differences. It freezes at a time-out only if no round trip was long
-// lately, as losses by congestion would make it; here any time-out counts. It
+// recently, as losses by congestion would make it; here any time-out counts. It
 // leaves the ring frozen until an ACK comes after the fixed time. And it can keep
 // the ring from message to message; here each queue pair begins with its own.
 //

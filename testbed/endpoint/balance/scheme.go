@@ -60,7 +60,7 @@ type Holder interface {
 
 // Ender is a [PacketHost] that can lose interest in a probe before it is answered.
 type Ender interface {
-	// Ends returns, once, the probes of which nobody wants to hear any more. The slice is
+	// Ends returns, once, the probes whose results are no longer needed. The slice is
 	// valid until the next call.
 	Ends() []hostagent.QP
 }

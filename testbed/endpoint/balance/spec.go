@@ -81,7 +81,7 @@ func Find(name string) (Spec, error) {
 func (s Spec) InSwitches() bool { return s.switches != nil }
 
 // SharesSuspicion reports whether agents report the paths they time out on, for a
-// controller to find the link and to tell all of them.
+// controller to find the link and to notify all agents.
 func (s Spec) SharesSuspicion(given map[string]string) bool {
 	return s.Suspicion && given["suspicion"] == "on"
 }

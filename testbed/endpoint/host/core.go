@@ -417,7 +417,7 @@ func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 // Unanswered implements [endpoint.PathWatcher].
 //
 // A path is left only where others to the same peer are answered: it could be the peer.
-// What is not answered is sent again all the same, by the same path, where hosts can do
+// Unanswered packets are retransmitted all the same, by the same path, where hosts can do
 // that: a receiver asks for a packet once, and what asked may be lost as well.
 func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
 	if c.log != nil {
@@ -477,7 +477,7 @@ func (c *Core) Leave(now fabric.Time) {
 	c.away = true
 }
 
-// Return says that the agent is back. It hears of all links from u, a snapshot, if
+// Return says that the agent is back. It learns of all links from u, a snapshot, if
 // there is one, and finds what was posted meanwhile.
 func (c *Core) Return(now fabric.Time, u *statepb.Update) {
 	if !c.away {

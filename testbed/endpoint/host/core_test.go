@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
-// quiet is a shell that does nothing: what it is told is in the log.
+// quiet is a shell that does nothing: its calls are in the log.
 type quiet struct{}
 
 func (quiet) Alarm(fabric.Time)                           {}

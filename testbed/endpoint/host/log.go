@@ -238,7 +238,7 @@ func (x *loggedEndpoint) Close(qp endpoint.QP) error {
 	return x.Endpoint.Close(qp)
 }
 
-// loggedShell writes what a shell is told.
+// loggedShell logs the calls of a shell.
 type loggedShell struct {
 	Shell
 	log *Log

@@ -30,7 +30,7 @@ type ProbeRequest struct {
 	Label   fabric.Label
 	Packets int
 	Timeout fabric.Time // what is not answered by then is lost
-	Early   bool        `json:",omitempty"` // the result is told when all are answered, and not at the end of that time
+	Early   bool        `json:",omitempty"` // the result is reported when all are answered, and not at the end of that time
 }
 
 // ProbeResult says what became of a [ProbeRequest].
@@ -91,7 +91,7 @@ func (a *asked) answer(now fabric.Time, qp endpoint.QP) (ended bool) {
 
 // Probe sends what a controller asks for. Beyond the bounds, and to hosts that do not
 // exist, nothing is sent, and the result says so. While the agent is away nobody
-// hears.
+// receives.
 func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 	if c.log != nil {
 		c.log.add(Record{At: now, Call: "probe", Probe: &r})
@@ -129,7 +129,7 @@ func (c *Core) Probe(now fabric.Time, r ProbeRequest) {
 	c.shell.Alarm(p.until)
 }
 
-// endProbes tells of the probes whose time is over.
+// endProbes reports the probes whose time is over.
 func (c *Core) endProbes(now fabric.Time) {
 	for len(c.asked.probes) > 0 && c.asked.probes[0].until <= now {
 		p := c.asked.probes[0]

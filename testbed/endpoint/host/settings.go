@@ -74,7 +74,7 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 }
 
 // Endpoint returns what [endpoint.New] takes for the interface under a core: the core
-// labels its packets and hears what they meet, as far as its scheme does.
+// labels its packets and learns what they meet, as far as its scheme does.
 func (s *Settings) Endpoint(c *Core) endpoint.Config {
 	f := c.cfg.Fabric
 	e := endpoint.Config{

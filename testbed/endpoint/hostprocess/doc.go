@@ -10,9 +10,9 @@
 // # Messages
 //
 // A message's bytes are made from a seed and its ID, so that two messages differ.
-// Their CRC-32C is told when they are handed to the endpoint, and again, taken
+// Their CRC-32C is reported when they are handed to the endpoint, and again, taken
 // from the receiver's memory, when they have arrived: who compares the two checks
-// the whole way, and not the generator. A message that arrives is told once; bytes
+// the whole way, and not the generator. A message that arrives is reported once; bytes
 // beyond its length are a fault.
 //
 // By WRITE, all that a job sends to a host goes to one region of its memory, at

@@ -75,7 +75,7 @@ func (x *effects) Alarm(fabric.Time) {}
 // Wake implements [host.Shell]: the endpoint is asked after every call.
 func (x *effects) Wake(fabric.Time) {}
 
-// Flipped implements [host.Shell]. It is told when the first packet has left by the
+// Flipped implements [host.Shell]. It is reported when the first packet has left by the
 // new path.
 func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
 	if x.cfg.Flipped != nil {

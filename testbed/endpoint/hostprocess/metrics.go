@@ -51,7 +51,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count := func(name, help string, v uint64) { put(prometheus.CounterValue, name, help, float64(v)) }
 	count("frames_sent_total", "RoCEv2 frames sent.", s.FramesOut)
 	count("frames_received_total", "RoCEv2 frames taken.", s.FramesIn)
-	count("retransmissions_total", "Data packets sent again.", s.Retransmissions)
+	count("retransmissions_total", "Retransmitted data packets.", s.Retransmissions)
 	count("timeouts_total", "Retransmission timers that expired.", s.Timeouts)
 	count("naks_total", "Negative acknowledgements taken.", s.NaksTaken)
 	count("bad_icrc_total", "Frames whose invariant CRC was wrong.", s.BadICRC)

@@ -13,7 +13,7 @@ import (
 type answer func(host.ProbeResult)
 
 // Probe sends what a controller asks for, down the label it names although the
-// scheme may avoid it, and tells done what became of it, in the shell's goroutine.
+// scheme may avoid it, and calls done with the result, in the shell's goroutine.
 func (r *Rank) Probe(now fabric.Time, p *statepb.ProbeRequest, done func(*statepb.ProbeResult)) {
 	id := p.GetId()
 	r.probe(now, host.ProbeRequest{

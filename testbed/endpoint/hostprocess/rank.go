@@ -55,12 +55,12 @@ type Rank struct {
 	sending    map[uint64]*outbound
 	regions    map[uint32]*region
 	assembling map[sendKey]*assembly
-	last       *statepb.Update // the state of links as last told
+	last       *statepb.Update // the state of links as last reported
 
 	job    *collective.Job
 	jobKey uint32
 	jobAt  fabric.Time              // when it begins, if due
-	due    bool                     // it has been told when to begin, and has not begun
+	due    bool                     // it has its start time, and has not begun
 	dests  map[int]map[uint64]int64 // of the job's messages: destination, ID -> place
 
 	posted, sent, received uint64
@@ -301,7 +301,7 @@ func (r *Rank) postJob(now fabric.Time, s collective.Send) {
 	r.post(now, o, s.Bytes)
 }
 
-// fault tells of something that must not be.
+// fault reports a violation.
 func (r *Rank) fault(now fabric.Time, err error) {
 	r.cfg.Log.Error("fault", "err", err)
 	r.tell(hostproto.Event{Kind: hostproto.Fault, At: r.stamp(now), Text: err.Error()})

@@ -117,7 +117,7 @@ func TestProbes(t *testing.T) {
 		p.Id = uint64(i)
 		ask(p)
 	}
-	var probed hostproto.Probed // as who asks at the control socket hears it
+	var probed hostproto.Probed // as who asks at the control socket receives it
 	ranks[0].ProbePath(0, hostproto.Probe{Dst: 1, Label: 0, Packets: 3, Timeout: 1e6}, func(p hostproto.Probed) { probed = p })
 	buf := make([]byte, ranks[0].MaxFrame())
 	for now := fabric.Time(0); now < 12*fabric.Second; now += 10 * fabric.Microsecond {

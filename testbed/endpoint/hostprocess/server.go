@@ -140,7 +140,7 @@ func (s *Server) serve(ctx context.Context, p *peer) error {
 			p.put(hostproto.Reply{Seq: q.Seq, Error: fmt.Sprintf("host: bad request: %v", err)})
 			continue
 		}
-		if q.Clock { // at once: who asks wants to know how late it hears
+		if q.Clock { // at once: the coordinator measures the delay
 			now := s.Clock()
 			p.put(hostproto.Reply{Seq: q.Seq, Clock: &now})
 			continue

@@ -50,12 +50,12 @@ type Probed struct {
 type Settings struct {
 	host.Settings
 	// Nonce goes into partition keys and first sequence numbers; the same at all
-	// hosts, and another each time, so that late packets of before are told apart.
+	// hosts, and another each time, so that late packets of earlier ones are recognised.
 	Nonce        uint64 `json:"nonce"`
 	Send         bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
 	NoQuench     bool   `json:"no_quench"`  // quenches are counted, not believed
 	NoUpdates    bool   `json:"no_updates"` // controllers are listened to, not believed
-	NoReports    bool   `json:"no_reports"` // controllers are not told of time-outs, nor what they suspect believed
+	NoReports    bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
 	KeepReceived bool   `json:"keep"`       // regions of a job stay registered until Forget
 }
 
@@ -85,7 +85,7 @@ type Outbound struct {
 	Key   uint32 `json:"key"` // of the receiver's memory; unused by SEND
 }
 
-// Updates tells the host's agent link states as a controller would; see
+// Updates gives the host's agent link states as a controller would; see
 // statepb.Update.
 type Updates struct {
 	Instance string `json:"instance"`
@@ -124,7 +124,7 @@ const (
 	Flip     Kind = "flip"     // a queue pair has changed its path: QP, From, To, Reason, and First
 	Quench   Kind = "quench"   // a source quench came: Reason is what became of it, Link which link it is about
 	Timeout  Kind = "timeout"  // a retransmission timer expired: QP
-	Push     Kind = "push"     // a controller told of links: Instance, Epoch, Snapshot
+	Push     Kind = "push"     // a controller reported links: Instance, Epoch, Snapshot
 	Fault    Kind = "fault"    // something broke its contract: Text
 )
 
@@ -141,7 +141,7 @@ type Event struct {
 	From   uint16 `json:"from,omitempty"` // path label
 	To     uint16 `json:"to,omitempty"`   // path label
 	Reason string `json:"reason,omitempty"`
-	// First is when the first data packet left on the new path; a flip is told when
+	// First is when the first data packet left on the new path; a flip is reported when
 	// it has, or when the queue pair is done without: 0.
 	First int64  `json:"first_ns,omitempty"`
 	Link  string `json:"link,omitempty"`

@@ -3,7 +3,7 @@
 // file system carries across network namespaces.
 //
 // A coordinator sends a [Request] with exactly one of its fields set beside Seq.
-// The host answers each with a [Reply] that has the same Seq, and tells what
+// The host answers each with a [Reply] that has the same Seq, and says what
 // happens by replies whose Seq is 0 and whose Event is set. Times are nanoseconds
 // of the host's CLOCK_MONOTONIC, which all processes of a machine share. Machines'
 // clocks differ by days: who leads hosts on several asks each for its Clock.

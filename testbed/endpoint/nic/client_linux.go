@@ -128,7 +128,7 @@ type sharedReceive struct {
 	sges   int
 	slot   []byte
 	cookie uint64
-	limit  uint32 // tell when fewer are there; 0: no
+	limit  uint32 // wake the program when fewer are there; 0: no
 	users  int
 	hungry map[*queuePair]struct{}
 }
@@ -141,7 +141,7 @@ func (s *sharedReceive) taken() {
 	}
 }
 
-// event tells the program something that no completion does.
+// event notifies the program of something other than a completion.
 func (c *client) event(cookie uint64, kind uint32) {
 	var b [asyncSize]byte
 	native.PutUint64(b[:], cookie)
@@ -420,7 +420,7 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	case c.regions >= maxRegions:
 		return 0, unix.ENOMEM
 	}
-	if r.length > 0 { // what is not there is told now
+	if r.length > 0 { // what is missing is reported now
 		var b [1]byte
 		if c.memory.read(b[:], r.addr) != nil || c.memory.read(b[:], r.addr+r.length-1) != nil {
 			return 0, unix.EFAULT
@@ -537,7 +537,7 @@ func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
 	q.sq.count, q.rq.count = 0, 0
 }
 
-// reset ends what a queue pair has under way, and tells nobody.
+// reset ends what a queue pair has under way, without a report.
 func (q *queuePair) reset(now fabric.Time) {
 	q.n.closeStream(now, &q.requests)
 	q.n.closeStream(now, &q.responses)

@@ -13,7 +13,7 @@
 // responses. Of a stream up to 1 MiB is under way. Parts of it are flows to the agent,
 // which splits and labels them as it does all messages, so a connection uses all
 // paths at once and its pieces leave dead ones. The receiver puts the bytes in order
-// before the program sees any: what a program is told is one queue pair, as the
+// before the program sees any: what a program sees is one queue pair, as the
 // specification has it.
 //
 // On the wire a piece is an RDMA WRITE, whose key names the stream and whose address is

@@ -188,7 +188,7 @@ func (q *queuePair) respond(h *header, data content) {
 // maxLeaving bounds how many queue pairs' answers outlive them.
 const maxLeaving = 4096
 
-// leave has what the other side is still to hear go on without the queue pair: a program that has what it wanted
+// leave has what the other side is still to receive go on without the queue pair: a program that has what it wanted
 // destroys it, or ends, before its last acknowledgement has arrived, and an RNIC would have sent that long since. Answers
 // that are in the program's memory end with it.
 func (q *queuePair) leave(now fabric.Time) {

@@ -539,7 +539,7 @@ const (
 	maxAllSending = 4096 // 16 MiB
 )
 
-// datagramLife is how long a datagram that does not arrive is sent again. Datagrams may be lost, and one to a host that
+// datagramLife is how long a datagram without an answer is retransmitted. Datagrams may be lost, and one to a host that
 // is gone must not stand in others' way for ever.
 const datagramLife = 2 * fabric.Second
 

@@ -75,13 +75,13 @@ func (r *ring) waiting() uint32 {
 	return head - r.index
 }
 
-// take copies the next entry into b. It does not tell the producer: see release.
+// take copies the next entry into b. It does not notify the producer: see release.
 func (r *ring) take(b []byte) {
 	copy(b, r.slot(r.index))
 	r.index++
 }
 
-// release tells the producer that n more entries are free.
+// release notifies the producer that n more entries are free.
 func (r *ring) release(n uint32) { atomic.AddUint32(r.s.word(r.at+ringTail), n) }
 
 // push adds an entry. It reports false if the consumer has left no room.

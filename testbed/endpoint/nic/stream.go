@@ -19,7 +19,7 @@ const (
 	kindRequests  = 1
 	kindResponses = 2
 	kindDatagrams = 3
-	keyMark       = 0xe7 << 24 // what tells such keys from others
+	keyMark       = 0xe7 << 24 // distinguishes such keys from others
 )
 
 func streamKey(kind, qpn uint32) uint32 { return keyMark ^ kind<<24 | qpn }
@@ -155,7 +155,7 @@ type outStream struct {
 	// agent, next the first not there yet.
 	base, sent, next uint64
 	flows            []*flow  // under way, in order; probes are not among them
-	again            []repeat // what was refused, to be sent again
+	again            []repeat // what was refused, to be retransmitted
 	probing          bool
 	againAt          fabric.Time // and when
 	patience         fabric.Time // how long that waits
@@ -163,7 +163,7 @@ type outStream struct {
 	broken           bool        // the program's memory could not be read
 }
 
-// repeat is a part of a flow that is to be sent again.
+// repeat is a part of a flow that is to be retransmitted.
 type repeat struct {
 	span span
 	of   *flow // nil: a probe

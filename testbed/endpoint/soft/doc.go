@@ -14,10 +14,10 @@
 // to a [Handler]. It is not safe for concurrent use.
 //
 // Memory that others may write to is registered with [Engine.Register], under a
-// key that whoever writes must know. A WRITE outside of it, or under another key,
+// key that a writer must know. A WRITE outside of it, or under another key,
 // is refused, and the queue pair that it came on fails at its sender. A SEND goes
 // to one of a bounded number of receive buffers; while there is none, the sender
-// is told to wait.
+// is asked to wait.
 //
 // A frame is taken only when its headers agree with each other and with the
 // frame's length, it is addressed to this host, and its CRC is right. What is

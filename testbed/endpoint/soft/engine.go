@@ -187,7 +187,7 @@ type Message struct {
 // Source has the bytes of a message elsewhere than in memory of this process.
 type Source interface {
 	// Read fills b with the bytes from off on. After an error the queue pair is closed,
-	// and nobody is told but the source.
+	// and only the source is notified.
 	Read(b []byte, off int64) error
 }
 

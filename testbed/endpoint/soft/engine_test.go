@@ -24,7 +24,7 @@ type pair struct {
 	lose func(frame []byte) bool // or changes it
 }
 
-// log is what an engine's handler was told.
+// log has the calls of an engine's handler.
 type log struct {
 	done, timeouts, failed []endpoint.QP
 	acked                  int64
@@ -246,7 +246,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-// TestReceiveBuffers has more SENDs than buffers: the sender is told to wait, and
+// TestReceiveBuffers has more SENDs than buffers: the sender is asked to wait, and
 // all arrive.
 func TestReceiveBuffers(t *testing.T) {
 	p := newPair(t, func(c *Config) { c.ReceiveBuffers = 1 })

@@ -10,7 +10,7 @@ import (
 )
 
 // TestCallGivenUp: what a caller has given up is never called, since what it would use may be freed; and one who waits
-// for a shell that ends is told so.
+// for a shell that ends learns that.
 func TestCallGivenUp(t *testing.T) {
 	poller, err := port.NewPoller()
 	if err != nil {

@@ -17,7 +17,7 @@
 // interpreter's writes; a packet that writes one is the interpreter's. So a packet
 // may read what was before the write of one that is still on its way up.
 // Counters count in the kernel what the kernel forwards or drops and in the
-// interpreter what it does; whoever reads the interpreter's switch gets the sum
+// interpreter what it does; reading the interpreter's switch gives the sum
 // of both (interp.Switch.CountBeside).
 //
 // # The way up

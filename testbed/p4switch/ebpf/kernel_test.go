@@ -90,7 +90,7 @@ func value(rng *rand.Rand, width int) []byte {
 	return b
 }
 
-// change makes a random change to a random table of both switches, and tells
+// change makes a random change to a random table of both switches, and returns
 // the kernel of it; to tables with range fields only where it may.
 func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches ...*interp.Switch) {
 	t.Helper()

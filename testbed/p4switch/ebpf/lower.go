@@ -17,7 +17,7 @@ import (
 // state has changed: it is the interpreter's. So the choice is made per way
 // through the program, not per program.
 //
-// The instructions name their maps, which whoever loads them makes:
+// The instructions name their maps, which the loader makes:
 //
 //	scratch    per-CPU array, one value of ScratchSize bytes, which starts as Scratch
 //	control    array, one value of ControlSize bytes
@@ -87,7 +87,7 @@ type lowerConfig struct {
 	QueuesPerPort int    // default 1
 	DropPort      uint32 // default 511
 	CPUPort       uint32 // of packets for controllers, which go up; 0: none
-	// Mark is what a packet that goes up is marked with. Whoever reads packets from the
+	// Mark is what a packet that goes up is marked with. A reader of packets from the
 	// interface sees them before the program does, so it comes in again by the same
 	// interface: a reader that takes marked packets only sees no other, and the program
 	// drops them the second time. 0: it goes on its way to the kernel's own stack.

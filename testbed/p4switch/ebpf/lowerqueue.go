@@ -9,7 +9,7 @@ import (
 )
 
 // loweredPort is a port's value in port_out. Below the program a queueing discipline
-// holds what its rate does not let go, and tells nobody in time. So the instructions keep
+// holds what its rate does not let go, and does not report that in time. So the instructions keep
 // the time at which a queue of that rate would be empty, for programs that read depths.
 type loweredPort struct {
 	Index   uint32 // of its interface; 0: it is down

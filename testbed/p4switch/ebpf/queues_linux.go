@@ -54,7 +54,7 @@ func (q *Queues) Read() (map[uint32]Queue, error) {
 	return out, nil
 }
 
-// Counters is what an interface has counted, whoever sent and received.
+// Counters is what an interface has counted, of all senders and receivers.
 func (q *Queues) Counters(index int) (c port.Counters, err error) {
 	l, err := q.netlink.LinkByIndex(index)
 	if err != nil {

@@ -195,7 +195,7 @@ func (g *Core) Advance(now int64) {
 	}
 }
 
-// portChanged tells ON_CHANGE subscribers what a port's change did to its
+// portChanged sends ON_CHANGE subscribers what a port's change did to its
 // leaves.
 func (g *Core) portChanged(ev portstate.Event) {
 	for i, s := range g.cfg.Ports.States() {

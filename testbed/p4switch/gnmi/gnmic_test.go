@@ -59,7 +59,7 @@ func twoPorts(t *testing.T) (ports *portstate.Ports, mu *sync.Mutex, addr string
 	return ports, mu, lis.Addr().String()
 }
 
-// lines starts a client that prints as it hears, and returns what waits for a line
+// lines starts a client that prints as it receives, and returns what waits for a line
 // with two texts in it: a client's own, and the one asked for.
 func lines(t *testing.T, client *exec.Cmd, always string) (expect func(want string)) {
 	t.Helper()

@@ -64,7 +64,7 @@ func (c *counterArray) count(i uint64, bytes int) {
 type registerArray struct {
 	paged
 	width int
-	watch func(index, value uint64) // told of writes; nil: nobody
+	watch func(index, value uint64) // called with each write; may be nil
 }
 
 // read copies cell i into dst, masked to width bits; an index out of range

@@ -29,7 +29,7 @@ type Counting interface {
 	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error)
 }
 
-// CountBeside has c count beside the switch from now on; nil ends it, and what it
+// CountBeside adds c's counts to the switch's own from now on; nil ends that, and what it
 // counted is the switch's no more. A cell of the switch's own is what the cell
 // shall be less what c says of it, modulo 2^64.
 func (s *Switch) AddCounting(c Counting) { s.external = c }
@@ -290,7 +290,7 @@ func (s *Switch) SetRegister(id program.RegisterID, index int, value []byte) err
 	return nil
 }
 
-// WatchRegister has f told of every write to a register of at most 64 bits,
+// WatchRegister has f called with every write to a register of at most 64 bits,
 // packets' and the control plane's, and now of the cells that are not 0. One
 // watches at a time; nil ends it.
 func (s *Switch) WatchRegister(id program.RegisterID, f func(index, value uint64)) error {

@@ -78,7 +78,7 @@ type DigestRecord struct {
 	Now    int64    // ns
 }
 
-// LogKind tells the sources of log records apart.
+// LogKind distinguishes the sources of log records.
 type LogKind uint8
 
 const (

@@ -292,7 +292,7 @@ func (s *Switch) Groups(id program.ProfileID) iter.Seq2[GroupID, []MemberID] {
 	return eachOf(s, id, func(ps *profileState) map[GroupID]int32 { return ps.groups.index }, s.Group)
 }
 
-// SetMemberLive tells whether a member may be selected, as a watch port does:
+// SetMemberLive sets whether a member may be selected, as a watch port does:
 // a dead member is skipped in every group, with no table write. Members start
 // alive.
 func (s *Switch) SetMemberLive(id program.ProfileID, m MemberID, live bool) error {

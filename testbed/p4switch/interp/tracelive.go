@@ -4,7 +4,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
-// egressReads tells for every slot whether the egress pipeline, or what follows
+// egressReads returns for every slot whether the egress pipeline, or what follows
 // it, may read it before writing it: nothing else of a packet needs to be kept
 // while it waits in its queue. Slots that are written first may be among them.
 func egressReads(p *program.Program) []bool {

@@ -178,7 +178,7 @@ func (c *Core) roomForRole() error {
 	return nil
 }
 
-// elect gives s its election id and tells those whom it concerns.
+// elect gives s its election id and notifies the sessions concerned.
 func (r *role) elect(c *Core, s *Stream, id electionID, config *anypb.Any, policy RolePolicy) {
 	was := r.primary
 	unchanged := was == s && s.election == id && proto.Equal(config, r.config)
@@ -190,7 +190,7 @@ func (r *role) elect(c *Core, s *Stream, id electionID, config *anypb.Any, polic
 			r.notify(c, s)
 			return
 		}
-		// The new primary is told last.
+		// The new primary is notified last.
 		for _, other := range r.streams {
 			if other != s {
 				r.notify(c, other)

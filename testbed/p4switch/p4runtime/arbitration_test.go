@@ -267,7 +267,7 @@ func TestArbitrationRefusesUnknownRoleConfig(t *testing.T) {
 	})
 }
 
-// The new primary is told after everybody else.
+// The new primary is notified after everybody else.
 func TestArbitrationTellsNewPrimaryLast(t *testing.T) {
 	d := newDevice(t, nil)
 	var order []string

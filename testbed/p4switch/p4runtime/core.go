@@ -40,7 +40,7 @@ type Config struct {
 	// Switch sets up every data-plane switch that a pipeline push makes. Its
 	// Digest is the core's.
 	Switch interp.Config
-	// Load compiles BMv2 JSON. Nil: program.Load. Whoever runs many switches
+	// Load compiles BMv2 JSON. Nil: program.Load. An owner of many switches
 	// with one program passes a function that remembers it.
 	Load func(json []byte) (*program.Program, error)
 	// Budget bounds what clients may ask for and leave here.
@@ -60,20 +60,20 @@ type Config struct {
 	// core's lock while packets pass.
 	Later func(call func()) bool
 
-	// OnSwitch is told of the switch that is in the data path from now on,
+	// OnSwitch receives the switch that is in the data path from now on,
 	// with the hooks' caller still inside the core. Packets of the old
 	// switch must be finished or freed there.
 	OnSwitch func(*interp.Switch)
 	// OnPacketOut injects a controller's packet: data arrives at CPUPort.
 	OnPacketOut func(data []byte)
-	// OnPortEvent is told of every change of a port's oper status, after
+	// OnPortEvent is notified of every change of a port's oper status, after
 	// watch ports have failed over, and of every port's status after a
 	// pipeline came into the data path: the owner of the data plane makes
 	// port-event packets of it.
 	OnPortEvent func(number uint32, up bool)
 	// PortTables names the tables that the program consults when a
 	// port-event packet comes. What it made of the events so far is out of
-	// date when they change: OnPortTables is told of it, after the write, and
+	// date when they change: OnPortTables is notified of it, after the write, and
 	// the owner of the data plane repeats the events.
 	PortTables   []string
 	OnPortTables func()
@@ -114,7 +114,7 @@ type Core struct {
 	saved       *pipeline // saved and not committed; nil: none
 	stats       Stats
 	digestsLost atomic.Uint64 // before they came here
-	earlier     func()        // tells the shell that NextDeadline came nearer
+	earlier     func()        // notifies the shell that NextDeadline came nearer
 
 	scratch scratch
 }

@@ -26,7 +26,7 @@
 //
 // When testbed/p4switch/portstate says that a port has changed, selectors and
 // multicast groups fail over in the data plane, then [Config.OnPortEvent] lets
-// the owner tell the program.
+// the owner notifies the program.
 //
 // # Time
 //

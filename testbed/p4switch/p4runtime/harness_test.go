@@ -276,7 +276,7 @@ func (s *session) bid(id *p4.Uint128) codes.Code {
 	return s.heard()
 }
 
-// heard returns the code of the next arbitration update.
+// received returns the code of the next arbitration update.
 func (s *session) heard() codes.Code {
 	s.t.Helper()
 	m, err := s.recv()

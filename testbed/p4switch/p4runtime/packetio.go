@@ -102,7 +102,7 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 	return nil
 }
 
-// told returns a value of a header field as controllers know it.
+// controllerValue returns a value of a header field as controllers know it.
 func (p *pipeline) controllerValue(f *paramSchema, value []byte) []byte {
 	if f.named == nil {
 		return value

@@ -227,8 +227,8 @@ func TestWrappedDeviceConfig(t *testing.T) {
 	wantCode(t, d.setPipeline(push(saveAndGo, c)), codes.OK)
 }
 
-// The owner of the data plane hears of every new switch and of the ports'
-// state, so that it can tell the new program.
+// The owner of the data plane learns of every new switch and of the ports'
+// state, so that it can inform the new program.
 func TestPipelineHooks(t *testing.T) {
 	var switches []*interp.Switch
 	events := map[uint32]bool{}

@@ -19,7 +19,7 @@ const (
 	maxArbitrationsQueue = 4096
 )
 
-// errStalled is what the core hears of a message that was not taken.
+// errStalled is the error for a message that was not taken.
 var errStalled = errors.New("switch: the controller does not read its stream")
 
 // Capabilities implements p4.P4RuntimeServer.

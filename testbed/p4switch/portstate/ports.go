@@ -45,7 +45,7 @@ type Event struct {
 	Now          int64 // ns since the Unix epoch
 }
 
-// Ports holds the state of a switch's ports and tells observers of changes.
+// Ports holds the state of a switch's ports and notifies observers of changes.
 // It is not safe for concurrent use: it lives under the same lock as the
 // cores that it is given to.
 type Ports struct {

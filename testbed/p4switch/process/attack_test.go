@@ -226,7 +226,7 @@ func startAttack(t *testing.T, name string) (stop func() string) {
 	time.Sleep(200 * time.Millisecond)
 	return func() string {
 		cmd.Process.Signal(unix.SIGTERM) //nolint:errcheck // it may be gone
-		cmd.Wait()                       //nolint:errcheck // it was told to end
+		cmd.Wait()                       //nolint:errcheck // it was asked to end
 		last, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 		return last
 	}
@@ -453,7 +453,7 @@ type until struct{ ctx context.Context }
 
 func (u until) Read([]byte) (int, error) { <-u.ctx.Done(); return 0, u.ctx.Err() }
 
-// silent opens streams that bid for primary, which all others hear of, and reads none.
+// silent opens streams that bid for primary, which all others learn of, and reads none.
 func (a *attacker) silent(ctx context.Context) error {
 	s, err := a.p4.StreamChannel(ctx)
 	for i := uint64(1000); err == nil && i < 2000; i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// PortEvents says when the switch tells the program about its ports by
+// PortEvents sets when the switch notifies the program about its ports by
 // port-event packets.
 type PortEvents uint8
 

@@ -353,7 +353,7 @@ func (d *Device) Close() error {
 	return errors.Join(append(errs, d.poller.Close())...)
 }
 
-// useSwitch is told of a new switch in the data path. Packets of the old one
+// useSwitch puts a new switch into the data path. Packets of the old one
 // finish their way in it.
 func (d *Device) useSwitch(sw *interp.Switch) {
 	next, err := d.lower(sw)
@@ -413,7 +413,7 @@ func (d *Device) portEvent(e *egress, up bool) {
 	d.inject(frame{p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(e.number), up, e.epoch)})
 }
 
-// repeatPortEvents tells the program again what it was told of the ports: it
+// repeatPortEvents sends the program the last port events again: it
 // knows now which of them are uplinks. Ports that are up come first, for an
 // uplink's place may have gone from a dead port to a live one.
 func (d *Device) repeatPortEvents() {

@@ -52,5 +52,5 @@
 //
 // All methods of a Device are safe for concurrent use, unless they say
 // otherwise. Run starts one goroutine for forwarding, one for what time brings and
-// one for what forwarding tells the control side, and waits for all.
+// one for messages from forwarding to the control side, and waits for all.
 package process

@@ -57,7 +57,7 @@ type egress struct {
 	index  int
 
 	up         bool
-	notifiedUp bool   // what the program was told last
+	notifiedUp bool   // the state last sent to the program
 	epoch      uint32 // port events so far
 	isReady    bool
 	receive    func([]byte)

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 )
 
-// A controller says which ports are uplinks after the switch told the program
+// A controller says which ports are uplinks after the switch informed the program
 // which ports are down, or says it anew: the bitmap of dead uplinks follows.
 func TestUplinksNamedAfterPortEvents(t *testing.T) {
 	l := newLab(t, []int{linkFrames, linkFrames, linkFrames}, process.Config{PortEvents: process.PortEventsAuto})

@@ -81,7 +81,7 @@ func (d *Device) passed(e *egress) port.Counters {
 	return c
 }
 
-// queuesRead is how often the rates of the queues below the ports are read: who changes them tells nobody.
+// queuesRead is how often the rates of the queues below the ports are read: changes are not announced.
 const queuesRead = time.Second
 
 // followQueues has the program in the kernel see queues of the rates that those below the ports have.

@@ -38,7 +38,7 @@ func (d *Device) later(f func()) bool {
 	return true
 }
 
-// tell tells the control side what there is to tell until ctx ends.
+// notifyLoop passes notices to the control side until ctx ends.
 func (d *Device) notifyLoop(ctx context.Context) error {
 	for {
 		select {

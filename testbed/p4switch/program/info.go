@@ -25,7 +25,7 @@ type (
 type MatchKind uint8
 
 // The match kinds. P4's optional arrives as Ternary: the BMv2 JSON does not
-// tell them apart, P4Info does.
+// distinguish them, P4Info does.
 const (
 	Exact MatchKind = iota
 	LPM

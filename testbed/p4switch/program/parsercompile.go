@@ -363,7 +363,7 @@ func (c *compiler) extractOp(name string, vals []jVal) (ParseOp, error) {
 	if name == "extract" {
 		if typ.Varbit >= 0 {
 			if typ.lenExp == nil || op.Kind != ParseExtract {
-				return op, fmt.Errorf("%w: extract of a header with a varbit and no length of its own; extract_VL is needed", ErrUnsupported)
+				return op, fmt.Errorf("%w: extract of a header with a varbit needs a length: use extract_VL", ErrUnsupported)
 			}
 			return c.selfSized(op, typ)
 		}

@@ -1,7 +1,7 @@
 // Package sidecar gives a gNMI server to a switch that has none, such as
 // BMv2: it watches the switch's network interfaces by netlink, serves
 // openconfig-interfaces over them, carries out Set of config/enabled on them,
-// and tells the switch's P4 program about its ports.
+// and notifies the switch's P4 program about its ports.
 //
 // # Use
 //
@@ -39,7 +39,7 @@
 //	ethereal gnmi ... --event-interface s1-ev
 //
 // A program that is pushed, and a switch that is restarted, starts with all
-// registers zero, and says so to nobody. So the state of all ports is told
+// registers zero, without notice. So the state of all ports is sent
 // again every [Config.Refresh], with the epoch it had: to a program that knows
 // it that changes nothing.
 //

@@ -21,7 +21,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 )
 
-// DefaultRefresh is how often the program is told of all ports again.
+// DefaultRefresh is how often the state of all ports is sent to the program again.
 const DefaultRefresh = time.Second
 
 // Interface is one port of the switch.
@@ -36,7 +36,7 @@ type Config struct {
 	Interfaces []Interface
 	// EventInterface is where port-event packets are sent. Empty: they are not.
 	EventInterface string
-	// Refresh is how often the program is told of all ports again. 0:
+	// Refresh is how often the state of all ports is sent to the program again. 0:
 	// DefaultRefresh.
 	Refresh time.Duration
 	Log     *slog.Logger // nil: silent
@@ -265,7 +265,7 @@ func (s *Sidecar) stack(x *iface, lower int) {
 	s.note(x, isEnabled(now, lower))
 }
 
-// portChanged tells the program of a port.
+// portChanged notifies the program of a port.
 func (s *Sidecar) portChanged(ev portstate.Event) {
 	x := s.byNumber[ev.State.Number]
 	if x == nil || !ev.OperChanged {
@@ -279,7 +279,7 @@ func (s *Sidecar) portChanged(ev portstate.Event) {
 	s.cfg.Log.Info("port", "number", x.Number, "interface", x.Device, "up", x.up, "epoch", x.epoch)
 }
 
-// refresh tells the program of every port.
+// refresh notifies the program of every port.
 func (s *Sidecar) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *Sidecar) refresh() {
 	}
 }
 
-// send tells the program of a port; it is called under the lock.
+// send notifies the program of a port; it is called under the lock.
 func (s *Sidecar) send(x *iface) {
 	if s.events == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
-// A Set takes the interface down, subscribers and the program hear of it, and
+// A Set takes the interface down, subscribers and the program learn of it, and
 // of the way back.
 func TestSetEnabled(t *testing.T) {
 	b := newBench(t, time.Hour)
@@ -234,7 +234,7 @@ func TestStacked(t *testing.T) {
 	}
 }
 
-// A program that lost its state is told of a dead port again, with the epoch
+// A program that lost its state is notified of a dead port again, with the epoch
 // it had.
 func TestRefresh(t *testing.T) {
 	b := newBench(t, 20*time.Millisecond)

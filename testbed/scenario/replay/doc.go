@@ -6,7 +6,7 @@
 // cut when its first end went down and whole again when no end is down any more,
 // whether the controller believed it or held it for flapping. What operators drained
 // is drained, and where the log says that the controller ended and started again, so
-// does the run's. Everything else in a log, tables written, agents told, links
+// does the run's. Everything else in a log, tables written, agents notified, links
 // suspected, is what the run's own cores are there to find out.
 //
 // A log is minutes or days, a collective is milliseconds: [Window] says which part of
@@ -14,7 +14,7 @@
 //
 // # Traps
 //
-// Times are those at which the controller heard, which is later than it happened by
+// Times are those at which the controller received an event, later than the event by
 // the detection's and the notification's delay. A controller that was killed left no
 // record of its end: it is taken to have ended with its last record.
 package replay

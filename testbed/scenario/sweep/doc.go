@@ -4,7 +4,7 @@
 // scenarios at once.
 //
 // [Load] checks all of it before anything runs. [Sweep.Cases] are independent
-// runs, each with the hash that [scenario.Run.Hash] gives it: whoever keeps
+// runs, each with the hash that [scenario.Run.Hash] gives it: a program that keeps
 // results by that hash can stop at any time and go on later. A run that two
 // parts ask for is one case.
 //

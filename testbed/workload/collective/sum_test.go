@@ -107,7 +107,7 @@ func carry(s Spec, send Send) (blocks []int, replace bool) {
 		}
 		return blocks, replace
 	case WholeVectorDoubling:
-		// Whoever left its part to a neighbour gets a result in the end, not a part of a sum.
+		// Anyone who left its part to a neighbour gets a result in the end, not a part of a sum.
 		log, extra := bits.Len(uint(n))-1, n-1<<(bits.Len(uint(n))-1)
 		return []int{0}, extra > 0 && step == log+1
 	case DoubleBinaryTree:

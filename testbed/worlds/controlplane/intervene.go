@@ -21,7 +21,7 @@ func (p *Process) Die(now fabric.Time) {
 	p.w.Disconnect()
 }
 
-// Restart starts a controller of the next life. It connects to all switches, reads their tables and hears of
+// Restart starts a controller of the next life. It connects to all switches, reads their tables and learns of
 // their ports.
 func (p *Process) Restart(now fabric.Time) error {
 	if !p.down {

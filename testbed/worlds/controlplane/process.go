@@ -51,9 +51,9 @@ type Process struct {
 	cfg       Config
 	f         *fabric.Fabric // the plane
 	core      *rollout.Core
-	agents    *notify.Hub // what agents were told; nil before the core's start is over
+	agents    *notify.Hub // what agents have received; nil before the core's start is over
 	tick      fabric.Time // when the core's tick is scheduled for; 0: it is not
-	scheduled bool        // what is heard at this time is yet to be acted on
+	scheduled bool        // a call of Ready for this time is scheduled
 
 	// A controller that died is followed by one of the next life. What one life
 	// scheduled, another does not do.
@@ -70,7 +70,7 @@ type Config struct {
 	Tables controller.Config
 	// Control says how long everything takes.
 	Control scenario.Control
-	// GNMI says that switches tell of their ports.
+	// GNMI is whether switches report their ports.
 	GNMI bool
 	// Suspicion joins agents' time-outs; nil: nothing does.
 	Suspicion *suspicion.Config
@@ -93,7 +93,7 @@ func (p *Process) begin(now fabric.Time) error {
 	if p.life > 0 {
 		cfg.Core.Instance += "-" + strconv.Itoa(p.life)
 	}
-	mute := p.life == 0 || !p.cfg.GNMI // before anything can fail there is nothing to be heard
+	mute := p.life == 0 || !p.cfg.GNMI // before anything can fail there is nothing to report
 	cfg.Mute = func(fabric.NodeID) bool { return mute }
 	cfg.Suspicion = p.cfg.Suspicion
 	p.tick, p.scheduled, p.agents = 0, false, nil
@@ -190,7 +190,7 @@ func (p *Process) at(t fabric.Time, f func(now fabric.Time) error) {
 	})
 }
 
-// ReceiveAt runs f at a time, if this life lasts till then. It may tell the core something, which then acts on it.
+// ReceiveAt runs f at a time, if this life of the controller lasts till then. f may feed the core, which then acts.
 func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout.Core) error) {
 	p.at(t, func(now fabric.Time) error {
 		p.scheduleReady(now)
@@ -198,7 +198,7 @@ func (p *Process) ReceiveAt(t fabric.Time, f func(now fabric.Time, core *rollout
 	})
 }
 
-// scheduleReady has the core act once all that arrives at this time has been told it.
+// scheduleReady has the core act once all inputs of this time have arrived.
 func (p *Process) scheduleReady(now fabric.Time) {
 	if p.scheduled {
 		return
@@ -277,7 +277,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	switch e.Kind {
 	case rollout.LinkChanged:
 		if e.Node != rollout.NoNode {
-			p.w.Note(now, report.KindGNMI, f.Name(p.Node(e.Node)), "the controller hears of a port")
+			p.w.Note(now, report.KindGNMI, f.Name(p.Node(e.Node)), "the controller receives a port's state")
 		}
 	case rollout.Changed:
 		p.w.Note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")
@@ -293,7 +293,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	}
 }
 
-// startAgents begins the account of what agents are told.
+// startAgents begins the account of what agents receive.
 func (p *Process) startAgents(snapshot *statepb.Update) (err error) {
 	if snapshot != nil {
 		p.agents, err = notify.NewHub(snapshot, maxHistory)
@@ -324,7 +324,7 @@ func (p *Process) inFabric(u *statepb.Update) *statepb.Update {
 	return u
 }
 
-// Snapshot returns what an agent that connects now is told; nil: nothing.
+// Snapshot returns what an agent that connects now receives; nil: nothing.
 func (p *Process) Snapshot() *statepb.Update {
 	if p.down || p.agents == nil || !p.cfg.GNMI {
 		return nil
@@ -332,7 +332,7 @@ func (p *Process) Snapshot() *statepb.Update {
 	return p.inFabric(p.agents.Snapshot())
 }
 
-// Join returns what an agent is told that hears from the controllers of several planes; each may tell nothing.
+// Join merges the snapshots of several planes' controllers for one agent; each may be nil.
 func Join(all, one *statepb.Update) *statepb.Update {
 	if all == nil || one == nil {
 		return cmp.Or(all, one)
@@ -341,7 +341,7 @@ func Join(all, one *statepb.Update) *statepb.Update {
 	return all
 }
 
-// send sends one request after the other, each when the one before is answered, and tells the core of the last
+// send sends one request after the other, each when the one before is answered, and notifies the core of the last
 // answer. A switch takes no requests of a controller that has ended.
 func (p *Process) send(now fabric.Time, w rollout.Write, requests []Request) error {
 	if len(requests) == 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // Hosts on other machines have clocks of their own, by days apart from the one here. Each is asked for its time
-// before a run and after it. A host is told its own time of the start; the times of its events are turned into those
+// before a run and after it. A host receives the start in its own time; the times of its events are turned into those
 // here.
 
 // reading is how far a clock was ahead of the one here, in ns.
@@ -32,7 +32,7 @@ type clock struct {
 // clockSamples is how often a clock is asked each time; the answer that took least is taken.
 const clockSamples = 16
 
-// sample returns what an answer tells that was asked for and heard at these times: it was given at some moment
+// sample returns what an answer says that was asked for and received at these times: it was given at some moment
 // between, and the middle is off by half of that at most.
 func sample(asked, heard, told int64) reading {
 	middle := asked + (heard-asked)/2
@@ -47,7 +47,7 @@ func better(a, b reading) reading {
 	return a
 }
 
-// same returns a reading that does not tell a clock from the one here as one of the same clock.
+// same returns the reading of this machine's clock where a reading cannot be distinguished from it.
 func (r reading) same() reading {
 	if off := max(r.ahead, -r.ahead); off <= r.within {
 		r.ahead, r.within = 0, r.within+off

@@ -41,7 +41,8 @@ func TestReadings(t *testing.T) {
 	})
 }
 
-// TestSameClock: what cannot be told from the clock here is taken for it, to the nanosecond, and does not drift.
+// TestSameClock: a clock that cannot be distinguished from the local one is taken for it, to the nanosecond, and does
+// not drift.
 func TestSameClock(t *testing.T) {
 	c := clock{before: sample(0, 900, 100).same(), after: sample(1e9, 1e9+2000, 1e9+1999).same()}
 	if at := c.here(5e8); at != 5e8 || c.drift() != 0 {

@@ -9,7 +9,7 @@
 //
 // # A run
 //
-// All hosts are configured, told the job, and given one moment to begin at, on the
+// All hosts are configured, receive the job, and are given one moment to begin at, on the
 // clock that they share. From there each plays its rank alone: the coordinator
 // listens, cuts links when it is time, compares the checksums of what was posted
 // with those of what arrived, and stops at the last rank's end or the scenario's

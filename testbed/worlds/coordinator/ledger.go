@@ -61,7 +61,7 @@ func (l *ledger) message(src int, id uint64) *message {
 }
 
 // take enters an event. Those of two hosts may come in any order: a message can
-// be received before its posting is heard of.
+// arrive before its posting is reported.
 func (l *ledger) take(e happening) {
 	switch e.Kind {
 	case hostproto.Posted:
@@ -131,7 +131,7 @@ func (l *ledger) check() error {
 	return errors.Join(errs...)
 }
 
-// updates returns when the first host was told each of the controllers' updates that came after a moment. A controller's
+// updates returns when the first host received each of the controllers' updates after a moment. A controller's
 // whole state is one if no host knew the controller.
 func (l *ledger) updates(after int64) []int64 {
 	type update struct {

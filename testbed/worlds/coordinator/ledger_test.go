@@ -66,8 +66,8 @@ func TestLedgerFaultsEnd(t *testing.T) {
 	}
 }
 
-// TestUpdates: what all hosts were told of one change is one update, at the time of the first. What they heard before the
-// run, and a controller's whole state to one that comes back to it, are none; of a new controller it is one.
+// TestUpdates: one change that all hosts received is one update, at the time of the first. What they received before
+// the run, and a controller's whole state to one that comes back to it, are none; of a new controller it is one.
 func TestUpdates(t *testing.T) {
 	l := newLedger()
 	push := func(rank int, at int64, instance string, epoch uint64, snapshot bool) {

@@ -32,15 +32,15 @@ type Options struct {
 	// Unshaped: hosts keep to the fabric's rate, but links between switches are as fast
 	// as they go, and no bound.
 	Unshaped bool
-	// Lead is how long before the collective begins the hosts are told, at least; 0: 50 ms.
+	// Lead is how long before the collective begins the hosts are notified, at least; 0: 50 ms.
 	Lead time.Duration
 	// Send makes messages go by SEND instead of by RDMA WRITE.
 	Send bool
 	// Acts are what the run's events are on this fabric, in any order.
 	Acts []deployment.Act
-	// Did is told of every act that was carried out: when it began, and when it was done, in ns of CLOCK_MONOTONIC. Nil: nobody.
+	// Did receives every act that was carried out: when it began and was done, in ns of CLOCK_MONOTONIC. May be nil.
 	Did func(act deployment.Act, began, done int64)
-	// Started is told the moment of the start, in ns of CLOCK_MONOTONIC, before
+	// Started receives the moment of the start, in ns of CLOCK_MONOTONIC, before
 	// it comes. Nil: nobody.
 	Started func(at int64)
 	// Recorder takes the run's messages when it is over. Nil: nobody.
@@ -54,7 +54,7 @@ func Settings(run scenario.Run) (hostproto.Settings, error) {
 	if err := run.Ready(); err != nil {
 		return hostproto.Settings{}, err
 	}
-	if err := run.Fabric.SinglePlane("a world with hosts of its own"); err != nil {
+	if err := run.Fabric.SinglePlane("a world with its own hosts"); err != nil {
 		return hostproto.Settings{}, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	if run.Lateness().Any() {
@@ -113,10 +113,10 @@ type notice struct {
 // what is known so far, marked as interrupted, with ctx's error.
 func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*report.Result, error) {
 	if len(run.Events) > 0 && len(opt.Acts) == 0 {
-		return nil, fmt.Errorf("%w: nobody can cut links here", ErrUnsupported)
+		return nil, fmt.Errorf("%w: links cannot be cut here", ErrUnsupported)
 	}
 	if run.Scenario.Host.Completion == scenario.OnAck {
-		return nil, fmt.Errorf("%w: host.completion: ack, as no host hears of another's acknowledgements; use arrival", ErrUnsupported)
+		return nil, fmt.Errorf("%w: host.completion: ack, as no host learns of another's acknowledgements; use arrival", ErrUnsupported)
 	}
 	if len(s.hosts) != run.Fabric.Hosts() {
 		return nil, fmt.Errorf("coordinator: %d hosts for a fabric of %d", len(s.hosts), run.Fabric.Hosts())
@@ -158,7 +158,7 @@ func (s *Session) Run(ctx context.Context, run scenario.Run, opt Options) (*repo
 	return result, interrupted
 }
 
-// leadAnswers is how many times as long as all hosts took to answer before they have to hear of the start: a busy machine
+// leadAnswers is how many times as long as all hosts took to answer is left before the start: a busy machine
 // takes its time.
 const leadAnswers = 10
 
@@ -196,7 +196,7 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 		return hostproto.Request{Job: &hostproto.Job{At: r.start + r.s.clockOf[rank].before.ahead}}
 	})
 	if err == nil && r.opt.Clock() > r.start {
-		err = fmt.Errorf("coordinator: the hosts took more than %v to hear of the start; the machine is too busy", time.Duration(lead))
+		err = fmt.Errorf("coordinator: the hosts took more than %v to receive the start; the machine is too busy", time.Duration(lead))
 	}
 	return before, err
 }
@@ -303,7 +303,7 @@ func (r *live) playEvents(ctx context.Context) {
 	}
 }
 
-// rest waits until nothing has been heard for a while.
+// rest waits until no event has come for a while.
 func (s *Session) rest(ctx context.Context, quiet time.Duration) error {
 	t := time.NewTimer(quiet)
 	defer t.Stop()

@@ -151,7 +151,7 @@ func (h *hosts) end(t *testing.T) {
 	}
 }
 
-// do carries out what an actuator orders: the cable swallows frames, and the ends of the link are told of.
+// do carries out what an actuator orders: the cable drops frames, and both ends report it.
 func (h *hosts) do(_ context.Context, o deployment.Order) error {
 	switch o.Do {
 	case "gray":
@@ -186,7 +186,7 @@ func connect(t *testing.T, h *hosts) *coordinator.Session {
 	return s
 }
 
-// TestRun has two hosts play a collective, healthy, over a link that is cut and comes back, which is told of or not, and
+// TestRun has two hosts play a collective, healthy, over a link that is cut and comes back, reported or not, and
 // again on the same session: all bytes arrive, and the result says what happened, in order of time. A machine that stops
 // a host past the cut and the repair shows neither, so a run has three goes.
 func TestRun(t *testing.T) {

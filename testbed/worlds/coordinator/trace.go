@@ -8,8 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
 )
 
-// trace hands the recorder the run's messages, in the order of time: hosts are heard one after the other. Pieces and
-// their paths hosts do not tell of.
+// trace hands the recorder the run's messages, in the order of time: hosts' reports come one after the other. Pieces
+// and their paths hosts do not report.
 func (r *live) trace() {
 	rec := r.opt.Recorder
 	if rec == nil {

@@ -16,7 +16,7 @@ type Transfer struct {
 }
 
 // Post has hosts send messages, those of one host as one batch, to memory that the
-// receivers are first told to make. The IDs are the session's.
+// receivers are first asked to make. The IDs are the session's.
 func (s *Session) Post(ctx context.Context, ts ...Transfer) error {
 	in, out := map[int][]hostproto.Inbound{}, map[int][]hostproto.Outbound{}
 	for _, t := range ts {

@@ -80,7 +80,7 @@ func checkFailures(run scenario.Run, spec balance.Spec) error {
 	return nil
 }
 
-// unfit says why what follows a cut is not told well enough without packets; empty: it is.
+// unfit says why a simulation without packets would be wrong after a cut; empty: it is not.
 func unfit(c scenario.Collective, spec balance.Spec, n scenario.Notifier) string {
 	steps := c.Algorithm == collective.HalvingDoubling || c.Algorithm == collective.WholeVectorDoubling
 	direct := c.Kind == collective.AllReduce && (c.Algorithm == "" || c.Algorithm == collective.Direct)

@@ -78,7 +78,7 @@ const probeShare = 10
 // At implements [controlplane.World].
 func (c *planeControl) At(t fabric.Time, f func(now fabric.Time)) { c.w.call(t, f) }
 
-// Connect implements [controlplane.World]. A controller that starts later than the run hears what ports are down.
+// Connect implements [controlplane.World]. A controller that starts later than the run learns which ports are down.
 func (c *planeControl) Connect(id fabric.NodeID) error {
 	if c.Process == nil || c.Life() == 0 || !c.w.run.Notifier.GNMI() {
 		return nil
@@ -146,13 +146,13 @@ func (c *planeControl) Fail(err error) { c.w.fail(err) }
 
 func (w *world) aSwitch(id fabric.NodeID) *aSwitch { return &w.switches[int(id)-w.f.Hosts()] }
 
-// notice is what was told to agents.
+// notice is an update that agents received.
 type notice struct {
 	at   fabric.Time
 	give func(now fabric.Time, h *fluidHost)
 }
 
-// notifyAgents tells all agents. Those of hosts that have yet to send hear it when they are made.
+// notifyAgents notifies all agents. Agents of hosts that have not sent yet receive it when they are made.
 func (w *world) notifyAgents(now fabric.Time, give func(fabric.Time, *fluidHost)) {
 	w.notices = append(w.notices, notice{now, give})
 	for _, h := range w.hosts {
@@ -188,7 +188,7 @@ func directions(e scenario.LinkEvent) []int32 {
 	return []int32{up, down}
 }
 
-// portChanged has a switch notice a port of its own: its gNMI server tells the controller, and its data plane the
+// portChanged has a switch notice a port of its own: its gNMI server notifies the controller, and its data plane the
 // hosts.
 func (w *world) portChanged(now fabric.Time, end fabric.End, up bool) {
 	s := w.aSwitch(end.Node)
@@ -316,7 +316,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) error {
 	return nil
 }
 
-// snapshot is what an agent that connects is told; nil: nothing.
+// snapshot is what an agent that connects receives; nil: nothing.
 func (w *world) snapshot() (all *statepb.Update) {
 	for _, c := range w.planes {
 		all = controlplane.Join(all, c.Snapshot())

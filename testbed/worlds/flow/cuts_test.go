@@ -167,7 +167,8 @@ func TestPacketsAsKept(t *testing.T) {
 	}
 }
 
-// The controllers of both worlds hear, push and finish writing at the same times, whatever the scenario says of them.
+// The controllers of both worlds receive, push and finish writing at the same times, whatever the scenario says of
+// them.
 func TestControlAsWithPackets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packet-level runs take seconds")

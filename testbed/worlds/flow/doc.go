@@ -8,7 +8,7 @@
 // The collective's state machines, the host's core (package host: its splits, labels and flips), the
 // controller's (rollout, by package controlplane), the fabric's paths, the switches' tables and their ECMP hash,
 // batching windows, start jitter, headers, the order of messages to one peer, failures and all delays with which
-// they are noticed and told. Agents are notified, and tables written, when the virtual world does.
+// they are noticed. Agents are notified, and tables written, when the virtual world does.
 //
 // # What is not
 //
@@ -21,14 +21,14 @@
 // # Planes
 //
 // Of several planes a queue pair takes one, by a port of its host, as its label says, and each has a controller
-// of its own. Where planes are larger than tables can be, one controller knows the links of all: agents hear of
+// of its own. Where planes are larger than tables can be, one controller knows the links of all: agents learn of
 // them, nothing is written.
 //
 // # Failures
 //
 // A cut swallows what is on the link and what is sent into it. Of the queue pair's packets the receiver has those
 // that had crossed the link, the sender knows of those whose answers had crossed it. The sender sends on, at the
-// rate that it had, as nobody tells it; its bytes take their share of the links before the dead one. It goes back to
+// rate that it had, as it is not notified; its bytes take their share of the links before the dead one. It goes back to
 // the first packet that it does not know to have arrived, and sends all from there:
 //
 //   - when its agent moves it, by a notice of the data plane, a controller's update, or what package endpoint does
@@ -38,7 +38,7 @@
 //     tables were repaired, or the data plane goes round the port, while it still sends;
 //   - when its retransmission timer runs, which every packet starts anew.
 //
-// Agents lay losses to congestion where switches have marked lately. What marks would be is estimated, from by how
+// Agents lay losses to congestion where switches have marked recently. What marks would be is estimated, from by how
 // much the hosts' equal shares exceed a port, for how long.
 //
 // What hangs on single packets, or on queues, is refused with [ErrFailure]: gray and slow links, pauses, failures under

@@ -55,7 +55,7 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	if w.fails {
 		h.answered = map[fabric.NodeID]fabric.Time{}
 	}
-	for _, n := range w.notices { // what the others have heard already
+	for _, n := range w.notices { // what the others have received already
 		n.give(n.at, h)
 	}
 	return h, nil

@@ -96,7 +96,7 @@ func (q *queues) delay(links []int32) (t fabric.Time) {
 	return t
 }
 
-// reportMarks tells a host's agent of the marks that it has seen lately, on a path and on what comes to the host.
+// reportMarks notifies a host's agent of the marks that it has seen recently, on a path and on what comes to the host.
 func (h *fluidHost) reportMarks(now fabric.Time, p *piece) {
 	q := h.w.queues
 	if q == nil || h.nic.Watcher == nil {

@@ -11,7 +11,7 @@ type flow struct {
 	posted float64 // what was left when it got its path
 	left   float64
 	rate   float64
-	most   float64 // of the rate: nothing tells its sender to go faster; 0: there is none
+	most   float64 // of the rate: nothing makes its sender go faster; 0: none
 	piece  int32
 }
 

@@ -129,7 +129,7 @@ func TestPlanesCut(t *testing.T) {
 	}
 }
 
-// Planes too large for switches' tables have a controller all the same: agents hear of their links.
+// Planes too large for switches' tables have a controller all the same: agents are notified of their links.
 func TestPlanesTooLargeForTables(t *testing.T) {
 	spec := fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 4, Spines: 2 * fabric.MaxUplinks, HostsPerToR: 16, Planes: 2}
 	cut := scenario.Event{

@@ -24,7 +24,7 @@ type track struct {
 	ended     fabric.Time // when its last packet began to leave
 	waited    fabric.Time // by the last packet in queues, as they are estimated
 	rate      float64     // with which that ended
-	again     bool        // it is not the first: what is answered tells no round trip
+	again     bool        // it is not the first: its answers give no round-trip time
 
 	lost    bool  // packets of it are: the receiver takes none from `arrived` on
 	arrived int64 // packets that the receiver has, if some are lost
@@ -224,7 +224,7 @@ func (w *world) suffer(k int32) {
 	w.awaitAnswer(k)
 }
 
-// reportAcked tells the agent how much of what it has outstanding is answered.
+// reportAcked notifies the agent how much of what it has outstanding is answered.
 func (w *world) reportAcked(p *piece) {
 	bytes := min(p.bytes, p.track.acked*int64(w.run.Scenario.Host.Payload)) - p.reported
 	if bytes > 0 {

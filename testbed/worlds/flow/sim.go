@@ -45,7 +45,7 @@ type piece struct {
 	flows    int32       // not finished
 	place    int32       // in its host's open
 	waits    bool        // it has yet to start
-	once     bool        // a probe that is not sent again
+	once     bool        // a probe that is not retransmitted
 	unsent   bool        // it has bytes that were never sent
 	last     fabric.Time // when its last byte arrives, or, while it waits, when it may start
 	reported int64       // bytes that the agent knows to be acknowledged

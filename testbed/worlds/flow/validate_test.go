@@ -121,7 +121,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// What a dead link has swallowed is sent again once somebody knows.
+// What a dead link has swallowed is retransmitted once somebody knows.
 func TestFailure(t *testing.T) {
 	s := scenario.Default()
 	s.Name, s.Fabric, s.Seeds = "failure", fabric.Spec{Kind: fabric.KindFatTree, K: 4}, scenario.Seeds{1}

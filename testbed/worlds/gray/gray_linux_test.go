@@ -11,7 +11,7 @@ import (
 )
 
 // TestSetFails: of interfaces that cannot all lose packets none goes on to, and a
-// share too small to be told from none is refused.
+// share too small to be distinguished from none is refused.
 func TestSetFails(t *testing.T) {
 	systemtest.Only(t)
 	var g Losses

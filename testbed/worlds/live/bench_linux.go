@@ -36,8 +36,8 @@ func (x *Fabric) gnmiSocket(id fabric.NodeID) string {
 	return x.path(x.f.Name(id) + ".gnmi.sock")
 }
 
-// shadow makes the ports of a switch that are macvlans over the links' ends, and the veth pair by which it hears of them,
-// where they are not there, and starts beside it what tells it of them: docs/mininet.md says why.
+// shadow makes the ports of a switch that are macvlans over the links' ends, and the veth pair by which it learns of
+// them, where they are missing, and starts the process that notifies the switch of them: docs/mininet.md says why.
 func (x *Fabric) shadow(id fabric.NodeID, b targets.Bench, beside []string) error {
 	for _, p := range b.Ports {
 		if err := x.macvlan(p.Interface, p.Shadow); err != nil {

@@ -14,7 +14,7 @@
 // network, mounts, processes, and, where it is not root, users. The namespaces
 // have no names. The first process in them is the fabric's owner; when it dies,
 // however that happens, the kernel kills all others and takes the interfaces
-// away. Sockets and logs lie in a folder that whoever started it removes; one that
+// away. Sockets and logs lie in a folder that the caller removes; one that
 // was killed as well leaves it to the next to do so.
 //
 // # Failures
@@ -28,5 +28,5 @@
 // Two directions of a link, five switches on a path, acknowledgements: a packet
 // costs the machine some hundred microseconds of CPU. So rates are low, tens of
 // megabits a second a host, and so are sizes. What then differs from hardware is
-// told in docs/live.md.
+// described in docs/live.md.
 package live

@@ -114,7 +114,7 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 // endLimit is for how long a command may go on when nobody waits for it any more.
 const endLimit = 5 * time.Second
 
-// passSignals passes signals on to a command, each a byte from whoever asked for it. When that
+// passSignals passes signals on to a command, each a byte from the client. When that
 // one is gone nobody waits for the command: it is ended.
 func passSignals(c *net.UnixConn, p *os.Process, ended <-chan struct{}) {
 	for {
@@ -233,7 +233,7 @@ func find() (string, error) {
 		return "", errors.New("live: no fabric is up; ethereal live up makes one, and says when it is")
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("live: %d fabrics are up; there must be one (TMPDIR tells them apart)", len(found))
+		return "", fmt.Errorf("live: %d fabrics are up; there must be one (set TMPDIR to select it)", len(found))
 	}
 	return found[0], nil
 }

@@ -87,7 +87,7 @@ type hostNode struct {
 // namespaces that [Enter] made.
 func New(ctx context.Context, cfg Config) (x *Fabric, err error) {
 	if _, ok := Inside(); !ok {
-		return nil, errors.New("live: this process is not in namespaces of its own; see Enter")
+		return nil, errors.New("live: this process is not in its own namespaces; see Enter")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -314,7 +314,7 @@ func (x *Fabric) end(l fabric.LinkID, id fabric.NodeID) *wire {
 // Notifiers says which ways to the hosts a controller opens.
 type Notifiers struct {
 	Quench bool // switches answer packets that meet a dead port
-	GNMI   bool // switches report ports; the controller repairs tables and tells agents
+	GNMI   bool // switches report ports; the controller repairs tables and notifies agents
 	// QuenchInterval is the least time between two quenches to one source for one
 	// port. 0: 10 us.
 	QuenchInterval fabric.Time
@@ -372,8 +372,8 @@ func (x *Fabric) startController(ctx context.Context, n Notifiers) error {
 	return nil
 }
 
-// nodes returns the switches and the program of a targets file, and carriers that the switches read. told: the controller
-// is to subscribe to ports.
+// nodes returns the switches and the program of a targets file, and carriers that the switches read. events: the
+// controller is to subscribe to ports.
 func (x *Fabric) nodes(events bool) map[string]any {
 	v4, v6 := x.cfg.carrier().Tables()
 	nodes := map[string]any{

@@ -180,7 +180,7 @@ func (x *Fabric) dark(id fabric.NodeID) error {
 	return nil
 }
 
-// peer returns the other end of a switch's link; its own where that one is on another machine, which hears of it.
+// peer returns the other end of a switch's link; its own end where the other is on another machine, which is notified.
 func (x *Fabric) peer(id fabric.NodeID, l fabric.LinkID) *wire {
 	if w := x.end(l, x.f.Link(l).Peer(id).Node); w != nil {
 		return w

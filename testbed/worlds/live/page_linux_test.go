@@ -71,7 +71,7 @@ func TestUpView(t *testing.T) {
 		t.Fatalf("live up: %s", said())
 	}
 	defer func() {
-		command("down").Run() //nolint:errcheck // Wait tells
+		command("down").Run() //nolint:errcheck // Wait reports
 		if err := up.Wait(); err != nil {
 			t.Errorf("live up: %v %s", err, said())
 		}

@@ -159,7 +159,7 @@ func (x *Fabric) stallHost(id fabric.NodeID, stalled bool) error {
 	return nil
 }
 
-// AdminToken is what drains need. Whoever can read the fabric's folder may drain.
+// AdminToken is what drains need. A user who can read the fabric's folder may drain.
 const AdminToken = "live-fabric-of-one-user"
 
 // writeToken writes the token for the controller and returns the file.

@@ -71,8 +71,8 @@ type Cable struct {
 	Up   bool          `json:"up"`
 }
 
-// WatchCables tells of the ends of links that are here until ctx ends. When the kernel has had more to say than it could
-// keep, it is asked for all once more.
+// WatchCables reports the ends of links that are here until ctx ends. When the kernel's event queue overflowed, and it
+// could not keep, it is asked for all once more.
 func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, tell func(Cable) error) error {
 	ends := map[int32]Cable{}
 	for _, id := range links {
@@ -86,11 +86,11 @@ func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, tell fu
 		if err := x.watchLinks(ctx, ends, again, tell); !errors.Is(err, unix.ENOBUFS) {
 			return err
 		}
-		x.cfg.Log.Warn("the kernel's news of links overflowed: all are read again")
+		x.cfg.Log.Warn("the kernel's queue of link events overflowed: all links are read again")
 	}
 }
 
-// watchLinks tells of those ends that change, and first, if all is set, of those that have changed meanwhile.
+// watchLinks reports those ends that change, and first, if all is set, of those that have changed meanwhile.
 func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]Cable, all bool, tell func(Cable) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -89,7 +89,7 @@ func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cm
 		t.Fatalf("live up: %s", log.String())
 	}
 	t.Cleanup(func() {
-		command("down").Run() //nolint:errcheck // Wait tells
+		command("down").Run() //nolint:errcheck // Wait reports
 		if err := up.Wait(); err != nil {
 			t.Errorf("live up: %v %s", err, log.String())
 		}

@@ -93,7 +93,7 @@ func (w *world) repair() scenario.Control {
 // takeOver connects to every switch and writes its tables.
 func (c *controllerSessions) takeOver() error {
 	return c.TakeOver(func(w rollout.Write) error {
-		requests, err := c.requests(w) // before the run: nobody is told
+		requests, err := c.requests(w) // before the run: no one is notified
 		for i := 0; err == nil && i < len(requests); i++ {
 			err = requests[i](0)
 		}
@@ -236,7 +236,7 @@ func (c *controllerSessions) receive(now fabric.Time, core *rollout.Core, id fab
 	return nil
 }
 
-// changeText says what a notification told.
+// changeText describes a notification.
 func changeText(changes []linkstate.Change) string {
 	var parts []string
 	for _, ch := range changes {
@@ -268,7 +268,8 @@ func (c *controllerSessions) Probe(now fabric.Time, p suspicion.Probe) {
 	c.w.hosts[p.Host].probe(now, p)
 }
 
-// Requests implements [controlplane.World]: they are P4Runtime's. A write is told of once, however many requests it takes.
+// Requests implements [controlplane.World]: they are P4Runtime's. A write is recorded once, however many requests it
+// takes.
 func (c *controllerSessions) Requests(w rollout.Write) ([]controlplane.Request, error) {
 	requests, err := c.requests(w)
 	if len(requests) > 0 {

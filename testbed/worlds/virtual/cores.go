@@ -12,7 +12,7 @@ func (w *world) regions() int {
 	switch {
 	case w.f.Planes() > 1: // a host is in several
 	case w.servers.On(): // their links are nobody's region's
-	case w.run.Scenario.Host.Completion == scenario.OnAck: // what a host hears has another go on at once
+	case w.run.Scenario.Host.Completion == scenario.OnAck: // a host's receipt lets another host go on at once
 	case w.run.Program != nil: // its computations have one clock
 	case len(w.obs.Captures) > 0 || w.obs.Events != nil || w.obs.Recorder != nil: // are written by one
 	case w.spec.SharesSuspicion(w.run.Scheme.Params) &&

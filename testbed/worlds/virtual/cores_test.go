@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// onCores returns a run's result in so many regions on so many cores, what it told, and
+// onCores returns a run's result with the given regions and cores, what it reported, and
 // how it was shared out.
 func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []scenario.Happening, sim.Shares) {
 	t.Helper()

@@ -127,7 +127,7 @@ func (h *hostShell) Fault(_ fabric.Time, err error) {
 	h.w.fail(fmt.Errorf("%s: %w", h.w.f.Name(h.id), err))
 }
 
-// back lets an agent go on: it hears of all links, as one that connects does.
+// back lets an agent go on: it learns of all links, as one that connects does.
 func (h *hostShell) back(now fabric.Time) {
 	var snapshot *statepb.Update
 	for _, c := range h.w.controllers {
@@ -271,7 +271,7 @@ func (h *hostShell) checkFinished() {
 	})
 }
 
-// recordedEndpoint tells the recorder which queue pairs are opened.
+// recordedEndpoint records which queue pairs are opened.
 type recordedEndpoint struct {
 	host.Endpoint
 	h *hostShell

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
-// record hands something that happened to whoever watches the run.
+// record hands an event to the run's observers.
 func (w *world) record(now fabric.Time, kind, where, text string) {
 	w.obs.Recorder.Happened(now, kind, where, text)
 	if w.obs.Happened != nil {
@@ -40,7 +40,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	case scenario.Pause, scenario.Resume:
 		text := "its interface pauses who sends to it"
 		if i.Do == scenario.Resume {
-			text = "its interface pauses nobody"
+			text = "its interface pauses no one"
 		}
 		w.record(now, string(i.Do), w.f.Name(i.Node), text)
 		w.net.Note(i.Node, string(i.Do))

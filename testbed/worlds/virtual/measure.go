@@ -37,7 +37,7 @@ func (w *world) note(now fabric.Time, kind report.Kind, where, text string) {
 	w.timeline = append(w.timeline, report.Event{Time: now.Micros(), Kind: kind, Where: where, Text: text})
 	w.net.Note(-1, string(kind)+" "+where+" "+text)
 	switch kind {
-	case report.KindGNMI, report.KindWrite: // each is told as it happens
+	case report.KindGNMI, report.KindWrite: // each is recorded as it happens
 	default:
 		w.record(now, string(kind), where, text)
 	}

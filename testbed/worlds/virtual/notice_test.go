@@ -42,7 +42,7 @@ func (s *programmed) notices(port uint32, data []byte, want hostagent.Quench) []
 	return ports
 }
 
-// TestProgramNotices: the event of a port tells all who could have sent by it, and
+// TestProgramNotices: the event of a port notifies all who could have sent by it, and
 // switches pass the notice down.
 func TestProgramNotices(t *testing.T) {
 	oneGoroutine(t)

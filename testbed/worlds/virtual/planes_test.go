@@ -79,7 +79,8 @@ func TestPlanesEven(t *testing.T) {
 	}
 }
 
-// Whatever breaks, whoever tells: the other planes carry on, and agents are told by the numbers of the whole fabric.
+// Whatever breaks and whoever reports it: the other planes carry on, and agents are notified by the numbers of the
+// whole fabric.
 func TestPlanesCut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a dozen runs of packets take seconds")
@@ -111,7 +112,7 @@ func TestPlanesCut(t *testing.T) {
 	}
 }
 
-// checkTold checks that each way in which hosts may be told has told one of them.
+// checkTold checks that each notifier has reached a host.
 func checkTold(t *testing.T, name string, run scenario.Run, r *report.Result) {
 	t.Helper()
 	told := map[string]int{}

@@ -293,7 +293,7 @@ func TestProgramHeaderChecksum(t *testing.T) {
 }
 
 // TestProgramReroutes: a dead uplink is gone round, with a mark, and the source
-// is told; it comes back with the port.
+// is notified; it comes back with the port.
 func TestProgramReroutes(t *testing.T) {
 	oneGoroutine(t)
 	for _, shape := range []packet{{}, {ipv6: true}, {vlan: true}, {ipv6: true, vlan: true}} {
@@ -370,7 +370,7 @@ func (s *programmed) checkQuench(data []byte, p packet, want hostagent.Quench) {
 	}
 }
 
-// TestProgramQuenchRate: a source hears of a port at most once an interval,
+// TestProgramQuenchRate: a source learns of a port at most once an interval,
 // another source, or of another port, in its own time.
 func TestProgramQuenchRate(t *testing.T) {
 	oneGoroutine(t)

@@ -18,7 +18,7 @@ import (
 
 // TestRecorded leads the virtual world through what a controller's process recorded: a
 // failure, a recovery, a link that flaps until it is damped, a drain. Its switches are
-// written the same and its agents told the same, in the same order.
+// written the same and its agents notified the same, in the same order.
 func TestRecorded(t *testing.T) {
 	text, err := os.ReadFile("../../../controller/daemon/testdata/recorded.jsonl")
 	if err != nil {

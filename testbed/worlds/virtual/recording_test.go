@@ -36,7 +36,7 @@ func record(t testing.TB, lab *Lab, run scenario.Run, o recording.Options) (*rec
 	return rec.End(result), result
 }
 
-// recordedRuns are a healthy run with marks, and a cut that quenches tell of and one that the controller tells of.
+// recordedRuns are a healthy run with marks, and a cut that quenches report and one that the controller reports.
 func recordedRuns(t testing.TB) []scenario.Run {
 	edit := func(s *scenario.Scenario) { s.Seeds = scenario.Seeds{1} }
 	return demo(t, edit, func(r scenario.Run) bool {

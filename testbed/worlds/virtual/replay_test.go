@@ -22,7 +22,7 @@ const liveStep = 10 * fabric.Microsecond
 
 // playLive has live hosts, with their bytes and CRCs, play a collective over a network
 // that loses what goes by one label from 300 us on and delays even source ports, and
-// returns the event log of host 0. It is told of the dead link by a quench, and by a
+// returns the event log of host 0. It is notified of the dead link by a quench, and by a
 // controller that also asks for a probe.
 func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 	t.Helper()
@@ -119,7 +119,7 @@ type anyJob struct{ single }
 
 func (anyJob) sent(fabric.Time, collective.ID) error { return nil }
 
-// TestLiveHostsLog: what a live host was told, told to a host of the virtual world,
+// TestLiveHostsLog: what a live host received, given to a host of the virtual world,
 // has the same effects in the same order: both are shells of one core.
 func TestLiveHostsLog(t *testing.T) {
 	oneGoroutine(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestRestored: agents hear of a link that is back when the tables for it are written, so
-// no packet has a label that its switch does not know. Told at once they use the link
+// TestRestored: agents learn of a link that is back when the tables for it are written, so
+// no packet has a label that its switch does not know. Notified at once they use the link
 // before, and their packets are hashed.
 func TestRestored(t *testing.T) {
 	oneGoroutine(t)

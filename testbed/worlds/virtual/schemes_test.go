@@ -30,7 +30,7 @@ func schemes(t testing.TB, edit func(*scenario.Scenario)) []scenario.Run {
 // TestSchemes: on a healthy fabric every scheme finishes and loses nothing.
 // What is known of all-to-all holds: who balances per packet, and Ethereal, is
 // close to the bound, and hashing is not. In a permutation at full load, in turn
-// is better than at random, and whoever keeps flows whole is far off.
+// is better than at random, and whole flows are far off.
 func TestSchemes(t *testing.T) {
 	oneGoroutine(t)
 	lab := newLab(t)

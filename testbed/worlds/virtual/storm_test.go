@@ -12,7 +12,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestStorm: a host's interface pauses its ToR for 2 ms. Whoever shares links with what it is sent waits as long; with
+// TestStorm: a host's interface pauses its ToR for 2 ms. Flows that share links with its traffic wait as long; with
 // a watchdog, for that alone. It is so on several cores alike.
 func TestStorm(t *testing.T) {
 	oneGoroutine(t)

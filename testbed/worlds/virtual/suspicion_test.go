@@ -79,7 +79,7 @@ func TestSuspicion(t *testing.T) {
 }
 
 // Once a suspected link works, probes clear it while the collective goes on. (With
-// two ToRs nothing tells a link from the one at the spine's other end: both are
+// two ToRs nothing distinguishes a link from the one at the spine's other end: both are
 // suspected.)
 func TestSuspicionEnds(t *testing.T) {
 	oneGoroutine(t)

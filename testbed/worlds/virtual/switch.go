@@ -23,7 +23,7 @@ type node struct {
 	ports    *portstate.Ports
 	core     *p4runtime.Core
 	gnmi     *gnmi.Core
-	known    []bool   // by port number - 1: the state the data plane was told last
+	known    []bool   // by port number - 1: the state last sent to the data plane
 	epochs   []uint32 // by port number - 1: port events so far
 }
 
@@ -74,8 +74,8 @@ func (w *world) newNode(id fabric.NodeID) (*node, error) {
 // nanoseconds is the wall clock of the control plane: it starts with the run.
 func (w *world) nanoseconds() int64 { return int64(w.net.Now() / fabric.Nanosecond) }
 
-// portChanged tells the switch what it detects of its own port: gNMI
-// subscribers and the data plane hear of it.
+// portChanged notifies the switch what it detects of its own port: gNMI
+// subscribers and the data plane learn of it.
 func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 	if err := n.ports.SetOper(uint32(port), up, int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))
@@ -100,7 +100,7 @@ func (n *node) portEvent(number uint32, up bool) {
 	n.injectPortEvent(number, up)
 }
 
-// repeatPortEvents tells the data plane again what it was told of the ports: it
+// repeatPortEvents sends the data plane the last port events again: it
 // knows now which of them are uplinks. Ports that are up come first, for an
 // uplink's place may have gone from a dead port to a live one.
 func (n *node) repeatPortEvents() {

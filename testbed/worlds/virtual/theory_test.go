@@ -114,7 +114,7 @@ func TestTheoryQueues(t *testing.T) {
 }
 
 // TestTheoryPermutation: 256 packets between all hosts of a fat-tree take at least
-// 17.05694 us, whoever balances, and Ofan little more: within 1 % where no ACKs come
+// 17.05694 us, whatever the scheme, and Ofan little more: within 1 % where no ACKs come
 // between the data.
 func TestTheoryPermutation(t *testing.T) {
 	oneGoroutine(t)

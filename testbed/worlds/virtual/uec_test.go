@@ -12,7 +12,7 @@ import (
 )
 
 // TestUltraEthernet: switches that cut packets lose none, their queues stay within the
-// limit, what was cut is sent again before any timer, and an all-to-all and an incast come
+// limit, what was cut is retransmitted before any timer, and an all-to-all and an incast come
 // within 15 % of the bound, with the same result on one core and on several.
 func TestUltraEthernet(t *testing.T) {
 	oneGoroutine(t)

@@ -22,7 +22,7 @@ import (
 )
 
 // Between the first machine and the others goes HTTP/2 over the standard input and output of what the remote shell starts:
-// one connection for many streams, which pings and so hears when a machine is gone.
+// one connection for many streams, which pings and so notices when a machine is gone.
 
 // pingEvery and pingLimit are how long a connection is silent before it is tried, and how long an answer may take. A busy
 // machine is not a lost one.

@@ -22,7 +22,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// plan is what a machine is told of its part of a fabric. Its certificates are only those of the nodes there.
+// plan describes a machine's part of a fabric. Its certificates are only those of the nodes there.
 type plan struct {
 	Build     string            `json:"build"` // of the program, which must be the same everywhere
 	Spec      fabric.Spec       `json:"spec"`
@@ -37,7 +37,7 @@ type plan struct {
 // maxPlan bounds a plan, in bytes.
 const maxPlan = 64 << 20
 
-// writePlan tells a machine its part: the number of bytes, a line end, and JSON.
+// writePlan sends a machine its part: the number of bytes, a line end, and JSON.
 func writePlan(w io.Writer, p *plan) error {
 	text, err := json.Marshal(p)
 	if err == nil {
@@ -93,7 +93,7 @@ func (p *plan) place() (*placement.Placement, error) {
 // planFile is the plan in the folder of a part's namespaces.
 const planFile = "plan.json"
 
-// ServePart is a machine's part of a fabric on several, until the connection to whoever started it ends: the plan, and
+// ServePart is a machine's part of a fabric on several, until the connection to its starter ends: the plan, and
 // then orders, come by the standard input, answers go by the standard output. It starts this program again, with args, in
 // namespaces of its own, where [Part] carries the plan out. Tunnels to other machines and what these reach by TCP begin in
 // this process's network namespace, the machine's, and go with the process.
@@ -162,7 +162,7 @@ func tunnel(place *placement.Placement, p *plan, id fabric.LinkID, pid int) erro
 }
 
 // partQueue is what a port's queue holds, in packets: an even share of 16 MiB of a switch with eight ports and packets of
-// 8 KiB. Experiments come later, with buffers of their own, which nobody tells the switches.
+// 8 KiB. Experiments come later, with their own buffers, which switches do not learn.
 const partQueue = 256
 
 // Part carries a plan out in namespaces that [ServePart] made, and serves orders on the standard input and output.

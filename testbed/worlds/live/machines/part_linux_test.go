@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// FuzzPlan: what another machine is told is read or refused, and what was read is a
+// FuzzPlan: another machine's plan is read or refused, and what was read is a
 // fabric with this machine in it, or none.
 func FuzzPlan(f *testing.F) {
 	var good bytes.Buffer

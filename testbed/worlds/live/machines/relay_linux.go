@@ -16,8 +16,8 @@ import (
 	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
 )
 
-// Whoever reaches a machine reaches the ports of its nodes, and shows a certificate only to the node itself. So a relay
-// bounds what comes before that.
+// A client that reaches a machine reaches the ports of its nodes, and shows a certificate only to the node itself. So
+// a relay bounds what comes before that.
 const (
 	// relayedMost and relayedFrom are how many connections to a node are open at once, of all and of one address: one
 	// address does not keep others away. A controller and a runner have two each, for P4Runtime and gNMI.
@@ -68,7 +68,7 @@ func dialer(network, addr string) dial {
 func passTo(ctx context.Context, c net.Conn, first []byte, to dial) {
 	out, err := to(ctx)
 	if err != nil {
-		return // whoever called sees the end, and calls again
+		return // the caller sees the end, and calls again
 	}
 	defer out.Close() //nolint:errcheck // all is said
 	if _, err := out.Write(first); err == nil {

@@ -78,7 +78,7 @@ const (
 )
 
 // UpOn builds a fabric on several machines, calls ready, and keeps it until somebody asks for the end, ctx ends, or the
-// first machine's part does. Another machine that is lost is told of; the rest goes on.
+// first machine's part does. The loss of another machine is reported; the rest goes on.
 func UpOn(ctx context.Context, cfg Config, ready func()) (err error) {
 	s := &spread{cfg: cfg, down: make(chan struct{}, 1), dark: map[cableEnd]bool{}}
 	var addresses []netip.Addr
@@ -175,7 +175,7 @@ func (s *spread) writeFiles(ctx context.Context) error {
 	return err
 }
 
-// plan returns what a machine is told.
+// plan returns a machine's plan.
 func (s *spread) plan(machine int) (*plan, error) {
 	p := &plan{
 		Build: s.cfg.Build, Spec: s.cfg.Fabric.Spec(), Addresses: s.place.Addresses, Machine: machine, Payload: s.cfg.Payload,
@@ -315,7 +315,7 @@ func (l *cappedLog) Write(b []byte) (int, error) {
 
 func (s *spread) partLog(m int) string { return s.path(fmt.Sprintf("machine-%d.log", m)) }
 
-// follow tells a machine its part, and follows it until it is lost.
+// follow sends a machine its part, and follows it until it is lost.
 func (s *spread) follow(m int, r *remote, p *plan, ready func()) {
 	err := writePlan(r.conn, p)
 	if err == nil {
@@ -380,7 +380,7 @@ func (s *spread) say(format string, args ...any) {
 	}
 }
 
-// lost tells what a machine took along, and takes the carrier from all links to it.
+// lost reports what a machine took along, and takes the carrier from all links to it.
 func (s *spread) lost(m int, cause error) {
 	s.say("machine %s is lost, and with it %s: %v", s.cfg.Machines[m].Name, strings.Join(s.nodes(m), ", "), cause)
 	for _, id := range placement.Crossing(s.cfg.Fabric, s.place.At) {
