@@ -154,7 +154,7 @@ func TestFaults(t *testing.T) {
 		{
 			"a host without an agent",
 			func(p *plugged) Evidence { p.pull(p.at("h3", 1)); return p.evidence() },
-			"h3 to tor1 port 2: nothing is heard", "start ethereal host agent or tag on h3",
+			"h3 to tor1 port 2: nothing is received", "start ethereal host agent or tag on h3",
 			[]string{"h3-tor1"},
 		},
 		{
