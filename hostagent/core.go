@@ -132,16 +132,16 @@ type Core struct {
 	recent       *destination   // of them
 	uplinkBytes  []int64        // outstanding, by way, over all destinations
 
-	links     map[fabric.LinkID]*linkState
-	cutOff    map[fabric.NodeID]int // other hosts, with planes, and how many links of theirs are dead
-	deadLinks []fabric.LinkID       // ascending
-	slowLinks []fabric.LinkID       // ascending: those of less than their full rate
-	instance  string                // the controller's whose word counts
-	heard     bool                  // instance is set
-	heardAt   fabric.Time           // the last update or heartbeat
-	expiries  expiryQueue
-	quenchTAT fabric.Time // theoretical arrival time of the quench rate limit
-	stats     Stats
+	links         map[fabric.LinkID]*linkState
+	cutOff        map[fabric.NodeID]int // other hosts, with planes, and how many links of theirs are dead
+	deadLinks     []fabric.LinkID       // ascending
+	slowLinks     []fabric.LinkID       // ascending: those of less than their full rate
+	instance      string                // the controller's whose word counts
+	connectedOnce bool                  // instance is set
+	heardAt       fabric.Time           // the last update or heartbeat
+	expiries      expiryQueue
+	quenchTAT     fabric.Time // theoretical arrival time of the quench rate limit
+	stats         Stats
 
 	lossy    []*lossy
 	probing  map[QP]lossyProbe

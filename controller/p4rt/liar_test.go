@@ -12,8 +12,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
-// TestLyingRead has a switch answer a Read with entries left out, told twice, taken from elsewhere and garbled. The
-// controller's repair is bounded by what was told and what is wanted, and leads from what was told to what is wanted.
+// TestLyingRead has a switch answer a Read with entries left out, repeated, taken from elsewhere and garbled. The
+// controller's repair is bounded by the entries read and wanted, and leads from the former to the latter.
 func TestLyingRead(t *testing.T) {
 	schema, err := NewSchema(p4src.V1ModelP4Info())
 	if err != nil {

@@ -21,7 +21,7 @@ type Tables struct {
 	Why []error
 }
 
-// Fetch reads the tables of a switch. It needs no stream: whoever asks may read.
+// Fetch reads the tables of a switch. It needs no stream: any client may read.
 func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a stream that is given up

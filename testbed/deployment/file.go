@@ -28,12 +28,12 @@ type File struct {
 	CA   string `yaml:"tls_ca" json:"tls_ca,omitempty"`
 	Cert string `yaml:"tls_cert" json:"tls_cert,omitempty"`
 	Key  string `yaml:"tls_key" json:"tls_key,omitempty"`
-	// Control is the UNIX socket of whoever made the fabric, and can end and start
+	// Control is the UNIX socket of the program that made the fabric. It can end and start
 	// its processes. Empty: nobody can.
 	Control string `yaml:"control" json:"control,omitempty"`
 	// Interface is how the switches' interfaces are called in this network
 	// namespace, with %s for the switch and %d for the port. Empty: they are not
-	// here, and whoever made the fabric is asked to slow links or have them lose packets.
+	// here, and the program that made the fabric is asked to slow links or have them lose packets.
 	Interface string `yaml:"interface" json:"interface,omitempty"`
 
 	at func(key string) strictyaml.Pos // where a key stands

@@ -246,7 +246,7 @@ func TestMatrix(t *testing.T) {
 		"0,1\n1,99999999999999999999\n":  `what rank 1 sends to rank 1`,
 		"0,\"1\n1,0\n":                   "m.csv:2:5: extraneous",
 		"":                               "m.csv:1:1: 0 lines of numbers",
-		"5,0\n0,5\n":                     "nobody sends anything",
+		"5,0\n0,5\n":                     "no rank sends anything",
 		strings.Repeat("0,1,1,1,1\n", 5): "it has 5 ranks, and the fabric 4",
 	} {
 		if _, err := load(csv, ""); err == nil || !strings.Contains(err.Error(), want) {

@@ -76,9 +76,9 @@ type Core struct {
 	packets  balance.PacketHost  // the scheme if it labels every packet, else nil
 	holder   balance.Holder      // the scheme if it holds queue pairs, else nil
 	ender    balance.Ender       // the scheme if it ends probes, else nil
-	losses   balance.LossHost    // the scheme if it hears of losses, else nil
+	losses   balance.LossHost    // the scheme if it receives losses, else nil
 	asks     asker               // the scheme if acknowledgements and marks can have it ask for something, else nil
-	lostBy   endpoint.PathLosses // the scheme if it hears of lost packets' labels, else nil
+	lostBy   endpoint.PathLosses // the scheme if it receives lost packets' labels, else nil
 	endpoint Endpoint
 	shell    Shell
 	log      *Log

@@ -158,7 +158,7 @@ func (p *Process) Run(ctx context.Context) error {
 		g.Go(func() error { return p.cfg.Serve(ctx, p.shell) })
 	}
 	g.Go(func() error { return p.watcher.Run(ctx) })
-	g.Go(func() error { return p.tellLargest(ctx) })
+	g.Go(func() error { return p.reportLargest(ctx) })
 	g.Go(func() error { return p.keep(ctx) })
 	return errors.Join(g.Wait(), p.shell.Close())
 }
@@ -184,7 +184,7 @@ func (p *Process) keep(ctx context.Context) error {
 	}
 }
 
-// tellLargest tells controllers to whom the host sends most, until ctx ends.
+// reportLargest reports to controllers to whom the host sends most, until ctx ends.
 func (p *Process) reportLargest(ctx context.Context) error {
 	every := time.NewTicker(daemon.LargestEvery)
 	defer every.Stop()

@@ -27,7 +27,7 @@ func Inside() (dir string, ok bool) {
 	return dir, dir != ""
 }
 
-// folderLock is a file in a folder, locked by whoever uses the folder. The kernel
+// folderLock is a file in a folder, locked by the folder's user. The kernel
 // ends the lock with the process, however that ends; a process number would be
 // given again.
 const folderLock = "lock"
