@@ -192,9 +192,9 @@ func (e *Endpoint) lookForLate(now fabric.Time, q *qp) {
 // sendLateAgain has a lost packet sent again.
 func (e *Endpoint) sendLateAgain(now fabric.Time, q *qp, packet int32) {
 	s := &q.state.selective
-	e.tellLost(now, q, packet)
+	e.reportLost(now, q, packet)
 	s.cut = append(s.cut, packet)
-	s.told.add(packet)
+	s.reportedCut.add(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 }
 
