@@ -338,7 +338,7 @@ func TestRefused(t *testing.T) {
 		opt  coordinator.Options
 		want string
 	}{
-		{"nobody cuts links", all[1], coordinator.Options{Clock: monotonic.Now}, "nobody can cut links"},
+		{"nobody cuts links", all[1], coordinator.Options{Clock: monotonic.Now}, "links cannot be cut here"},
 		{"receivers that reorder", with(all[0], "reps"), opt, "receivers"},
 		{"switches that balance", with(all[0], "ofan"), opt, ""},
 	} {
