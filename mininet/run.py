@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Boots a fabric in Mininet, programs it, and tries it.
 
-    sudo ethereal mininet run                     # the Go switch
-    sudo ethereal mininet run --switch kernel     # the same, forwarding in the kernel
-    sudo ethereal mininet run --switch linux --carrier srv6-usid  # Linux routers
-    sudo ethereal mininet run --switch bmv2       # the same with simple_switch_grpc
-    sudo ethereal mininet up                      # no experiment: Mininet's command line
-    sudo ethereal mininet up --view               # with the live page of the fabric
+    sudo bin/ethereal mininet run                     # the Go switch
+    sudo bin/ethereal mininet run --switch kernel     # the same, forwarding in the kernel
+    sudo bin/ethereal mininet run --switch linux --carrier srv6-usid  # Linux routers
+    sudo bin/ethereal mininet run --switch bmv2       # the same with simple_switch_grpc
+    sudo bin/ethereal mininet up                      # no experiment: Mininet's command line
+    sudo bin/ethereal mininet up --view               # with the live page of the fabric
 """
 
 from __future__ import annotations

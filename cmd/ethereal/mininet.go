@@ -32,15 +32,15 @@ Mininet. What is missing is named.`,
 	}
 	up := &cobra.Command{
 		Use: "up", Short: "Start a fabric and open Mininet's command line", Args: cobra.NoArgs,
-		Example: "  sudo ethereal mininet up\n  sudo ethereal mininet up --switch bmv2 --view",
+		Example: "  sudo bin/ethereal mininet up\n  sudo bin/ethereal mininet up --switch bmv2 --view",
 	}
 	run := &cobra.Command{
 		Use: "run [EXPERIMENT]...", Short: "Start a fabric, run experiments on it, and stop it",
-		Example: "  sudo ethereal mininet run\n  sudo ethereal mininet run --switch bmv2 mininet/experiments/single-link.yaml",
+		Example: "  sudo bin/ethereal mininet run\n  sudo bin/ethereal mininet run --switch bmv2 mininet/experiments/single-link.yaml",
 	}
 	clean := &cobra.Command{
 		Use: "clean", Short: "Remove what a run that was killed left behind", Args: cobra.NoArgs,
-		Example: "  sudo ethereal mininet clean",
+		Example: "  sudo bin/ethereal mininet clean",
 	}
 	for x, first := range map[*cobra.Command][]string{up: {"--up"}, run: nil, clean: {"--clean"}} {
 		x.RunE = func(c *cobra.Command, args []string) error {

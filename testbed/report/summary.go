@@ -58,7 +58,7 @@ func Summary(w io.Writer, rs []*Result) error {
 			timeouts := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Timeouts), true })
 			resent := spreadOf(s, func(r *Result) (float64, bool) { return float64(r.Retransmissions), true })
 			fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%s\t%s\t\n", s[0].Scheme, len(s), strings.Join(cells, "\t"), qps.max,
-				short(timeouts.mean), strconv.FormatFloat(resent.mean, 'f', 0, 64))
+				number(timeouts.mean), strconv.FormatFloat(resent.mean, 'f', 0, 64))
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("report: %w", err)
