@@ -22,6 +22,8 @@ type wire struct {
 	qp    endpoint.QP
 	now   fabric.Time
 	cargo []parcel
+	queue bool     // flows wait for their turn
+	waits []func() // those that do
 }
 
 // parcel is a packet under way.
@@ -40,6 +42,10 @@ type end struct {
 
 func (e end) PostFlow(now fabric.Time, id uint64, _ fabric.NodeID, bytes int64) {
 	w := e.w
+	if w.queue {
+		w.waits = append(w.waits, func() { e.PostFlow(now, id, 0, bytes) })
+		return
+	}
 	for off := int64(0); off < bytes; {
 		n := min(bytes-off, 3000+w.rng.Int64N(40000))
 		w.qp++
@@ -392,6 +398,23 @@ func TestWaits(t *testing.T) {
 	if got, theirs := p[0].poll(), p[1].poll(); len(got) != 40 || len(theirs) != 40 || got[39].status != success {
 		t.Fatalf("%d and %d completions of 40", len(got), len(theirs))
 	}
+}
+
+// TestQueued: what waits for its turn in the host's endpoint is not taken for unanswered, however long it waits; what was
+// sent and is not answered is.
+func TestQueued(t *testing.T) {
+	w, p := pairOf(t, 7)
+	w.queue = true
+	p[0].send(sendWR{id: 1, opcode: wrWrite, flags: sendSignaled, sges: []sge{{0, 60000, p[0].key}}, remote: 1 << 20, rkey: p[1].key})
+	w.run(10 * fabric.Second)
+	p[0].statuses()
+	w.queue = false
+	for _, post := range w.waits {
+		post()
+	}
+	w.cargo = nil // it is lost
+	w.run(10 * fabric.Second)
+	p[0].statuses(retryExcErr)
 }
 
 // TestLeaves: a program destroys its queue pair as soon as it has what it waited for, before the NIC has sent the

@@ -325,9 +325,12 @@ func (q *queuePair) check(now fabric.Time) bool {
 		}
 		s.probe(now)
 		if limit := q.limit(); limit > 0 && s.waits() && now-s.moved > limit {
-			if s == &q.requests {
+			switch {
+			case s.queued():
+				s.moved = now
+			case s == &q.requests:
 				q.fail(now, retryExcErr)
-			} else {
+			default:
 				q.n.closeStream(now, s)
 			}
 		}
@@ -339,6 +342,19 @@ func (q *queuePair) check(now fabric.Time) bool {
 	}
 	q.n.touch(q)
 	return q.requests.waits() || q.responses.waits() || q.typ == qptUD && q.state == qpsRTS && q.sq.waiting() > 0
+}
+
+// queued reports whether all that is under way still waits for its turn in this host's endpoint: nobody can have answered.
+func (s *outStream) queued() bool {
+	if s.base == s.sent || len(s.again) > 0 {
+		return false
+	}
+	for _, p := range s.q.n.pieces {
+		if p.f.s == s && p.begun {
+			return false
+		}
+	}
+	return true
 }
 
 // waits reports whether something of the stream has to come back.

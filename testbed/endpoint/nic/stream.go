@@ -207,13 +207,15 @@ func (s *outStream) put(c content) {
 
 // piece is a part of a flow on a queue pair of the endpoint's.
 type piece struct {
-	f   *flow
-	off int64
-	n   int64
+	f     *flow
+	off   int64
+	n     int64
+	begun bool // some of it has been sent
 }
 
 // Read implements [soft.Source].
 func (p *piece) Read(b []byte, off int64) error {
+	p.begun = true
 	s := p.f.s
 	at := p.f.span.at + uint64(p.off+off)
 	if int64(at-s.base) < 0 { // acknowledged meanwhile: what it says is known
