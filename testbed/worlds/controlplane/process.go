@@ -277,7 +277,7 @@ func (p *Process) happened(now fabric.Time, e rollout.Event) {
 	switch e.Kind {
 	case rollout.LinkChanged:
 		if e.Node != rollout.NoNode {
-			p.w.Note(now, report.KindGNMI, f.Name(p.Node(e.Node)), "the controller receives a port's state")
+			p.w.Note(now, report.KindGNMI, f.Name(p.Node(e.Node)), "the controller hears of a port")
 		}
 	case rollout.Changed:
 		p.w.Note(now, report.KindWrite, "controller", "a change's table writes are acknowledged")

@@ -40,7 +40,7 @@ func (w *world) intervene(now fabric.Time, i scenario.Intervention) {
 	case scenario.Pause, scenario.Resume:
 		text := "its interface pauses who sends to it"
 		if i.Do == scenario.Resume {
-			text = "its interface pauses no one"
+			text = "its interface pauses nobody"
 		}
 		w.record(now, string(i.Do), w.f.Name(i.Node), text)
 		w.net.Note(i.Node, string(i.Do))
