@@ -5,12 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
 // admit estimates what runs in the virtual or the flow world take, so many at a time and
-// each on so many cores (0: as [coresOf] says), says so, and refuses what does not fit in
+// each on so many cores (0: as [runner.CoresOf] says), says so, and refuses what does not fit in
 // the memory that is free.
 func (a *app) admit(world string, runs []scenario.Run, parallel, cores int, force, quiet bool) ([]virtual.Estimate, error) {
 	estimate, smaller := virtual.Estimates, "use --world flow (ethereal run), or a fabric of fewer hosts and ports"
@@ -24,7 +25,7 @@ func (a *app) admit(world string, runs []scenario.Run, parallel, cores int, forc
 	parallel = min(parallel, len(runs))
 	sizes, seconds, largest := make([]int64, len(runs)), 0.0, 0
 	for i, e := range estimates {
-		sizes[i] = e.BytesOn(coresOf(runs[i], cores, parallel))
+		sizes[i] = e.BytesOn(runner.CoresOf(runs[i], cores, parallel))
 		seconds += e.Seconds()
 		if sizes[i] > sizes[largest] {
 			largest = i

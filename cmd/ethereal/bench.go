@@ -89,49 +89,37 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 	if err := checkCores(flags.parallel, flags.cores); err != nil {
 		return err
 	}
-	w, err := planBench(path, flags)
+	w, err := a.planBench(path, flags)
 	if err != nil {
 		return err
 	}
-	have, err := w.kept()
+	todo, have, old, err := w.Missing(flags.again)
 	if err != nil {
 		return err
-	}
-	made := provenance(a.version)
-	var todo []sweep.Case
-	old := 0
-	for _, c := range w.cases {
-		version, ok := have.versions[c.Hash]
-		switch {
-		case !ok, version != made && flags.again:
-			todo = append(todo, c)
-		case version != made:
-			old++
-		}
 	}
 	if flags.dryRun {
 		for _, c := range todo {
-			fmt.Fprintln(a.stdout, caseText(c))
+			fmt.Fprintln(a.stdout, c)
 		}
-		fmt.Fprintf(a.stderr, "%d of %d runs are missing in %s\n", len(todo), len(w.cases), w.out)
+		fmt.Fprintf(a.stderr, "%d of %d runs are missing in %s\n", len(todo), len(w.Cases), w.Out)
 		return nil
 	}
 	if !flags.quiet {
-		there := len(w.cases) - len(todo)
-		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", w.sweep.Name, fabric.Count(len(w.cases), "run"), there,
-			w.out)
+		there := len(w.Cases) - len(todo)
+		fmt.Fprintf(a.stderr, "%s: %s, %d of them in %s already\n", w.Sweep.Name, fabric.Count(len(w.Cases), "run"), there,
+			w.Out)
 		if old > 0 {
 			fmt.Fprintf(a.stderr, "%d of these are of another version of the program; --again runs them again\n", old)
 		}
 	}
-	if w.tasks != nil {
-		if err := w.tasks.begin(); err != nil {
+	if w.Tasks != nil {
+		if err := w.Tasks.Begin(); err != nil {
 			return err
 		}
 	}
-	file, err := openBench(w.out, have.size)
+	file, err := w.Open(have)
 	if err != nil {
-		return err
+		return openError("--out", err)
 	}
 	defer closeFile(file, &err)
 	if len(todo) > 0 {
@@ -139,8 +127,11 @@ func (a *app) runBench(ctx context.Context, path string, flags benchFlags) (err 
 			return err
 		}
 	}
-	if w.tasks != nil {
-		return w.tasks.end()
+	if w.Tasks != nil {
+		if err := w.Tasks.End(); err != nil {
+			return failure("%w", err)
+		}
+		return nil
 	}
 	if flags.quiet {
 		return nil
@@ -153,57 +144,42 @@ const mostGroups = 24
 
 // tellBench shows what a sweep gave, and what to do next.
 func (a *app) tellBench(w *benchWork) error {
-	file, err := os.Open(w.out)
+	file, err := os.Open(w.Out)
 	if err != nil {
 		return failure("--out: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
-	rs, err := report.Decode(file, w.out)
+	rs, err := report.Decode(file, w.Out)
 	if err != nil {
 		return err
 	}
 	rs = slices.DeleteFunc(rs, func(r *report.Result) bool {
-		return !slices.ContainsFunc(w.cases, func(c sweep.Case) bool { return c.Hash == r.RunSHA256 })
+		return !slices.ContainsFunc(w.Cases, func(c sweep.Case) bool { return c.Hash == r.RunSHA256 })
 	})
 	if report.Sections(rs) <= mostGroups && len(rs) > 0 {
 		if err := report.Summary(a.stdout, rs); err != nil {
 			return err
 		}
 	}
-	page := strings.TrimSuffix(w.out, ".jsonl") + ".html"
-	fmt.Fprintf(a.stderr, "%s in %s; next: ethereal report %s --html %s\n", fabric.Count(len(rs), "result"), w.out, w.out, page)
+	page := strings.TrimSuffix(w.Out, ".jsonl") + ".html"
+	fmt.Fprintf(a.stderr, "%s in %s; next: ethereal report %s --html %s\n", fabric.Count(len(rs), "result"), w.Out, w.Out, page)
 	return nil
 }
 
 // benchWork is what one command of bench is to carry out.
 type benchWork struct {
+	sweep.Work
 	flags benchFlags
-	sweep *sweep.Sweep
 	path  string
-	out   string       // file of results
-	cases []sweep.Case // of the sweep, or of this task
-	tasks benchTasks   // nil: this command is the only one
 }
 
-// benchTasks are the commands that carry out a sweep together.
-type benchTasks interface {
-	// begin makes what they share.
-	begin() error
-	// add adds to kept what others have.
-	add(kept) (kept, error)
-	// failed notes that a run failed.
-	failed(c sweep.Case, version, text string) error
-	// end does what the last one has to do.
-	end() error
-}
-
-func planBench(path string, flags benchFlags) (*benchWork, error) {
-	w := &benchWork{flags: flags, path: path, out: flags.out}
+func (a *app) planBench(path string, flags benchFlags) (*benchWork, error) {
+	w := &benchWork{flags: flags, path: path, Work: sweep.Work{Out: flags.out, Version: provenance(a.version), Place: place(), Full: flags.full}}
 	var err error
-	if w.sweep, err = sweep.Load(path); err != nil {
+	if w.Sweep, err = sweep.Load(path); err != nil {
 		return nil, wrongKind(path, "sweep", err)
 	}
-	if w.cases, err = chooseCases(w.sweep, flags); err != nil {
+	if w.Cases, err = chooseCases(w.Sweep, flags); err != nil {
 		return nil, err
 	}
 	if flags.divide != nil {
@@ -211,81 +187,33 @@ func planBench(path string, flags benchFlags) (*benchWork, error) {
 			return nil, err
 		}
 	}
-	if w.out == "" {
-		w.out = fileName(w.sweep.Name) + ".jsonl"
+	if w.Out == "" {
+		w.Out = fileName(w.Sweep.Name) + ".jsonl"
 	}
 	return w, nil
 }
 
-// kept returns what is there already.
-func (w *benchWork) kept() (kept, error) {
-	k, err := readBench(w.out)
-	if err == nil && w.tasks == nil {
-		err = k.damaged // of tasks, add says it
-	}
-	if err != nil || w.tasks == nil {
-		return k, err
-	}
-	return w.tasks.add(k)
-}
-
 // carryOut runs what is to do and adds the results to a file.
 func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, file *os.File) error {
-	flags, made := w.flags, provenance(a.version)
-	runs := casesRuns(todo)
+	flags, runs := w.flags, sweep.Runs(todo)
 	estimates, err := a.admit(scenario.WorldVirtual, runs, flags.parallel, flags.cores, flags.force, flags.quiet)
 	if err != nil {
 		return err
 	}
 	shown := newProgress(a.stderr, runs, estimates, a.live, flags.quiet)
 	for i, c := range todo {
-		shown.names[i] = caseText(c)
+		shown.names[i] = c.String()
 	}
-	written := 0
-	b := &batch{
-		run: runner.Timed(a.run), runs: runs, parallel: flags.parallel, cores: flags.cores, log: a.log, progress: shown,
-		asEnded: true,
-	}
-	b.done = func(run scenario.Run, o outcome) error {
-		c := todo[run.Index]
-		if o.result == nil || o.err != nil {
-			if w.tasks == nil {
-				return nil
-			}
-			return w.tasks.failed(c, made, (&runError{run, o.err}).what())
-		}
-		o.result.Version, o.result.RunSHA256, o.result.Sweep, o.result.Variant = made, c.Hash, w.sweep.Name, c.Variant
-		o.result.RanOn = place()
-		if !flags.full {
-			o.result.Links, o.result.FlipRecords, o.result.Timeline = nil, nil, nil
-		}
-		if err := report.Encode(file, o.result); err != nil {
-			return err
-		}
-		written++
-		return nil
-	}
-	_, failed := b.execute(ctx)
-	if err := file.Sync(); err != nil {
-		failed = errors.Join(failed, err)
-	}
+	written, failed := w.CarryOut(ctx, todo, &runner.Batch{
+		Run: runner.Timed(a.run), Runs: runs, Parallel: flags.parallel, Cores: flags.cores, Log: a.log, Progress: shown,
+	}, file)
 	if errors.Is(failed, errInterrupted) {
-		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, w.out)
+		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, w.Out)
 	}
 	if failed != nil {
 		return failure("%w", failed)
 	}
 	return nil
-}
-
-// casesRuns returns the runs of cases, numbered anew.
-func casesRuns(cases []sweep.Case) []scenario.Run {
-	runs := make([]scenario.Run, len(cases))
-	for i, c := range cases {
-		runs[i] = c.Run
-		runs[i].Index = i
-	}
-	return runs
 }
 
 // chooseCases returns the cases that the flags ask for.
@@ -320,7 +248,7 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 				continue
 			}
 		}
-		if only.MatchString(caseText(c)) {
+		if only.MatchString(c.String()) {
 			out = append(out, c)
 		}
 	}
@@ -333,18 +261,6 @@ func chooseCases(s *sweep.Sweep, flags benchFlags) ([]sweep.Case, error) {
 		return nil, errors.New("--only, --schemes, --seeds: no run of the sweep matches; --dry-run lists them")
 	}
 	return out, nil
-}
-
-// caseText names a case: what the run is, of which scenario, and what varied.
-func caseText(c sweep.Case) string {
-	parts := []string{c.Run.Scenario.Name, c.Run.String()}
-	for _, k := range sortedKeys(c.Variant) {
-		// The sizes are in the run's name.
-		if !strings.HasSuffix(k, "].bytes") && !strings.HasPrefix(k, "collectives") {
-			parts = append(parts, k+"="+c.Variant[k])
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // fileName turns a name into one that a file can have anywhere.

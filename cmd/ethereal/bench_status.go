@@ -49,7 +49,7 @@ func sweepJobs(p cluster.Plan) ([]cluster.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jobsOf(cases), nil
+	return cluster.JobsOf(cases), nil
 }
 
 func (a *app) benchStatusCommand() *cobra.Command {
@@ -190,7 +190,10 @@ func (a *app) benchMerge(args []string, flags mergeFlags) error {
 		}
 		files = append(files, found...)
 	}
-	m, err := a.mergeFiles(files, jobs)
+	m, err := a.member().MergeFiles(files, jobs)
+	if errors.Is(err, cluster.ErrMerge) {
+		return failure("%w", err)
+	}
 	if err != nil {
 		return err
 	}

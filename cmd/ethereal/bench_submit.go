@@ -94,7 +94,7 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	w, err := planBench(path, flags.bench)
+	w, err := a.planBench(path, flags.bench)
 	if err != nil {
 		return err
 	}
@@ -107,18 +107,18 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 			return fmt.Errorf("--mount: %s is not below %s: the containers do not see it", p, flags.mount)
 		}
 	}
-	if err := t.begin(); err != nil {
+	if err := t.Begin(); err != nil {
 		return err
 	}
-	s, err := t.folder.Status(t.all, flags.tasks)
+	s, err := t.Folder.Status(t.Jobs, flags.tasks)
 	if err != nil {
 		return err
 	}
-	order, err := t.order(s, flags)
+	order, err := submitOrder(t, s, flags)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%s: %d runs, %d done; %d of %d tasks have something to do, each with %d MB and %v\n", w.sweep.Name, s.Runs, s.Done,
+	fmt.Fprintf(a.stderr, "%s: %d runs, %d done; %d of %d tasks have something to do, each with %d MB and %v\n", w.Sweep.Name, s.Runs, s.Done,
 		len(order.Left), flags.tasks, order.Need.Bytes/1e6, seconds(order.Need.Seconds))
 	if len(order.Left) == 0 {
 		fmt.Fprintf(a.stderr, "nothing is missing; ethereal bench merge %s makes one file of it\n", flags.dir)
@@ -139,11 +139,11 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 	return err
 }
 
-// order says what an engine is to carry out.
-func (t *tasks) order(s *cluster.Status, flags submitFlags) (cluster.Order, error) {
+// submitOrder says what an engine is to carry out.
+func submitOrder(t *cluster.Member, s *cluster.Status, flags submitFlags) (cluster.Order, error) {
 	o := cluster.Order{
-		Name: t.w.sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
-		Need: cluster.Needs(t.all, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
+		Name: t.Work.Sweep.Name, Dir: flags.dir, Merged: filepath.Join(flags.dir, "merged.jsonl"), Tasks: flags.tasks,
+		Need: cluster.Needs(t.Jobs, flags.tasks, flags.cpus, virtual.EstimateProcess), Options: flags.options,
 		Image: flags.image, Claim: flags.claim, Mount: flags.mount,
 	}
 	for _, x := range s.Tasks {
@@ -158,7 +158,7 @@ func (t *tasks) order(s *cluster.Status, flags submitFlags) (cluster.Order, erro
 			return o, err
 		}
 	}
-	path, err := filepath.Abs(t.w.path)
+	path, err := filepath.Abs(t.Plan.Sweep)
 	if err != nil {
 		return o, err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
+	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/p4src"
 )
 
@@ -269,7 +270,7 @@ func serveController(ctx context.Context, d *daemon.Daemon, on listeners, files 
 	agents, admin := on.agents, on.admin
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Run(ctx) })
-	g.Go(func() error { return keepMemory(ctx) })
+	g.Go(func() error { return memory.Keep(ctx) })
 	if agents != nil {
 		srv := grpc.NewServer(append(files.Authorize(),
 			grpc.Creds(files.Server()), grpc.MaxRecvMsgSize(maxAgentMessage), grpc.MaxConcurrentStreams(64),

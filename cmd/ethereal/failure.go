@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 )
 
 // Matched by errors that are not about the input: exit code 1, not 2.
 var (
 	errRun         = errors.New("run failed")
-	errInterrupted = errors.New("interrupted")
+	errInterrupted = runner.ErrInterrupted
 )
 
 // failedError is an error that matches errRun. Its text is the cause alone.

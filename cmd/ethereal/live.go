@@ -66,7 +66,11 @@ func (a *app) liveCommand() *cobra.Command {
 		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
 go when the program ends, however it ends. It takes root, or user namespaces.`,
 	}
-	c.AddCommand(a.liveUpCommand(), liveExecCommand(), liveShellCommand(), liveMPICommand(), liveDownCommand(), a.livePartCommand(), a.liveStatusCommand(), liveRejoinCommand(), a.liveReactCommand())
+	var flags liveFlags
+	var view viewFlags
+	up, down := a.liveUpCommand(&flags, &view), liveDownCommand()
+	c.AddCommand(up, liveExecCommand(), liveShellCommand(), liveMPICommand(), down, a.liveReactCommand())
+	a.addMachines(c, up, down, &flags, &view)
 	return c
 }
 

@@ -11,27 +11,19 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/live/machines"
 )
 
 // liveUpCommand makes `ethereal live up`.
-func (a *app) liveUpCommand() *cobra.Command {
-	var flags liveFlags
-	var view viewFlags
-	var machines machinesFlags
+func (a *app) liveUpCommand(flags *liveFlags, view *viewFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "up",
-		Short: "Start a fabric. It runs until live down, or Ctrl-C",
-		Example: `  ethereal live up --k 4
-  ethereal live up --on a=192.0.2.1,b=192.0.2.2 --dir lab`,
-		Args: cobra.NoArgs,
+		Use:     "up",
+		Short:   "Start a fabric. It runs until live down, or Ctrl-C",
+		Example: "  ethereal live up --k 4",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := flags.read()
 			if err != nil {
 				return err
-			}
-			if len(machines.on) > 0 {
-				return a.upOn(c.Context(), &machines, f, flags, view.at())
 			}
 			return inSandbox(c.Context(), view.at(), func(dir string) error {
 				page, err := a.livePage(dir, view.at())
@@ -46,7 +38,6 @@ func (a *app) liveUpCommand() *cobra.Command {
 	}
 	flags.register(c, "100Mb/s", false)
 	view.register(c.Flags())
-	machines.register(c)
 	return c
 }
 
@@ -138,22 +129,15 @@ OMPI_ or UCX_ are passed on: they set what MCA parameters and UCX's settings are
 
 // liveDownCommand makes `ethereal live down`.
 func liveDownCommand() *cobra.Command {
-	var dir string
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "down",
 		Short: "Stop the fabric that is up",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			down := live.Down
-			if dir != "" {
-				down = func() error { _, err := machines.Ask(dir, "down", ""); return err }
-			}
-			if err := down(); err != nil {
+			if err := live.Down(); err != nil {
 				return failure("%w", err)
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "use the folder `DIR`; that of live up --on")
-	return c
 }

@@ -29,6 +29,37 @@ type machinesFlags struct {
 	vxlanPort                  int
 }
 
+// addMachines gives live the flags and commands of fabrics on several machines.
+func (a *app) addMachines(c, up, down *cobra.Command, flags *liveFlags, view *viewFlags) {
+	var m machinesFlags
+	m.register(up)
+	here := up.RunE
+	up.RunE = func(c *cobra.Command, args []string) error {
+		if len(m.on) == 0 {
+			return here(c, args)
+		}
+		f, err := flags.read()
+		if err != nil {
+			return err
+		}
+		return a.upOn(c.Context(), &m, f, *flags, view.at())
+	}
+	up.Example += "\n  ethereal live up --on a=192.0.2.1,b=192.0.2.2 --dir lab"
+	var dir string
+	down.Flags().StringVar(&dir, "dir", "", "use the folder `DIR`; that of live up --on")
+	one := down.RunE
+	down.RunE = func(c *cobra.Command, args []string) error {
+		if dir == "" {
+			return one(c, args)
+		}
+		if _, err := machines.Ask(dir, "down", ""); err != nil {
+			return failure("%w", err)
+		}
+		return nil
+	}
+	c.AddCommand(a.livePartCommand(), a.liveStatusCommand(), liveRejoinCommand())
+}
+
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
@@ -31,7 +32,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // the order in groups is that of use
 	a := &app{
-		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: freeMemory,
+		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: memory.Free,
 	}
 	args := os.Args[1:]
 	if switchArgs, ok := switchInvocation(os.Args); ok {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -18,7 +19,7 @@ type output struct{ flag, path string }
 
 // checkOutputs refuses, before anything runs or is written, files that would
 // overwrite each other or the scenario, and files of runs that cannot be made.
-func checkOutputs(from []string, flags runFlags, captures []capture, runs []scenario.Run) error {
+func checkOutputs(from []string, flags runFlags, captures []runner.Capture, runs []scenario.Run) error {
 	var single, each []output
 	for _, o := range []output{{"--out", flags.out}, {"--html", flags.html}, {"--record", flags.record}, {"--cpuprofile", flags.cpuProfile}} {
 		if o.path != "" {
@@ -32,7 +33,7 @@ func checkOutputs(from []string, flags runFlags, captures []capture, runs []scen
 		each = append(each, output{"--trace", flags.trace.path})
 	}
 	for _, c := range captures {
-		each = append(each, output{"--pcap", c.path})
+		each = append(each, output{"--pcap", c.Path})
 	}
 	taken := map[string]string{}
 	take := func(o output) error {
@@ -61,7 +62,7 @@ func checkOutputs(from []string, flags runFlags, captures []capture, runs []scen
 	}
 	for _, o := range each {
 		for _, r := range runs {
-			if err := take(output{o.flag, perRun(o.path, r, len(runs))}); err != nil {
+			if err := take(output{o.flag, runner.FileOf(o.path, r, len(runs))}); err != nil {
 				return err
 			}
 		}
@@ -70,7 +71,7 @@ func checkOutputs(from []string, flags runFlags, captures []capture, runs []scen
 		if len(runs) == 0 {
 			continue
 		}
-		if err := tryCreate(o.flag, perRun(o.path, runs[0], len(runs))); err != nil {
+		if err := tryCreate(o.flag, runner.FileOf(o.path, runs[0], len(runs))); err != nil {
 			return err
 		}
 	}
@@ -151,7 +152,7 @@ func (t *runPrinter) looks() (all []report.Look) {
 		}
 	}
 	for _, run := range t.runs {
-		path := perRun(t.flags.trace.path, run, len(t.runs))
+		path := runner.FileOf(t.flags.trace.path, run, len(t.runs))
 		if _, err := os.Stat(path); err != nil || len(all) == mostLooks {
 			continue // it was interrupted
 		}

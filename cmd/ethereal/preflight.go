@@ -13,42 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/cabling"
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/controller/preflight"
-	"github.com/ethereal-fabric/ethereal/internal/checklist"
 	"github.com/ethereal-fabric/ethereal/testbed/probe"
 )
-
-// checkFlags say how checks are shown and judged.
-type checkFlags struct {
-	format      outputFormat
-	all, strict bool
-}
-
-func (p *checkFlags) register(c *cobra.Command) {
-	f := c.Flags()
-	p.format.register(c)
-	f.BoolVar(&p.all, "all", false, "print green lines too")
-	f.BoolVar(&p.strict, "strict", false, "exit with 1 for yellow lines too")
-}
-
-// errPreflight is how a check ends that found something.
-var errPreflight = failure("not ready")
-
-// show prints lines, and returns an error if they are not good enough.
-func (p *checkFlags) show(w io.Writer, lines []checklist.Line) error {
-	var err error
-	if p.format.people() {
-		err = checklist.Print(w, lines, p.all)
-	} else {
-		err = p.format.write(w, lines)
-	}
-	if err != nil {
-		return failure("%w", err)
-	}
-	if worst := checklist.Worst(lines); worst == checklist.Red || p.strict && worst == checklist.Yellow {
-		return errPreflight
-	}
-	return nil
-}
 
 // preflightFlags are the flags of `ethereal preflight`.
 type preflightFlags struct {

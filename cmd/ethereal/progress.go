@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
@@ -55,8 +56,8 @@ func newProgress(w io.Writer, runs []scenario.Run, estimates []virtual.Estimate,
 	return &progress{w: w, names: names, estimates: estimates, began: time.Now(), live: live && !quiet, quiet: quiet}
 }
 
-// paint redraws the live line until ctx ends.
-func (p *progress) paint(ctx context.Context) {
+// Paint redraws the live line until ctx ends.
+func (p *progress) Paint(ctx context.Context) {
 	if !p.live {
 		return
 	}
@@ -90,14 +91,14 @@ func (p *progress) measure(now time.Time) {
 	p.last.at, p.last.hops = now, hops
 }
 
-func (p *progress) begin(run scenario.Run) {
+func (p *progress) Begin(run scenario.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.active = append(p.active, &watched{run: run})
 }
 
-// watch returns the callback for a run's progress.
-func (p *progress) watch(run scenario.Run) func(scenario.Progress) {
+// Watch returns the callback for a run's progress.
+func (p *progress) Watch(run scenario.Run) func(scenario.Progress) {
 	if !p.live {
 		return nil
 	}
@@ -112,7 +113,7 @@ func (p *progress) watch(run scenario.Run) func(scenario.Progress) {
 	}
 }
 
-func (p *progress) end(run scenario.Run) {
+func (p *progress) End(run scenario.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended++
@@ -128,16 +129,16 @@ func (p *progress) end(run scenario.Run) {
 	}
 }
 
-// line shows how a run ended.
-func (p *progress) line(run scenario.Run, o outcome) {
+// Line shows how a run ended.
+func (p *progress) Line(o *runner.Outcome) {
 	if p.quiet {
 		return
 	}
 	var what string
-	if o.err != nil && o.result == nil {
-		what = (&runError{run, o.err}).what()
+	if o.Err != nil && o.Result == nil {
+		what = o.Why()
 	} else {
-		what = resultText(o.result)
+		what = resultText(o.Result)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,7 @@ func (p *progress) line(run scenario.Run, o outcome) {
 	}
 	p.shown++
 	total := len(p.names)
-	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)%s\n", len(fmt.Sprint(total)), p.shown, total, p.names[run.Index], what, o.took.Seconds(), left)
+	fmt.Fprintf(p.w, "[%*d/%d] %s: %s (%.1f s)%s\n", len(fmt.Sprint(total)), p.shown, total, p.names[o.Run.Index], what, o.Took.Seconds(), left)
 	p.draw()
 }
 

@@ -184,13 +184,12 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		defer pprof.StopCPUProfile()
 	}
 
-	b := &batch{
-		run: runner.Timed(run), runs: p.runs, parallel: flags.parallel, cores: flags.cores,
-		events: flags.events, captures: captures, trace: flags.trace.path, recordings: recordings, log: a.log,
-		record:   func(r scenario.Run) bool { return t.records != nil || len(r.Scenario.Expect) > 0 },
-		progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), done: t.ended,
+	b := &runner.Batch{
+		Run: runner.Timed(run), Runs: p.runs, World: flags.world, Parallel: flags.parallel, Cores: flags.cores,
+		Events: flags.events, Captures: captures, Trace: flags.trace.path, Recordings: recordings, Record: t.records != nil,
+		Log: a.log, Progress: newProgress(a.stderr, p.runs, estimates, a.live, flags.quiet), Done: t.ended,
 	}
-	results, failed := b.execute(ctx)
+	results, failed := b.Execute(ctx)
 	return t.end(results, failed)
 }
 

@@ -29,29 +29,29 @@ type runPrinter struct {
 }
 
 // ended prints a run that ended.
-func (t *runPrinter) ended(run scenario.Run, o outcome) error {
-	if o.result != nil {
+func (t *runPrinter) ended(o *runner.Outcome) error {
+	run := o.Run
+	if o.Result != nil {
 		var err error
-		o.result.Version, o.result.RanOn = t.app.version, place()
-		if o.result.RunSHA256, err = run.Hash(); err != nil {
+		o.Result.Version, o.Result.RanOn = t.app.version, place()
+		if o.Result.RunSHA256, err = run.Hash(); err != nil {
 			return err
 		}
-		if err := report.Encode(t.lines, o.result); err != nil {
+		if err := report.Encode(t.lines, o.Result); err != nil {
 			return err
 		}
 	}
 	if t.records != nil {
-		if err := o.record.Encode(t.records, run, t.flags.world); err != nil {
+		if err := o.Record.Encode(t.records, run, t.flags.world); err != nil {
 			return err
 		}
 	}
 	if len(run.Scenario.Expect) == 0 {
 		return nil
 	}
-	judged := &runner.Outcome{Run: run, World: t.flags.world, Result: o.result, Record: o.record, Took: o.took, Err: o.err}
-	judged.Judge()
-	t.expected = append(t.expected, judged)
-	return printOutcome(t.table, judged, t.flags.quiet)
+	o.Judge()
+	t.expected = append(t.expected, o)
+	return printOutcome(t.table, o, t.flags.quiet)
 }
 
 // tellOutcome prints what happened in a run and what became of its expectations.

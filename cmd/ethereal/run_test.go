@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -205,18 +206,18 @@ func TestLiveProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProgress(&w, runs, nil, true, false)
-	p.begin(runs[0])
-	p.begin(runs[1])
-	p.watch(runs[0])(scenario.Progress{Now: 123456789, Hops: 10})
+	p.Begin(runs[0])
+	p.Begin(runs[1])
+	p.Watch(runs[0])(scenario.Progress{Now: 123456789, Hops: 10})
 	p.draw()
 	want := "\r\033[K0 of 16 done, 2 running | healthy, all-to-all 16MB, ethereal, seed 1 at 0.123 ms"
 	if w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)
 	}
 	w.Reset()
-	p.end(runs[0])
+	p.End(runs[0])
 	cct := 310.0
-	p.line(runs[0], outcome{ended: true, result: &report.Result{CCT: &cct}})
+	p.Line(&runner.Outcome{Run: runs[0], Result: &report.Result{CCT: &cct}})
 	want = "\r\033[K[ 1/16] healthy, all-to-all 16MB, ethereal, seed 1: CCT 310 us (0.0 s)\n" +
 		"\r\033[K1 of 16 done, 1 running | healthy, all-to-all 16MB, ecmp, seed 1 at 0.000 ms"
 	if w.String() != want {

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
-	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
@@ -96,46 +91,4 @@ func hostRange(f *fabric.Fabric, text string) ([]fabric.NodeID, error) {
 		hosts = append(hosts, h)
 	}
 	return hosts, nil
-}
-
-// traced executes a run and writes its trace, also of one that was interrupted.
-func (b *batch) traced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
-	file, err := os.Create(b.path(b.trace, run))
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %w", err)
-	}
-	defer closeFile(file, &err)
-	rec := recording.New(run.Fabric, b.recordings[run.Index])
-	obs.Recorder = rec
-	happened := obs.Happened
-	obs.Happened = func(h scenario.Happening) {
-		if happened != nil {
-			happened(h)
-		}
-		if !rec.Exact() { // else it was printed already
-			rec.Happened(h.At, h.Kind, h.Where, h.Text)
-		}
-	}
-	result, err := b.run(ctx, run, obs)
-	if result == nil {
-		return nil, err
-	}
-	var w io.Writer = file
-	var packed *gzip.Writer
-	if strings.HasSuffix(file.Name(), ".gz") {
-		packed = gzip.NewWriter(file)
-		w = packed
-	}
-	written := rec.End(result)
-	wrong := written.Write(w)
-	if packed != nil {
-		wrong = errors.Join(wrong, packed.Close())
-	}
-	if wrong != nil {
-		err = errors.Join(err, failure("--trace: %w", wrong))
-	}
-	if written.Left > 0 {
-		b.log.Warn("the trace is full; choose --trace-window or --trace-hosts", "run", run.Index+1, "left out", written.Left)
-	}
-	return result, err
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 	"github.com/ethereal-fabric/ethereal/internal/listen"
+	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -174,7 +175,7 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 	g.Go(func() error { return d.Serve(ctx, listener, serving...) })
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return printNewDrops(ctx, d, log, stderr) })
-	g.Go(func() error { return keepMemory(ctx) })
+	g.Go(func() error { return memory.Keep(ctx) })
 	if beside.tap != nil {
 		g.Go(func() error { return beside.tap.Run(ctx) })
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -132,7 +134,7 @@ func printCabling(w io.Writer, f *fabric.Fabric, r *cabling.Report) error {
 	for _, fault := range r.Faults {
 		fmt.Fprintf(w, "%s\n    %s\n", fault.What, fault.Remedy)
 	}
-	for _, name := range sortedKeys(r.Unasked) {
+	for _, name := range slices.Sorted(maps.Keys(r.Unasked)) {
 		fmt.Fprintf(w, "%s was not asked: %s\n", name, r.Unasked[name])
 	}
 	if r.Count(cabling.Confirmed) < len(r.Links) {

@@ -5,7 +5,7 @@ package port
 import "fmt"
 
 // Interface is a port on a network interface; here there are none.
-type Interface struct{ Memory }
+type Interface struct{ Port }
 
 // OpenInterface fails: AF_PACKET is Linux's.
 func OpenInterface(name string, _ InterfaceOptions) (*Interface, error) {

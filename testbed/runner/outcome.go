@@ -8,7 +8,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// Outcome is what a run with expectations came to.
+// Outcome is what became of a run, and of what its scenario expects.
 type Outcome struct {
 	Run      scenario.Run // of the scenario as it was in the world
 	World    string

@@ -94,9 +94,9 @@ func value(rng *rand.Rand, width int) []byte {
 // the kernel of it; to tables with range fields only where it may.
 func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches ...*interp.Switch) {
 	t.Helper()
-	tables := switches[0].Program().TableInfos()
+	tables := switches[0].Program().Tables
 	id := program.TableID(rng.IntN(len(tables)))
-	info := tables[id]
+	info := tables[id].Info
 	isRange := func(f program.KeyField) bool { return f.Kind == program.Range }
 	if info.Profile >= 0 || len(info.Actions) == 0 || !ranges && slices.ContainsFunc(info.Key, isRange) {
 		return
@@ -312,7 +312,8 @@ func compareCounters(t *testing.T, sw, judge *interp.Switch) {
 			compare(fmt.Sprintf("counter %s[%d]", c.Name, i), p, b, wp, wb, err1, err2)
 		}
 	}
-	for id, info := range sw.Program().TableInfos() {
+	for id, table := range sw.Program().Tables {
+		info := table.Info
 		if !info.HasDirectCounter {
 			continue
 		}

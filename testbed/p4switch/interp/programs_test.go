@@ -298,7 +298,7 @@ func TestSelector(t *testing.T) {
 	tbl, c := x.call("In.sel_t", "In.forward", []byte{0})
 	pr, ok := p.ProfileByName("In.sel")
 	if !ok {
-		t.Fatal(p.ProfileInfos())
+		t.Fatal(p.Profiles)
 	}
 	var mem []interp.MemberID
 	for i := range byte(4) {

@@ -15,7 +15,7 @@ import (
 func snapshot(s *interp.Switch) string {
 	p := s.Program()
 	out := ""
-	for t := range p.TableInfos() {
+	for t := range p.Tables {
 		id := program.TableID(t)
 		d, ok := s.Default(id)
 		out += fmt.Sprintln("default", t, d, ok)
@@ -25,7 +25,7 @@ func snapshot(s *interp.Switch) string {
 			out += fmt.Sprintln("entry", t, h, e, c, set, n, b)
 		}
 	}
-	for pr := range p.ProfileInfos() {
+	for pr := range p.Profiles {
 		id := program.ProfileID(pr)
 		for m, c := range s.Members(id) {
 			live, _ := s.MemberLive(id, m)

@@ -42,7 +42,7 @@ func bind(info *p4config.P4Info, prog *program.Program) (*schema, error) {
 			return nil, err
 		}
 	}
-	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.TableInfos(), func(t program.TableInfo) bool { return !t.Hidden }) {
+	if len(info.GetTables()) > 0 && len(b.tableList) == 0 && slices.ContainsFunc(prog.Tables, func(t program.Table) bool { return !t.Info.Hidden }) {
 		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	b.portNames = b.portNamed()
@@ -193,7 +193,7 @@ func (b *binder) bindTables() error {
 			b.absent[o.id] = "table " + o.name
 			continue
 		}
-		ti := &b.prog.TableInfos()[tid]
+		ti := &b.prog.Tables[tid].Info
 		ts := &tableSchema{
 			object: o, index: len(b.tableList), tid: tid, size: t.GetSize(), keyLen: len(ti.Key),
 			actions: map[uint32]*actionRef{}, actionByBMv2: map[program.ActionID]uint32{},
@@ -252,7 +252,7 @@ func (b *binder) bindTableActions(ts *tableSchema, t *p4config.Table) error {
 			return missing("no action "+as.name+" of table", ts.name)
 		}
 		ar := &actionRef{actionSchema: as, aid: aid, scope: ref.GetScope()}
-		for _, ai := range b.prog.TableInfos()[ts.tid].Actions {
+		for _, ai := range b.prog.Tables[ts.tid].Info.Actions {
 			if ai.ID != aid {
 				continue
 			}

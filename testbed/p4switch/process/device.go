@@ -57,7 +57,7 @@ type Device struct {
 	toTell pendingNotices
 
 	kernel inKernel
-	routes asRoutes
+	routes router
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -139,23 +139,18 @@ func New(cfg Config) (*Device, error) {
 		d.base = cfg.Now()
 	}
 	d.start = d.base.UnixNano()
+	d.routes = noRouter{}
 	d.toTell.ready = make(chan struct{}, 1)
 	poller, err := port.NewPoller()
 	if err != nil {
 		return nil, err
 	}
 	d.poller = poller
-	if err := d.addPorts(); err != nil {
-		d.closeRoutes() //nolint:errcheck // the first error is reported
-		d.detach()      //nolint:errcheck // the first error is reported
-		poller.Close()  //nolint:errcheck // the first error is reported
-		return nil, err
+	if err = d.addPorts(); err == nil {
+		err = d.addServices()
 	}
-	if err := d.addServices(); err != nil {
-		d.closeRoutes() //nolint:errcheck // the first error is reported
-		d.detach()      //nolint:errcheck // the first error is reported
-		poller.Close()  //nolint:errcheck // the first error is reported
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, d.routes.close(), d.detach(), poller.Close())
 	}
 	return d, nil
 }
@@ -213,7 +208,11 @@ func (d *Device) addPorts() error {
 		}
 	}
 	if d.cfg.Routes {
-		if err := d.openRoutes(); err != nil {
+		r, err := openRoutes(d)
+		if r != nil {
+			d.routes = r
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -343,7 +342,7 @@ func (d *Device) Stats() Stats {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs := []error{d.closeRoutes(), d.detach()}
+	errs := []error{d.routes.close(), d.detach()}
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -369,7 +368,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	}
 	d.sw = sw
 	d.useKernel(next, err)
-	d.routeBy(sw)
+	d.routes.use(sw)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {
@@ -442,7 +441,7 @@ func (d *Device) portChanged(ev portstate.Event) {
 	}
 	e.up = ev.State.Oper
 	d.openInKernel(e)
-	d.routeRound(e)
+	d.routes.round(e)
 	if !e.up {
 		e.flush()
 	} else {
@@ -479,7 +478,7 @@ func (d *Device) linkChanged(l port.Link) {
 	if !l.Up && e.up {
 		e.up = false
 		d.openInKernel(e)
-		d.routeRound(e)
+		d.routes.round(e)
 		e.flush()
 		d.portEvent(e, false)
 	}

@@ -301,3 +301,17 @@ func countFates(sw *ebpf.Switch, s *Stats) []uint64 {
 	}
 	return fates
 }
+
+// countInterfaces has the ports' counters be those of their interfaces from now on.
+func (d *Device) countInterfaces() (err error) {
+	if d.kernel.queues, err = ebpf.OpenQueues(); err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
+	d.kernel.began = map[int]port.Counters{}
+	for _, e := range d.ports {
+		if d.kernel.began[e.index], err = d.kernel.queues.Counters(e.index); err != nil {
+			return fmt.Errorf("switch: port %s: %w", e.name, err)
+		}
+	}
+	return nil
+}

@@ -136,34 +136,6 @@ func (p *Program) Shared(derive func() any) any {
 	return p.shared
 }
 
-// TableInfos describes the tables, indexed by TableID. The result is shared: do
-// not change it.
-func (p *Program) TableInfos() []TableInfo {
-	out := make([]TableInfo, len(p.Tables))
-	for i := range p.Tables {
-		out[i] = p.Tables[i].Info
-	}
-	return out
-}
-
-// ActionInfos describes all actions, indexed by ActionID.
-func (p *Program) ActionInfos() []ActionInfo {
-	out := make([]ActionInfo, len(p.Actions))
-	for i := range p.Actions {
-		out[i] = p.Actions[i].Info
-	}
-	return out
-}
-
-// ProfileInfos describes the action profiles, indexed by ProfileID.
-func (p *Program) ProfileInfos() []ProfileInfo {
-	out := make([]ProfileInfo, len(p.Profiles))
-	for i := range p.Profiles {
-		out[i] = p.Profiles[i].Info
-	}
-	return out
-}
-
 // TableByName finds a table by its fully-qualified P4 name.
 func (p *Program) TableByName(name string) (TableID, bool) {
 	i, ok := p.tableIndex[name]

@@ -106,7 +106,7 @@ func (t *tables) name(g interp.Target) string {
 	if g.Kind != interp.ByAction {
 		return ""
 	}
-	return t.program.ActionInfos()[g.Call.Action].Name
+	return t.program.Actions[g.Call.Action].Info.Name
 }
 
 // route returns what an entry of a route table means.
@@ -158,7 +158,7 @@ func (t *tables) group(number uint64) ([]Hop, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile := t.program.TableInfos()[id].Profile
+	profile := t.program.Tables[id].Info.Profile
 	for _, e := range t.sw.Entries(id) {
 		if numberOf(e.Match) != number || e.Target.Kind != interp.ByGroup {
 			continue
@@ -179,7 +179,7 @@ func (t *tables) members(profile program.ProfileID, members []interp.MemberID) (
 		if err != nil {
 			return nil, err
 		}
-		if t.program.ActionInfos()[call.Action].Name != controller.TakeUplink.String() {
+		if t.program.Actions[call.Action].Info.Name != controller.TakeUplink.String() {
 			continue // NoAction: a packet that meets it is dropped
 		}
 		port := uint32(number(call.Args[0]))

@@ -18,7 +18,7 @@ func (r *run) add(w []string) error {
 	if err != nil {
 		return err
 	}
-	info := r.prog.TableInfos()[t]
+	info := r.prog.Tables[t].Info
 	text := strings.Join(w[1:], " ")
 	open := strings.IndexByte(text, '(')
 	end := strings.LastIndexByte(text, ')')
@@ -76,7 +76,7 @@ func (r *run) setDefault(w []string) error {
 	if open < 0 || end < open {
 		return fmt.Errorf("the action lacks its parentheses")
 	}
-	g, err := r.action(r.prog.TableInfos()[t], strings.TrimSpace(text[:open]), text[open+1:end])
+	g, err := r.action(r.prog.Tables[t].Info, strings.TrimSpace(text[:open]), text[open+1:end])
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (r *run) removeAll(w []string) error {
 	if strings.ToLower(w[0]) != "all" {
 		return fmt.Errorf("only all can be removed")
 	}
-	for t := range r.prog.TableInfos() {
+	for t := range r.prog.Tables {
 		var hs []interp.Handle
 		for h, e := range r.sw.Entries(program.TableID(t)) {
 			if !e.Const {
@@ -104,7 +104,7 @@ func (r *run) removeAll(w []string) error {
 }
 
 func (r *run) table(name string) (program.TableID, error) {
-	return find("table", name, r.prog.TableByName, namesOf(r.prog.TableInfos(), func(t program.TableInfo) string { return t.Name }))
+	return find("table", name, r.prog.TableByName, namesOf(r.prog.Tables, func(t program.Table) string { return t.Info.Name }))
 }
 
 var stackIndex = regexp.MustCompile(`^(.*)\$([0-9]+)(.*)$`)

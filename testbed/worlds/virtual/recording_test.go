@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -50,15 +52,40 @@ func recordedRuns(t testing.TB) []scenario.Run {
 	})
 }
 
+// recorded is a run that was carried out with a recorder.
+type recorded struct {
+	run    scenario.Run
+	r      *recording.Recording
+	result *report.Result
+}
+
+var (
+	recordOnce sync.Once
+	recordings []recorded
+)
+
+// recordAll carries recordedRuns out, once for all tests, which change nothing of it.
+func recordAll(t *testing.T) []recorded {
+	t.Helper()
+	oneGoroutine(t)
+	recordOnce.Do(func() {
+		for _, run := range recordedRuns(t) {
+			r, result := record(t, newLab(t), run, recording.Options{})
+			recordings = append(recordings, recorded{run, r, result})
+		}
+	})
+	if len(recordings) < 3 {
+		t.Fatal("runs with a recorder failed in another test")
+	}
+	return recordings
+}
+
 // TestRecordingChangesNothing: a run that is recorded is the same run, to every event.
 func TestRecordingChangesNothing(t *testing.T) {
-	oneGoroutine(t)
-	lab := newLab(t)
-	for _, run := range recordedRuns(t) {
-		_, got := record(t, lab, run, recording.Options{})
-		want := mustRun(t, lab, run)
-		got.WallMS, want.WallMS = 0, 0
-		if diff := cmp.Diff(want, got); diff != "" {
+	for _, x := range recordAll(t) {
+		run, got := x.run, x.result
+		want := mustRun(t, newLab(t), run)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); diff != "" {
 			t.Errorf("%v: without and with a recorder:\n%s", run, diff)
 		}
 	}
@@ -66,10 +93,8 @@ func TestRecordingChangesNothing(t *testing.T) {
 
 // TestRecordingEqualsResult: what a recording counts is what the result says.
 func TestRecordingEqualsResult(t *testing.T) {
-	oneGoroutine(t)
-	lab := newLab(t)
-	for _, run := range recordedRuns(t) {
-		r, result := record(t, lab, run, recording.Options{})
+	for _, x := range recordAll(t) {
+		run, r, result := x.run, x.r, x.result
 		count := map[recording.InstantKind]int64{}
 		for _, i := range r.Instants {
 			count[i.Kind] += i.Count
@@ -137,10 +162,8 @@ func equalCounters(t *testing.T, r *recording.Recording, result *report.Result) 
 
 // TestTraceReadsBack: a trace says all that the recording has, to whole nanoseconds, and written again it is the same.
 func TestTraceReadsBack(t *testing.T) {
-	oneGoroutine(t)
-	lab := newLab(t)
-	for _, run := range recordedRuns(t) {
-		r, _ := record(t, lab, run, recording.Options{})
+	for _, x := range recordAll(t) {
+		run, r := x.run, x.r
 		var first, second bytes.Buffer
 		if err := r.Write(&first); err != nil {
 			t.Fatal(err)
@@ -296,10 +319,8 @@ func checkTrace(t *testing.T, run scenario.Run, data []byte) {
 
 // TestFlipAnswersCut: from every flip arrows lead back by the quench, or the controller's word, to the cut.
 func TestFlipAnswersCut(t *testing.T) {
-	oneGoroutine(t)
-	lab := newLab(t)
-	for _, run := range recordedRuns(t) {
-		r, _ := record(t, lab, run, recording.Options{})
+	for _, x := range recordAll(t) {
+		run, r := x.run, x.r
 		for _, i := range r.Instants {
 			if i.Kind != recording.Flip {
 				continue

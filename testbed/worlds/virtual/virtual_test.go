@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,9 +25,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/sim"
 )
 
+var oneLab = sync.OnceValues(NewLab)
+
 func newLab(t testing.TB) *Lab {
 	t.Helper()
-	lab, err := NewLab()
+	lab, err := oneLab()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package virtual_test
+package structure_test
 
 import (
 	"errors"
@@ -31,13 +31,29 @@ var satellites = map[string]satellite{
 	},
 	"static paths for switches without P4": {[]string{"fabric/export"}, []string{"cmd/ethereal/export_static.go"}},
 	"topologies of containerlab":           {[]string{"testbed/containerlab"}, []string{"cmd/ethereal/export_containerlab.go"}},
+	"a live fabric on several machines": {
+		[]string{"testbed/worlds/live/machines"},
+		[]string{"cmd/ethereal/live_machines.go"},
+	},
+	"Linux routers": {
+		[]string{"testbed/p4switch/routes"},
+		[]string{"testbed/p4switch/process/routes.go"},
+	},
+	"STF tests":                             {[]string{"testbed/p4switch/stf"}, []string{"cmd/ethereal/switch_stf.go"}},
+	"an RNIC in software for RDMA programs": {[]string{"testbed/endpoint/nic"}, []string{"cmd/ethereal/nic_linux.go"}},
+	"gNMI beside BMv2":                      {[]string{"testbed/p4switch/sidecar"}, []string{"cmd/ethereal/gnmi.go"}},
+	"checks of a host":                      {[]string{"hostagent/hostcheck"}, []string{"cmd/ethereal/preflight_host.go"}},
+	"checks of a fabric":                    {[]string{"controller/preflight"}, []string{"cmd/ethereal/preflight.go"}},
+	"proofs from tables":                    {[]string{"controller/verify"}, []string{"cmd/ethereal/verify.go"}},
+	"the agent as a C library":              {[]string{"hostagent/capi"}, nil},
+	"benchmarks beside other simulators":    {[]string{"testbed/bench"}, nil},
 }
 
 // TestSatellites: a tree without a satellite's folders and files, and without the one line by which a package uses the
 // files, lacks nothing: no other file imports the folders, and what is then undefined stands in that line.
 func TestSatellites(t *testing.T) {
 	const module = "github.com/ethereal-fabric/ethereal/"
-	root := filepath.Join("..", "..", "..")
+	root := filepath.Join("..", "..")
 	set := token.NewFileSet()
 	packages := map[string]map[string]*ast.File{} // by folder and file, both from the root
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

@@ -1,4 +1,5 @@
-package main
+// Package memory says how much memory this process may still take, and gives back what it needs no more.
+package memory
 
 import (
 	"bufio"
@@ -10,8 +11,8 @@ import (
 	"strings"
 )
 
-// freeMemory returns how much memory this process may still take.
-func freeMemory() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
+// Free returns how much memory this process may still take.
+func Free() (bytes int64, known bool) { return freeIn(os.DirFS("/")) }
 
 // memoryGroup is where a control group says what of memory is allowed and used, and how
 // much of that is a cache that is given back.

@@ -1,4 +1,4 @@
-package main
+package memory
 
 import (
 	"context"
@@ -19,12 +19,12 @@ const (
 	leastLimit  = 64 << 20 // bytes; a smaller group is not followed
 )
 
-// keepMemory gives memory back to the system once a busy spell is over, until ctx ends:
+// Keep gives memory back to the system once a busy spell is over, until ctx ends:
 // the runtime would collect within two minutes, and keep half of what it needed at the
 // worst. The runtime's limit is the smaller of GOMEMLIMIT and limitShare of what the control
 // groups around the process allow, so that the collector works harder before the kernel ends
 // the process.
-func keepMemory(ctx context.Context) error {
+func Keep(ctx context.Context) error {
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}

@@ -1,0 +1,264 @@
+package runner
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/recording"
+	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+)
+
+// ErrInterrupted is wrapped by the error of a batch whose context ended.
+var ErrInterrupted = errors.New("interrupted")
+
+// Batch carries out runs, some at a time, and hands on what came of them: in the order of the runs, or as they end.
+type Batch struct {
+	Run        Run
+	Runs       []scenario.Run // their indices count from 0
+	World      string
+	Parallel   int
+	Cores      int    // of each run; see [CoresOf]
+	Events     string // file of the event log; "" for none
+	Captures   []Capture
+	Trace      string                 // file of the trace; "" for none
+	Recordings []recording.Options    // by run, of the trace
+	Record     bool                   // keep what happens in every run; else only in those that expect something
+	AsEnded    bool                   // hand on each outcome when its run ends, and keep no result
+	Done       func(o *Outcome) error // takes what is handed on, one at a time
+	Progress   Progress
+	Log        *slog.Logger
+
+	mu       sync.Mutex
+	outcomes []*Outcome // nil: not ended
+	next     int        // first run that has not been handed on, when they are handed on in order
+	err      error
+}
+
+// Progress shows how a batch goes. It is safe for concurrent use.
+type Progress interface {
+	Begin(scenario.Run)
+	Watch(scenario.Run) func(scenario.Progress) // nil: nobody looks
+	End(scenario.Run)
+	Line(*Outcome)             // of a run that is handed on
+	Paint(ctx context.Context) // redraws until ctx ends
+}
+
+// Capture is a link to capture and the file it goes to.
+type Capture struct {
+	Link fabric.LinkID
+	Path string
+}
+
+// Execute returns the results there are, in the order of the runs, and the
+// errors of all runs. When ctx ends, runs that go on stop early and the others
+// do not begin; the error is then an [ErrInterrupted], too.
+func (b *Batch) Execute(ctx context.Context) ([]*report.Result, error) {
+	b.outcomes = make([]*Outcome, len(b.Runs))
+	paint, stop := context.WithCancel(context.Background())
+	var painter errgroup.Group
+	painter.Go(func() error { b.Progress.Paint(paint); return nil })
+
+	var workers errgroup.Group
+	workers.SetLimit(b.Parallel)
+	for i := range b.Runs {
+		if ctx.Err() != nil {
+			break
+		}
+		workers.Go(func() error {
+			if ctx.Err() == nil {
+				b.one(ctx, i)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait() // errors are kept per run
+	stop()
+	_ = painter.Wait()
+
+	var results []*report.Result
+	ended := 0
+	for _, o := range b.outcomes {
+		if o == nil {
+			continue
+		}
+		if o.Result != nil {
+			results = append(results, o.Result)
+		}
+		if !errors.Is(o.Err, context.Canceled) {
+			ended++
+		}
+	}
+	err := b.err
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("%w: %d of %d runs are complete", ErrInterrupted, ended, len(b.Runs)))
+	}
+	return results, err
+}
+
+// one executes run i.
+func (b *Batch) one(ctx context.Context, i int) {
+	o := &Outcome{Run: b.Runs[i], World: b.World, Record: &Record{}}
+	b.Progress.Begin(o.Run)
+	b.Log.Info("run begins", "run", i+1, "name", o.Run.String())
+	start := time.Now()
+	o.Result, o.Err = b.observed(ctx, o.Run, o.Record)
+	o.Took = time.Since(start)
+	b.Log.Info("run ends", "run", i+1, "name", o.Run.String(), "took", o.Took, "err", o.Err)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outcomes[i] = o
+	b.Progress.End(o.Run)
+	if b.AsEnded {
+		b.handOn(o)
+		o.Result, o.Record = nil, nil
+		return
+	}
+	for ; b.next < len(b.Runs) && b.outcomes[b.next] != nil; b.next++ {
+		b.handOn(b.outcomes[b.next])
+	}
+}
+
+// handOn reports an outcome. b.mu is held.
+func (b *Batch) handOn(o *Outcome) {
+	canceled := errors.Is(o.Err, context.Canceled)
+	if b.AsEnded && canceled {
+		return // it will run again
+	}
+	b.Progress.Line(o)
+	if o.Err != nil && !canceled {
+		b.err = errors.Join(b.err, &runError{o})
+	}
+	if err := b.Done(o); err != nil {
+		b.err = errors.Join(b.err, err)
+	}
+}
+
+// observed executes a run with its files open.
+func (b *Batch) observed(ctx context.Context, run scenario.Run, record *Record) (_ *report.Result, err error) {
+	obs := scenario.Observer{
+		Progress: b.Progress.Watch(run), Log: b.Log.With("run", run.Index+1), Cores: CoresOf(run, b.Cores, min(b.Parallel, len(b.Runs))),
+	}
+	if b.Record || len(run.Scenario.Expect) > 0 {
+		obs.Happened = record.Add
+	}
+	if b.Events != "" {
+		file, err := os.Create(FileOf(b.Events, run, len(b.Runs)))
+		if err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+		defer closeFile(file, &err)
+		obs.Events = file
+	}
+	for _, c := range b.Captures {
+		file, err := os.Create(FileOf(c.Path, run, len(b.Runs)))
+		if err != nil {
+			return nil, fmt.Errorf("--pcap: %w", err)
+		}
+		defer closeFile(file, &err)
+		obs.Captures = append(obs.Captures, scenario.Capture{Link: c.Link, W: file})
+	}
+	if b.Trace != "" {
+		return b.traced(ctx, run, obs)
+	}
+	return b.Run(ctx, run, obs)
+}
+
+// traced executes a run and writes its trace, also of one that was interrupted.
+func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Observer) (_ *report.Result, err error) {
+	file, err := os.Create(FileOf(b.Trace, run, len(b.Runs)))
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	defer closeFile(file, &err)
+	rec := recording.New(run.Fabric, b.Recordings[run.Index])
+	obs.Recorder = rec
+	happened := obs.Happened
+	obs.Happened = func(h scenario.Happening) {
+		if happened != nil {
+			happened(h)
+		}
+		if !rec.Exact() { // else it was told already
+			rec.Happened(h.At, h.Kind, h.Where, h.Text)
+		}
+	}
+	result, err := b.Run(ctx, run, obs)
+	if result == nil {
+		return nil, err
+	}
+	written := rec.End(result)
+	var wrong error
+	if strings.HasSuffix(file.Name(), ".gz") {
+		packed := gzip.NewWriter(file)
+		wrong = errors.Join(written.Write(packed), packed.Close())
+	} else {
+		wrong = written.Write(file)
+	}
+	if wrong != nil {
+		err = errors.Join(err, fmt.Errorf("--trace: %w", wrong))
+	}
+	if written.Left > 0 {
+		b.Log.Warn("the trace is full; choose --trace-window or --trace-hosts", "run", run.Index+1, "left out", written.Left)
+	}
+	return result, err
+}
+
+// coresPay is from how many hosts on a run is faster on several cores.
+const coresPay = 64
+
+// CoresOf returns on how many cores to simulate a run of so many at once: those asked
+// for, or, of 0, those that the runs beside it leave.
+func CoresOf(run scenario.Run, asked, atOnce int) int {
+	switch {
+	case asked > 0:
+		return asked
+	case run.Fabric.Hosts() < coresPay:
+		return 1
+	}
+	return max(1, runtime.GOMAXPROCS(0)/atOnce)
+}
+
+// FileOf returns a run's own file: name itself when there is one run only, else
+// with the run's slug before the extension.
+func FileOf(name string, run scenario.Run, runs int) string {
+	if runs == 1 {
+		return name
+	}
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + "." + run.Slug() + ext
+}
+
+// closeFile closes a file that was written, and reports in err, when there is
+// no error yet, that it could not be.
+func closeFile(f *os.File, err *error) {
+	if e := f.Close(); e != nil && *err == nil {
+		*err = e
+	}
+}
+
+// runError says which run an error is of, once.
+type runError struct{ o *Outcome }
+
+func (e *runError) Error() string {
+	return fmt.Sprintf("run %d, %v: %s", e.o.Run.Index+1, e.o.Run, e.o.Why())
+}
+
+func (e *runError) Unwrap() error { return e.o.Err }
+
+// Why is the text of Err without the run's name, which its world may have put there.
+func (o *Outcome) Why() string {
+	return strings.Replace(o.Err.Error(), o.Run.String()+": ", "", 1)
+}
