@@ -206,7 +206,7 @@ var errOtherProgram = errors.New("it does not run the program; start a controlle
 
 // open becomes primary at a switch, and asks for its ports.
 func (c *cablingCheck) open(ctx context.Context, id fabric.NodeID) error {
-	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.SurveyTimeout)
 	defer cancel()
 	t := c.cfg.Targets[id]
 	conn, err := c.dial(t.P4Runtime)

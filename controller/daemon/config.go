@@ -70,6 +70,8 @@ type Config struct {
 	Settle time.Duration
 	// StageTimeout bounds the wait for one stage's acknowledgements. 0: 1 s.
 	StageTimeout time.Duration
+	// SurveyTimeout bounds what one switch is asked, and pushed, without a controller: Survey, CheckCabling. 0: 10 s.
+	SurveyTimeout time.Duration
 	// Heartbeat is of gNMI subscriptions. 0: 5 s.
 	Heartbeat time.Duration
 	// KeepAlive is of P4Runtime sessions. 0: 5 s.
@@ -117,6 +119,7 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Settle, duration(rollout.DefaultStartWait))
 	setDefault(&c.StageTimeout, duration(rollout.DefaultStageTimeout))
+	setDefault(&c.SurveyTimeout, 10*time.Second)
 	if c.Core.MaxGroupSize == 0 {
 		c.Core.MaxGroupSize = c.groupLimit()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -24,11 +23,8 @@ type Found struct {
 	Ports    map[fabric.PortNo]bool // up; nil without gNMI
 }
 
-// How long a switch may take to be asked, and how many are asked at once.
-const (
-	surveyTimeout = 10 * time.Second
-	surveyAtOnce  = 32
-)
+// surveyAtOnce is how many switches are asked at once.
+const surveyAtOnce = 32
 
 // Survey reads all switches, and changes nothing. It needs no role: any client
 // may read.
@@ -46,7 +42,7 @@ func Survey(ctx context.Context, cfg Config) ([]Found, error) {
 	for i := range found {
 		id := fabric.NodeID(cfg.Core.Fabric.Hosts() + i)
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+			ctx, cancel := context.WithTimeout(ctx, cfg.SurveyTimeout)
 			defer cancel()
 			found[i] = survey(ctx, cfg, id)
 			found[i].Node = id

@@ -31,7 +31,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 			}
 			Agents []struct{ Behind uint64 }
 		}
-		if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
+		if err := c.admin().Get(ctx, addr, "/status", c.limit(), &s); err != nil {
 			c.list.Add(checklist.Red, addr, "controller", err.Error(), reach(err, addr, "the controller", "--admin, which is its --listen-admin"))
 			continue
 		}
@@ -71,7 +71,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 			Open bool
 		}
 	}
-	if err := c.admin().Get(ctx, addr, "/status", limit, &s); err != nil {
+	if err := c.admin().Get(ctx, addr, "/status", c.limit(), &s); err != nil {
 		c.list.Add(checklist.Red, name, "agent", err.Error(), reach(err, addr, "its agent (ethereal host agent --listen-admin)", "hosts in the targets file"))
 		return
 	}
@@ -99,7 +99,7 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 func (c *checker) askCabling(ctx context.Context, addr string, query url.Values, wait time.Duration) (*cabling.Report, error) {
 	r := new(cabling.Report)
 	query.Set("wait", wait.String())
-	if err := c.admin().Ask(ctx, http.MethodPost, addr, "/cabling", query, wait+limit, r); err != nil {
+	if err := c.admin().Ask(ctx, http.MethodPost, addr, "/cabling", query, wait+c.limit(), r); err != nil {
 		return nil, err
 	}
 	if len(r.Links) != c.f.Links() {

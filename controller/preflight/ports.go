@@ -27,7 +27,7 @@ func (c *checker) gnmi(ctx context.Context, id fabric.NodeID, add adder) {
 		return
 	}
 	defer conn.Close() //nolint:errcheck // nothing is under way
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	caps, err := gnmi.NewGNMIClient(conn).Capabilities(ctx, &gnmi.CapabilityRequest{})
 	if err != nil {

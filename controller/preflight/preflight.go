@@ -37,9 +37,10 @@ type Config struct {
 	Frame int
 	// Push installs the program where it is not, to check cables before there is a
 	// controller.
-	Push bool
-	Wait time.Duration // for the frames of the cabling check; 0: 3 s
-	Now  func() time.Time
+	Push  bool
+	Wait  time.Duration // for the frames of the cabling check; 0: 3 s
+	Limit time.Duration // of every question; 0: 5 s
+	Now   func() time.Time
 }
 
 // Names of subjects that are no switch and no host.

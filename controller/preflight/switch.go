@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 )
 
 // limit bounds every question.
-const limit = 5 * time.Second
+func (c *Config) limit() time.Duration { return cmp.Or(c.Limit, 5*time.Second) }
 
 // checkSwitch looks at one switch. led: a controller has it in hand.
 func (c *checker) checkSwitch(ctx context.Context, id fabric.NodeID, led bool) {
@@ -65,7 +66,7 @@ func reach(err error, addr, what, flag string) string {
 // p4runtime reports whether the switch answers.
 func (c *checker) p4runtime(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) bool {
 	t := c.Daemon.Targets[id]
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	r, err := c.Daemon.PipelineOf(id).Client(conn).Capabilities(ctx, &p4.CapabilitiesRequest{}, grpc.WaitForReady(false))
 	switch status.Code(err) {
@@ -96,7 +97,7 @@ func brief(err error) string {
 // program looks at what the switch runs.
 func (c *checker) program(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
 	t := c.Daemon.Targets[id]
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	pipeline := c.Daemon.PipelineOf(id)
 	found, err := pipeline.Inspect(ctx, pipeline.Client(conn), t.DeviceID)
@@ -128,7 +129,7 @@ func (c *checker) tables(id fabric.NodeID) {
 // primary looks whether our controller could be.
 func (c *checker) primary(ctx context.Context, id fabric.NodeID, conn *grpc.ClientConn, add adder) {
 	t := c.Daemon.Targets[id]
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	w := p4rt.Writer{DeviceID: t.DeviceID, ElectionID: p4rt.ElectionID{Low: 1}.Proto()}
 	pipeline := c.Daemon.PipelineOf(id)

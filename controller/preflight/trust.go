@@ -69,7 +69,7 @@ func (c *checker) peerCertificate(ctx context.Context, addr, subject string) {
 	if c.TLS == nil || strings.HasPrefix(addr, "unix:") {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
 	d := tls.Dialer{Config: c.TLS.Clone()}
 	d.Config.InsecureSkipVerify = true //nolint:gosec // only its dates are looked at; nothing is said over it

@@ -239,7 +239,7 @@ func toyConfig(t *testing.T, f *fabric.Fabric) daemon.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := daemon.Config{Core: controller.Config{Fabric: f}, Own: 1, Dial: func(addr string) (*grpc.ClientConn, error) {
+	cfg := daemon.Config{Core: controller.Config{Fabric: f}, Own: 1, SurveyTimeout: time.Minute, Dial: func(addr string) (*grpc.ClientConn, error) {
 		return grpc.NewClient(addr, append(p4rt.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	}}
 	if cfg.Pipeline, err = p4rt.NewPipeline(p4src.V1ModelP4Info(), p4src.V1ModelJSON()); err != nil {
@@ -264,7 +264,7 @@ func TestToyKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := toyConfig(t, f)
-	lines, err := preflight.Run(t.Context(), preflight.Config{Daemon: cfg, Push: true, Wait: 500 * time.Millisecond})
+	lines, err := preflight.Run(t.Context(), preflight.Config{Daemon: cfg, Push: true, Wait: 500 * time.Millisecond, Limit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
