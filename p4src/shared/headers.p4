@@ -48,7 +48,7 @@ const bit<32> QUENCH_SESSION = 512;
 const bit<32> NEVER_QUENCH = 0xFFFFFFFF;
 
 // A notice is UDP from nowhere to all systems on the link (RFC 1112): no router
-// passes it on, no host needs to join, and IPv6 hosts receive it too.
+// passes it on, no host needs to join, and IPv6 hosts hear it too.
 const bit<32> ALL_SYSTEMS     = 0xE0000001; // 224.0.0.1
 const mac_t   ALL_SYSTEMS_MAC = 0x01005E000001;
 const bit<16> SWITCH_MAC      = 0x02E7;     // and the switch's id behind it
@@ -139,7 +139,7 @@ header bth_t {
     bit<24> psn;
 }
 
-// What a switch sends to the source of a packet whose port was dead.
+// What a switch tells the source of a packet whose port was dead.
 header quench_t {
     bit<8>  version;    // 1
     bit<6>  flags;
@@ -158,7 +158,7 @@ header quench_t {
 
 const bit<16> QUENCH_BYTES = 24;
 
-// One port's change of state, as the data plane is notified of it.
+// One port's change of state, as the data plane is told of it.
 header port_event_t {
     bit<8>  version;    // 1
     bit<8>  up;         // 0 or 1

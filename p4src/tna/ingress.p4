@@ -342,7 +342,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         drops.count(meta.drop);
         for_deparser.drop_ctl = 1;
     }
-    // Nothing goes on: the port came back, or hosts were notified of late.
+    // Nothing goes on: the port came back, or hosts were told of late.
     action swallow() { for_deparser.drop_ctl = 1; }
 
     apply {

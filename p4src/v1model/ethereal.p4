@@ -4,8 +4,8 @@
 // one port. Where it leads up, the label the sending host chose names the
 // uplink; a packet without a known label falls back to ECMP. If the chosen port
 // is dead, the packet goes round it (upward) or is dropped (downward), and its
-// source is notified by a source quench made from a clone. A source without a further packet
-// is notified by the notice that is made of the port's event: see notices.p4.
+// source is told by a source quench made from a clone. Who has no packet left to be
+// answered is told by the notice that the port's event becomes: see notices.p4.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-// Notices: what a switch sends unasked when one of its ports dies.
+// Notices: what a switch tells of a port of its own that died, unasked.
 //
 // A source quench answers a packet. Who lost its last packets in the dead port has
 // none left to be answered. So a port's down event itself becomes a notice, a

@@ -141,7 +141,7 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *p)
 {
 	__u32 udp = p->udp;
 
-	if (udp > 256) // never: 22 + 60 at most; the verifier needs the bound
+	if (udp > 256) // never: 22 + 60 at most; the verifier wants to hear it
 		return MALFORMED;
 	if (!reach(skb, udp + sizeof(struct udphdr)))
 		return MALFORMED;
@@ -163,7 +163,7 @@ static __always_inline int parse_udp(struct __sk_buff *skb, struct packet *p)
 	return LABELLED;
 }
 
-// fragment reports whether the first fragment of some UDP datagram, whose UDP
+// fragment tells whether the first fragment of some UDP datagram, whose UDP
 // header would be at an offset, is RoCEv2.
 static __always_inline int fragment(struct __sk_buff *skb, int first, __u32 udp)
 {
