@@ -135,6 +135,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 	qp := QP(rapid.Uint32Range(0, 60).Draw(t, "qp"))
 	switch kind := rapid.SampledFrom([]string{
 		"post", "acked", "done", "timeout", "quench", "quench", "quench", "update", "update", "tick", "respond", "lost", "lost", "congested",
+		"unanswered", "unanswered", "late",
 	}).Draw(t, "event"); kind {
 	case "post":
 		var batch []Flow
@@ -173,8 +174,16 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 		}
 		return event{kind, func(c *Core, now fabric.Time) any { c.Update(now, u); return nil }}
 	case "lost":
-		n := rapid.IntRange(0, 3).Draw(t, "packets")
-		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, n); return nil }}
+		n, acks := rapid.IntRange(0, 3).Draw(t, "packets"), rapid.IntRange(0, 1).Draw(t, "acks")
+		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
+		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, Loss{n, acks, now - ago}); return nil }}
+	case "unanswered":
+		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
+		times := rapid.IntRange(0, 4).Draw(t, "times")
+		return event{kind, func(c *Core, now fabric.Time) any { c.Unanswered(now, qp, Silence{now - ago, ago, times}); return nil }}
+	case "late":
+		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
+		return event{kind, func(c *Core, now fabric.Time) any { c.Late(now, peer, l); return nil }}
 	case "congested":
 		peer, l, inbound := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label")), rapid.Bool().Draw(t, "inbound")
 		return event{kind, func(c *Core, now fabric.Time) any { c.Congested(now, peer, l, inbound); return nil }}
@@ -239,7 +248,9 @@ func TestInvariants(t *testing.T) {
 				case !fl.Dead && fl.Reason != Return:
 					rt.Fatalf("%+v: from a good path, yet not to return", fl)
 				}
-				path[fl.QP] = fl.To
+				if path[fl.QP] = fl.To; fl.Reason == BySilence {
+					home[fl.QP] = fl.To
+				}
 			}
 			// The same word again changes nothing. (A time-out again is a
 			// new one.)

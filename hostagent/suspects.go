@@ -1,0 +1,208 @@
+package hostagent
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// suspect is a path on which a queue pair met silence, or a time-out near marks. Neither is a verdict: a probe follows
+// on the path and decides.
+type suspect struct {
+	sample
+	probe    QP
+	since    fabric.Time // the packet that is not answered was sent then, or later
+	until    fabric.Time // the probe is lost if it is not answered by then
+	late     bool        // an answer has come by the path, to a queue pair that had left it
+	timedOut bool        // it was a time-out
+}
+
+// Silence is what is known of a queue pair that is not answered.
+type Silence struct {
+	Since fabric.Time `json:",omitempty"` // what is not answered was sent then, or later
+	Wait  fabric.Time `json:",omitempty"` // an answer takes no longer, by what is known of the path
+	Times int         `json:",omitempty"` // how often it was silent before, at doubling intervals
+}
+
+// mostExcuses is how often a queue at the end of a path excuses a silence: where packets to the ToR are marked, or links
+// near it are dead, it may be longer than a host can know. A path that is dead is excused no more often.
+const mostExcuses = 3
+
+// Unanswered says that a queue pair is silent, though other queue pairs of this host are answered. It is evidence
+// against its path, unless packets on that path were marked meanwhile. The queue pair leaves the path for a spare one,
+// and a probe follows on the path it left.
+func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
+	c.advance(now)
+	p := c.pieces.get(qp)
+	if p == nil || p.dst == nil || c.cfg.Losses.Off {
+		return
+	}
+	c.stats.Silences++
+	s := sample{p.dst, int(p.path), p.host}
+	queue := c.narrowed(s.d) || s.d.marks.last >= l.Since
+	if s.d.dead.get(s.path) || c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
+		c.stats.SilencesExcused++
+		return
+	}
+	to, ok := c.spare(p)
+	if !ok {
+		return
+	}
+	c.suspect(s, l.Since, l.Wait)
+	c.move(p, to, BySilence)
+	c.flip[len(c.flip)-1].Dead = true
+	p.home = int16(to) // the path it left may be good, but this message is sent by then
+}
+
+// narrowed reports whether links are known to be dead on paths to a ToR, or in its pod or this host's: what they do not
+// carry is in the queues of others.
+func (c *Core) narrowed(d *destination) bool {
+	return slices.ContainsFunc(c.deadLinks, func(id fabric.LinkID) bool {
+		low := c.fabric.Node(c.fabric.Link(id).A.Node)
+		_, crossed := c.over(d, id)
+		return crossed || c.fabric.ThreeTier() && low.Tier != fabric.Host && (low.Pod == d.pod || low.Pod == c.pod)
+	})
+}
+
+// spare returns the least loaded path that a queue pair can take in place of its own. ok is false if there is none.
+func (c *Core) spare(p *piece) (path int, ok bool) {
+	c.paths = slices.DeleteFunc(p.dst.good(c.paths[:0]), func(q int) bool {
+		return q == int(p.path) || c.suspected(p.dst, q) >= 0
+	})
+	if len(c.paths) == 0 {
+		return 0, false
+	}
+	return c.leastLoaded(p, BySilence, c.paths), true
+}
+
+// suspected returns which of the suspects a path is, -1 if it is none.
+func (c *Core) suspected(d *destination, path int) int {
+	return slices.IndexFunc(c.suspects, func(s *suspect) bool { return s.d == d && s.path == path })
+}
+
+// suspect has a probe follow on a path.
+func (c *Core) suspect(s sample, since, wait fabric.Time) *suspect {
+	if i := c.suspected(s.d, s.path); i >= 0 {
+		return c.suspects[i]
+	}
+	c.nextQP++
+	x := &suspect{sample: s, probe: c.nextQP, since: since, until: c.now + wait}
+	c.suspects = append(c.suspects, x)
+	c.open = append(c.open, Piece{QP: x.probe, Dst: s.host, Label: c.label(s.d, s.path), Labelled: true, Start: c.now})
+	return x
+}
+
+// Late says that an answer of a peer came by a path, to a queue pair that is not on that path any more: what was silent
+// there was slow, and is not lost.
+func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
+	c.advance(now)
+	for _, x := range c.suspects {
+		if x.host == peer && c.label(x.d, x.path) == l {
+			x.late = true
+		}
+	}
+}
+
+// suspectCleared takes note that a suspect's probe is answered. ok is false if it is none's. Packets on a path stay in
+// order: if nothing that was sent before the probe was answered by then, it is lost.
+func (c *Core) suspectCleared(qp QP) (ok bool) {
+	i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.probe == qp })
+	if i < 0 {
+		return false
+	}
+	x := c.suspects[i]
+	c.suspects = slices.Delete(c.suspects, i, i+1)
+	if !x.late && !x.timedOut && !c.excused(x.sample, x.since) {
+		c.stats.Losses++
+		c.testLoss(x.sample, 1)
+	}
+	return true
+}
+
+// judgeSuspects gives a verdict on the suspects whose probes are late.
+func (c *Core) judgeSuspects() {
+	for len(c.suspects) > 0 {
+		i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.until <= c.now })
+		if i < 0 {
+			return
+		}
+		x := c.suspects[i]
+		c.dropSuspect(i)
+		switch {
+		case x.d.dead.get(x.path) || x.late || c.markedBy(x.sample) >= x.since:
+		case x.timedOut:
+			c.timedOut(x.sample)
+		default:
+			c.stats.Losses += 2
+			c.testLoss(x.sample, 2) // what was silent, and the probe
+		}
+	}
+}
+
+// dropSuspect forgets a suspect, and ends its probe.
+func (c *Core) dropSuspect(i int) {
+	c.closes = append(c.closes, c.suspects[i].probe)
+	c.suspects = slices.Delete(c.suspects, i, i+1)
+}
+
+// marks are when packets to a ToR were last marked. Both slices are nil until one was.
+type marks struct {
+	last fabric.Time
+	by   []fabric.Time // by way
+	to   []fabric.Time // by host of the ToR
+}
+
+// Congested says that a switch has marked a packet to a peer, or one from it, on a path: what is lost there of what was
+// sent by then is no reason to leave the path.
+func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+	c.advance(now)
+	if inbound {
+		c.markedIn = c.now // acknowledgements of all peers come by the same link
+		return
+	}
+	if !c.choice(peer) {
+		return
+	}
+	d := c.towards(peer)
+	if d.marks.to == nil {
+		_, hosts := c.fabric.HostsOf(d.tor)
+		d.marks.by, d.marks.to = longAgo(c.ways), longAgo(hosts)
+	}
+	first, _ := c.fabric.HostsOf(d.tor)
+	d.marks.last, d.marks.to[peer-first] = c.now, c.now
+	if path, ok := c.pathOf(d, l); ok {
+		d.marks.by[d.way(path)] = c.now
+		c.noteMark(d, path, peer)
+	}
+}
+
+func (m *marks) rebase(now fabric.Time) {
+	m.last = m.last.Rebase(now)
+	for _, times := range [][]fabric.Time{m.by, m.to} {
+		for i := range times {
+			times[i] = times[i].Rebase(now)
+		}
+	}
+}
+
+func longAgo(n int) []fabric.Time {
+	return slices.Repeat([]fabric.Time{fabric.LongAgo}, n)
+}
+
+// excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or one to
+// the same host, whose link is on all paths to it.
+func (c *Core) excused(s sample, since fabric.Time) bool {
+	if s.d.marks.to == nil {
+		return false
+	}
+	first, _ := c.fabric.HostsOf(s.d.tor)
+	return max(c.markedBy(s), s.d.marks.to[s.host-first]) >= since
+}
+
+// markedBy returns when a packet to a path's ToR by its uplink was last marked.
+func (c *Core) markedBy(s sample) fabric.Time {
+	if s.d.marks.by == nil {
+		return fabric.LongAgo
+	}
+	return s.d.marks.by[s.d.way(s.path)]
+}
