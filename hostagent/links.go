@@ -118,6 +118,7 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 		return
 	}
 	c.timedOut(s)
+	c.keepAnother(s, ByTimeout)
 }
 
 // timedOut takes a path for dead.

@@ -40,8 +40,12 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 	c.stats.Silences++
 	s := sample{p.dst, int(p.path), p.host}
 	queue := c.narrowed(s.d) || s.d.marks.last >= l.Since
-	if s.d.dead.get(s.path) || c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
+	if c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
 		c.stats.SilencesExcused++
+		return
+	}
+	if s.d.dead.get(s.path) {
+		c.keepAnother(s, BySilence)
 		return
 	}
 	to, ok := c.spare(p)
@@ -62,6 +66,28 @@ func (c *Core) narrowed(d *destination) bool {
 		_, crossed := c.over(d, id)
 		return crossed || c.fabric.ThreeTier() && low.Tier != fabric.Host && (low.Pod == d.pod || low.Pod == c.pod)
 	})
+}
+
+// keepAnother has another path kept where all are left and the kept one does not work either: what speaks against the
+// others speaks against it as well. Links that are known to be dead are the last choice.
+func (c *Core) keepAnother(s sample, why Reason) {
+	d := s.d
+	if !d.allDead() || s.path != d.kept || d.paths == 1 {
+		return
+	}
+	dead := newBitmap(d.paths)
+	for _, id := range c.deadLinks {
+		if over, ok := c.over(d, id); ok {
+			d.each(over, dead.set)
+		}
+	}
+	for i := 1; i < d.paths; i++ {
+		if p := (s.path + i*max(1, d.vs+1)) % d.paths; p != s.path && !dead.get(p) {
+			d.kept, d.dirty = p, true
+			c.movePieces(why)
+			return
+		}
+	}
 }
 
 // spare returns the least loaded path that a queue pair can take in place of its own. ok is false if there is none.
@@ -132,7 +158,7 @@ func (c *Core) judgeSuspects() {
 		case x.d.dead.get(x.path) || x.late || c.markedBy(x.sample) >= x.since:
 		case x.timedOut:
 			c.timedOut(x.sample)
-		default:
+		case x.d.marks.last < x.since: // else it can wait in a queue
 			c.stats.Losses += 2
 			c.testLoss(x.sample, 2) // what was silent, and the probe
 		}
