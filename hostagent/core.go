@@ -376,6 +376,8 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 			p.dst.records[path].fine++ // one packet or more
 			c.carried[p.dst.way(path)].fine++
 			c.noteFine(p.dst, path)
+			first, _ := c.fabric.HostsOf(p.dst.tor)
+			p.dst.answered[p.host-first] = c.now
 			if p.race != nil && p.race.took > 0 && p.left > 0 {
 				c.judge(p)
 			}

@@ -117,6 +117,9 @@ func (c *Core) Rebase(now fabric.Time) {
 	for _, d := range c.destinations {
 		d.slow.rebase(now)
 		d.marks.rebase(now)
+		for i := range d.answered {
+			d.answered[i] = d.answered[i].Rebase(now)
+		}
 		for p, until := range d.until {
 			if until != 0 {
 				d.until[p] = until.Rebase(now)

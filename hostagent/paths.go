@@ -27,9 +27,10 @@ type destination struct {
 	until []fabric.Time // by path: a time-out is remembered till then, 0 none; nil if there was never one
 	bytes []int64       // outstanding, by path
 
-	records []record // by path
-	marks   marks
-	slow    *slowness // by path; nil before the first mark
+	records  []record // by path
+	marks    marks
+	answered []fabric.Time // by host of the ToR: its latest answer
+	slow     *slowness     // by path; nil before the first mark
 
 	first, last *piece
 	batch       []Flow // scratch of Post
@@ -126,6 +127,8 @@ func (c *Core) destination(tor, host fabric.NodeID) *destination {
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
 	d.records, d.marks.last = make([]record, d.paths), fabric.LongAgo
+	_, hosts := c.fabric.HostsOf(tor)
+	d.answered = longAgo(hosts)
 	at, _ := c.find(tor, host)
 	c.destinations = slices.Insert(c.destinations, at, d)
 	c.recent = d

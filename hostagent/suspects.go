@@ -39,7 +39,7 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 	}
 	c.stats.Silences++
 	s := sample{p.dst, int(p.path), p.host}
-	queue := c.narrowed(s.d) || s.d.marks.last >= l.Since
+	queue := c.narrowed(s.d) || s.d.marks.last >= l.Since || c.peerSilent(p, l.Since)
 	if c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
 		c.stats.SilencesExcused++
 		return
@@ -58,14 +58,30 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 	p.home = int16(to) // the path it left may be good, but this message is sent by then
 }
 
-// narrowed reports whether links are known to be dead on paths to a ToR, or in its pod or this host's: what they do not
+// peerSilent reports whether other queue pairs to the same host, by other paths, are not answered either: it can be the
+// host.
+func (c *Core) peerSilent(p *piece, since fabric.Time) bool {
+	first, _ := c.fabric.HostsOf(p.dst.tor)
+	if p.dst.answered[p.host-first] >= since {
+		return false
+	}
+	for o := p.dst.first; o != nil; o = o.next {
+		if o.host == p.host && o.path != p.path {
+			return true
+		}
+	}
+	return false
+}
+
+// narrowed reports whether links are known to be dead or slow on paths to a ToR, or in its pod or this host's: what they do not
 // carry is in the queues of others.
 func (c *Core) narrowed(d *destination) bool {
-	return slices.ContainsFunc(c.deadLinks, func(id fabric.LinkID) bool {
+	near := func(id fabric.LinkID) bool {
 		low := c.fabric.Node(c.fabric.Link(id).A.Node)
 		_, crossed := c.over(d, id)
 		return crossed || c.fabric.ThreeTier() && low.Tier != fabric.Host && (low.Pod == d.pod || low.Pod == c.pod)
-	})
+	}
+	return slices.ContainsFunc(c.deadLinks, near) || slices.ContainsFunc(c.slowLinks, near)
 }
 
 // keepAnother has another path kept where all are left and the kept one does not work either: what speaks against the
