@@ -45,7 +45,7 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 		return
 	}
 	if s.d.dead.get(s.path) {
-		c.keepAnother(s, BySilence)
+		c.keepAnother(s, ByLoss)
 		return
 	}
 	to, ok := c.spare(p)
@@ -66,7 +66,7 @@ func (c *Core) peerSilent(p *piece, since fabric.Time) bool {
 		return false
 	}
 	for o := p.dst.first; o != nil; o = o.next {
-		if o.host == p.host && o.path != p.path {
+		if o.host == p.host && p.dst.way(int(o.path)) != p.dst.way(int(p.path)) {
 			return true
 		}
 	}

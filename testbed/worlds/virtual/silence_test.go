@@ -35,7 +35,7 @@ func TestSilence(t *testing.T) {
 	lab, healthy := newLab(t), map[string]float64{}
 	for _, c := range []silenceCase{
 		{"healthy", 8, all, nil, "", 1, 0},
-		{"notified late", 8, all, late, scenario.NotifyGNMI, 1.8, 1.3},
+		{"notified late", 8, all, late, scenario.NotifyGNMI, 2, 1.3},
 		{"gray 1 %", 8, all, gray(0.01), scenario.NotifyTimeout, 1.7, 2},
 		{"gray 5 %", 8, all, gray(0.05), scenario.NotifyTimeout, 1.8, 2},
 		{"healthy", 4, ring, nil, "", 1, 0},
