@@ -78,7 +78,6 @@ func (c *Core) advance(now fabric.Time) {
 	if due {
 		c.movePieces(Return)
 	}
-	c.judgeSuspects()
 	c.probeLossy()
 }
 
@@ -103,8 +102,8 @@ func (c *Core) Rebase(now fabric.Time) {
 	for _, l := range c.lossy {
 		l.next = l.next.Rebase(now)
 	}
-	for _, x := range c.suspects {
-		x.since, x.until = x.since.Rebase(now), x.until.Rebase(now)
+	for u := range c.marked {
+		c.marked[u] = c.marked[u].Rebase(now)
 	}
 	for p := range c.pieces.all() {
 		p.flipped = p.flipped.Rebase(now)
@@ -116,10 +115,7 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 	for _, d := range c.destinations {
 		d.slow.rebase(now)
-		d.marks.rebase(now)
-		for i := range d.answered {
-			d.answered[i] = d.answered[i].Rebase(now)
-		}
+		d.marked = d.marked.Rebase(now)
 		for p, until := range d.until {
 			if until != 0 {
 				d.until[p] = until.Rebase(now)
@@ -134,9 +130,6 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	at = fabric.Never
 	for _, l := range c.lossy {
 		at = min(at, l.next)
-	}
-	for _, x := range c.suspects {
-		at = min(at, x.until)
 	}
 	for {
 		e, ok := c.expiries.front()

@@ -24,8 +24,7 @@ import (
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear|RATE EPOCH
-//	lost at= qp= [packets=] [acks=] [since=] / congested at= peer=h8 label=3 [inbound]
-//	unanswered at= qp= since= wait= [times=] / late at= peer=h8 label=3
+//	lost at= qp= packets= / congested at= peer=h8 label=3 [inbound]
 //	round at= [lost=1]    a round of probes, of which so many are lost and retransmitted; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
@@ -59,15 +58,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "timeout":
 		s.c.Timeout(at, QP(s.number(t, d, "qp")))
 	case "lost":
-		l := Loss{Packets: s.count(t, d, "packets"), Acks: s.count(t, d, "acks"), Since: at}
-		if d.HasArg("since") {
-			l.Since = s.time(t, d, "since")
-		}
-		s.c.Lost(at, QP(s.number(t, d, "qp")), l)
-	case "unanswered":
-		s.c.Unanswered(at, QP(s.number(t, d, "qp")), Silence{s.time(t, d, "since"), s.time(t, d, "wait"), s.count(t, d, "times")})
-	case "late":
-		s.c.Late(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")))
+		s.c.Lost(at, QP(s.number(t, d, "qp")), int(s.number(t, d, "packets")))
 	case "congested":
 		s.c.Congested(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")), d.HasArg("inbound"))
 	case "round": // of probes: all arrive but those lost, at a time
@@ -106,7 +97,7 @@ func (s *scenario) round(t *testing.T, d *datadriven.TestData, at fabric.Time) s
 		}
 		to[fmt.Sprintf("%s label %d", s.f.Name(p.Dst), p.Label)]++
 		if i < lost {
-			s.c.Lost(at, p.QP, Loss{Packets: 1, Since: at})
+			s.c.Lost(at, p.QP, 1)
 		}
 		s.c.Done(at, p.QP)
 	}
@@ -158,9 +149,6 @@ func (s *scenario) ready() string {
 			from = "dead"
 		}
 		fmt.Fprintf(&b, "flip qp%d %d -> %d %v (%s)\n", f.QP, f.From, f.To, f.Reason, from)
-	}
-	for _, qp := range r.Close {
-		fmt.Fprintf(&b, "close qp%d\n", qp)
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(&b, "failed %s of %s label %d\n", s.f.Name(f.Dst), s.f.Name(f.DstToR), f.Label)
@@ -274,13 +262,6 @@ func (s *scenario) time(t *testing.T, d *datadriven.TestData, key string) (v fab
 func (s *scenario) number(t *testing.T, d *datadriven.TestData, key string) (n int64) {
 	d.ScanArgs(t, key, &n)
 	return n
-}
-
-func (s *scenario) count(t *testing.T, d *datadriven.TestData, key string) int {
-	if !d.HasArg(key) {
-		return 0
-	}
-	return int(s.number(t, d, key))
 }
 
 func (s *scenario) node(t *testing.T, d *datadriven.TestData, key string) fabric.NodeID {

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -26,13 +25,14 @@ func (t goBackN) pick(q *qp) (packet int32, ok bool) {
 	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
 }
 
-func (t goBackN) sent(now fabric.Time, q *qp, i int32) (more bool) {
+func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
 	q.nextOut++
 	if !t.cfg.RTOByAck || q.expireAt == never {
 		t.restart(now, q)
 	}
-	t.awaitAnswer(now, q, i)
-	_, more = t.pick(q)
+	if _, more = t.pick(q); !more && q.nextOut == q.total() {
+		t.tailSent(now, q)
+	}
 	return more
 }
 
@@ -52,7 +52,6 @@ func (t goBackN) lost(q *qp) {
 	if q.state != nil {
 		q.state.timing.packet = 0 // its ACK could be for either copy
 	}
-	t.recount(q)
 }
 
 func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
@@ -78,14 +77,14 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	}
 	newly := upTo - q.unacked
 	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
-	lost := hostagent.Loss{}
+	lost := 0
 	if t.cfg.Watcher != nil {
 		lost = t.lostBy(q, upTo, nak)
 	}
+	t.tailAnswered(now, q, upTo)
 	q.unacked = upTo
 	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)
-	t.answerCame(now, q)
 	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is in the next ACK as well
 		t.stats.Marked++
 	}
@@ -102,7 +101,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	} else {
 		q.expireAt = never
 	}
-	if lost.Packets+lost.Acks > 0 {
+	if lost > 0 {
 		id := q.id
 		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 			return // it was closed

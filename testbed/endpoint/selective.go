@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -13,9 +12,8 @@ import (
 // in any order. Packets below the QP's unacked are all acknowledged.
 //
 // A packet is lost if one that was sent at least `threshold` later has been
-// acknowledged, or if the timer has run since it was sent: any answer starts the timer
-// anew, but where it alone tells, only one that changes the first unacknowledged packet
-// or asks for a packet that was cut. It is then repeated, once
+// acknowledged, or if the timer has run since it was sent: the timer is started
+// anew when the first unacknowledged packet changes. It is then repeated, once
 // for each of the two reasons; what is acknowledged is not. One that a switch has cut
 // is repeated when the receiver says so, once each time.
 type selective struct {
@@ -126,8 +124,9 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	if q.expireAt == never {
 		t.restart(now, q)
 	}
-	t.awaitAnswer(now, q, i)
-	_, more = t.pick(q)
+	if _, more = t.pick(q); !more && q.nextOut == q.total() {
+		t.tailSent(now, q)
+	}
 	return more
 }
 
@@ -168,7 +167,6 @@ func (t selectiveRepeat) repeats(q *qp) {
 	s.onTheWay = 0
 	s.reportedCut.reset()
 	q.state.late.forget(-1)
-	t.recount(q)
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
@@ -221,15 +219,14 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
 		s.onTheWay = 0
 	}
-	since := q.tail.since
-	t.answerCame(now, q)
+	t.tailAnswered(now, q, q.unacked)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
 	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
 		t.control.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
-			if t.cfg.Watcher.Lost(now, id, hostagent.Loss{Packets: lost, Since: since}); !q.live || q.id != id {
+			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 				return // it was closed
 			}
 		}
@@ -238,15 +235,11 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	switch {
 	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
 		q.expireAt = never
-	case q.unacked > before || !t.timerAlone(q):
+	case q.unacked > before:
 		t.restart(now, q)
 	}
 	t.taken(now, q, bytes)
 }
-
-// timerAlone reports whether nothing but the timer tells what a QP has lost. Answers by paths that work must then not
-// hide one that does not.
-func (t selectiveRepeat) timerAlone(q *qp) bool { return q.state.selective.threshold == unlimited }
 
 // sentCut handles the report that a switch trimmed a packet: it is retransmitted.
 func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
@@ -264,7 +257,6 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	q.state.late.forget(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 	t.control.losses.cut(now, q, packet)
-	t.restart(now, q)
 	t.activate(q)
 }
 

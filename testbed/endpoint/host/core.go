@@ -191,12 +191,11 @@ func (c *Core) act(now fabric.Time) {
 			}
 		}
 	}
-	for _, qp := range ready.Close {
-		c.close(now, qp)
-	}
 	if c.ender != nil {
 		for _, qp := range c.ender.Ends() {
-			c.close(now, qp)
+			if _, open := c.end(now, qp); open {
+				c.check(now, c.endpoint.Close(qp))
+			}
 		}
 	}
 	if len(ready.Failed) > 0 {
@@ -208,13 +207,6 @@ func (c *Core) act(now fabric.Time) {
 	if at, ok := c.scheme.Deadline(); ok && at < c.tickAt {
 		c.tickAt = at
 		c.shell.Alarm(at)
-	}
-}
-
-// close ends a probe that is of no interest any more.
-func (c *Core) close(now fabric.Time, qp endpoint.QP) {
-	if _, open := c.end(now, qp); open {
-		c.check(now, c.endpoint.Close(qp))
 	}
 }
 
@@ -412,35 +404,33 @@ func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 }
 
 // Lost implements [endpoint.PathWatcher].
-func (c *Core) Lost(now fabric.Time, qp endpoint.QP, l hostagent.Loss) {
+func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "lost", QP: qp, Lost: &l})
+		c.log.add(Record{At: now, Call: "lost", QP: qp, Packets: packets})
 	}
 	if !c.away && !Asked(qp) {
-		c.losses.Lost(now, qp, l)
+		c.losses.Lost(now, qp, packets)
 		c.act(now)
 	}
 }
 
 // Unanswered implements [endpoint.PathWatcher].
-func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, l hostagent.Silence) {
+//
+// A path is left only where others to the same peer are answered: it could be the peer.
+// Unanswered packets are retransmitted all the same, by the same path, where hosts can do
+// that: a receiver asks for a packet once, and what asked may be lost as well.
+func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Unanswered: &l})
+		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Others: others})
 	}
-	if !c.away && !Asked(qp) {
-		c.losses.Unanswered(now, qp, l)
+	switch {
+	case c.away || Asked(qp):
+	case others:
+		c.losses.Unanswered(now, qp)
 		c.act(now)
-	}
-}
-
-// Late implements [endpoint.PathWatcher].
-func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
-	if c.log != nil {
-		c.log.add(Record{At: now, Call: "late", Dst: peer, Label: l})
-	}
-	if !c.away {
-		c.losses.Late(now, peer, l)
-		c.act(now)
+	case c.cfg.ResendOnFlip:
+		c.check(now, c.endpoint.Resend(qp))
+		c.shell.Wake(now)
 	}
 }
 

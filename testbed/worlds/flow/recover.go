@@ -37,7 +37,7 @@ type track struct {
 	expire fabric.Time // retransmission timer; 0: it does not run
 	tail   fabric.Time // when the answer to the last packet is late; 0: it is not waited for
 	probes int8        // sent behind the last packet
-	tries  int8        // how often it was silent
+	alone  int8        // how often they were not answered, nor were others to the peer
 }
 
 func (t *track) ailing() bool { return t.lost || t.muted }
@@ -242,7 +242,7 @@ func (w *world) awaitAnswer(k int32) {
 	}
 	w.expireAt(k, t.ended+w.run.Scenario.Host.RTO)
 	if h.nic.Trip > 0 && t.tail == 0 && w.pieces[k].bytes > 0 {
-		w.lateAt(k, t.ended+h.patience(t)<<t.tries)
+		w.lateAt(k, t.ended+h.patience()<<(t.probes+t.alone))
 	}
 }
 
@@ -280,21 +280,29 @@ func (w *world) late(k int32) {
 		return
 	}
 	t.tail = 0
-	if h.nic.Watcher != nil && h.latest > t.ended-h.nic.Trip {
-		h.reportMarks(now, p)
-		was := p.label
-		h.core.Unanswered(now, p.qp, hostagent.Silence{Since: t.ended, Wait: h.patience(t) << t.tries, Times: int(t.tries)})
-		if p = &w.pieces[k]; p.label != was {
-			return
-		}
-	}
 	if t.probes < endpoint.MaxTailProbes {
 		t.probes++
 		w.expireAt(k, now+w.run.Scenario.Host.RTO)
+		w.lateAt(k, now+h.patience()<<(t.probes+t.alone))
 		w.ask(k, now)
+		return
 	}
-	t.tries = min(t.tries+1, endpoint.MaxTries)
-	w.lateAt(k, now+h.patience(t)<<t.tries)
+	if h.nic.Watcher == nil {
+		return
+	}
+	at := h.answered[p.dst]
+	others := at > 0 && at > t.ended-h.patience()
+	if !others {
+		again := t.alone < endpoint.MaxAlone
+		t.alone = min(t.alone+1, endpoint.MaxAlone)
+		holds := w.f.Link(w.f.HostLink(p.src, 0)).Rate.TimeFor(int64(w.fullBytes()))*fabric.Time(w.packets(p)-t.acked) <= h.roundTrip()
+		if !again || h.latest <= t.ended || !holds {
+			w.lateAt(k, now+h.patience()<<(1+t.alone))
+			return
+		}
+	}
+	h.reportMarks(now, p)
+	h.core.Unanswered(now, p.qp, others)
 }
 
 // ask has a packet behind what is lost reach the receiver, if it can: the receiver asks for what is missing, or says
@@ -319,10 +327,10 @@ func (w *world) receiveAnswer(k int32) {
 	}
 	t.muted, t.acked = false, t.arrived
 	h, qp := w.hosts[p.src], p.qp
-	since := h.reportMarks(w.clock, p)
+	h.reportMarks(w.clock, p)
 	w.goBack(k)
 	if h.nic.Watcher != nil {
-		h.core.Lost(w.clock, qp, hostagent.Loss{Packets: 1, Since: since})
+		h.core.Lost(w.clock, qp, 1)
 	}
 }
 
@@ -390,13 +398,26 @@ func (w *world) sentAll(k int32, f *flow, at fabric.Time) {
 }
 
 // patience is how long the answer to a last packet is waited for: see package endpoint's tail.go.
-func (h *fluidHost) patience(t *track) fabric.Time { return 2*h.nic.Trip + t.waited }
+func (h *fluidHost) patience() fabric.Time { return 2*h.roundTrip() + 4*h.vary }
+
+func (h *fluidHost) roundTrip() fabric.Time { return max(h.nic.Trip, h.trip) }
 
 // tailAnswered takes note of an answer to a last packet.
-func (h *fluidHost) tailAnswered(p *piece) {
-	if !p.track.again {
-		h.latest = max(h.latest, p.track.ended)
+func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
+	t := p.track
+	if t.again {
+		return
 	}
+	h.answered[p.dst], h.latest = max(h.answered[p.dst], t.ended), max(h.latest, t.ended)
+	if t.probes > 0 {
+		return
+	}
+	trip := now - t.ended + t.waited
+	if h.trip == 0 {
+		h.trip = trip
+	}
+	h.vary += (max(trip-h.trip, h.trip-trip) - h.vary) / 4
+	h.trip += (trip - h.trip) / 8
 }
 
 // relabel moves a queue pair.

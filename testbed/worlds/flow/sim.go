@@ -365,7 +365,7 @@ func (w *world) finish(k int32) {
 	p := w.pieces[k]
 	h := w.hosts[p.src]
 	if p.track != nil {
-		h.tailAnswered(&p)
+		h.tailAnswered(w.clock, &p)
 	}
 	w.forget(k)
 	if left := p.bytes - p.reported; left > 0 {
