@@ -38,9 +38,8 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 func (l *link) rate() fabric.Rate {
 	if a, b := l.rates[0], l.rates[1]; a > 0 && b > 0 {
 		return min(a, b)
-	} else {
-		return max(a, b)
 	}
+	return max(l.rates[0], l.rates[1])
 }
 
 func (c *Core) linkRate(id fabric.LinkID) *statepb.LinkRate {

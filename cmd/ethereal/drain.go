@@ -70,7 +70,7 @@ told. Refused where hosts would lose their last path, unless forced.`,
 				return failure("the answer is not understood: %w", err)
 			}
 			if !format.people() {
-				return format.write(c.OutOrStdout(), json.RawMessage(body))
+				return format.write(c.OutOrStdout(), body)
 			}
 			what := "drained"
 			if undo {

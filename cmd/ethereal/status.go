@@ -100,7 +100,7 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			if !format.people() {
-				return format.write(c.OutOrStdout(), json.RawMessage(body))
+				return format.write(c.OutOrStdout(), body)
 			}
 			var s statusView
 			if err := json.Unmarshal(body, &s); err != nil {

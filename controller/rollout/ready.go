@@ -19,7 +19,7 @@ type Write struct {
 	Repair bool
 }
 
-// PortWord is a port's state, for a switch's data plane.
+// PortEvent is a port's state, for a switch's data plane.
 type PortEvent struct {
 	Node fabric.NodeID
 	Port fabric.PortNo

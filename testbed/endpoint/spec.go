@@ -97,7 +97,7 @@ func Find(k Kind, name string) (Spec, error) {
 	return specs[i], nil
 }
 
-// Takes reports whether the rate control has a parameter.
+// HasParam reports whether the rate control has a parameter.
 func (s Spec) HasParam(name string) bool { return slices.Contains(s.ParamNames(), name) }
 
 // ParamNames returns the names of the parameters.

@@ -41,8 +41,8 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Goes has f try up to n times, and logs what was wrong with each that failed: for what a machine that stops a process
-// for a while cannot show. It returns the last one's error.
+// Retry calls f up to n times, until it succeeds, and logs each failure. It serves checks that a machine can disturb by
+// stopping a process for a while. It returns the last error.
 func Retry(t testing.TB, n int, f func() error) error {
 	t.Helper()
 	for left := n - 1; ; left-- {

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
@@ -44,9 +45,7 @@ func (s Spec) Fair(given map[string]string) map[string]string {
 			all[name] = value
 		}
 	}
-	for name, value := range given {
-		all[name] = value
-	}
+	maps.Copy(all, given)
 	return all
 }
 

@@ -63,7 +63,7 @@ func NewServer(log *slog.Logger) *Server {
 // Attach says what the server serves.
 func (s *Server) Attach(r *Rank, shell *soft.Shell) { s.rank, s.shell = r, shell }
 
-// Tell hands an event to the coordinator, if there is one. It does not block.
+// Notify hands an event to the coordinator, if there is one. It does not block.
 func (s *Server) Notify(e hostproto.Event) {
 	s.mu.Lock()
 	p := s.peer

@@ -29,9 +29,8 @@ type Counting interface {
 	CountedAt(id program.TableID, place int) (packets, bytes uint64, err error)
 }
 
-// CountBeside adds c's counts to the switch's own from now on; nil ends that, and what it
-// counted is the switch's no more. A cell of the switch's own is what the cell
-// shall be less what c says of it, modulo 2^64.
+// AddCounting adds c's counts to the switch's own from now on; nil ends that and drops what c counted. The switch's own
+// cell holds the written value minus c's count, modulo 2^64.
 func (s *Switch) AddCounting(c Counting) { s.external = c }
 
 func (s *Switch) externalCount(id program.CounterID, index int) (packets, bytes uint64, err error) {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
@@ -22,8 +23,7 @@ func TestDegraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	lab, kept := newLab(t), map[string]float64{}
-	for i := len(runs) - 1; i >= 0; i-- { // those that keep to their paths first
-		r := runs[i]
+	for _, r := range slices.Backward(runs) { // those that keep to their paths first
 		result := mustRun(t, lab, r)
 		if result.CCT == nil {
 			t.Fatalf("%v did not finish", r)
