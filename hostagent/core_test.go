@@ -234,6 +234,8 @@ func TestInvariants(t *testing.T) {
 				switch {
 				case path[fl.QP] != fl.From || fl.From == fl.To:
 					rt.Fatalf("%+v, but the queue pair is on %d", fl, path[fl.QP])
+				case fl.Reason == BySlow: // the old path works, and keeps a share; the new one is home
+					home[fl.QP] = fl.To
 				case !fl.Dead && fl.To != home[fl.QP]:
 					rt.Fatalf("%+v: from a good path to one that is not its home, %d", fl, home[fl.QP])
 				case !fl.Dead && fl.Reason != Return:

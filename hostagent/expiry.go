@@ -105,8 +105,12 @@ func (c *Core) Rebase(now fabric.Time) {
 	for u := range c.marked {
 		c.marked[u] = c.marked[u].Rebase(now)
 	}
+	races := map[*race]bool{} // pieces of a flow share one
 	for p := range c.pieces.all() {
 		p.flipped = p.flipped.Rebase(now)
+		if r := p.race; r != nil && !races[r] {
+			races[r], r.start = true, r.start.Rebase(now)
+		}
 	}
 	c.slowWays.rebase(now)
 	for h, t := range c.trials {
