@@ -241,6 +241,14 @@ func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Du
 	if _, err := b.Fabric.Restore(ctx, link, live.LinkDown); err != nil {
 		t.Fatal(err)
 	}
+	// A switch that has not noticed it yet quenches what comes next, and that is no forgery.
+	succeeds(t, time.Minute, "the switches use the link again", func() error {
+		forgeConfigure(t, s, 60*fabric.Second)
+		if v := transfer(t, s, forgeVictim, forgePeer, 1e5); v.Quenches != 0 {
+			return fmt.Errorf("%d quenches", v.Quenches)
+		}
+		return nil
+	})
 	return first
 }
 

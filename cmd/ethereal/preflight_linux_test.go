@@ -175,7 +175,7 @@ func TestPreflight(t *testing.T) {
 	broken("agents mistaken", p.preflightTargets("mistaken.yaml", replace(p.agentSocket(0), p.agentSocket(1))), checked{"red", "h0", "agent", "is the agent of h1", "correct --host"})
 	p.kill("h1")
 	broken("no agent", good, checked{"red", "h1", "agent", "connection refused", "start its agent"})
-	broken("no host", good, checked{"red", "fabric", "cabling", "h1 to tor1 port 1: nothing is received", "start ethereal hostagent"})
+	broken("no host", good, checked{"red", "fabric", "cabling", "h1 to tor1 port 1: nothing is received", "start ethereal host agent"})
 
 	cut := live.InterfaceName(p.f, fabric.End{Node: p.switchID(2), Port: 1})
 	p.up(cut, false)

@@ -91,7 +91,7 @@ func TestProbe(t *testing.T) {
 	if err := a.Lose(ctx, link("tor0-spine1"), scenario.BothWays, 0.5); err != nil {
 		t.Skipf("no gray links here: %v", err)
 	}
-	found := run("ethereal probe --fabric fabric.yaml --control unix:/run/ethereal/{host}.sock --timeout 1s -o json")
+	found := run("ethereal probe --fabric fabric.yaml --socket unix:/run/ethereal/{host}.sock --timeout 1s -o json")
 	if want := f.Hosts() * (f.ToRs() - 1) * 4; len(found) != want {
 		t.Errorf("%d paths, not %d", len(found), want)
 	}
