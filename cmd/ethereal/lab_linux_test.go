@@ -154,7 +154,7 @@ func (l *labPage) startHost(h int) {
 	own := strings.NewReplacer(mac(0), mac(id), "10.0.0.2/", l.f.HostAddr4(id).String()+"/", mac(l.f.Link(l.f.Node(0).Link(1)).B.Node), mac(tor),
 		"HOST=h0", "HOST="+name, "--host h0", "--host "+name, l.address(0), l.address(id))
 	l.must(l.on(h, own.Replace(l.block("ip link set eth2 "))))
-	l.must(l.on(h, own.Replace(strings.Join(l.command("ethereal preflight host "), " "))))
+	l.must(l.on(h, own.Replace(strings.Join(l.command("ethereal host preflight "), " "))))
 	env := map[string]string{}
 	for line := range strings.Lines(own.Replace(l.block("HOST=h0"))) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -266,7 +266,7 @@ func TestLab(t *testing.T) {
 	l.must(l.block("cd " + l.dir))
 	l.cwd = l.dir
 	before, beside := l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --push"),
-		l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --controller")
+		l.command("ethereal preflight --fabric fabric.yaml --targets targets.yaml --admin")
 	green := func(what string, args []string) {
 		t.Helper()
 		l.until(2*time.Minute, what, func() error {

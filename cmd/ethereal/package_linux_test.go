@@ -59,7 +59,7 @@ func TestPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines []checklist.Line
-	said := inside("preflight", "host", "--fabric=/etc/ethereal/fabric.yaml", "--host=h0", "--interface=lo", "-o=json")
+	said := inside("host", "preflight", "--fabric=/etc/ethereal/fabric.yaml", "--host=h0", "--interface=lo", "-o=json")
 	if err := json.Unmarshal([]byte(said), &lines); err != nil {
 		t.Fatalf("preflight: %v\n%s", err, said)
 	}
