@@ -55,7 +55,8 @@ TABLES: Dict[str, Dict[str, Any]] = {  # the controller's tables, by the labels'
 
 def parse(argv: List[str]) -> argparse.Namespace:
     """Reads the command line."""
-    p = argparse.ArgumentParser(prog="ethereal mininet run", description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
+    p = argparse.ArgumentParser(prog="ethereal mininet run",
+                                description="Boots a fabric of P4 switches in Mininet, programs it, and tries it.")
     p.add_argument("--fabric", metavar="FILE",
                    help="the fabric, as `ethereal topo` prints it (default: that of the experiments)")
     p.add_argument("--switch", choices=sorted(SWITCHES), default="go",
@@ -211,7 +212,8 @@ def experiments(args: argparse.Namespace, net: Any, deployment: Deployment) -> i
 
     server = ActionServer(deployment.path("control.sock"), act)
     files = args.experiments or [os.path.join(HERE, "experiments", "single-link.yaml")]
-    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", deployment.path("deployment.json"), "--carrier", args.carrier, *files]
+    argv = [deployment.binary, "run", "--world", "mininet", "--deployment", deployment.path("deployment.json"),
+            "--carrier", args.carrier, *files]
     for flag in ("html", "record"):
         if getattr(args, flag):
             argv += ["--" + flag, getattr(args, flag)]

@@ -39,7 +39,8 @@ class FabricController(Controller):  # type: ignore[misc]
         d = self.deployment
         targets = d.write_targets(self.switch, self.tables)
         self.process = d.spawn("controller", [
-            d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets, "--listen-agents", "unix:" + d.agents,
+            d.binary, "controller", "--fabric", d.fabric_file, "--targets", targets,
+            "--listen-agents", "unix:" + d.agents,
             "--listen-admin", d.admin, "--admin-token-file", d.write_token(), "--settle", "10s",
             "--event-log", d.path("events.jsonl"), *self.options,
         ], pass_fds=() if self.view is None else (self.view,))
