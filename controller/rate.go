@@ -6,8 +6,8 @@ import (
 )
 
 // PortRate takes the speed that one end of a link reports; 0, or the link's full rate and more: all is well. A link
-// carries what the slower end does. Agents are told; tables do not change: traffic without labels has ECMP's share of a
-// slow link. It returns an error, and changes nothing, for a port that the fabric does not have.
+// carries what the slower end does. Agents are notified; tables do not change: traffic without labels has ECMP's share
+// of a slow link. It returns an error, and changes nothing, for a port that the fabric does not have.
 func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) error {
 	id, ok := c.f.LinkAt(node, port)
 	if !ok {
@@ -36,10 +36,11 @@ func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate
 
 // rate is what a link carries; 0: its full rate.
 func (l *link) rate() fabric.Rate {
-	if a, b := l.rates[0], l.rates[1]; a > 0 && b > 0 {
+	a, b := l.rates[0], l.rates[1]
+	if a > 0 && b > 0 {
 		return min(a, b)
 	}
-	return max(l.rates[0], l.rates[1])
+	return max(a, b)
 }
 
 func (c *Core) linkRate(id fabric.LinkID) *statepb.LinkRate {
