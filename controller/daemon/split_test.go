@@ -44,9 +44,18 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 			waitIdle(r)
 		}
 		switches := slices.Sorted(maps.Keys(l.switches))
+		disk := func(name string, f func(*durabletest.Disk)) { // in the controller's loop, which is what uses the disk
+			if err := live[name].ask(context.Background(), func() { f(disks[name]) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		content := func(name string) (text []byte) {
+			disk(name, func(d *durabletest.Disk) { text = bytes.Clone(d.Now(path)) })
+			return text
+		}
 		onDisk := func(name string) map[string]bool { // links that are drained, by the file
 			var file drainedFile
-			if text := disks[name].Now(path); text != nil {
+			if text := content(name); text != nil {
 				if err := json.Unmarshal(text, &file); err != nil {
 					t.Fatalf("the state file of %s: %v: %s", name, err, text)
 				}
@@ -81,17 +90,21 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 				name := []string{"a", "b"}[rng.IntN(2)]
 				link, undo := links[rng.IntN(len(links))], rng.IntN(3) == 0
 				synctest.Wait()
-				d, before := disks[name], inCore(name)[link]
-				old := bytes.Clone(d.Now(path))
-				if d.Fault = durabletest.None; rng.IntN(2) == 0 {
-					d.At, d.Fault = len(d.Ops)+rng.IntN(6), kinds[rng.IntN(len(kinds))]
+				before, old := inCore(name)[link], content(name)
+				if rng.IntN(2) == 0 {
+					at, kind := rng.IntN(6), kinds[rng.IntN(len(kinds))]
+					disk(name, func(d *durabletest.Disk) { d.At, d.Fault = len(d.Ops)+at, kind })
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				_, err := live[name].Drain(ctx, link, undo, false)
 				cancel()
 				synctest.Wait()
-				failed := d.Fault != durabletest.None && len(d.Ops) > d.At
-				d.Fault = durabletest.None
+				var failed bool
+				var restarts [][]byte
+				disk(name, func(d *durabletest.Disk) {
+					failed = d.Fault != durabletest.None && len(d.Ops) > d.At
+					d.Fault, restarts = durabletest.None, d.Restarts(path)
+				})
 				is := inCore(name)[link]
 				switch {
 				case err == nil:
@@ -99,7 +112,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 					if is == undo {
 						t.Fatalf("round %d: %s undo %v at %s is done, and drained is %v", round, link, undo, name, is)
 					}
-					for _, text := range d.Restarts(path) {
+					for _, text := range restarts {
 						want := fmt.Sprintf("%q,\n      \"drained\": %v", link, !undo)
 						if before != is && !bytes.Contains(text, []byte(want)) {
 							t.Fatalf("round %d: %s undo %v at %s is done, and a restart may find %s", round, link, undo, name, text)
@@ -109,7 +122,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 					unsure++
 				case failed:
 					refused++
-					if got := d.Now(path); !bytes.Equal(got, old) {
+					if got := content(name); !bytes.Equal(got, old) {
 						t.Fatalf("round %d: %s at %s is refused, and the file has become %s", round, link, name, got)
 					}
 				}
@@ -120,8 +133,8 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 			// They meet while one disk takes nothing: it learns nothing that it would forget.
 			bad := []string{"a", "b"}[rng.IntN(2)]
 			synctest.Wait()
-			d := disks[bad]
-			d.At, d.Fault, d.Every = len(d.Ops), kinds[rng.IntN(len(kinds))], true
+			kind := kinds[rng.IntN(len(kinds))]
+			disk(bad, func(d *durabletest.Disk) { d.At, d.Fault, d.Every = len(d.Ops), kind, true })
 			for _, name := range switches {
 				for _, w := range []string{"a", "b"} {
 					l.block(way{w, name}, false)
@@ -133,7 +146,7 @@ func TestSplitBrainUnderDiskFaults(t *testing.T) {
 			if fmt.Sprint(onDisk(bad)) != fmt.Sprint(inCore(bad)) {
 				t.Fatalf("round %d: the disk of %s takes nothing: it has %v drained, and on its disk %v", round, bad, inCore(bad), onDisk(bad))
 			}
-			d.Fault, d.Every = durabletest.None, false
+			disk(bad, func(d *durabletest.Disk) { d.Fault, d.Every = durabletest.None, false })
 			time.Sleep(3 * peerEvery)
 			for _, r := range live {
 				waitIdle(r)
