@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -215,8 +216,18 @@ func (p *Packets) Send(port fabric.PortNo, frame []byte) error {
 // ElectionID returns the id by which the stream is primary.
 func (p *Packets) ElectionID() ElectionID { return p.bid }
 
-// Close ends the stream, and waits until no packet is handed over any more.
+// closing is how long a switch may take to end a stream that is done.
+const closing = time.Second
+
+// Close ends the stream, and waits until the switch has ended it too: then the election id is free for the next
+// controller, and no packet is handed over any more. A switch that does not answer is left after a second.
 func (p *Packets) Close() {
+	if p.stream.CloseSend() == nil {
+		select {
+		case <-p.done:
+		case <-time.After(closing):
+		}
+	}
 	p.cancel()
 	<-p.done
 }
