@@ -37,9 +37,10 @@ func (c *Core) CanDrain(id fabric.LinkID) error {
 type LinkReport struct {
 	DownA, DownB bool // what its ends said last
 	Drained      bool
-	Suspected    bool   // see Core.Suspect; it is used nevertheless
-	Confirmed    bool   // by probes
-	Epoch        uint64 // counts its changes
+	Suspected    bool        // see Core.Suspect; it is used nevertheless
+	Confirmed    bool        // by probes
+	Rate         fabric.Rate // what its switches report that it carries; 0: its full rate
+	Epoch        uint64      // counts its changes
 }
 
 // Up reports whether the link is used.
@@ -48,7 +49,7 @@ func (r LinkReport) Up() bool { return !r.DownA && !r.DownB && !r.Drained }
 // LinkReport returns what is known of a link of the fabric.
 func (c *Core) LinkReport(id fabric.LinkID) LinkReport {
 	l := &c.links[id]
-	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Suspected: l.suspected, Confirmed: l.confirmed, Epoch: l.epoch}
+	return LinkReport{DownA: l.downA, DownB: l.downB, Drained: l.drained, Suspected: l.suspected, Confirmed: l.confirmed, Rate: l.rate(), Epoch: l.epoch}
 }
 
 // DrainLinks returns the links to drain so that a switch carries nothing. It

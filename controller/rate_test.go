@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// TestPortRate: a link carries what its slower end does, agents are told when that changes, and tables stay.
+// TestPortRate: a link carries what its slower end does, agents are notified when that changes, and tables stay.
 func TestPortRate(t *testing.T) {
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
 	if err != nil {

@@ -196,6 +196,9 @@ func (s *statusView) print(out io.Writer) error {
 				why = append(why, r.name)
 			}
 		}
+		if l.Carries > 0 {
+			why = append(why, fmt.Sprintf("carries %v", l.Carries))
+		}
 		fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, strings.Join(why, ", "), l.Epoch)
 	}
 	s.printDrops(w)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,42 @@ func TestRestart(t *testing.T) {
 		}
 		l.check(r)
 		r.stop()
+	})
+}
+
+// TestPortSpeed has a switch report that a port runs slower: the link is listed with what it carries and stays in use, no
+// table changes, and the event log leads another core to the same state.
+func TestPortSpeed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		var events bytes.Buffer
+		r := l.run(func(c *Config) { c.Events = eventlog.New(&events) })
+		waitIdle(r)
+		l.wrote()
+		id := l.link("tor0-agg1", true)
+		end, full := l.f.Link(id).B, l.f.Link(id).Rate
+		for i, rate := range []fabric.Rate{full / 4, full, full / 2} {
+			l.speed(end, rate)
+			synctest.Wait()
+			want := []LinkStatus{}
+			if rate < full {
+				want = append(want, LinkStatus{Name: "tor0-agg1", Up: true, Carries: rate})
+			}
+			if s := waitIdle(r); s.Epoch != uint64(i+1) || !slices.Equal(s.NotUp, want) {
+				t.Errorf("at %v: epoch %d, links not up %+v; want %d, %+v", rate, s.Epoch, s.NotUp, i+1, want)
+			}
+		}
+		if n, _ := l.wrote(); n > 0 {
+			t.Errorf("%d updates of tables", n)
+		}
+		l.check(r)
+		r.stop()
+		core, err := eventlog.Replay(&events, func() (*controller.Core, error) { return controller.New(l.config().Core) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := core.LinkReport(id).Rate; got != full/2 || core.Epoch() != 3 {
+			t.Errorf("replayed: %v, epoch %d; want %v, 3", got, core.Epoch(), full/2)
+		}
 	})
 }
 

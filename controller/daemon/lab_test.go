@@ -306,6 +306,17 @@ func (l *lab) port(e fabric.End, up bool) {
 	}
 }
 
+// speed has a switch report a port's speed.
+func (l *lab) speed(e fabric.End, rate fabric.Rate) {
+	s := l.switches[l.f.Name(e.Node)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number, _ := l.ports[e.Node].ID(e.Port)
+	if err := s.ports.SetSpeed(number, fabric.SpeedName(rate), time.Now().UnixNano()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 func (l *lab) link(name string, up bool) fabric.LinkID {
 	l.t.Helper()
 	id, err := l.f.LinkByName(name)

@@ -231,6 +231,8 @@ func (d *Daemon) happened(e rollout.Event) {
 		if e.Damped {
 			log.Warn("port flaps and is held down", "switch", d.f.Name(e.Node), "port", e.Port)
 		}
+	case rollout.PortSpeed:
+		log.Info("port speed", "switch", d.f.Name(e.Node), "port", e.Port, "speed", fabric.SpeedName(e.Rate))
 	case rollout.Calmed:
 		log.Info("port calmed down", "switch", d.f.Name(e.Node), "port", e.Port)
 	case rollout.LinkChanged:

@@ -103,6 +103,8 @@ func newMetrics() *metrics {
 	links("links_flapping", "Links held down because they flap.", func(l *LinkStatus) bool { return l.Flapping })
 	links("links_suspected", "Links that lose packets though no switch says so.",
 		func(l *LinkStatus) bool { return l.Suspected })
+	links("links_slow", "Links that carry less than their full rate, as a switch reports its port's speed.",
+		func(l *LinkStatus) bool { return l.Carries > 0 })
 	links("links_unseen", "Links of which a switch with gNMI never named its end.",
 		func(l *LinkStatus) bool { return l.UnseenA || l.UnseenB })
 	add(counter, "reports_total", "Paths that agents reported as timed out.",

@@ -61,6 +61,9 @@ type LinkStatus struct {
 	// link is used as if that end were up.
 	UnseenA bool `json:"unseen_a,omitempty"`
 	UnseenB bool `json:"unseen_b,omitempty"`
+	// Carries is what the switches report that the link carries, in bits/s, where that is less than its full rate: its
+	// paths get less.
+	Carries fabric.Rate `json:"carries_bps,omitempty"`
 	// Epoch numbers the link's last change among those of all links.
 	Epoch uint64 `json:"epoch"`
 }
@@ -135,12 +138,12 @@ func (d *Daemon) status() Status {
 		id := fabric.LinkID(i)
 		r, flapping := d.core.Tables().LinkReport(id), d.core.Damped(id)
 		l := d.f.Link(id)
-		if r.Up() && !flapping && !r.Suspected && !unseen[l.A] && !unseen[l.B] {
+		if r.Up() && !flapping && !r.Suspected && r.Rate == 0 && !unseen[l.A] && !unseen[l.B] {
 			continue
 		}
 		s.NotUp = append(s.NotUp, LinkStatus{
 			Name: d.f.LinkName(id), Up: r.Up(), DownA: r.DownA, DownB: r.DownB, Drained: r.Drained, Flapping: flapping,
-			Epoch:     r.Epoch,
+			Carries: r.Rate, Epoch: r.Epoch,
 			Suspected: r.Suspected, Confirmed: r.Confirmed, UnseenA: unseen[l.A], UnseenB: unseen[l.B],
 		})
 	}

@@ -24,7 +24,7 @@ import (
 // Record is one line. Fields that say nothing are left out.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Kind is start or end, of the controller; port, phase, health, report or flip, of what it
+	// Kind is start or end, of the controller; port, speed, phase, health, report or flip, of what it
 	// received; settled, believed, calmed, link, drain, suspect, verdict, late or refused, of
 	// what it decided; write, repair or change, of what switches were sent; notice, of
 	// what was sent to agents; lost, of records that could not be written.
@@ -225,6 +225,8 @@ func record(f *fabric.Fabric, e rollout.Event) (r Record, ok bool) {
 	case rollout.PortHeard:
 		r = port("port")
 		r.Damped = e.Damped
+	case rollout.PortSpeed:
+		r = Record{Kind: "speed", Switch: f.Name(e.Node), Port: int(e.Port), State: fabric.SpeedName(e.Rate)}
 	case rollout.Believed:
 		r = port("believed")
 	case rollout.Calmed:
@@ -257,6 +259,12 @@ func notice(f *fabric.Fabric, at time.Time, u *statepb.Update) Record {
 		up := l.GetUp()
 		r.Link, r.Up = f.LinkName(fabric.LinkID(l.GetLink())), &up
 	}
+	for _, l := range u.GetRates() {
+		rate := fabric.Rate(l.GetBitsPerSecond())
+		if r.Link, r.State = f.LinkName(fabric.LinkID(l.GetLink())), "full speed"; rate > 0 {
+			r.State = fabric.SpeedName(rate)
+		}
+	}
 	for _, s := range u.GetSuspects() {
 		r.Link, r.State = f.LinkName(fabric.LinkID(s.GetLink())), suspected(s.GetSuspected(), s.GetConfirmed())
 	}
@@ -274,7 +282,7 @@ func suspected(is, confirmed bool) string {
 }
 
 // Replay feeds a core what another core received according to a log, at the log's times
-// from its first record on: ports that were believed, drains, suspicions. The core then
+// from its first record on: ports that were believed, speeds, drains, suspicions. The core then
 // has the tables of the one that wrote the log, and step, if not nil, is called after
 // each change to look at what it wants done. A log of several runs begins anew with each,
 // with a core from fresh.
@@ -297,7 +305,7 @@ func Replay(r io.Reader, fresh func() (*controller.Core, error), step func(*cont
 }
 
 // leads are the kinds of records that lead a core.
-var leads = []string{"start", "believed", "drain", "suspect"}
+var leads = []string{"start", "believed", "speed", "drain", "suspect"}
 
 // led is a core that is led through a log.
 type led struct {
@@ -328,6 +336,14 @@ func (l *led) take(rec Record) (did bool, err error) {
 	case "believed":
 		if node, err = f.NodeByName(rec.Switch); err == nil {
 			err = l.core.PortState(at, node, fabric.PortNo(rec.Port), rec.Up != nil && *rec.Up)
+		}
+	case "speed":
+		var rate fabric.Rate
+		if node, err = f.NodeByName(rec.Switch); err == nil {
+			rate, err = fabric.ParseSpeed(rec.State)
+		}
+		if err == nil {
+			err = l.core.PortRate(node, fabric.PortNo(rec.Port), rate)
 		}
 	case "drain":
 		if link, err = f.LinkByName(rec.Link); err == nil {

@@ -48,9 +48,11 @@ var statuses = map[string]Kind{
 // Decode returns what a notification says of ports, deletions first, as gNMI
 // orders them. Paths that have nothing to do with oper-status, and interfaces
 // that are no ports, are passed over. names maps interfaces to ports; nil is
-// [ParsePort]. It returns no events with an error.
+// [ParsePort]. A speed that is none of openconfig's is an error, and the other events come with it; with any other error
+// come no events.
 func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 	var out []Event
+	var odd error // a speed that is not understood, which must not cost a port's state
 	for _, d := range n.GetDelete() {
 		name, rest, ok := split(n.GetPrefix(), d)
 		if !ok || !within(rest, []string{"state", "oper-status"}) {
@@ -72,10 +74,9 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 			continue
 		}
 		if rate, ok, err := decodeSpeed(u, rest); err != nil {
-			return nil, fmt.Errorf("%w: port-speed of %s: %w", ErrNotification, name, err)
+			odd = fmt.Errorf("%w: port-speed of %s: %w", ErrNotification, name, err)
 		} else if ok {
 			out = append(out, Event{Port: p, Kind: Speed, TimeNs: n.GetTimestamp(), Rate: rate})
-			continue
 		}
 		if !within(rest, []string{"state", "oper-status"}) {
 			continue
@@ -94,7 +95,7 @@ func Decode(n *gnmi.Notification, names *targets.PortMap) ([]Event, error) {
 		}
 		out = append(out, Event{Port: p, Kind: kind, TimeNs: n.GetTimestamp()})
 	}
-	return out, nil
+	return out, odd
 }
 
 // split returns the interface that a path below a prefix leads into, and the

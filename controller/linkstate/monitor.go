@@ -88,8 +88,7 @@ func (m *Monitor) Connected(now fabric.Time) {
 func (m *Monitor) Disconnected() { m.health = Disconnected }
 
 // Receive takes one message of the subscription and returns what changed,
-// sorted by port. After an error the message counts as received, but changed
-// nothing.
+// sorted by port. After an error the message counts as received, and what of it was understood is returned.
 func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change, error) {
 	if m.health == Disconnected {
 		m.Connected(now)
@@ -101,10 +100,7 @@ func (m *Monitor) Receive(now fabric.Time, r *gnmi.SubscribeResponse) ([]Change,
 	switch x := r.GetResponse().(type) {
 	case *gnmi.SubscribeResponse_Update:
 		events, err := Decode(x.Update, m.names)
-		if err != nil {
-			return nil, err
-		}
-		return m.apply(events), nil
+		return m.apply(events), err
 	case *gnmi.SubscribeResponse_SyncResponse:
 		if m.health != Syncing {
 			return nil, nil
@@ -135,7 +131,7 @@ func (m *Monitor) apply(events []Event) []Change {
 	var out []Change
 	for _, e := range events {
 		if e.Kind == Speed {
-			if r, known := m.rates[e.Port]; !known || r != e.Rate {
+			if m.rates[e.Port] != e.Rate {
 				m.rates[e.Port] = e.Rate
 				out = append(out, Change{Port: e.Port, TimeNs: e.TimeNs, Speed: true, Rate: e.Rate})
 			}

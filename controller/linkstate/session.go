@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/openconfig/gnmi/proto/gnmi"
@@ -59,9 +60,15 @@ type Session struct {
 	answered bool
 }
 
-// requests are the ways of asking a switch, best first. The next one is tried
-// when the switch says that it does not understand.
-var requests = []struct{ sample, list bool }{{false, false}, {true, false}, {false, true}, {true, true}}
+// requests are the ways of asking a switch, best first. The next one is tried when the switch says that it does not
+// understand: many know no port-speed, some report nothing on change, some take no wildcard.
+var requests = []struct{ speeds, sample, list bool }{
+	{true, false, false}, {false, false, false}, {true, true, false}, {false, true, false},
+	{true, false, true}, {false, false, true}, {true, true, true}, {false, true, true},
+}
+
+// refusals are the codes by which a switch says that it does not understand a request.
+var refusals = []codes.Code{codes.Unimplemented, codes.InvalidArgument, codes.NotFound}
 
 // NewSession returns a session over a connection, which may be shared and which
 // the session does not close.
@@ -110,8 +117,7 @@ func (s *Session) Run(ctx context.Context) error {
 		if s.answered {
 			failures = 0
 		}
-		code := status.Code(errors.Unwrap(err))
-		next := !s.answered && (code == codes.Unimplemented || code == codes.InvalidArgument)
+		next := !s.answered && slices.Contains(refusals, status.Code(errors.Unwrap(err)))
 		if next {
 			s.request = (s.request + 1) % len(requests)
 		}
@@ -120,7 +126,8 @@ func (s *Session) Run(ctx context.Context) error {
 		}
 		s.report(err)
 		if next && s.request != 0 {
-			s.cfg.Log.Info("asking otherwise", "sample", requests[s.request].sample, "port_by_port", requests[s.request].list, "err", err)
+			r := requests[s.request]
+			s.cfg.Log.Info("asking otherwise", "speeds", r.speeds, "sample", r.sample, "port_by_port", r.list, "err", err)
 			continue
 		}
 		failures++
@@ -150,10 +157,11 @@ func (s *Session) report(err error) {
 }
 
 func (s *Session) subscription() Subscription {
-	sub := Subscription{
-		Target: s.cfg.Target, Names: s.cfg.Names, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond, Encoding: gnmi.Encoding_JSON_IETF,
-	}
 	r := requests[s.request]
+	sub := Subscription{
+		Target: s.cfg.Target, Names: s.cfg.Names, Heartbeat: fabric.Time(s.cfg.Heartbeat.Nanoseconds()) * fabric.Nanosecond,
+		Speeds: r.speeds, Encoding: gnmi.Encoding_JSON_IETF,
+	}
 	if r.sample {
 		sub.Sample = fabric.Time(s.cfg.Sample.Nanoseconds()) * fabric.Nanosecond
 	}

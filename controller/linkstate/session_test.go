@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
@@ -219,6 +220,42 @@ func TestSession(t *testing.T) {
 		tg.mu.Unlock()
 		time.Sleep(20 * time.Second)
 		l.expect(t, []Health{Syncing, Fresh})
+		l.close()
+		tg.down()
+	})
+}
+
+// TestSpeeds has a port run slower, and a switch that has no port-speed: it reports its ports all the same.
+func TestSpeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget(t)
+		speed := func(name string) {
+			tg.mu.Lock()
+			defer tg.mu.Unlock()
+			if err := tg.ports.SetSpeed(1, name, time.Now().UnixNano()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := tg.listen()
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2, Up: true})
+		speed("SPEED_100GB")
+		l.expect(t, nil, Change{Port: 1, Speed: true, Rate: 100 * fabric.Gbps})
+		speed("SPEED_400GB")
+		l.expect(t, nil, Change{Port: 1, Speed: true, Rate: 400 * fabric.Gbps})
+		l.close()
+		tg.refuse = func(r *gnmipb.SubscribeRequest) error {
+			for _, s := range r.GetSubscribe().GetSubscription() {
+				if e := s.GetPath().GetElem(); e[len(e)-1].GetName() == "port-speed" {
+					return status.Error(codes.NotFound, "no such leaf")
+				}
+			}
+			return nil
+		}
+		l = tg.listen()
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2, Up: true})
+		if l.Sampling() {
+			t.Error("sampling")
+		}
 		l.close()
 		tg.down()
 	})

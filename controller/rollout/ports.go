@@ -28,7 +28,9 @@ func (c *Core) PortState(now fabric.Time, node fabric.NodeID, port fabric.PortNo
 // PortRate takes the speed that a switch reports of a port: see [controller.Core.PortRate]. It ignores a port that the
 // fabric does not have.
 func (c *Core) PortRate(node fabric.NodeID, port fabric.PortNo, rate fabric.Rate) {
-	_ = c.tables.PortRate(node, port, rate)
+	if c.tables.PortRate(node, port, rate) == nil {
+		c.event(Event{Kind: PortSpeed, Node: node, Port: port, Rate: rate})
+	}
 }
 
 // Unreported returns the ports of a switch that it has never said anything of, though the

@@ -55,6 +55,7 @@ const (
 	Refused                      // Node: a write
 	Late                         // Node: it is not waited for any longer
 	Changed                      // Change: it is written
+	PortSpeed                    // Node, Port, Rate: what a switch reported; 0: it does not know
 )
 
 // NoNode says that no switch is meant.
@@ -69,6 +70,7 @@ type Event struct {
 	Up        bool
 	Damped    bool
 	Confirmed bool
+	Rate      fabric.Rate
 	Epoch     uint64 // of all changes of links
 	Count     int
 	Change    Change
