@@ -79,9 +79,9 @@ func TestView(t *testing.T) {
 	err := chromedp.Run(b,
 		chromedp.Navigate(s.URL+page.Path()),
 		chromedp.Poll(`runs[0].ticks.length > 1`, nil),
-		changed(false, `document.querySelectorAll(".use.cut").length === 2`),
+		changed(false, `document.querySelectorAll(".fabric .use.cut").length === 2`),
 		chromedp.Poll(`runs[0].events.some(e => e.k === "link" && e.d >= 0 && runs[0].dirName(e.d).includes("agg1"))`, nil),
-		changed(true, `document.querySelectorAll(".use.cut").length === 0`),
+		changed(true, `document.querySelectorAll(".fabric .use.cut").length === 0`),
 		// What the chosen switch has stands there by names, and so does what it was sent, and what agents did.
 		chromedp.Evaluate(`panels[0].choose({node: runs[0].byName.get("tor0")}); 0`, nil),
 		chromedp.Poll(`document.querySelector(".switch").textContent.includes("take_uplink one of: to agg0 by port 3; to agg1 by port 4")`, nil),

@@ -79,16 +79,17 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var title, at, ports, eventAt string
-	var panels, crossed, before, path5, diamonds, found, wider, byPort, byOther int
+	var panels, opened, crossed, before, path5, diamonds, found, wider, byPort, byOther int
 	err = chromedp.Run(b,
 		chromedp.Navigate("file://"+path),
 		chromedp.Text("h1", &title, chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelectorAll(".panel").length`, &panels),
-		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .use.cut").length`, &before),
-		chromedp.Evaluate(`el("scrub").value = 80; el("scrub").dispatchEvent(new Event("input")); document.querySelectorAll(".panel:first-child .use.cut").length`, &crossed),
-		chromedp.Evaluate(`document.querySelector(".panel .flows button").click(); document.querySelectorAll(".panel:first-child .use.pick").length`, &path5),
+		chromedp.Evaluate(`document.querySelectorAll(".fabric .use.cut").length`, &opened),
+		chromedp.Evaluate(`go(0); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &before),
+		chromedp.Evaluate(`el("scrub").value = 80; el("scrub").dispatchEvent(new Event("input")); document.querySelectorAll(".panel:first-child .fabric .use.cut").length`, &crossed),
+		chromedp.Evaluate(`document.querySelector(".panel .flows button").click(); document.querySelectorAll(".panel:first-child .fabric .use.pick").length`, &path5),
 		chromedp.KeyEvent("q"), // the longest queue
-		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .queue.marked").length`, &diamonds),
+		chromedp.Evaluate(`document.querySelectorAll(".panel:first-child .fabric .queue.marked").length`, &diamonds),
 		chromedp.Text("#now", &at, chromedp.ByQuery),
 		chromedp.Evaluate(`panels[0].choose({dir: 1 * 2}); panels[0].flows.querySelectorAll("button").length`, &byOther),
 		chromedp.Evaluate(`panels[0].choose({dir: 0}); panels[0].flows.querySelectorAll("button").length`,
@@ -108,8 +109,8 @@ func TestPage(t *testing.T) {
 	if title != "two runs" || panels != 2 {
 		t.Errorf("%q, %d panels", title, panels)
 	}
-	if before != 0 || crossed != 1 {
-		t.Errorf("%d links are cut at first and %d later, want 0 and 1", before, crossed)
+	if opened != 1 || before != 0 || crossed != 1 {
+		t.Errorf("%d links of both runs are cut where the page opens, %d at 0 and %d later, want 1, 0 and 1", opened, before, crossed)
 	}
 	if path5 != 4 {
 		t.Errorf("the flow's path is %d lines, want 4", path5)
@@ -155,7 +156,7 @@ func TestLive(t *testing.T) {
 		chromedp.ActionFunc(func(ctx context.Context) error {
 			began := time.Now()
 			tick(2, view.Event{T: 2e6, Kind: "cut", Node: -1, Dir: 2 * 16})
-			err := chromedp.Poll(`document.querySelectorAll(".use.cut").length === 1`, nil).Do(ctx)
+			err := chromedp.Poll(`document.querySelectorAll(".fabric .use.cut").length === 1`, nil).Do(ctx)
 			took = time.Since(began).Seconds()
 			return err
 		}),
@@ -195,7 +196,7 @@ func TestEventsAlone(t *testing.T) {
 	var counts [4]int
 	var titles, hint, at string
 	look := func(us, i int) chromedp.Action {
-		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 100 * document.querySelectorAll(".use.impaired").length + 10 * document.querySelectorAll(".use.cut").length + document.querySelectorAll(".use.drained").length`, us), &counts[i])
+		return chromedp.Evaluate(fmt.Sprintf(`go(%d); 100 * document.querySelectorAll(".fabric .use.impaired").length + 10 * document.querySelectorAll(".fabric .use.cut").length + document.querySelectorAll(".fabric .use.drained").length`, us), &counts[i])
 	}
 	if err := chromedp.Run(b, chromedp.Navigate("file://"+path), look(5, 0), look(15, 1), look(50, 2), look(99, 3),
 		chromedp.Evaluate(`[...document.querySelectorAll("h3")].map(h => h.textContent).join()`, &titles),

@@ -50,10 +50,25 @@ type heatText struct {
 
 type heatCells struct{ Class, Path string }
 
+// heatDead is the sign on a link that was cut.
 type heatDead struct {
-	X, Y           float64
-	X1, Y1, X2, Y2 float64
-	Title          string
+	X, Y     float64
+	Repaired bool // before the run ended
+	Title    string
+}
+
+// dead returns the sign of a link that was cut.
+func dead(r *Result, link string, x, y float64) heatDead {
+	d := heatDead{X: x, Y: y, Title: link + " was cut"}
+	for _, e := range r.Timeline {
+		if e.Where == link && (e.Kind == KindCut || e.Kind == KindRestore) {
+			d.Repaired = e.Kind == KindRestore
+		}
+	}
+	if d.Repaired {
+		d.Title += " and repaired"
+	}
+	return d
 }
 
 // heatSteps is how many colours there are.
@@ -193,9 +208,7 @@ func closMap(r *Result, f *fabric.Fabric, most float64) heatMap {
 			X1:    x1 + dx, Y1: y1 + dy, X2: x2 + dx, Y2: y2 + dy, Title: loadTitle(l, rate),
 		})
 		if l.Cut && f.Link(id).A.Node == from {
-			m.Dead = append(m.Dead, heatDead{
-				X: (x1 + x2) / 2, Y: (y1 + y2) / 2, X1: x1, Y1: y1, X2: x2, Y2: y2, Title: l.Link + " was cut",
-			})
+			m.Dead = append(m.Dead, dead(r, l.Link, (x1+x2)/2, (y1+y2)/2))
 		}
 	}
 	for i := range f.Nodes() {

@@ -55,7 +55,7 @@ func matrixMap(r *Result, f *fabric.Fabric, most float64) heatMap {
 					x, top := left+cw*float64(s), y+ch*float64(u)
 					fmt.Fprintf(paths[class], "M%.2f %.2fh%.2fv%.2fh%.2fz", x, top, cw*0.94, ch*0.92, -cw*0.94)
 					if l.Cut {
-						m.Dead = append(m.Dead, heatDead{X: x + cw/2, Y: top + ch/2, Title: l.Link + " was cut"})
+						m.Dead = append(m.Dead, dead(r, l.Link, x+cw/2, top+ch/2))
 					}
 				}
 			}

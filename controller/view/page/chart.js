@@ -1,6 +1,6 @@
 // Curves, events and phases over time, on canvases: drawn once, with the line of the present over them.
 
-const left = 58, right = 6; // of a chart, in pixels
+const left = 58, right = 6, axis = 13; // of a chart, in pixels
 const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [10, 4]];
 const inks = ['--u3', '--queue', '--bad', '--pick', '--mark', '--ink'];
 
@@ -29,17 +29,32 @@ class Chart {
     this.width = this.canvas.clientWidth || this.canvas.parentNode.clientWidth || 300;
     this.from = from; this.until = until;
     this.canvas.width = this.width * scale;
-    this.canvas.height = this.height * scale;
-    this.canvas.style.height = this.height + 'px';
+    this.canvas.height = (this.height + axis) * scale;
+    this.canvas.style.height = this.height + axis + 'px';
     const c = this.canvas.getContext('2d');
     c.setTransform(scale, 0, 0, scale, 0, 0);
     c.font = '10px system-ui, sans-serif';
     c.fillStyle = ink('--dim');
     this.draw(c, this);
+    this.drawTicks(c);
     this.kept = document.createElement('canvas');
     this.kept.width = this.canvas.width; this.kept.height = this.canvas.height;
     this.kept.getContext('2d').drawImage(this.canvas, 0, 0);
     this.pen = ink('--ink');
+  }
+
+  // drawTicks writes times below the chart, at round distances of 70 pixels or more.
+  drawTicks(c) {
+    const least = (this.until - this.from) * 70 / Math.max(70, this.width - left - right), ten = 10 ** Math.floor(Math.log10(least));
+    const gap = [1, 2, 5, 10].map(m => m * ten).find(g => g >= least);
+    c.fillStyle = ink('--dim');
+    c.textAlign = 'center';
+    for (let i = Math.ceil(this.from / gap); i * gap <= this.until; i++) {
+      const x = this.x(i * gap);
+      c.fillRect(x, this.height - 3, 1, 5);
+      c.fillText(tickText(i * gap, gap), Math.min(x, this.width - 20), this.height + axis - 2);
+    }
+    c.textAlign = 'start';
   }
 
   // now draws the line of the present.

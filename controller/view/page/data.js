@@ -164,6 +164,12 @@ function timeText(us) {
   return us.toFixed(us < 100 ? 2 : 1) + ' us';
 }
 
+// tickText is a time on an axis whose ticks are gap apart, in microseconds both, with no more digits than tell them apart.
+function tickText(us, gap) {
+  const [unit, name] = gap >= 1e6 ? [1e6, 's'] : gap >= 1e3 ? [1e3, 'ms'] : [1, 'us'];
+  return us ? (us / unit).toFixed(Math.max(0, -Math.floor(Math.log10(gap / unit)))) + ' ' + name : '0';
+}
+
 function sizeText(bytes) {
   for (const [unit, name] of [[1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']]) {
     if (bytes >= unit) return +(bytes / unit).toPrecision(3) + ' ' + name;

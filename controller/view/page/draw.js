@@ -17,7 +17,7 @@ class FabricView {
     this.run = run; this.choose = choose;
     this.grouped = run.hosts > hostsOneByOne;
     this.place();
-    this.root = svg('svg', {viewBox: `0 0 1000 ${this.height}`, role: 'img', 'aria-label': 'the fabric in tiers'}, parent);
+    this.root = svg('svg', {viewBox: `0 0 1000 ${this.height}`, role: 'img', 'aria-label': 'the fabric in tiers', class: 'fabric'}, parent);
     const lines = svg('g', {}, this.root);
     this.discs = svg('g', {}, this.root);
     const boxes = svg('g', {}, this.root);
@@ -159,4 +159,21 @@ class FabricView {
     el.dataset.dir = d;
     if (!!hit !== !!el.hit) { el.hit = hit; el.setAttribute('class', hit ? 'queue marked' : 'queue'); }
   }
+}
+
+// drawLegend says below the fabric what its lines and signs are.
+function drawLegend(parent, run) {
+  const root = svg('svg', {viewBox: '0 0 1000 16', role: 'img', 'aria-label': 'legend'}, parent);
+  let x = 4;
+  const item = (name, draw) => {
+    draw();
+    svg('text', {x: x + 30, y: 11}, root).textContent = name;
+    x += 38 + 5 * name.length;
+  };
+  const line = look => () => svg('line', {x1: x, y1: 8, x2: x + 26, y2: 8, class: `use ${look}`}, root);
+  if (run.counted) ['idle', 'to 20 %', '40', '60', '80', '100 % used'].forEach((name, level) => item(name, line('l' + level)));
+  item('cut', line('cut'));
+  item('drained, suspected or impaired', line('l3 impaired'));
+  if (run.queued) item('queue', () => svg('circle', {cx: x + 13, cy: 8, r: 5, class: 'queue'}, root));
+  if (run.marks.length) item('queue that marks', () => svg('path', {d: `M${x + 6} 8l7 -7l7 7l-7 7z`, class: 'queue marked'}, root));
 }

@@ -21,6 +21,7 @@ class Panel {
     this.facts = make(box, 'p', factsText(run.facts), {class: 'facts'});
     if (run.trace) offerPerfetto(box, run);
     this.fabric = new FabricView(run, box, c => this.choose(c));
+    drawLegend(box, run);
     this.chosen = make(box, 'div', undefined, {class: 'chosen', 'aria-live': 'polite'});
     this.switch = make(box, 'div', undefined, {class: 'switch'});
     const jump = t => go(t);
@@ -316,6 +317,16 @@ function jumpEvent(way) {
   if (t !== undefined) go(t);
 }
 
+// firstFailure is when the first thing failed in the runs that are shown: a cut if there is one, else a loss; 0 if nothing did.
+function firstFailure() {
+  const events = panels.flatMap(p => p.run.events);
+  for (const kinds of [['cut'], ['suspect', 'timeout', 'lost', 'drop']]) {
+    const times = events.filter(e => kinds.includes(e.k)).map(e => e.t);
+    if (times.length) return times.reduce((a, b) => Math.min(a, b));
+  }
+  return 0;
+}
+
 // longestQueue goes to the time and port of the longest queue of all runs.
 function longestQueue() {
   const most = panels.map(p => p.run).reduce((a, b) => b.queueMost * b.queue_unit > a.queueMost * a.queue_unit ? b : a);
@@ -369,6 +380,7 @@ function begin() {
   addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(() => panels.forEach(p => p.paint()), 100); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => panels.forEach(p => p.paint()));
   arrange();
+  if (!page.live) go(firstFailure());
   place();
   addEventListener('hashchange', place);
   if (page.live) listen();
