@@ -122,35 +122,6 @@ func privileged(args string) bool {
 	return !slices.Contains([]string{"run", "topo", "bench", "report", "trace", "version", "validate", "init"}, command)
 }
 
-// TestFlags: the pages of commands have every flag that --help has.
-func TestFlags(t *testing.T) {
-	dir := build(t)
-	flag := regexp.MustCompile(`--[a-z][a-z0-9-]*`)
-	for page, commands := range map[string][]string{
-		"ethereal-run.md": {"run"}, "ethereal-topo.md": {"topo", "topo check"},
-		"ethereal-bench.md": {"bench", "bench status", "bench merge", "bench submit"}, "clusters.md": {"export containerlab", "await"},
-		"ethereal-report.md": {"report"}, "ethereal-trace.md": {"trace"}, "ethereal-view.md": {"view"},
-		"ethereal-preflight.md": {"preflight", "host preflight"}, "ethereal-hostagent.md": {"host agent"},
-		"ethereal-controller.md": {"controller", "verify", "status", "drain"}, "ethereal-gnmi.md": {"gnmi"},
-		"ethereal-p4rt.md": {"p4rt read", "p4rt counters", "p4rt write"}, "ethereal-probe.md": {"probe"}, "ethereal-tag.md": {"host tag"}, "ethereal-version.md": {"version"},
-		"ethereal-validate.md": {"validate"}, "ethereal-init.md": {"init"}, "ethereal-switch.md": {"switch test"},
-		"live.md": {"live up", "live exec", "live down", "live react"},
-	} {
-		text := pages(t)[filepath.Join("docs", page)]
-		shown := strings.Join(code(text), "\n")
-		for _, command := range commands {
-			for _, f := range flag.FindAllString(ethereal(t, dir, append(strings.Fields(command), "--help")...), -1) {
-				if strings.HasPrefix(f, "--tls-") && strings.Contains(text, "--tls-...") {
-					continue // one page reports them for all
-				}
-				if f != "--help" && f != "--verbose" && !regexp.MustCompile(f+"([^a-z0-9-]|$)").MatchString(shown) {
-					t.Errorf("%s lacks %s of %s", page, f, command)
-				}
-			}
-		}
-	}
-}
-
 // TestResults: what the schema says of packets that are missing, the page says.
 func TestResults(t *testing.T) {
 	data, err := os.ReadFile("../testbed/report/result.schema.json")

@@ -77,18 +77,21 @@ type fileError struct {
 
 func (a *app) validateCommand() *cobra.Command {
 	var kind, fabricFile, world string
+	var keys bool
 	var format outputFormat
 	c := &cobra.Command{
-		Use:   "validate FILE...",
+		Use:   "validate FILE... | --keys [KEY]...",
 		Short: "Check files without running anything",
 		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks
 as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would
 be right. What kind a file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
-a fabric among the files.`,
+a fabric among the files.
+With --keys it prints what a scenario may hold: all keys, or those below the ones named.`,
 		Example: `  ethereal validate testbed/scenarios/demo.yaml mininet/experiments/*.yaml
-  ethereal validate --fabric fabric.yaml targets.yaml`,
+  ethereal validate --fabric fabric.yaml targets.yaml
+  ethereal validate --keys host switch.ecn`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && !keys {
 				return errors.New("validate: name a file, as in ethereal validate testbed/scenarios/demo.yaml")
 			}
 			return nil
@@ -97,6 +100,9 @@ a fabric among the files.`,
 			return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if keys {
+				return printKeys(a.stdout, args, format)
+			}
 			if kind != "" && !slices.Contains(kindNames(), kind) {
 				return fmt.Errorf("--as: %q is unknown; %s", kind, strictyaml.Choose(kind, kindNames()))
 			}
@@ -110,6 +116,7 @@ a fabric among the files.`,
 	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; names in targets and workloads are compared with it")
 	f.StringVar(&kind, "as", "", "take all files for `KIND`, whatever their keys say: "+strings.Join(kindNames(), ", "))
 	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what it refuses is said; "+strings.Join(scenario.WorldNames(), ", "))
+	f.BoolVar(&keys, "keys", false, "print the keys of a scenario with their values, defaults and meaning; arguments are keys such as host")
 	format.register(c)
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))

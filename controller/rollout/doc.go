@@ -47,7 +47,7 @@
 //
 // Both were measured in the virtual world, on a fat-tree of 4-port switches with the
 // scenario's default delays, a ToR's uplink cut at 20 us, mean CCT of an all-to-all of
-// 16 MB over seeds 1 to 6 (docs/operations.md has the scenario):
+// 16 MB over seeds 1 to 6 (testbed/scenarios/order.yaml):
 //
 //	                              when written   at once
 //	restored at 200 us            568 us         1189 us
