@@ -42,9 +42,9 @@
 // no NAKs: every packet is acknowledged by its own PSN, in the AETH's MSN field
 // for want of another, and all packets before the expected one with it. (The
 // idea is IRN's, SIGCOMM 2018, whose NAKs carry both.) The sender repeats what is
-// lost and no more; see [Config].ReorderWindow for when that is. Its timer
-// starts anew only when the first unacknowledged packet changes, so that packets
-// on paths that work do not hide one that does not.
+// lost and no more; see [Config].ReorderWindow for when that is. Any answer restarts
+// its timer. Where only the timer shows a loss, acknowledgements restart it only when the
+// first unacknowledged packet changes, so that working paths do not hide a dead one.
 //
 // # Queue pair numbers
 //

@@ -21,7 +21,7 @@ import (
 //	new [receiver=go-back-n] [control=none] [ackevery=1] [window=256] [trip=0]   trip in us, of tail probes; a payload is 1000 bytes, the line 400 Gb/s
 //	open at=1us qp=1 bytes=3000 [label=0] [sprayed]   from h0 to h1; sprayed: labels 0 to 3 in turn
 //	send at=1us [host=h0] [most=8]   what the host's port takes, the next when the one before is sent
-//	arrive at=2us (1,2) [ce]    packets reach the other host, in that order, whose answers are listed
+//	arrive at=2us (1,2) [ce] [cut]   packets reach the other host, in that order, whose answers are listed; cut: without payload
 //	relabel at= qp= label= / resend at= qp= / close at= qp=
 //	wake [host=h0]              when the host wants to be asked
 //	trip [host=h0]              round trip of last packets so far, for tail probes
@@ -218,7 +218,7 @@ func (x *exchange) describe(e *Endpoint, hdr []byte, tail int) string {
 
 func (x *exchange) arrive(t *testing.T, d *datadriven.TestData, at fabric.Time) {
 	for _, arg := range d.CmdArgs {
-		if arg.Key == "at" || arg.Key == "ce" {
+		if arg.Key == "at" || arg.Key == "ce" || arg.Key == "cut" {
 			continue
 		}
 		for _, text := range append([]string{arg.Key}, arg.Vals...) {
@@ -231,7 +231,11 @@ func (x *exchange) arrive(t *testing.T, d *datadriven.TestData, at fabric.Time) 
 			if d.HasArg("ce") {
 				setCE(hdr)
 			}
-			x.hosts[p.to].Receive(at, hdr, p.tail)
+			tail := p.tail
+			if d.HasArg("cut") {
+				tail = 0
+			}
+			x.hosts[p.to].Receive(at, hdr, tail)
 			x.send(p.to, at, x.hosts[p.to].ports[0].queue.len)
 		}
 	}

@@ -12,10 +12,11 @@ import (
 // in any order. Packets below the QP's unacked are all acknowledged.
 //
 // A packet is lost if one that was sent at least `threshold` later has been
-// acknowledged, or if the timer has run since it was sent: the timer is started
-// anew when the first unacknowledged packet changes. It is then repeated, once
-// for each of the two reasons; what is acknowledged is not. One that a switch has cut
-// is repeated when the receiver says so, once each time.
+// acknowledged, or if the timer has expired since it was sent. It is then retransmitted,
+// once for each of the two reasons; what is acknowledged is not. One that a switch has cut
+// is retransmitted when the receiver says so, once each time. Any answer restarts the timer,
+// except where the timer alone shows what is lost: there it takes one that changes the first
+// unacknowledged packet, or the report of a cut packet.
 type selective struct {
 	acked       window
 	again       int32 // next packet to be looked at for repetition
@@ -235,11 +236,15 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	switch {
 	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
 		q.expireAt = never
-	case q.unacked > before:
+	case q.unacked > before || !t.timerAlone(q):
 		t.restart(now, q)
 	}
 	t.taken(now, q, bytes)
 }
+
+// timerAlone reports whether nothing but the timer shows what a QP has lost. Acknowledgements by working paths must then
+// not hide a path that is dead.
+func (t selectiveRepeat) timerAlone(q *qp) bool { return q.state.selective.threshold == unlimited }
 
 // sentCut handles the report that a switch trimmed a packet: it is retransmitted.
 func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
@@ -257,6 +262,7 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	q.state.late.forget(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 	t.control.losses.cut(now, q, packet)
+	t.restart(now, q)
 	t.activate(q)
 }
 
