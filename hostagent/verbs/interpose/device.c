@@ -146,6 +146,12 @@ int call(struct context *c, const struct nic_call *in, struct nic_answer *out, i
 	return err;
 }
 
+int simple(struct ibv_context *ctx, uint32_t op, uint64_t a, uint64_t b, struct nic_answer *out)
+{
+	struct nic_call in = { .op = op, .arg = { a, b } };
+	return call(context_of(ctx), &in, out, NULL, 0);
+}
+
 void *map_file(int fd, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -153,6 +159,31 @@ void *map_file(int fd, size_t size)
 	close(fd);
 	errno = err;
 	return p == MAP_FAILED ? NULL : p;
+}
+
+void *add_mapping(struct mapping **to, int fd, size_t size)
+{
+	struct mapping *m = malloc(sizeof(*m));
+	void *at = map_file(fd, size);
+	if (!m || !at) {
+		if (at)
+			munmap(at, size);
+		free(m);
+		return NULL;
+	}
+	*m = (struct mapping){ at, size, *to };
+	*to = m;
+	return at;
+}
+
+void end_mappings(struct mapping *m)
+{
+	while (m) {
+		struct mapping *earlier = m->earlier;
+		munmap(m->at, m->size);
+		free(m);
+		m = earlier;
+	}
 }
 
 static int connect_nic(void)
@@ -181,6 +212,7 @@ static int query_device_full(struct ibv_context *ctx, const struct ibv_query_dev
 			     size_t size);
 struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init);
 struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *init);
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *init);
 
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
@@ -211,6 +243,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	c->address = (uint32_t)out.value[0];
 	c->payload = (uint32_t)out.value[1];
 	c->guid = out.value[2];
+	memcpy(c->limit, &out.value[NIC_FIRST_LIMIT], sizeof(c->limit));
 	c->generation = atomic_load(&generation);
 	pthread_mutex_init(&c->mutex, NULL);
 
@@ -219,6 +252,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	c->verbs.query_device_ex = query_device_full;
 	c->verbs.create_qp_ex = create_qp_ex;
 	c->verbs.create_srq_ex = create_srq_ex;
+	c->verbs.create_cq_ex = create_cq_ex;
 	struct ibv_context *ctx = &c->verbs.context;
 	ctx->device = d;
 	ctx->cmd_fd = c->socket;
@@ -240,6 +274,13 @@ failed:
 	}
 	free(c);
 	errno = err;
+	return NULL;
+}
+
+struct ibv_context *ibv_import_device(int fd)
+{
+	(void)fd; /* a context is its own connection to the NIC, and its memory this process's */
+	errno = EOPNOTSUPP;
 	return NULL;
 }
 
@@ -273,32 +314,39 @@ __be64 ibv_get_device_guid(struct ibv_device *d)
 	return guid;
 }
 
+/* VENDOR is as an OUI: the first bytes of the hosts' MAC addresses, which are locally administered. */
+enum { VENDOR = 0x02e700 };
+
 int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	struct context *c = context_of(ctx);
+	const uint64_t *limit = c->limit;
+	int reads = (int)limit[NIC_LIMIT_READS];
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "ethereal-1",
 		.node_guid = htobe64(c->guid),
 		.sys_image_guid = htobe64(c->guid),
 		.max_mr_size = (uint64_t)1 << 40,
 		.page_size_cap = ~(uint64_t)4095,
-		.max_qp = 4096,
-		.max_qp_wr = 16384,
+		.vendor_id = VENDOR,
+		.vendor_part_id = 1,
+		.max_qp = (int)limit[NIC_LIMIT_QP],
+		.max_qp_wr = (int)limit[NIC_LIMIT_WR],
 		.device_cap_flags = IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE,
-		.max_sge = 30,
-		.max_sge_rd = 30,
-		.max_cq = 4096,
-		.max_cqe = 65536,
-		.max_mr = 65536,
-		.max_pd = 4096,
-		.max_qp_rd_atom = 16,
-		.max_res_rd_atom = 65536,
-		.max_qp_init_rd_atom = 16,
+		.max_sge = (int)limit[NIC_LIMIT_SGE],
+		.max_sge_rd = (int)limit[NIC_LIMIT_SGE],
+		.max_cq = (int)limit[NIC_LIMIT_CQ],
+		.max_cqe = (int)limit[NIC_LIMIT_CQE],
+		.max_mr = (int)limit[NIC_LIMIT_MR],
+		.max_pd = (int)limit[NIC_LIMIT_PD],
+		.max_qp_rd_atom = reads,
+		.max_res_rd_atom = reads * (int)limit[NIC_LIMIT_QP],
+		.max_qp_init_rd_atom = reads,
 		.atomic_cap = IBV_ATOMIC_HCA,
-		.max_ah = 65536,
-		.max_srq = 1024,
-		.max_srq_wr = 16384,
-		.max_srq_sge = 30,
+		.max_ah = MAX_AH,
+		.max_srq = (int)limit[NIC_LIMIT_SRQ],
+		.max_srq_wr = (int)limit[NIC_LIMIT_WR],
+		.max_srq_sge = (int)limit[NIC_LIMIT_SGE],
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
@@ -313,7 +361,11 @@ static int query_device_full(struct ibv_context *ctx, const struct ibv_query_dev
 	if (size < sizeof(attr->orig_attr))
 		return EINVAL;
 	memset(attr, 0, size);
-	return ibv_query_device(ctx, &attr->orig_attr);
+	struct ibv_device_attr_ex all = { .phys_port_cnt_ex = 1 };
+	int err = ibv_query_device(ctx, &all.orig_attr);
+	if (!err)
+		memcpy(attr, &all, size < sizeof(all) ? size : sizeof(all));
+	return err;
 }
 
 static int query_port_full(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)

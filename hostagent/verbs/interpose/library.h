@@ -3,12 +3,16 @@
 #define ETHEREAL_LIBRARY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <infiniband/verbs.h>
 
 #include "nic.h"
+
+/* MAX_AH is how many address handles a program may have. The NIC does not know them. */
+enum { MAX_AH = 65536 };
 
 struct context {
 	int socket;
@@ -19,6 +23,8 @@ struct context {
 	uint32_t address;      /* IPv4, first byte highest */
 	uint32_t payload;
 	uint64_t guid;
+	uint64_t limit[NIC_LIMITS]; /* by enum nic_limit */
+	atomic_uint ahs;	    /* address handles there are */
 	struct verbs_context verbs; /* last: it ends with struct ibv_context */
 };
 
@@ -31,21 +37,42 @@ struct queue {
 	pthread_mutex_t mutex;
 };
 
+/* mapping is a ring file of a queue that can be resized. Earlier ones stay until the queue ends: others may look at them. */
+struct mapping {
+	void *at;
+	size_t size;
+	struct mapping *earlier;
+};
+
+struct pd {
+	struct ibv_pd pd; /* first */
+	atomic_uint ahs;  /* address handles of it */
+};
+
 struct cq {
-	struct ibv_cq cq; /* first */
+	union { /* first */
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
 	struct queue q;
-	size_t mapped;
+	struct mapping *map;
+	uint32_t handle; /* as the NIC gave it; the program can write to that in cq */
+
+	/* Between ibv_start_poll and ibv_end_poll. */
+	const struct nic_cqe *at;
+	uint32_t tail;
 };
 
 struct srq {
 	struct ibv_srq srq; /* first */
 	struct queue q;
-	size_t mapped;
+	struct mapping *map;
 };
 
 struct ah {
 	struct ibv_ah ah; /* first */
 	uint32_t address;
+	uint32_t handle; /* as in ah, unless the program has written there */
 };
 
 struct qp {
@@ -71,14 +98,32 @@ struct context *context_of(struct ibv_context *c);
 /* call asks the NIC. It returns an errno, and sets it. Descriptors that come back are the caller's. */
 int call(struct context *c, const struct nic_call *in, struct nic_answer *out, int *fds, int nfds);
 
-/* map_queue maps a ring file; the caller fills in the entries. */
+/* simple is a call with up to two arguments and no descriptor. It returns an errno. */
+int simple(struct ibv_context *ctx, uint32_t op, uint64_t a, uint64_t b, struct nic_answer *out);
+
+/* map_file maps a ring file, and closes its descriptor. */
 void *map_file(int fd, size_t size);
+
+/* add_mapping maps a ring file as the newest of a queue's; it returns where, or NULL. */
+void *add_mapping(struct mapping **to, int fd, size_t size);
+void end_mappings(struct mapping *m);
+
+/* address_of finds the IPv4 address in an address vector. It returns an errno. */
+int address_of(const struct ibv_ah_attr *ah, uint32_t *address);
+
 void set_queue(struct queue *q, void *base, uint32_t count, uint32_t stride, uint32_t sges);
+
+/* move_queue has a queue go on in a ring of another size, into which the NIC has copied what waits. The caller holds mutex. */
+void move_queue(struct queue *q, void *base, uint32_t count);
 
 uint32_t send_stride(uint32_t sges, uint32_t inline_bytes);
 uint32_t recv_stride(uint32_t sges);
 
 void set_ops(struct ibv_context_ops *ops);
+void set_poll(struct cq *q);
+
+/* forget_completions removes what a queue pair has left in a completion queue. */
+void forget_completions(struct ibv_cq *cq, uint32_t qp_num);
 void set_wr(struct ibv_qp_ex *qp);
 
 /* in_child says that this process is a child of the one that opened c. */

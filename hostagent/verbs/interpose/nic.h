@@ -12,10 +12,10 @@
 
 #include <stdint.h>
 
-#define NIC_ABI 2
+#define NIC_ABI 3
 
 enum nic_op {
-	NIC_HELLO = 1,       /* abi; fd: /proc/self/mem -> address, payload, guid, port up; fds: bell, kick, async */
+	NIC_HELLO = 1,       /* abi; fd: /proc/self/mem -> address, payload, guid, limits; fds: bell, kick, async */
 	NIC_ALLOC_PD,        /* -> handle */
 	NIC_DEALLOC_PD,      /* handle */
 	NIC_REG_MR,          /* pd, address, length, access, iova -> key */
@@ -34,6 +34,25 @@ enum nic_op {
 	NIC_QUERY_QP,        /* handle -> state */
 	NIC_DESTROY_QP,      /* handle */
 	NIC_QUERY_PORT,      /* -> up, Mb/s */
+	NIC_RESIZE_CQ,       /* handle, entries -> entries; fd: ring */
+	NIC_RESIZE_SRQ,      /* handle, entries -> entries; fd: ring */
+	NIC_QUERY_SRQ,       /* handle -> limit */
+	NIC_REREG_MR,        /* key, flags of ibv_rereg_mr, pd, address, length, access */
+};
+
+/* How many of a kind a program may have, in the answer to NIC_HELLO. */
+enum nic_limit {
+	NIC_LIMIT_PD,
+	NIC_LIMIT_CQ,
+	NIC_LIMIT_SRQ,
+	NIC_LIMIT_QP,
+	NIC_LIMIT_MR,
+	NIC_LIMIT_WR,    /* entries of a work queue */
+	NIC_LIMIT_CQE,   /* entries of a completion queue */
+	NIC_LIMIT_SGE,   /* of a work request */
+	NIC_LIMIT_READS, /* reads and atomics of a queue pair under way */
+	NIC_LIMITS,
+	NIC_FIRST_LIMIT = 3, /* where they begin in the answer */
 };
 
 #define NIC_ARGS 15

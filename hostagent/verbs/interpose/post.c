@@ -34,6 +34,13 @@ void set_queue(struct queue *q, void *base, uint32_t count, uint32_t stride, uin
 	pthread_mutex_init(&q->mutex, NULL);
 }
 
+void move_queue(struct queue *q, void *base, uint32_t count)
+{
+	q->entries = (uint8_t *)base + sizeof(struct nic_ring);
+	q->count = count;
+	__atomic_store_n(&q->ring, (struct nic_ring *)base, __ATOMIC_RELEASE);
+}
+
 static void *entry(struct queue *q, uint32_t index) { return q->entries + (size_t)(index & (q->count - 1)) * q->stride; }
 
 static void kick(struct context *c)
@@ -199,6 +206,12 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
  */
 enum { YIELDS = 8, WAIT_LEAST = 50000 /* nanoseconds */, WAIT_DOUBLINGS = 4 };
 
+static bool empty(struct queue *q)
+{
+	struct nic_ring *r = __atomic_load_n(&q->ring, __ATOMIC_ACQUIRE);
+	return load(&r->head) == __atomic_load_n(&r->tail, __ATOMIC_RELAXED);
+}
+
 static void wait_for_news(struct context *c, struct queue *q, uint32_t news)
 {
 	static _Thread_local unsigned int polls; /* in vain */
@@ -216,21 +229,29 @@ static void wait_for_news(struct context *c, struct queue *q, uint32_t news)
 		polls--, doublings = WAIT_DOUBLINGS;
 	struct timespec most = { .tv_nsec = WAIT_LEAST << doublings };
 	__atomic_store_n(&c->bell->waiting, 1, __ATOMIC_SEQ_CST);
-	if (load(&q->ring->head) == __atomic_load_n(&q->ring->tail, __ATOMIC_RELAXED))
+	if (empty(q))
 		syscall(SYS_futex, &c->bell->news, FUTEX_WAIT, news, &most, NULL, 0);
+}
+
+/* nothing_new waits a moment if a completion queue is empty, and says whether it was. */
+static bool nothing_new(struct ibv_cq *cq)
+{
+	struct queue *q = &((struct cq *)cq)->q;
+	struct context *c = context_of(cq->context);
+	uint32_t news = __atomic_load_n(&c->bell->news, __ATOMIC_SEQ_CST);
+	if (!empty(q))
+		return false;
+	int err = errno;
+	wait_for_news(c, q, news);
+	errno = err;
+	return true;
 }
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct queue *q = &((struct cq *)cq)->q;
-	struct context *c = context_of(cq->context);
-	uint32_t news = __atomic_load_n(&c->bell->news, __ATOMIC_SEQ_CST);
-	if (load(&q->ring->head) == __atomic_load_n(&q->ring->tail, __ATOMIC_RELAXED)) {
-		int err = errno;
-		wait_for_news(c, q, news);
-		errno = err;
+	if (nothing_new(cq))
 		return 0;
-	}
 	pthread_mutex_lock(&q->mutex);
 	uint32_t tail = q->ring->tail, head = load(&q->ring->head);
 	int got = 0;
@@ -248,11 +269,103 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-	struct nic_ring *r = ((struct cq *)cq)->q.ring;
+	struct cq *q = (struct cq *)cq;
+	if (!cq->channel || cq->handle != q->handle)
+		return EINVAL; /* no event could come */
+	pthread_mutex_lock(&q->q.mutex); /* the ring may be about to change */
+	struct nic_ring *r = q->q.ring;
 	uint32_t want = solicited_only ? 2 : 1, had = load(&r->armed);
 	while (had != 1 && !__atomic_compare_exchange_n(&r->armed, &had, want, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
+	pthread_mutex_unlock(&q->q.mutex);
 	return 0;
+}
+
+void forget_completions(struct ibv_cq *cq, uint32_t qp_num)
+{
+	struct queue *q = &((struct cq *)cq)->q;
+	pthread_mutex_lock(&q->mutex);
+	uint32_t tail = q->ring->tail, head = load(&q->ring->head), to = head;
+	for (uint32_t i = head; i != tail;) {
+		const struct nic_cqe *e = entry(q, --i);
+		if (e->qp_num != qp_num && --to != i)
+			*(struct nic_cqe *)entry(q, to) = *e;
+	}
+	store(&q->ring->tail, to);
+	pthread_mutex_unlock(&q->mutex);
+}
+
+/* What follows is ibv_start_poll and the like: completions read where the NIC has written them. */
+
+static void show(struct cq *q)
+{
+	q->at = entry(&q->q, q->tail);
+	q->ex.wr_id = q->at->wr_id;
+	q->ex.status = q->at->status;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct cq *q = (struct cq *)ex;
+	if (attr->comp_mask)
+		return EINVAL;
+	if (nothing_new(&q->cq))
+		return ENOENT;
+	pthread_mutex_lock(&q->q.mutex);
+	q->tail = q->q.ring->tail;
+	if (q->tail == load(&q->q.ring->head)) { /* another thread was faster */
+		pthread_mutex_unlock(&q->q.mutex);
+		return ENOENT;
+	}
+	show(q);
+	return 0;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	struct cq *q = (struct cq *)ex;
+	if (q->tail + 1 == load(&q->q.ring->head))
+		return ENOENT;
+	q->tail++;
+	show(q);
+	return 0;
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct cq *q = (struct cq *)ex;
+	store(&q->q.ring->tail, q->tail + 1);
+	pthread_mutex_unlock(&q->q.mutex);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->opcode; }
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->vendor_err; }
+static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->byte_len; }
+static __be32 read_imm_data(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->imm; }
+static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->qp_num; }
+static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->src_qp; }
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return ((struct cq *)ex)->at->wc_flags; }
+
+/* There are neither LIDs nor service levels on Ethernet. */
+static uint32_t read_slid(struct ibv_cq_ex *ex) { return (void)ex, 0; }
+static uint8_t read_zero(struct ibv_cq_ex *ex) { return (void)ex, 0; }
+
+void set_poll(struct cq *q)
+{
+	struct ibv_cq_ex *ex = &q->ex;
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_zero;
+	ex->read_dlid_path_bits = read_zero;
 }
 
 void set_ops(struct ibv_context_ops *ops)

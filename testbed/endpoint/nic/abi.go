@@ -9,7 +9,7 @@ var native = binary.NativeEndian
 
 // ABI is the version of hostagent/verbs/interpose/nic.h, of which the rest of this
 // file is the Go side.
-const ABI = 2
+const ABI = 3
 
 // op is a call of a program.
 type op uint32
@@ -32,7 +32,14 @@ const (
 	opQueryQP
 	opDestroyQP
 	opQueryPort
+	opResizeCQ
+	opResizeSRQ
+	opQuerySRQ
+	opReregMR
 )
+
+// firstLimit is where limits begin in the answer to opHello.
+const firstLimit = 3
 
 // Sizes and offsets of the shared structures, in bytes.
 const (
@@ -104,17 +111,23 @@ const (
 	qpsErr   = 6
 
 	maskState    = 1 << 0
+	maskCurrent  = 1 << 1
 	maskAccess   = 1 << 3
+	maskPKey     = 1 << 4
+	maskPort     = 1 << 5
 	maskQKey     = 1 << 6
 	maskAV       = 1 << 7
+	maskPathMTU  = 1 << 8
 	maskTimeout  = 1 << 9
 	maskRetry    = 1 << 10
 	maskRNRRetry = 1 << 11
 	maskRQPSN    = 1 << 12
 	maskMaxRD    = 1 << 13
+	maskAltPath  = 1 << 14
 	maskMinRNR   = 1 << 15
 	maskSQPSN    = 1 << 16
 	maskMaxDest  = 1 << 17
+	maskPathMig  = 1 << 18
 	maskDestQPN  = 1 << 20
 
 	accessLocalWrite   = 1
@@ -130,6 +143,10 @@ const (
 	wrRead     = 4
 	wrCompSwap = 5
 	wrFetchAdd = 6
+
+	reregTranslation = 1 << 0
+	reregPD          = 1 << 1
+	reregAccess      = 1 << 2
 
 	sendFence     = 1 << 0
 	sendSignaled  = 1 << 1
@@ -157,6 +174,7 @@ const (
 	locQPOpErr   status = 2
 	locProtErr   status = 4
 	flushErr     status = 5
+	locAccessErr status = 8
 	remInvReqErr status = 9
 	remAccessErr status = 10
 	remOpErr     status = 11

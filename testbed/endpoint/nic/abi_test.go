@@ -21,7 +21,12 @@ func TestABI(t *testing.T) {
 	}
 	want := map[string]int{
 		"NIC_ABI": ABI, "NIC_HELLO": int(opHello), "NIC_QUERY_PORT": int(opQueryPort), "NIC_CREATE_QP": int(opCreateQP),
-		"NIC_DESTROY_QP": int(opDestroyQP), "NIC_QP_STATE": argState, "NIC_QP_DEST_ADDR": argDestAddr, "NIC_QP_QKEY": argQKey,
+		"NIC_DESTROY_QP": int(opDestroyQP), "NIC_RESIZE_CQ": int(opResizeCQ), "NIC_RESIZE_SRQ": int(opResizeSRQ),
+		"NIC_QUERY_SRQ": int(opQuerySRQ), "NIC_REREG_MR": int(opReregMR), "NIC_FIRST_LIMIT": firstLimit, "NIC_LIMITS": len(limits),
+		"IBV_QP_PKEY_INDEX": maskPKey, "IBV_QP_PORT": maskPort, "IBV_QP_PATH_MTU": maskPathMTU, "IBV_QP_ALT_PATH": maskAltPath,
+		"IBV_QP_CUR_STATE": maskCurrent, "IBV_QP_PATH_MIG_STATE": maskPathMig, "IBV_WC_LOC_ACCESS_ERR": int(locAccessErr),
+		"IBV_REREG_MR_CHANGE_TRANSLATION": reregTranslation, "IBV_REREG_MR_CHANGE_PD": reregPD,
+		"IBV_REREG_MR_CHANGE_ACCESS": reregAccess, "NIC_QP_STATE": argState, "NIC_QP_DEST_ADDR": argDestAddr, "NIC_QP_QKEY": argQKey,
 		"sizeof(struct nic_call)": callSize, "sizeof(struct nic_answer)": callSize, "sizeof(struct nic_bell)": bellSize,
 		"sizeof(struct nic_ring)": ringSize, "sizeof(struct nic_sge)": sgeSize, "sizeof(struct nic_send)": sendSize,
 		"sizeof(struct nic_recv)": recvSize, "sizeof(struct nic_cqe)": cqeSize, "sizeof(struct nic_async)": asyncSize,
@@ -54,12 +59,15 @@ func TestABI(t *testing.T) {
 	}
 	fmt.Fprint(&b, "return 0; }\n")
 	dir, lib := t.TempDir(), "../../../hostagent/verbs/interpose"
+	sources, err := filepath.Glob(filepath.Join(lib, "*.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	src, exe := filepath.Join(dir, "abi.c"), filepath.Join(dir, "abi")
 	if err := os.WriteFile(src, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(cc, "-I"+lib, "-o", exe, src, filepath.Join(lib, "post.c"), filepath.Join(lib, "device.c"),
-		filepath.Join(lib, "objects.c"), "-lpthread").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, append([]string{"-I" + lib, "-o", exe, src, "-lpthread"}, sources...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	out, err := exec.Command(exe).Output()

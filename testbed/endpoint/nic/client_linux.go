@@ -12,17 +12,27 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// Bounds of what a program may have.
+// Bounds of what a program may have. The library reports those of limits as the device's.
 const (
 	maxClients   = 1024
-	maxObjects   = 16384 // protection domains, channels, queues
+	maxDomains   = 4096
+	maxChannels  = 4096
+	maxCQs       = 4096
+	maxSRQs      = 1024
+	maxQPs       = 4096
 	maxRegions   = 65536
 	maxShared    = 1 << 30 // bytes of rings
 	maxEntries   = 16384   // of a work queue
 	maxCQEntries = 65536
 	maxSGEs      = 30
 	maxInline    = 1024
+	maxReads     = 16 // reads and atomics of a queue pair under way, at each end
 )
+
+// limits are what a program learns of the bounds when it opens the device, in the order of enum nic_limit.
+var limits = [...]uint64{
+	maxDomains, maxCQs, maxSRQs, maxQPs, maxRegions, maxEntries, maxCQEntries, maxSGEs, maxReads,
+}
 
 // client is a program that has the device open.
 type client struct {
@@ -32,7 +42,6 @@ type client struct {
 	seen    uint32 // of the bell
 	kick    int    // what the program writes to
 	async   int    // the pipe's end that is written to
-	last    uint32 // handle given
 	bytes   int    // of rings
 	regions int
 	pid     int32  // of the process; 0: not known
@@ -48,98 +57,6 @@ type client struct {
 type domain struct{ users int }
 
 type channel struct{ fd, users int }
-
-// region is registered memory.
-type region struct {
-	c      *client
-	pd     *domain
-	addr   uint64
-	length uint64
-	iova   uint64
-	access uint64
-}
-
-// find returns where in the program's memory an address of the region is.
-func (r *region) find(addr, n, access uint64) (uint64, bool) {
-	if addr < r.iova || addr-r.iova > r.length || n > r.length-(addr-r.iova) || r.access&access != access {
-		return 0, false
-	}
-	return r.addr + (addr - r.iova), true
-}
-
-// translate turns sges into places in the program's memory, if they are registered.
-func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) {
-	out := make([]sge, 0, len(sges))
-	for _, s := range sges {
-		if s.length == 0 {
-			continue
-		}
-		r := c.n.regions[s.lkey]
-		if r == nil || r.c != c || r.pd != pd {
-			return nil, false
-		}
-		at, ok := r.find(s.addr, uint64(s.length), access)
-		if !ok {
-			return nil, false
-		}
-		out = append(out, sge{addr: at, length: s.length})
-	}
-	return out, true
-}
-
-// completionQueue is a program's completion queue.
-type completionQueue struct {
-	c       *client
-	mem     *shared
-	ring    ring
-	cookie  uint64
-	channel *channel
-	users   int
-	overrun bool
-}
-
-// push adds a completion, and wakes the program if it asked to be.
-func (q *completionQueue) push(x *completion) {
-	defer q.c.wakePollers()
-	if !q.ring.push(x) {
-		if !q.overrun {
-			q.overrun = true
-			q.c.event(q.cookie, eventCQErr)
-		}
-		return
-	}
-	want := q.ring.isArmed()
-	if q.channel == nil || want == 0 || want == 2 && !x.solicited && x.status == success {
-		return
-	}
-	if q.ring.disarm() != 0 {
-		var b [8]byte
-		native.PutUint64(b[:], q.cookie)
-		unix.Write(q.channel.fd, b[:]) //nolint:errcheck // a program that has thousands of events waiting reads none
-	}
-}
-
-// sharedReceive is a shared receive queue.
-type sharedReceive struct {
-	c      *client
-	pd     *domain
-	mem    *shared
-	rq     ring
-	sges   int
-	slot   []byte
-	cookie uint64
-	limit  uint32 // wake the program when fewer are there; 0: no
-	users  int
-	hungry map[*queuePair]struct{}
-}
-
-// taken takes note that a receive request was used up.
-func (s *sharedReceive) taken() {
-	if s.limit > 0 && s.rq.waiting() < s.limit {
-		s.limit = 0
-		s.c.event(s.cookie, eventSRQLimit)
-	}
-}
 
 // event notifies the program of something other than a completion.
 func (c *client) event(cookie uint64, kind uint32) {
@@ -264,13 +181,14 @@ func addrOf(a uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
 }
 
-// handle gives a number to a new object.
-func (c *client) handle() (uint32, error) {
-	if len(c.domains)+len(c.channels)+len(c.cqs)+len(c.srqs)+len(c.qps) >= maxObjects {
+// newHandle gives a number to a new object, of which a program may have most. No two objects have the same, of whatever
+// kind and program, so that one cannot be taken for another.
+func newHandle[T any](n *NIC, of map[uint32]*T, most int) (uint32, error) {
+	if len(of) >= most {
 		return 0, unix.ENOMEM
 	}
-	c.last++
-	return c.last, nil
+	n.lastHandle++
+	return n.lastHandle, nil
 }
 
 // rings makes shared memory for rings, within the program's bound.
@@ -300,19 +218,18 @@ func powerOfTwo(n uint64) uint32 {
 	return k
 }
 
-// do carries out a call. The descriptor that it returns, if not -1, is for the program,
-// and to be closed here if own.
-func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err error) {
+// do carries out a call. The descriptor that it returns, if not -1, is for the program, and closed here when it is sent.
+func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 	fd = -1
 	a := &in.arg
 	small := uint32(a[0])
 	if uint64(small) != a[0] {
-		return out, fd, false, unix.EINVAL
+		return out, fd, unix.EINVAL
 	}
 	switch op(in.word) {
 	case opAllocPD:
 		var h uint32
-		if h, err = c.handle(); err == nil {
+		if h, err = newHandle(c.n, c.domains, maxDomains); err == nil {
 			c.domains[h] = &domain{}
 			out.arg[0] = uint64(h)
 		}
@@ -321,28 +238,32 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err 
 	case opRegMR:
 		out.arg[0], err = c.register(a)
 	case opDeregMR:
-		err = unix.EINVAL
+		err = unix.ENOENT
 		if r := c.n.regions[small]; r != nil && r.c == c {
 			delete(c.n.regions, small)
 			r.pd.users--
 			c.regions--
 			err = nil
 		}
+	case opReregMR:
+		err = c.reregister(a)
 	case opCreateChannel:
 		var h uint32
-		if h, err = c.handle(); err != nil {
+		if h, err = newHandle(c.n, c.channels, maxChannels); err != nil {
 			break
 		}
 		var write int
 		if fd, write, err = pipe(); err == nil {
 			c.channels[h] = &channel{fd: write}
-			out.arg[0], own = uint64(h), true
+			out.arg[0] = uint64(h)
 		}
 	case opDestroyChannel:
 		err = drop(c.channels, small, func(ch *channel) bool { return ch.users > 0 },
 			func(ch *channel) { unix.Close(ch.fd) }) //nolint:errcheck // nothing is lost
 	case opCreateCQ:
 		fd, err = c.createCQ(a, &out)
+	case opResizeCQ:
+		fd, err = c.resizeCQ(now, a, &out)
 	case opDestroyCQ:
 		err = drop(c.cqs, small, func(q *completionQueue) bool { return q.users > 0 }, func(q *completionQueue) {
 			if q.channel != nil {
@@ -352,11 +273,20 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err 
 		})
 	case opCreateSRQ:
 		fd, err = c.createSRQ(a, &out)
+	case opResizeSRQ:
+		fd, err = c.resizeSRQ(a, &out)
 	case opModifySRQ:
-		if s := c.srqs[small]; s == nil || a[1] > maxEntries {
+		if s := c.srqs[small]; s == nil {
+			err = unix.ENOENT
+		} else if a[1] > uint64(s.rq.count) {
 			err = unix.EINVAL
 		} else {
 			s.limit = uint32(a[1])
+		}
+	case opQuerySRQ:
+		err = unix.ENOENT
+		if s := c.srqs[small]; s != nil {
+			out.arg[0], err = uint64(s.limit), nil
 		}
 	case opDestroySRQ:
 		err = drop(c.srqs, small, func(s *sharedReceive) bool { return s.users > 0 }, func(s *sharedReceive) {
@@ -366,17 +296,17 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err 
 	case opCreateQP:
 		fd, err = c.createQP(a, &out)
 	case opModifyQP:
-		err = unix.EINVAL
+		err = unix.ENOENT
 		if q := c.qps[small]; q != nil {
 			err = q.modify(now, a)
 		}
 	case opQueryQP:
-		err = unix.EINVAL
+		err = unix.ENOENT
 		if q := c.qps[small]; q != nil {
 			out.arg[0], err = q.state, nil
 		}
 	case opDestroyQP:
-		err = unix.EINVAL
+		err = unix.ENOENT
 		if q := c.qps[small]; q != nil {
 			c.destroyQP(now, small, q)
 			err = nil
@@ -386,7 +316,7 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, own bool, err 
 	default:
 		err = unix.ENOSYS
 	}
-	return out, fd, own, err
+	return out, fd, err
 }
 
 // drop removes an object that nothing uses.
@@ -394,7 +324,7 @@ func drop[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T))
 	x := from[h]
 	switch {
 	case x == nil:
-		return unix.EINVAL
+		return unix.ENOENT
 	case busy(x):
 		return unix.EBUSY
 	}
@@ -403,78 +333,6 @@ func drop[T any](from map[uint32]*T, h uint32, busy func(*T) bool, end func(*T))
 		end(x)
 	}
 	return nil
-}
-
-func (c *client) register(a *[callArgs]uint64) (uint64, error) {
-	pd := c.domains[uint32(a[0])]
-	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4]}
-	if r.access&accessZeroBased != 0 {
-		r.iova = 0
-	}
-	remote := uint64(accessRemoteWrite | accessRemoteAtomic)
-	switch {
-	case pd == nil || r.length > 1<<40 || r.addr+r.length < r.addr || r.iova+r.length < r.iova:
-		return 0, unix.EINVAL
-	case r.access&remote != 0 && r.access&accessLocalWrite == 0:
-		return 0, unix.EINVAL
-	case c.regions >= maxRegions:
-		return 0, unix.ENOMEM
-	}
-	if r.length > 0 { // what is missing is reported now
-		var b [1]byte
-		if c.memory.read(b[:], r.addr) != nil || c.memory.read(b[:], r.addr+r.length-1) != nil {
-			return 0, unix.EFAULT
-		}
-	}
-	key := newNumber(c.n.regions, 1<<32-1)
-	c.n.regions[key] = r
-	pd.users++
-	c.regions++
-	return uint64(key), nil
-}
-
-func (c *client) createCQ(a *[callArgs]uint64, out *call) (int, error) {
-	ch := c.channels[uint32(a[1])]
-	if a[0] < 1 || a[0] > maxCQEntries || ch == nil && a[1] != 0 {
-		return -1, unix.EINVAL
-	}
-	h, err := c.handle()
-	if err != nil {
-		return -1, err
-	}
-	r := ring{count: powerOfTwo(a[0]), stride: cqeSize}
-	if r.s, err = c.rings(r.bytes()); err != nil {
-		return -1, err
-	}
-	q := &completionQueue{c: c, mem: r.s, ring: r, cookie: a[2], channel: ch}
-	if ch != nil {
-		ch.users++
-	}
-	c.cqs[h] = q
-	out.arg[0], out.arg[1] = uint64(h), uint64(r.count)
-	return r.s.fd, nil
-}
-
-func (c *client) createSRQ(a *[callArgs]uint64, out *call) (int, error) {
-	pd := c.domains[uint32(a[0])]
-	if pd == nil || a[1] < 1 || a[1] > maxEntries || a[2] > maxSGEs {
-		return -1, unix.EINVAL
-	}
-	h, err := c.handle()
-	if err != nil {
-		return -1, err
-	}
-	sges := int(max(1, a[2]))
-	r := ring{count: powerOfTwo(a[1]), stride: recvStride(sges)}
-	if r.s, err = c.rings(r.bytes()); err != nil {
-		return -1, err
-	}
-	pd.users++
-	c.srqs[h] = &sharedReceive{
-		c: c, pd: pd, mem: r.s, rq: r, sges: sges, slot: make([]byte, r.stride), cookie: a[3], hungry: map[*queuePair]struct{}{},
-	}
-	out.arg[0], out.arg[1], out.arg[2] = uint64(h), uint64(r.count), uint64(sges)
-	return r.s.fd, nil
 }
 
 func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
@@ -490,7 +348,7 @@ func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
 	case len(c.n.qps) >= 1<<20:
 		return -1, unix.ENOMEM
 	}
-	h, err := c.handle()
+	h, err := newHandle(c.n, c.qps, maxQPs)
 	if err != nil {
 		return -1, err
 	}
@@ -517,7 +375,7 @@ func (c *client) createQP(a *[callArgs]uint64, out *call) (int, error) {
 	for i, v := range []int{int(h), int(q.number), int(q.sq.count), int(q.rq.count), q.sendSGEs, q.recvSGEs, q.inline} {
 		out.arg[i] = uint64(v)
 	}
-	return q.mem.fd, nil
+	return q.mem.give(), nil
 }
 
 func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
@@ -535,94 +393,6 @@ func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
 	}
 	c.free(q.mem)
 	q.sq.count, q.rq.count = 0, 0
-}
-
-// reset ends what a queue pair has under way, without a report.
-func (q *queuePair) reset(now fabric.Time) {
-	q.n.closeStream(now, &q.requests)
-	q.n.closeStream(now, &q.responses)
-	q.inbound.close()
-	q.answers.close()
-	taken := uint32(len(q.sent))
-	// The program may go on posting: what waits now is what ends.
-	waits := q.sq.waiting()
-	q.sq.index += waits
-	q.sq.release(taken + waits)
-	waits = q.rq.waiting()
-	q.rq.index += waits
-	q.rq.release(waits)
-	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state = nil, 0, 0, false, 0, qpsReset
-}
-
-// modify changes a queue pair's attributes, and its state.
-func (q *queuePair) modify(now fabric.Time, a *[callArgs]uint64) error {
-	mask, next := a[1], q.state
-	if mask&maskState != 0 {
-		next = a[argState]
-	}
-	connect := uint64(maskAV | maskDestQPN | maskRQPSN)
-	switch {
-	case next == qpsReset || next == qpsErr:
-	case next == qpsInit && q.state <= qpsInit:
-	case next == qpsRTR && q.state == qpsInit && (q.typ == qptUD || mask&connect == connect):
-	case next == qpsRTS && (q.state == qpsRTR && mask&maskSQPSN != 0 || q.state == qpsRTS):
-	default:
-		return unix.EINVAL
-	}
-	if mask&maskAV != 0 {
-		dst, ok := q.n.cfg.Fabric.HostByAddr(addrOf(uint32(a[argDestAddr])))
-		if !ok {
-			return unix.EHOSTUNREACH
-		}
-		q.dst = dst
-	}
-	set := func(bit uint64, v *uint64, arg int, most uint64) {
-		if mask&bit != 0 {
-			*v = min(a[arg], most)
-		}
-	}
-	set(maskAccess, &q.access, argAccess, 1<<20)
-	set(maskTimeout, &q.timeout, argTimeout, 31)
-	set(maskRetry, &q.retries, argRetryCnt, 7)
-	set(maskRNRRetry, &q.rnr, argRNRRetry, 7)
-	set(maskMinRNR, &q.minRNR, argMinRNRTimer, 31)
-	set(maskMaxRD, &q.maxReads, argMaxRDAtomic, 255)
-	set(maskMaxDest, &q.maxDest, argMaxDestRDAtomic, 255)
-	set32 := func(bit uint64, v *uint32, arg int) {
-		if mask&bit != 0 {
-			*v = uint32(a[arg])
-		}
-	}
-	set32(maskQKey, &q.qkey, argQKey)
-	set32(maskDestQPN, &q.peer, argDestQPN)
-	set32(maskRQPSN, &q.rqPSN, argRQPSN)
-	set32(maskSQPSN, &q.sqPSN, argSQPSN)
-	if next == q.state {
-		return nil
-	}
-	switch next {
-	case qpsReset:
-		q.reset(now)
-	case qpsErr:
-		q.fail(now, flushErr)
-		q.state = qpsErr
-	case qpsRTR:
-		q.state = next
-		if q.typ == qptRC {
-			q.inbound.beginAt(q.rqPSN)
-			q.responses.begin(q.rqPSN, streamKey(kindResponses, q.peer&0xffffff), q.dst)
-		}
-	case qpsRTS:
-		q.state = next
-		if q.typ == qptRC {
-			q.requests.begin(q.sqPSN, streamKey(kindRequests, q.peer&0xffffff), q.dst)
-			q.answers.beginAt(q.sqPSN)
-		}
-	default:
-		q.state = next
-	}
-	q.n.touch(q)
-	return nil
 }
 
 func (q *queuePair) String() string {

@@ -42,8 +42,10 @@ type NIC struct {
 	regions map[uint32]*region
 	flows   map[uint64]*flow
 	lastID  uint64
-	pieces  map[endpoint.QP]*piece
-	grams   map[gramKey][]byte // datagrams of which the end is missing
+	// lastHandle is the number of the newest object of any program.
+	lastHandle uint32
+	pieces     map[endpoint.QP]*piece
+	grams      map[gramKey][]byte // datagrams of which the end is missing
 
 	dirty   []*queuePair // to be looked at
 	waiting map[*queuePair]struct{}

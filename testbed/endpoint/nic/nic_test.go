@@ -179,26 +179,30 @@ func (p *program) call(o op, args ...uint64) uint32 {
 	p.w.t.Helper()
 	in := call{word: uint32(o)}
 	copy(in.arg[:], args)
-	out, _, _, err := p.c.do(p.w.now, &in)
+	out, _, err := p.c.do(p.w.now, &in)
 	if err != nil {
 		p.w.t.Fatalf("call %d: %v", o, err)
 	}
 	return uint32(out.arg[0])
 }
 
+// modify changes the queue pair's state, with attributes.
+func (p *program) modify(mask, state uint64, set map[int]uint64) {
+	p.w.t.Helper()
+	args := make([]uint64, callArgs)
+	args[0], args[1], args[argState] = uint64(p.h[2]), mask|maskState, state
+	for k, v := range set {
+		args[k] = v
+	}
+	p.call(opModifyQP, args...)
+}
+
 // connect takes the queue pair to RTS.
 func (p *program) connect(to *program, side int, rnr uint64) {
 	a := p.w.nics[1-side].addr
-	modify := func(mask, state uint64, set map[int]uint64) {
-		args := make([]uint64, callArgs)
-		args[0], args[1], args[argState] = uint64(p.h[2]), mask|maskState, state
-		for k, v := range set {
-			args[k] = v
-		}
-		p.call(opModifyQP, args...)
-	}
-	modify(maskAccess, qpsInit, map[int]uint64{argAccess: 15})
-	modify(maskAV|maskDestQPN|maskRQPSN|maskMinRNR, qpsRTR, map[int]uint64{
+	modify := p.modify
+	modify(maskPKey|maskPort|maskAccess, qpsInit, map[int]uint64{argAccess: 15})
+	modify(maskAV|maskPathMTU|maskDestQPN|maskRQPSN|maskMaxDest|maskMinRNR, qpsRTR, map[int]uint64{
 		argDestAddr: uint64(a), argDestQPN: uint64(to.q.number), argRQPSN: uint64(5 + 1 - side), argMinRNRTimer: 12,
 	})
 	modify(maskSQPSN|maskTimeout|maskRetry|maskRNRRetry|maskMaxRD, qpsRTS, map[int]uint64{
@@ -344,6 +348,22 @@ func TestStatuses(t *testing.T) {
 		{"atomic askew", 7, func(p [2]*program) {
 			p[0].send(sendWR{opcode: wrFetchAdd, rkey: p[1].key, remote: 4, sges: []sge{{0, 8, p[0].key}}})
 		}, remInvReqErr, nil},
+		{"atomic askew, and a bad rkey", 7, func(p [2]*program) {
+			p[0].send(sendWR{opcode: wrFetchAdd, rkey: p[1].key + 1, remote: 4, sges: []sge{{0, 8, p[0].key}}})
+		}, remInvReqErr, nil},
+		{"atomic of nine bytes", 7, func(p [2]*program) {
+			p[0].send(sendWR{opcode: wrCompSwap, rkey: p[1].key, b: 1, sges: []sge{{0, 9, p[0].key}}})
+		}, locLenErr, nil},
+		{"read, both keys bad", 7, func(p [2]*program) {
+			p[0].send(sendWR{opcode: wrRead, rkey: p[1].key + 1, sges: []sge{{0, 100, p[0].key + 1}}})
+		}, remAccessErr, nil},
+		{"read, bad lkey", 7, func(p [2]*program) {
+			p[0].send(sendWR{opcode: wrRead, rkey: p[1].key, sges: []sge{{0, 100, p[0].key + 1}}})
+		}, locProtErr, nil},
+		{"immediate, bad rkey", 7, func(p [2]*program) {
+			p[1].recv(8)
+			p[0].send(sendWR{opcode: wrWriteImm, rkey: p[1].key + 1, sges: here(p[0])})
+		}, remAccessErr, []status{locAccessErr}},
 		{"bad lkey", 7, func(p [2]*program) { p[0].send(sendWR{opcode: wrSend, sges: []sge{{0, 100, p[0].key + 1}}}) }, locProtErr, nil},
 		{"opcode", 7, func(p [2]*program) { p[0].send(sendWR{opcode: 99, sges: here(p[0])}) }, locQPOpErr, nil},
 		{"receive too short", 7, func(p [2]*program) {
@@ -355,6 +375,15 @@ func TestStatuses(t *testing.T) {
 			p[0].send(sendWR{opcode: wrSend, sges: here(p[0])})
 		}, remOpErr, []status{locProtErr}},
 		{"not ready", 1, func(p [2]*program) { p[0].send(sendWR{opcode: wrSend, sges: here(p[0])}) }, rnrRetryErr, nil},
+		{"peer's queue pair has failed", 7, func(p [2]*program) {
+			p[1].modify(maskState, qpsErr, nil)
+			p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: here(p[0])})
+		}, retryExcErr, nil},
+		{"peer's queue pair is not there yet", 7, func(p [2]*program) {
+			p[1].modify(maskState, qpsReset, nil)
+			p[1].modify(maskPKey|maskPort|maskAccess, qpsInit, map[int]uint64{argAccess: 15})
+			p[0].send(sendWR{opcode: wrRead, rkey: p[1].key, sges: here(p[0])})
+		}, retryExcErr, nil},
 		{"peer has gone", 7, func(p [2]*program) {
 			p[1].c.close(0)
 			p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: here(p[0])})
@@ -466,8 +495,8 @@ func FuzzProgram(f *testing.F) {
 				for i := range in.arg {
 					in.arg[i] = next()
 				}
-				_, fd, own, _ := p[0].c.do(w.now, &in)
-				if own {
+				_, fd, _ := p[0].c.do(w.now, &in)
+				if fd >= 0 {
 					unix.Close(fd) //nolint:errcheck // not used
 				}
 			case 1: // rings, head and slots, in place

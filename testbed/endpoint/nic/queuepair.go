@@ -70,6 +70,7 @@ type request struct {
 	done     bool
 	status   status
 	sges     []sge // where a read's data and an atomic's result go
+	unplaced bool  // they have no place that the program may write to
 }
 
 func (r *request) fetches() bool { return r.op >= wrRead }
@@ -140,13 +141,13 @@ func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
 	}
 	sges, valid := q.c.translate(q.pd, r.sges, access)
 	switch {
-	case !ok || r.opcode >= wrRead && r.flags&sendInline != 0 || r.opcode >= wrCompSwap && n != 8:
+	case !ok || r.opcode >= wrRead && r.flags&sendInline != 0:
 		q.fail(now, locQPOpErr)
 		return
-	case n > maxMessage:
+	case n > maxMessage || r.opcode >= wrCompSwap && n != 8:
 		q.fail(now, locLenErr)
 		return
-	case !valid:
+	case !valid && !w.fetches():
 		q.fail(now, locProtErr)
 		return
 	}
@@ -156,6 +157,10 @@ func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
 	}
 	if w.signaled {
 		h.flags |= flagAck
+	}
+	if !valid {
+		w.unplaced = true
+		h.flags |= flagCheckOnly // the other side's key is looked at first, and its memory left as it is
 	}
 	if r.flags&sendSolicited != 0 {
 		h.flags |= flagSolicited

@@ -53,7 +53,7 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		if err := accept.ClearDeadline(conn); err != nil {
 			return err
 		}
-		out, fds, own := call{}, []int(nil), false
+		out, fds, once := call{}, []int(nil), -1 // once: a descriptor that is only the program's
 		var failed error
 		switch {
 		case c == nil && op(in.word) == opHello && in.arg[0] == ABI && memory >= 0:
@@ -62,15 +62,15 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 				memory = -1 // the client's
 				err = d.Watch(c.kick)
 				out.arg[0], out.arg[1], out.arg[2] = uint64(n.addr), uint64(n.cfg.Payload), n.guid()
+				copy(out.arg[firstLimit:], limits[:])
 				defer unix.Close(fds[2]) //nolint:errcheck // the program has it
 			}
 		case c == nil:
 			failed = unix.EPROTO
 		default:
 			err = d.Call(ctx, func(now fabric.Time) {
-				var fd int
-				if out, fd, own, failed = c.do(now, in); fd >= 0 {
-					fds = []int{fd}
+				if out, once, failed = c.do(now, in); once >= 0 {
+					fds = []int{once}
 				}
 			})
 		}
@@ -86,8 +86,8 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		}
 		out.word = uint32(errno)
 		_, _, err = conn.WriteMsgUnix(out.encode(), unix.UnixRights(fds...), nil)
-		if own {
-			unix.Close(fds[0]) //nolint:errcheck // the program has it
+		if once >= 0 {
+			unix.Close(once) //nolint:errcheck // the program has it
 		}
 		if err != nil {
 			return fmt.Errorf("nic: answer: %w", err)

@@ -42,9 +42,18 @@ func newShared(size int) (*shared, error) {
 // word is a 32-bit word that both sides change.
 func (s *shared) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[at])) }
 
+// give returns the descriptor, which is the caller's from now on.
+func (s *shared) give() int {
+	fd := s.fd
+	s.fd = -1
+	return fd
+}
+
 func (s *shared) close() {
 	unix.Munmap(s.mem) //nolint:errcheck // it was mapped
-	unix.Close(s.fd)   //nolint:errcheck // nothing was written
+	if s.fd >= 0 {
+		unix.Close(s.fd) //nolint:errcheck // nothing was written
+	}
 	s.mem = nil
 }
 
@@ -93,6 +102,19 @@ func (r *ring) push(c *completion) bool {
 	r.index++
 	atomic.StoreUint32(r.s.word(r.at+ringHead), r.index)
 	return true
+}
+
+// moved returns a ring of another size with what this one holds from index tail to head, both of which go on. Its
+// producer or its consumer is held off meanwhile.
+func (r *ring) moved(s *shared, count, tail, head uint32) ring {
+	to := ring{s: s, count: count, stride: r.stride, index: r.index}
+	for i := tail; i != head; i++ {
+		copy(to.slot(i), r.slot(i))
+	}
+	atomic.StoreUint32(s.word(ringHead), head)
+	atomic.StoreUint32(s.word(ringTail), tail)
+	atomic.StoreUint32(s.word(ringArmed), r.isArmed())
+	return to
 }
 
 // arm and disarm set and take back the word by which one side asks for an event.

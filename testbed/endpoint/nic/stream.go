@@ -44,6 +44,7 @@ const (
 	msgReadResponse
 	msgAtomicResponse
 	msgDatagram
+	msgChecked // answers flagCheckOnly
 )
 
 // Flags of messages.
@@ -52,6 +53,7 @@ const (
 	flagSolicited             // the receiver's completion is solicited
 	flagImm
 	flagTellNotReady // the sender counts how often the receiver is not ready
+	flagCheckOnly    // a read or atomic whose result has no place: its key is checked, and nothing is carried out
 )
 
 const headerSize = 48

@@ -1,0 +1,192 @@
+//go:build linux
+
+package nic
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+)
+
+// A datagram is a message of one flow, without a place in a stream.
+
+type gramKey struct {
+	src fabric.NodeID
+	qpn uint32 // of the endpoint
+}
+
+// maxGrams bounds the datagrams of which the end is missing.
+const maxGrams = 1024
+
+// sendDatagram sends a work request's datagram. It is complete when it is sent.
+func (q *queuePair) sendDatagram(now fabric.Time, r *sendRequest, ok bool) {
+	n := total(r.sges) + uint64(len(r.inline))
+	done := completion{id: r.id, opcode: wcSend, bytes: uint32(n), qpn: q.number}
+	sges, valid := q.c.translate(q.pd, r.sges, 0)
+	dst, known := q.n.cfg.Fabric.HostByAddr(addrOf(r.udAddr))
+	data := append([]byte(nil), r.inline...)
+	switch {
+	case !ok || r.opcode != wrSend && r.opcode != wrSendImm:
+		done.status = locQPOpErr
+	case n > maxDatagram:
+		done.status = locLenErr
+	case !valid:
+		done.status = locProtErr
+	case known:
+		h := header{op: msgDatagram, length: uint32(n), imm: r.imm, aux: q.number, a: uint64(r.qkey)}
+		if r.qkey&(1<<31) != 0 {
+			h.a = uint64(q.qkey)
+		}
+		if r.flags&sendSolicited != 0 {
+			h.flags |= flagSolicited
+		}
+		if r.opcode == wrSendImm {
+			h.flags |= flagImm
+		}
+		if len(sges) > 0 { // the program has its memory back when this returns
+			data = make([]byte, n)
+			c := content{memory: q.c, sges: sges}
+			if c.read(data, 0) != nil {
+				done.status = locProtErr
+				break
+			}
+		}
+		s := &outStream{q: q, key: streamKey(kindDatagrams, r.udQPN&0xffffff), dst: dst, moved: now}
+		s.put(content{local: append(h.append(nil), data...)})
+		f := &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next)}
+		q.grams++
+		q.n.post(now, f)
+		q.n.sending = append(q.n.sending, f)
+	}
+	q.sq.release(1)
+	if q.sigAll || r.flags&sendSignaled != 0 || done.status != success {
+		q.sendCQ.push(&done)
+	}
+}
+
+// Datagrams that are sent and have not arrived: of one queue pair, and of all. More stay with the program.
+const (
+	maxSending    = 64
+	maxAllSending = 4096 // 16 MiB
+)
+
+// datagramLife is how long a datagram without an answer is retransmitted. Datagrams may be lost, and one to a host that
+// is gone must not stand in others' way for ever.
+const datagramLife = 2 * fabric.Second
+
+// forgetDatagrams forgets datagrams that have arrived, and gives up those that are too old.
+func (n *NIC) forgetDatagrams(now fabric.Time) {
+	old := map[*outStream]bool{}
+	n.sending = slices.DeleteFunc(n.sending, func(f *flow) bool {
+		if n.flows[f.id] != f {
+			return true
+		}
+		if now-f.s.moved <= datagramLife {
+			return false
+		}
+		delete(n.flows, f.id)
+		old[f.s] = true
+		f.s.q.grams--
+		n.touch(f.s.q)
+		return true
+	})
+	if len(old) == 0 {
+		return
+	}
+	for qp, p := range n.pieces {
+		if old[p.f.s] {
+			delete(n.pieces, qp)
+			n.host.CloseFlow(now, qp)
+		}
+	}
+}
+
+// maxDatagram is the longest datagram in bytes: the largest MTU of verbs.
+const maxDatagram = 4096
+
+// placeDatagram takes a packet of a datagram. What cannot be delivered is dropped.
+func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte) {
+	if p.Length > headerSize+maxDatagram {
+		return
+	}
+	key := gramKey{p.Src, p.QPN}
+	b := n.grams[key]
+	if p.Offset == 0 {
+		b = nil
+	}
+	if int64(len(b)) != p.Offset {
+		delete(n.grams, key)
+		return
+	}
+	b = append(b, payload...)
+	if !p.Last {
+		if len(n.grams) >= maxGrams {
+			clear(n.grams)
+		}
+		n.grams[key] = b
+		return
+	}
+	delete(n.grams, key)
+	if len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr {
+		q.datagram(p.Src, parseHeader(b), b[headerSize:])
+	}
+}
+
+// datagram delivers a datagram, behind what stands for its GRH.
+func (q *queuePair) datagram(src fabric.NodeID, h header, data []byte) {
+	r, maxSGE, slot := q.receives()
+	if h.op != msgDatagram || uint32(h.a) != q.qkey || int(h.length) != len(data) || r.waiting() == 0 {
+		return
+	}
+	in := &inMessage{header: h}
+	in.length += grhSize
+	copy(slot, r.slot(r.index))
+	if w, ok := parseRecv(slot, maxSGE); ok && total(w.sges) < uint64(in.length) {
+		return // the request stays for a datagram that it has room for (class D faults of the specification)
+	}
+	w, ok := q.takeReceive()
+	in.recv = &w
+	sges, valid := q.c.translate(q.receivePD(), w.sges, accessLocalWrite)
+	st := success
+	switch {
+	case !ok:
+		st = locQPOpErr
+	case !valid:
+		st = locProtErr
+	case total(sges) < uint64(in.length):
+		st = locLenErr
+	default:
+		b := append(q.n.grh(src, len(data)), data...)
+		if walk(sges, 0, uint64(len(b)), func(addr, m uint64) error {
+			err := q.c.memory.write(b[:m], addr)
+			b = b[m:]
+			return err
+		}) != nil {
+			st = locProtErr
+		}
+	}
+	c := completion{
+		id: w.id, status: st, opcode: wcRecv, bytes: in.length, qpn: q.number, src: h.aux, flags: wcGRH,
+		solicited: h.flags&flagSolicited != 0,
+	}
+	if h.flags&flagImm != 0 {
+		c.imm, c.flags = h.imm, c.flags|wcWithImm
+	}
+	q.recvCQ.push(&c)
+}
+
+// grh is the 40 bytes before a datagram's, as InfiniBand has them, with addresses in
+// IPv6 form. RNICs put the IPv4 header into the last 20: but UCX takes a device that
+// is not in sysfs for one of RoCEv1. Both end with the destination.
+func (n *NIC) grh(src fabric.NodeID, length int) []byte {
+	b := make([]byte, grhSize, grhSize+length)
+	b[0], b[6], b[7] = 0x60, 0x1b, 64
+	binary.BigEndian.PutUint16(b[4:], uint16(12+length))
+	from := n.cfg.Fabric.HostAddr4(src).As16()
+	copy(b[8:], from[:])
+	to := addrOf(n.addr).As16()
+	copy(b[24:], to[:])
+	return b
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package nic
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// region is registered memory.
+type region struct {
+	c      *client
+	pd     *domain
+	addr   uint64
+	length uint64
+	iova   uint64
+	access uint64
+}
+
+// find returns where in the program's memory an address of the region is.
+func (r *region) find(addr, n, access uint64) (uint64, bool) {
+	if addr < r.iova || addr-r.iova > r.length || n > r.length-(addr-r.iova) || r.access&access != access {
+		return 0, false
+	}
+	return r.addr + (addr - r.iova), true
+}
+
+// translate turns sges into places in the program's memory, if they are registered.
+func (c *client) translate(pd *domain, sges []sge, access uint64) ([]sge, bool) {
+	out := make([]sge, 0, len(sges))
+	for _, s := range sges {
+		if s.length == 0 {
+			continue
+		}
+		r := c.n.regions[s.lkey]
+		if r == nil || r.c != c || r.pd != pd {
+			return nil, false
+		}
+		at, ok := r.find(s.addr, uint64(s.length), access)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, sge{addr: at, length: s.length})
+	}
+	return out, true
+}
+
+func (c *client) register(a *[callArgs]uint64) (uint64, error) {
+	pd := c.domains[uint32(a[0])]
+	r := &region{c: c, pd: pd, addr: a[1], length: a[2], access: a[3], iova: a[4]}
+	if pd == nil {
+		return 0, unix.EINVAL
+	}
+	if err := r.check(); err != nil {
+		return 0, err
+	}
+	if c.regions >= maxRegions {
+		return 0, unix.ENOMEM
+	}
+	key := newNumber(c.n.regions, 1<<32-1)
+	c.n.regions[key] = r
+	pd.users++
+	c.regions++
+	return uint64(key), nil
+}
+
+// check checks a region's place and access, and sets what follows from them.
+func (r *region) check() error {
+	if r.access&accessZeroBased != 0 {
+		r.iova = 0
+	}
+	remote := uint64(accessRemoteWrite | accessRemoteAtomic)
+	if r.length > 1<<40 || r.addr+r.length < r.addr || r.iova+r.length < r.iova ||
+		r.access&remote != 0 && r.access&accessLocalWrite == 0 {
+		return unix.EINVAL
+	}
+	if r.length > 0 { // what is missing is reported now
+		var b [1]byte
+		if r.c.memory.read(b[:], r.addr) != nil || r.c.memory.read(b[:], r.addr+r.length-1) != nil {
+			return unix.EFAULT
+		}
+	}
+	return nil
+}
+
+// reregister changes a region, which keeps its key. After an error it is as it was.
+func (c *client) reregister(a *[callArgs]uint64) error {
+	r, pd := c.n.regions[uint32(a[0])], c.domains[uint32(a[2])]
+	if r == nil || r.c != c {
+		return unix.ENOENT
+	}
+	is := *r
+	if a[1]&reregTranslation != 0 {
+		is.addr, is.length, is.iova = a[3], a[4], a[3]
+	}
+	if a[1]&reregAccess != 0 {
+		is.access = a[5]
+	}
+	if a[1]&reregPD != 0 {
+		if is.pd = pd; pd == nil {
+			return unix.EINVAL
+		}
+	}
+	if err := is.check(); err != nil {
+		return err
+	}
+	r.pd.users--
+	is.pd.users++
+	*r = is
+	return nil
+}
