@@ -66,6 +66,9 @@ type Config struct {
 	OnSwitch func(*interp.Switch)
 	// OnPacketOut injects a controller's packet: data arrives at CPUPort.
 	OnPacketOut func(data []byte)
+	// PartialPacketOut accepts packets without some of the packet_out header's fields, which are then 0, as BMv2's server
+	// does. Otherwise they are refused.
+	PartialPacketOut bool
 	// OnPortEvent is notified of every change of a port's oper status, after
 	// watch ports have failed over, and of every port's status after a
 	// pipeline came into the data path: the owner of the data plane makes

@@ -88,7 +88,7 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 		}
 		w := bitWriter{b: make([]byte, l.bytes)}
 		for i, f := range l.fields {
-			if values[i] == nil {
+			if values[i] == nil && !c.cfg.PartialPacketOut {
 				return rpc.Invalidf("metadata %s (id %d) is missing", f.name, f.id)
 			}
 			w.put(values[i], f.width)

@@ -81,6 +81,27 @@ func TestPacketOut(t *testing.T) {
 	}
 }
 
+// Fields that a packet-out lacks are 0 where the configuration says so.
+func TestPartialPacketOut(t *testing.T) {
+	var d *device
+	var out []emitted
+	inject := withInjection(&d, &out)
+	d = newDevice(t, func(c *Config) {
+		inject(c)
+		c.PartialPacketOut = true
+	})
+	s := d.ready()
+	payload := string(frame(1, 2, 0x1234, 5, 6))
+	s.send(packetOut(payload, meta(1, "\x03")))
+	s.send(packetOut(payload, meta(9, "\x03"))) // unknown fields are refused all the same
+	wants(t, "unknown field", codes.Code(s.mustRecv().GetError().GetCanonicalCode()), codes.InvalidArgument)
+	d.locked(func() {
+		if diff := cmp.Diff([]emitted{{3, payload}}, out); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestPacketOutNeedsCPUPort(t *testing.T) {
 	d := newDevice(t, func(c *Config) { c.CPUPort = 0 })
 	s := d.ready()

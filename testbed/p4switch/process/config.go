@@ -72,6 +72,9 @@ type Config struct {
 
 	DeviceID uint64 // of P4Runtime; 0 is an id like any other, as with BMv2
 	CPUPort  uint32 // port of packet-in and packet-out; 0: none
+	// PartialPacketOut is as in p4runtime.Config.
+	PartialPacketOut bool
+
 	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
 	Queues   int    // priorities per port, 1 to 8; 0: 1
 

@@ -73,6 +73,7 @@ type Device struct {
 
 	pending  []frame // to be injected, oldest first
 	recirc   fifo
+	portless fifo // for ports without an interface
 	batch    interp.Batch
 	now      int64 // ns on the data plane's clock
 	eventsOn bool  // the program wants port events
@@ -93,7 +94,7 @@ type Stats struct {
 	Sent          uint64 // packets handed to ports
 	PacketIn      uint64 // packets that left at the CPU port
 	TailDrops     uint64 // their queue was full
-	NoPort        uint64 // there is no port with that number
+	NoPort        uint64 // they left egress for a port that has no interface
 	PortDown      uint64 // their port was down
 	NoProgram     uint64 // arrived before there was a program
 	Recirculated  uint64
@@ -230,7 +231,7 @@ func (d *Device) addServices() (err error) {
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
 		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
-		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, OnPortEvent: d.onPortEvent,
+		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, OnPortEvent: d.onPortEvent,
 		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
 	})
 	if err != nil {

@@ -213,8 +213,27 @@ func TestForward(t *testing.T) {
 		}
 	}
 	l.send(2, order{port: 9}, order{port: 511})
-	s := l.until(func(s process.Stats) bool { return s.Ingress == 1002 })
-	if s.NoPort != 1 || s.PipelineDrops.Total() != 2 || s.Sent != 1000 {
+	s := l.until(func(s process.Stats) bool { return s.Ingress == 1002 && s.NoPort == 1 })
+	if s.PipelineDrops.Total() != 1 || s.Sent != 1000 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A packet for a port that has no interface passes egress, as in BMv2: what it is cloned to is sent, and it recirculates.
+func TestPortWithoutInterface(t *testing.T) {
+	l := newLab(t, []int{linkFrames, linkFrames}, process.Config{})
+	l.write(insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
+		PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
+			Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: &p4.CloneSessionEntry{
+				SessionId: 5, Replicas: []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: 2}, Instance: 1}},
+			}},
+		}}}))
+	l.send(1, order{port: 300, clone: 5, tag: 7}, order{port: 300, again: 2, tag: 8})
+	if got := tags(l.receive(2, 1)); len(got) != 1 || got[0] != 7 {
+		t.Errorf("the clone: %v", got)
+	}
+	s := l.until(func(s process.Stats) bool { return s.NoPort == 2 })
+	if s.Recirculated != 2 || s.Sent != 1 {
 		t.Errorf("%+v", s)
 	}
 }

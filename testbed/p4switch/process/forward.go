@@ -35,7 +35,7 @@ func (d *Device) forward(ctx context.Context) error {
 			events = events[:0]
 			d.work()
 			pause := time.Duration(0)
-			if len(d.ready) == 0 && len(d.pending) == 0 && d.recirc.n == 0 {
+			if len(d.ready) == 0 && len(d.pending) == 0 && d.recirc.n == 0 && d.portless.n == 0 {
 				if pause = d.pause(); pause == 0 {
 					break
 				}
@@ -135,7 +135,7 @@ func (d *Device) markReady(e *egress) {
 }
 
 // work does one round: what the switch injects itself, what recirculates, a
-// burst from each port that is ready, and the sending of all batches.
+// burst from each port that is ready, what has no port, and the sending of all batches.
 func (d *Device) work() {
 	for i := 0; i < len(d.pending); i++ {
 		f := d.pending[i]
@@ -158,6 +158,9 @@ func (d *Device) work() {
 		}
 	}
 	d.ready = keep
+	for n := d.portless.n; n > 0; n-- {
+		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
+	}
 	if d.cfg.QueueRate > 0 {
 		for _, e := range d.ports {
 			e.drain()
@@ -226,8 +229,7 @@ func (d *Device) route(sw *interp.Switch, at int) {
 			continue
 		}
 		if p.EgressPort != d.cfg.CPUPort || d.cfg.CPUPort == 0 {
-			d.stats.NoPort++
-			sw.Free(p)
+			d.queueNowhere(queued{sw: sw, p: p, at: d.now, depth: uint32(d.portless.n)})
 			continue
 		}
 		o, ok := sw.Egress(p, interp.QueueState{EnqTime: d.now, DeqTime: d.now}, &d.batch)
@@ -238,4 +240,25 @@ func (d *Device) route(sw *interp.Switch, at int) {
 		}
 	}
 	d.batch.Packets = d.batch.Packets[:at]
+}
+
+// queueNowhere queues a packet for a port without an interface. Its egress pipeline runs all the same, as it may clone or
+// recirculate the packet; that there is no interface is found on transmission, as in BMv2.
+func (d *Device) queueNowhere(x queued) {
+	if d.portless.n >= d.cfg.QueueDepth {
+		d.stats.TailDrops++
+		x.sw.Free(x.p)
+		return
+	}
+	d.portless.push(x)
+}
+
+// leaveNowhere runs the egress pipeline of a packet whose port has no interface.
+func (d *Device) leaveNowhere(x queued, depth uint32) {
+	at := len(d.batch.Packets)
+	state := interp.QueueState{EnqTime: x.at, DeqTime: d.now, EnqDepth: x.depth, DeqDepth: depth}
+	if _, ok := x.sw.Egress(x.p, state, &d.batch); ok {
+		d.stats.NoPort++
+	}
+	d.route(x.sw, at)
 }
