@@ -152,16 +152,35 @@ func (p *Poller) Wait(timeout time.Duration, out []Event) ([]Event, error) {
 	return out, nil
 }
 
+// rawWait is how long to wait without the Go scheduler's knowledge. From 10 ms on its monitor would signal the thread.
+const rawWait = 5 * time.Millisecond
+
 // wait waits. It does so without telling the Go scheduler, where the scheduler
 // has other processors to run goroutines on: a thread that comes and goes
 // thousands of times a second otherwise keeps the runtime's monitor awake,
 // which costs as much again. The runtime's signals, for a garbage collection
-// for instance, still interrupt the wait.
+// for instance, still interrupt the wait. When nothing comes the rest of the wait
+// is one that the scheduler knows of: an idle thread is left alone.
 func (p *Poller) wait(timeout time.Duration) (int, error) {
-	syscall6 := unix.RawSyscall6
 	if !p.raw {
-		syscall6 = unix.Syscall6
+		return p.waitBy(unix.Syscall6, timeout)
 	}
+	if timeout >= 0 && timeout <= rawWait {
+		return p.waitBy(unix.RawSyscall6, timeout)
+	}
+	if n, err := p.waitBy(unix.RawSyscall6, rawWait); n != 0 || err != nil {
+		return n, err
+	}
+	if timeout > 0 {
+		timeout -= rawWait
+	}
+	return p.waitBy(unix.Syscall6, timeout)
+}
+
+// waitBy waits by one of the ways to call the kernel.
+func (p *Poller) waitBy(
+	syscall6 func(trap, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, err unix.Errno), timeout time.Duration,
+) (int, error) {
 	if timeout > 0 && !p.noPwait2 {
 		p.ts = unix.NsecToTimespec(timeout.Nanoseconds())
 		n, _, e := syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.buf[0])),
