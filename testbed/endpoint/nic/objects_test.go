@@ -198,3 +198,19 @@ func TestReregister(t *testing.T) {
 	w.run(fabric.Second)
 	p[0].statuses(remAccessErr)
 }
+
+// TestRefused: a queue pair whose peer refuses all fails at its time, also where a repetition is due in the same moment.
+func TestRefused(t *testing.T) {
+	w := newWire(t)
+	p := [2]*program{w.program(0, nil, 7), w.program(0, nil, 7)} // on one host, so that nothing is under way
+	p[0].connect(p[1], 1, 7)
+	p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: []sge{{0, 100, p[0].key}}})
+	w.run(fabric.Second)
+	q := p[0].q
+	if len(q.requests.again) == 0 {
+		t.Fatal("nothing was refused")
+	}
+	q.requests.againAt, q.requests.moved = w.now, w.now-q.limit()-1
+	q.check(w.now)
+	p[0].statuses(retryExcErr)
+}

@@ -325,10 +325,6 @@ func (q *queuePair) check(now fabric.Time) bool {
 			q.c.event(q.cookie, eventQPFatal)
 			return true
 		}
-		if len(s.again) > 0 && now >= s.againAt {
-			q.n.repost(now, s)
-		}
-		s.probe(now)
 		if limit := q.limit(); limit > 0 && s.waits() && now-s.moved > limit {
 			switch {
 			case s.queued():
@@ -339,6 +335,10 @@ func (q *queuePair) check(now fabric.Time) bool {
 				q.n.closeStream(now, s)
 			}
 		}
+		if len(s.again) > 0 && now >= s.againAt { // after the limit: what is posted now is queued, but not unanswered for that
+			q.n.repost(now, s)
+		}
+		s.probe(now)
 	}
 	if q.rnrAt != 0 && now >= q.rnrAt {
 		q.acked(q.rnrMSN - 1)
