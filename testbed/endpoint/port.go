@@ -54,27 +54,26 @@ func (p *port) wait(n int32) {
 	p.last = n
 }
 
-// pop takes the share whose turn it is off the list, and off it the QP whose turn it is, and returns both.
-func (p *port) pop() (*qp, int32) {
-	n := p.first
-	s := &p.shares[n]
+// pop takes the QP whose turn it is off the list of its share, which keeps its turn until [port.turn].
+func (p *port) pop() *qp {
+	s := &p.shares[p.first]
 	q := s.head
-	p.first, s.waits = s.next, false
 	if s.head = q.next; s.head == nil {
 		s.tail = nil
 	}
-	return q, n
+	return q
 }
 
-// again gives a share that was taken off the list the last turn, if it has QPs; the first one, if it has sent nothing.
-func (p *port) again(n int32, sent bool) {
-	s := &p.shares[n]
-	switch {
-	case s.head == nil || s.waits:
-	case sent || p.first < 0:
+// turn ends the turn of the first share: one that sent has the last turn now, one without QPs none. A share that is alone
+// stays where it is.
+func (p *port) turn(sent bool) {
+	n := p.first
+	switch s := &p.shares[n]; {
+	case s.head == nil:
+		p.first, s.waits = s.next, false
+	case sent && s.next >= 0:
+		p.first = s.next
 		p.wait(n)
-	default:
-		s.waits, s.next, p.first = true, p.first, n
 	}
 }
 

@@ -31,9 +31,8 @@ func (e *Endpoint) enqueue(q *qp) {
 // nextData lets the QPs whose turn it is send, until one does. Its share's next turn is the last.
 func (e *Endpoint) nextData(now fabric.Time, p *port, dst []byte) (Frame, bool) {
 	for p.waits() {
-		q, n := p.pop()
-		f, ok := e.sendOne(now, q, dst)
-		if p.again(n, ok); ok {
+		f, ok := e.sendOne(now, p.pop(), dst)
+		if p.turn(ok); ok {
 			return f, true
 		}
 	}
