@@ -7,8 +7,6 @@ import (
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
@@ -58,20 +56,12 @@ type role struct {
 	streams []*Stream  // in order of arrival
 	primary *Stream    // nil: none
 	highest electionID // that a primary ever had
-	config  *anypb.Any // of the latest primary
-	policy  RolePolicy
-	emptied uint64 // the closing, by number, that left it without streams
+	emptied uint64     // the closing, by number, that left it without streams
 }
 
 // may reports whether the role's controllers may touch a P4Info object.
 func (r *role) may(o object) bool {
-	if r == nil || r.key == (roleKey{}) {
-		return true
-	}
-	if o.role != "" && o.role != r.key.name {
-		return false
-	}
-	return r.policy.Entity == nil || r.policy.Entity(o.id)
+	return r == nil || r.key == (roleKey{}) || o.role == "" || o.role == r.key.name
 }
 
 // writer returns the role whose primary a request comes from.
@@ -125,15 +115,8 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 			}
 		}
 	}
-	policy := RolePolicy{}
-	if config := m.GetRole().GetConfig(); config != nil {
-		if c.cfg.Role == nil {
-			return rpc.Invalidf("role %q: this switch knows no role configurations; leave role.config unset", key.name)
-		}
-		var err error
-		if policy, err = c.cfg.Role(key.name, config); err != nil {
-			return rpc.Invalidf("role %q: %v", key.name, err)
-		}
+	if m.GetRole().GetConfig() != nil {
+		return rpc.Invalidf("role %q: this switch knows no role configurations; leave role.config unset", key.name)
 	}
 	if s.role == nil {
 		if r != nil && len(r.streams) >= c.budget.RoleStreams {
@@ -153,7 +136,7 @@ func (c *Core) arbitrate(s *Stream, m *p4.MasterArbitrationUpdate) error {
 		r.streams = append(r.streams, s)
 		s.role = r
 	}
-	r.elect(c, s, id, m.GetRole().GetConfig(), policy)
+	r.elect(c, s, id)
 	return nil
 }
 
@@ -179,13 +162,13 @@ func (c *Core) roomForRole() error {
 }
 
 // elect gives s its election id and notifies the sessions concerned.
-func (r *role) elect(c *Core, s *Stream, id electionID, config *anypb.Any, policy RolePolicy) {
+func (r *role) elect(c *Core, s *Stream, id electionID) {
 	was := r.primary
-	unchanged := was == s && s.election == id && proto.Equal(config, r.config)
+	unchanged := was == s && s.election == id
 	s.election = id
 	switch {
 	case id.set && !id.less(r.highest):
-		r.primary, r.highest, r.config, r.policy = s, id, config, policy
+		r.primary, r.highest = s, id
 		if unchanged {
 			r.notify(c, s)
 			return
@@ -216,7 +199,7 @@ func (r *role) leave(c *Core, s *Stream) {
 	}
 	if len(r.streams) == 0 {
 		c.closings++
-		r.emptied, r.config, r.policy = c.closings, nil, RolePolicy{}
+		r.emptied = c.closings
 	}
 }
 
@@ -228,9 +211,7 @@ func (r *role) notifyAll(c *Core) {
 
 func (r *role) notify(c *Core, s *Stream) {
 	m := &p4.MasterArbitrationUpdate{DeviceId: c.deviceID, ElectionId: r.highest.proto()}
-	if r.msg != nil || r.config != nil {
-		m.Role = &p4.Role{Name: r.key.name, Id: r.key.id, Config: r.config} //nolint:staticcheck // old controllers use the id
-	}
+	m.Role = r.msg
 	switch {
 	case s == r.primary:
 		m.Status = &spb.Status{Code: int32(codes.OK), Message: "you are primary"}

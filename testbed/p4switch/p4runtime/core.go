@@ -7,7 +7,6 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
@@ -50,9 +49,6 @@ type Config struct {
 	// in the data path, for a bounded time: see plane. No hook is called under
 	// it. Nil: packets and requests come one after the other.
 	DataPath sync.Locker
-	// Role says what the configuration of a role, sent with an arbitration
-	// message, means. Nil: any set configuration is refused.
-	Role func(name string, config *anypb.Any) (RolePolicy, error)
 
 	// Later runs a call into the core once the core may be called: a packet that
 	// makes a digest does not wait for that. It keeps the order of the calls, and
@@ -80,14 +76,6 @@ type Config struct {
 	// the owner of the data plane repeats the events.
 	PortTables   []string
 	OnPortTables func()
-}
-
-// RolePolicy limits what a role's controllers may do.
-type RolePolicy struct {
-	// Entity reports whether the P4Info object may be written and read. Nil: all may.
-	Entity func(id uint32) bool
-	// NoPacketIn and NoPacketOut shut the role out of packet I/O.
-	NoPacketIn, NoPacketOut bool
 }
 
 // Stats counts what did not reach a controller.

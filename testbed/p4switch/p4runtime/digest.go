@@ -152,7 +152,7 @@ func (p *pipeline) digest(rec interp.DigestRecord) {
 // flushDigest sends the buffer to the primaries.
 func (p *pipeline) flushDigest(st *digestState, now int64) {
 	list := &p4.DigestList{DigestId: st.id, ListId: st.nextList, Data: st.buffer, Timestamp: now}
-	sent := p.core.toPrimaries(st.object, func(*role) bool { return true },
+	sent, _ := p.core.toPrimaries(st.object,
 		&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Digest{Digest: list}})
 	keys := st.buffered
 	st.buffer, st.buffered = nil, nil
@@ -207,17 +207,15 @@ func (c *Core) digestAck(s *Stream, ack *p4.DigestListAck) error {
 	return nil
 }
 
-// toPrimaries sends m to the primary of every role that the object belongs to
-// and that ok accepts. It returns how many took it.
-func (c *Core) toPrimaries(o object, ok func(*role) bool, m *p4.StreamMessageResponse) int {
-	sent := 0
+// toPrimaries sends m to the primary of every role that the object belongs to. It returns how many took it, of how many.
+func (c *Core) toPrimaries(o object, m *p4.StreamMessageResponse) (sent, primaries int) {
 	for _, r := range c.roleList {
-		if r.primary == nil || !r.may(o) || !ok(r) {
+		if r.primary == nil || !r.may(o) {
 			continue
 		}
-		if r.primary.send(m) == nil {
+		if primaries++; r.primary.send(m) == nil {
 			sent++
 		}
 	}
-	return sent
+	return sent, primaries
 }

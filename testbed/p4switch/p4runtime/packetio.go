@@ -28,14 +28,7 @@ func (c *Core) PacketIn(data []byte) {
 		data = data[l.bytes:]
 	}
 	m.Payload = append([]byte{}, data...)
-	primaries := 0
-	sent := c.toPrimaries(object{}, func(r *role) bool {
-		if r.policy.NoPacketIn {
-			return false
-		}
-		primaries++
-		return true
-	}, &p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Packet{Packet: m}})
+	sent, primaries := c.toPrimaries(object{}, &p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Packet{Packet: m}})
 	switch {
 	case sent > 0:
 		c.stats.PacketIn++
@@ -51,8 +44,6 @@ func (c *Core) packetOut(s *Stream, m *p4.PacketOut) error {
 	switch {
 	case !s.Primary():
 		return rpc.Errorf(codes.PermissionDenied, "only the primary controller may send packets")
-	case s.role.policy.NoPacketOut:
-		return rpc.Errorf(codes.PermissionDenied, "role %q may not send packets", s.role.key.name)
 	case c.live == nil:
 		return errNoPipeline()
 	case c.cfg.CPUPort == 0 || c.cfg.OnPacketOut == nil:

@@ -135,7 +135,7 @@ func (p *pipeline) expireIdle(now int64) {
 	}
 	for _, t := range order {
 		p.core.stats.IdleNotification++
-		p.core.toPrimaries(t.object, func(*role) bool { return true }, &p4.StreamMessageResponse{
+		p.core.toPrimaries(t.object, &p4.StreamMessageResponse{
 			Update: &p4.StreamMessageResponse_IdleTimeoutNotification{IdleTimeoutNotification: notes[t]}})
 	}
 }
