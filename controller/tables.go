@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 
@@ -330,4 +331,43 @@ func makeMembers(first fabric.PortNo, w weights, n int) []Member {
 		}
 	}
 	return slices.Clip(ms)
+}
+
+// appendSlots appends, for the balancers other than ECMP, the groups' slots:
+// each uplink as often as it has shares, round after round, in an order of the
+// switch's and the group's own. full adds what no change of a link touches: the
+// uplinks by their number.
+func (c *Core) appendSlots(out []Entry, n *fabric.Node, groups []Entry, full bool) []Entry {
+	if c.cfg.Balancer.Way == HashFlows {
+		return out
+	}
+	w := tableWriter{c.f, out}
+	slots := make([]int, len(groups))
+	sets := make([]uint64, len(groups))
+	for i, g := range groups {
+		rng := rand.New(rand.NewPCG(uint64(c.cfg.HashSeed), uint64(n.ID)<<16|g.Value.Lo))
+		order := rng.Perm(len(g.Members))
+		for round := int32(1); ; round++ {
+			before := slots[i]
+			for _, m := range order {
+				if x := g.Members[m]; x.Weight >= round {
+					w.add(exact(UplinkSlot, g.Value.Lo<<8|uint64(slots[i])), TakeUplink, uint64(x.Port))
+					sets[i] |= 1 << (x.Port - n.FirstUplink())
+					slots[i]++
+				}
+			}
+			if slots[i] == before {
+				break
+			}
+		}
+	}
+	if full && ways[c.cfg.Balancer.Way].Adaptive {
+		for u := range uint64(n.Uplinks()) {
+			w.add(exact(UplinkSlot, eachUplink<<8|u), TakeUplink, uint64(n.FirstUplink())+u)
+		}
+	}
+	for i, g := range groups {
+		w.add(exact(UplinkGroup, g.Value.Lo), SetSlots, uint64(slots[i]), sets[i])
+	}
+	return w.out
 }

@@ -185,3 +185,15 @@ func leaf(s string, path []string) (string, bool, error) {
 	}
 	return local(s), true, nil
 }
+
+// decodeSpeed returns what an update says of a port's speed. ok is false if it says nothing of any.
+func decodeSpeed(u *gnmi.Update, rest []string) (rate fabric.Rate, ok bool, err error) {
+	if len(rest) == 0 || !within(rest, speedPath) {
+		return 0, false, nil
+	}
+	name, ok, err := value(u.GetVal(), speedPath[len(rest):])
+	if err == nil && ok {
+		rate, err = fabric.ParseSpeed(name)
+	}
+	return rate, ok, err
+}

@@ -100,3 +100,13 @@ func interfacePath(name, container, leaf string) *gnmi.Path {
 
 // farFuture is a deadline that never comes.
 const farFuture = fabric.Time(math.MaxInt64)
+
+var speedPath = []string{"ethernet", "state", "port-speed"}
+
+// PortSpeedPath returns the path of an interface's speed. The name "*" stands for all interfaces.
+func PortSpeedPath(name string) *gnmi.Path {
+	return &gnmi.Path{Elem: []*gnmi.PathElem{
+		{Name: "interfaces"}, {Name: "interface", Key: map[string]string{"name": name}},
+		{Name: speedPath[0]}, {Name: speedPath[1]}, {Name: speedPath[2]},
+	}}
+}

@@ -193,3 +193,20 @@ func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 	h *= 0xbf58476d1ce4e5b9
 	return uint32(h>>32) & psnMask
 }
+
+// PathWatcher receives evidence about the paths that QPs take. It may do what a
+// [Handler] may.
+type PathWatcher interface {
+	// Lost reports packets of a QP, or acknowledgements of them, that are known to
+	// be lost: a receiver asked for one, or an ACK came without those before it. What
+	// a time-out reveals is reported to the Handler alone.
+	Lost(now fabric.Time, qp QP, packets int)
+	// Unanswered reports that neither the last packets of a QP nor the probe behind
+	// them are answered. They may still be: the QP sends nothing again by itself.
+	// others says that the same peer has answered other QPs' packets sent since; if it
+	// has not, other peers have.
+	Unanswered(now fabric.Time, qp QP, others bool)
+	// Congested reports that a switch has marked a packet to a peer or, inbound, one
+	// from it. It precedes Lost where one packet causes both.
+	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
+}

@@ -267,3 +267,22 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.S
 		dst: p.src, qpn: p.qpn, psn: psn, msn: c.msn, label: t.ackLabel(now, p), syndrome: syndrome, becn: becn,
 	})
 }
+
+// lostBy returns how many packets or ACKs an ACK shows to be lost, of a QP that
+// keeps its packets in order. upTo is the first packet that it does not
+// acknowledge. Packets of which each asks for an ACK have theirs in order: one that
+// acknowledges several comes without those before it. Of packets that were sent
+// again that says nothing.
+func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) int {
+	lost := 0
+	if nak {
+		lost = 1
+	}
+	if e.ask == 1 && q.unacked >= q.once && upTo > q.unacked {
+		lost += int(upTo - q.unacked)
+		if !nak {
+			lost--
+		}
+	}
+	return lost
+}

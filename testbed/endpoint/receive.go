@@ -97,7 +97,9 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	p.becn, p.ackReq, p.pad = bth.BECN(), bth.AckRequest(), bth.Pad()
 	p.rest, p.tail = hdr[st.len:], tail
 	p.cut = st.udp+int(binary.BigEndian.Uint16(hdr[st.udp+4:])) > len(hdr)+tail
-	e.watchMarks(now, p)
+	if e.cfg.Watcher != nil && (p.becn || p.ce) {
+		e.cfg.Watcher.Congested(now, p.src, p.label, p.ce)
+	}
 	switch p.opcode {
 	case rocev2.Acknowledge:
 		e.receiveAck(now, p)

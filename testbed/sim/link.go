@@ -105,6 +105,19 @@ func (r *region) transmit(dir LinkDir, id packetID, p *packet) {
 	r.fly(dir, id, p)
 }
 
+// fly puts a packet on the wire towards this region; p.at is when it arrives.
+func (r *region) fly(dir LinkDir, id packetID, p *packet) {
+	a := &r.arrivals[dir]
+	if tail := a.flight.tail; tail != 0 {
+		r.pool.at(tail).setNextArrival(p.at)
+	}
+	a.flight.push(r.pool, id, p)
+	if !a.armed {
+		a.armed = true
+		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
+	}
+}
+
 // arrive handles an arrival event: the oldest packet on the wire has arrived,
 // unless a cut has emptied the wire since.
 func (r *region) arrive(dir LinkDir) {

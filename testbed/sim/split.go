@@ -112,16 +112,3 @@ func (r *region) land(parity int) {
 		*out = (*out)[:0]
 	}
 }
-
-// fly puts a packet on the wire towards this region; p.at is when it arrives.
-func (r *region) fly(dir LinkDir, id packetID, p *packet) {
-	a := &r.arrivals[dir]
-	if tail := a.flight.tail; tail != 0 {
-		r.pool.at(tail).setNextArrival(p.at)
-	}
-	a.flight.push(r.pool, id, p)
-	if !a.armed {
-		a.armed = true
-		r.queue.push(eventOf(p.at, eventArrive, uint32(dir), 0))
-	}
-}

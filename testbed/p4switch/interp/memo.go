@@ -80,7 +80,7 @@ type way struct {
 	keep  []uint32 // registers whose numbers are remembered
 
 	// The shape is that of all bits that can be decisive. Which of them are for a
-	// packet depends on what the look-ups found (see narrow.go).
+	// packet depends on what the look-ups found (see witness.go).
 	narrow []narrowing
 	base   []window // the shape's, with the bits that always are
 	last   uint16   // the shape of the packet before; 0: there was none

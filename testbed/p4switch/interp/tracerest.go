@@ -11,7 +11,7 @@ import (
 // by the packet's decisive header bits and the tables, which a memo remembers,
 // and the rest, which every packet runs. Decisive are the bits that guards and
 // table keys read; of a key that is cut out of the packet as it lies, those alone
-// that settle a look-up (see narrow.go). What reads registers, times or queues is
+// that settle a look-up (see witness.go). What reads registers, times or queues is
 // never settled.
 
 // What a register of a way comes from, in rising order.
@@ -334,20 +334,4 @@ func (x *rester) base(windows []window) []window {
 		}
 	}
 	return base
-}
-
-// shapeID returns a shape's number, counted from 1; 0 when there are most already.
-func (t *Traces) shapeID(sh shape, most int) uint16 {
-	for i := range t.shapes {
-		o := &t.shapes[i]
-		if o.need == sh.need && o.large == sh.large && slices.Equal(o.windows, sh.windows) {
-			return uint16(i + 1)
-		}
-	}
-	if len(t.shapes) >= most {
-		return 0
-	}
-	sh.windows = slices.Clone(sh.windows)
-	t.shapes = append(t.shapes, sh)
-	return uint16(len(t.shapes))
 }
