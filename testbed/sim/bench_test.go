@@ -94,7 +94,6 @@ func BenchmarkHops(b *testing.B) {
 		{"16-hosts", fabric.Spec{Kind: fabric.KindFatTree, K: 4}, Config{}},
 		{"128-hosts", fabric.Spec{Kind: fabric.KindFatTree, K: 8}, Config{}},
 		{"1024-hosts", fabric.Spec{Kind: fabric.KindFatTree, K: 16}, Config{}},
-		{"128-hosts-no-hash", fabric.Spec{Kind: fabric.KindFatTree, K: 8}, Config{SkipEventHash: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			n := streams(b, c.spec, 1<<30, c.cfg)

@@ -59,14 +59,7 @@ type Config struct {
 	// fewer header bytes than a frame has. Default 0.
 	Overhead int
 
-	CPUPort uint32 // egress port that leads to ToCPU
-
-	// ToCPU, if set, gets packets sent to the CPU port, after egress. data is
-	// valid during the call; length counts virtual payload too.
-	ToCPU func(now fabric.Time, node fabric.NodeID, data []byte, length int)
-
-	// LinkChanged, if set, is called when a direction is cut or restored.
-	LinkChanged func(now fabric.Time, d LinkDir, up bool)
+	CPUPort uint32 // egress port that leads to the switch's CPU: packets end there, and are counted
 
 	// Tracer, if set, gets a Record of everything that goes into the event
 	// hash.
@@ -76,7 +69,7 @@ type Config struct {
 	// short windows of time, so that what a part needs stays in a core's cache, or
 	// run side by side on several Cores; the result is that of one. 0 is 1, see
 	// [PayingRegions]. There are fewer if the fabric has fewer ToRs, and one with a
-	// Tracer or ToCPU or where a link between parts takes no time.
+	// Tracer or where a link between parts takes no time.
 	Regions int
 
 	// Cores is how many goroutines simulate the regions; 0 is 1.
@@ -87,9 +80,6 @@ type Config struct {
 	// all regions are taken in turn, so that it ends at the very event. Where it is
 	// not set, or wrong, it ends up to [Network.Lookahead] later.
 	MayStop func(by fabric.Time) bool
-
-	// SkipEventHash saves the cost of [Network.EventHash].
-	SkipEventHash bool
 }
 
 // Hop is what a port reports about itself when it begins to send a packet.

@@ -33,7 +33,7 @@
 //
 // A cut direction is a black hole: what is in it at that moment is lost, and
 // so is everything sent into it until it is restored. No one is notified: detection
-// belongs to the world (see [Config.LinkChanged]).
+// belongs to the world.
 //
 // # Order and determinism
 //

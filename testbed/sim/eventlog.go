@@ -86,23 +86,21 @@ func digest(b []byte) uint64 {
 
 // record notes an event of a node, and shows it to the tracer. p may be nil.
 func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail uint8, p *packet) {
-	if r.logs != nil {
-		b := r.logs[node].next()
-		binary.BigEndian.PutUint64(b, uint64(r.now))
-		head := uint32(kind)<<24 | uint32(detail)<<8
-		var length, payload int32
-		var sum uint64
-		if p != nil {
-			head |= uint32(p.class) << 16
-			length, payload = p.length, p.payload
-			sum = digest(p.data[:p.header])
-		}
-		binary.BigEndian.PutUint32(b[8:], head)
-		binary.BigEndian.PutUint32(b[12:], uint32(dir))
-		binary.BigEndian.PutUint32(b[16:], uint32(length))
-		binary.BigEndian.PutUint32(b[20:], uint32(payload))
-		binary.BigEndian.PutUint64(b[24:], sum)
+	b := r.logs[node].next()
+	binary.BigEndian.PutUint64(b, uint64(r.now))
+	head := uint32(kind)<<24 | uint32(detail)<<8
+	var length, payload int32
+	var sum uint64
+	if p != nil {
+		head |= uint32(p.class) << 16
+		length, payload = p.length, p.payload
+		sum = digest(p.data[:p.header])
 	}
+	binary.BigEndian.PutUint32(b[8:], head)
+	binary.BigEndian.PutUint32(b[12:], uint32(dir))
+	binary.BigEndian.PutUint32(b[16:], uint32(length))
+	binary.BigEndian.PutUint32(b[20:], uint32(payload))
+	binary.BigEndian.PutUint64(b[24:], sum)
 	if r.cfg.Tracer != nil {
 		rec := Record{At: r.now, Kind: kind, Node: node, Dir: dir, Reason: DropReason(detail)}
 		if p != nil {
@@ -114,29 +112,25 @@ func (r *region) record(kind RecordKind, node fabric.NodeID, dir LinkDir, detail
 
 // recordControl notes that a control function runs.
 func (n *Network) recordControl(at fabric.Time, sequence uint32) {
-	if n.logs != nil {
-		b := n.logs[len(n.logs)-1].next()
-		clear(b)
-		binary.BigEndian.PutUint64(b, uint64(at))
-		binary.BigEndian.PutUint32(b[8:], uint32(recordControl)<<24)
-		binary.BigEndian.PutUint32(b[12:], sequence)
-	}
+	b := n.logs[len(n.logs)-1].next()
+	clear(b)
+	binary.BigEndian.PutUint64(b, uint64(at))
+	binary.BigEndian.PutUint32(b[8:], uint32(recordControl)<<24)
+	binary.BigEndian.PutUint32(b[12:], sequence)
 }
 
 // Note puts a line of the world's own into the event log: a queue pair flipped,
 // a controller spoke. node is -1 when it belongs to none.
 func (n *Network) Note(node fabric.NodeID, text string) {
-	if n.logs != nil {
-		l := &n.logs[len(n.logs)-1]
-		b := l.next()
-		clear(b)
-		binary.BigEndian.PutUint64(b, uint64(n.Now()))
-		binary.BigEndian.PutUint32(b[8:], uint32(RecordNote)<<24)
-		binary.BigEndian.PutUint32(b[12:], uint32(node))
-		binary.BigEndian.PutUint32(b[16:], uint32(len(text)))
-		l.flush()
-		l.sum.Write([]byte(text))
-	}
+	l := &n.logs[len(n.logs)-1]
+	b := l.next()
+	clear(b)
+	binary.BigEndian.PutUint64(b, uint64(n.Now()))
+	binary.BigEndian.PutUint32(b[8:], uint32(RecordNote)<<24)
+	binary.BigEndian.PutUint32(b[12:], uint32(node))
+	binary.BigEndian.PutUint32(b[16:], uint32(len(text)))
+	l.flush()
+	l.sum.Write([]byte(text))
 	if n.cfg.Tracer != nil {
 		n.cfg.Tracer.Trace(Record{At: n.Now(), Kind: RecordNote, Node: node, Dir: -1, Text: text})
 	}
@@ -144,12 +138,8 @@ func (n *Network) Note(node fabric.NodeID, text string) {
 
 // EventHash returns the SHA-256 of everything that has happened so far: every
 // departure, drop and loss with the packet's header, every cut, control
-// function and note. Two runs with the same hash did the same. It is all zeros
-// under Config.SkipEventHash.
+// function and note. Two runs with the same hash did the same.
 func (n *Network) EventHash() (sum [sha256.Size]byte) {
-	if n.logs == nil {
-		return sum
-	}
 	all := sha256.New()
 	for i := range n.logs {
 		n.logs[i].flush()

@@ -173,9 +173,6 @@ func (n *Network) Cut(dirs ...LinkDir) {
 			r.lose(dir, d, id, p)
 		}
 		n.believe(dir^1, true)
-		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(n.Now(), dir, false)
-		}
 	}
 }
 
@@ -189,9 +186,6 @@ func (n *Network) Restore(dirs ...LinkDir) {
 		d.down = false
 		n.believe(dir^1, false)
 		n.regionOf(d.from).record(RecordRestore, d.from, dir, 0, nil)
-		if n.cfg.LinkChanged != nil {
-			n.cfg.LinkChanged(n.Now(), dir, true)
-		}
 	}
 }
 

@@ -65,11 +65,9 @@ func New(c Config) (*Network, error) {
 		arrivals: make([]arrival, 2*f.Links()),
 		ports:    make([]host, f.HostLinks()),
 		switches: make([]switchNode, f.Switches()),
+		logs:     newEventLogs(f.Nodes() + 1),
 	}
 	n.hosts = n.ports[:f.Hosts()]
-	if !c.SkipEventHash {
-		n.logs = newEventLogs(f.Nodes() + 1)
-	}
 	thresholds := thresholdsOf(&c)
 	n.admission = &thresholds
 	if n.flow = newFlowControl(c); n.flow != nil {
@@ -79,8 +77,8 @@ func New(c Config) (*Network, error) {
 		n.admission = &trimming{most: int32(c.Trim), others: n.admission}
 	}
 	regions := c.Regions
-	if c.Tracer != nil || c.ToCPU != nil {
-		regions = 1 // both see events as they happen
+	if c.Tracer != nil {
+		regions = 1 // it sees events as they happen
 	}
 	var count int
 	if n.owner, count = split(f, regions); lookahead(f, n.owner) < 1 {

@@ -214,18 +214,7 @@ func (e fixedEndpoint) Next(fabric.Time, []byte) (Frame, fabric.Time, bool) { re
 func (e fixedEndpoint) Receive(fabric.Time, []byte, int)                    {}
 
 func TestInjectAndCPU(t *testing.T) {
-	type punt struct {
-		At     fabric.Time
-		Node   string
-		Length int
-	}
-	var got []punt
-	var nested error
-	var w *world
-	w = newWorld(t, oneByOne, Config{ToCPU: func(now fabric.Time, node fabric.NodeID, data []byte, length int) {
-		got = append(got, punt{now, w.fab.Name(node), length})
-		nested = w.Inject(node, 1, data, length)
-	}})
+	w := newWorld(t, oneByOne, Config{})
 	w.stations[0].orders = []order{{dst: 1, payload: 100, action: actCPU}}
 	packet := make([]byte, fakeHeader)
 	packet[fakeDst+3] = 1
@@ -243,12 +232,6 @@ func TestInjectAndCPU(t *testing.T) {
 		}
 	})
 	w.run(t, Never)
-	if d := cmp.Diff([]punt{{162*20 + 500_000, "tor0", 162}}, got); d != "" {
-		t.Error(d)
-	}
-	if !errors.Is(nested, ErrPacket) {
-		t.Errorf("injected from ToCPU: %v", nested)
-	}
 	if d := cmp.Diff([]receipt{{100 + 20_000 + 500_000, 0, 0, 1000 - fakeHeader}}, w.stations[1].got); d != "" {
 		t.Error(d)
 	}

@@ -33,9 +33,8 @@ type region struct {
 	switches []switchNode
 	logs     []eventLog
 
-	copies     []Copy // scratch of forward
-	inPipeline bool
-	receiving  fabric.NodeID // host in Receive, or -1
+	copies    []Copy        // scratch of forward
+	receiving fabric.NodeID // host in Receive, or -1
 
 	// Beside other regions:
 	concurrent bool            // in a window

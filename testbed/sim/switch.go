@@ -94,20 +94,12 @@ func (r *region) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop 
 		return
 	}
 	s.inPlace.KeepInPlace(p.data[:p.header])
-	d, copies, ok := s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held,
+	_, copies, ok := s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held,
 		QueueState{EnqTime: r.now, DeqTime: r.now}, r.copies[:0])
 	if !ok {
 		r.drop(node, -1, DropPipeline, id, p)
 	} else {
-		if d.Header == nil {
-			d.Header, d.Length = p.data[:p.header], int(p.length)
-		}
 		r.totals.ToCPU++
-		if r.cfg.ToCPU != nil {
-			r.inPipeline = true
-			r.cfg.ToCPU(r.now, node, d.Header, d.Length)
-			r.inPipeline = false
-		}
 		r.pool.put(id)
 	}
 	if len(copies) > 0 {
@@ -150,20 +142,14 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 		case c.Port >= 1 && int(c.Port) <= len(s.out):
 			copies = r.enqueue(node, s, s.out[c.Port-1], pid, p, copies)
 		case c.Port == r.cfg.CPUPort:
-			var d Departure
 			var ok bool
-			d, copies, ok = s.pipeline.Egress(c.Handle, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
+			_, copies, ok = s.pipeline.Egress(c.Handle, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
 			if !ok {
 				r.drop(node, -1, DropPipeline, pid, p)
 				break
 			}
 			r.totals.ToCPU++
 			r.pool.put(pid)
-			if r.cfg.ToCPU != nil {
-				r.inPipeline = true // its copies are in our hands
-				r.cfg.ToCPU(r.now, node, d.Header, d.Length)
-				r.inPipeline = false
-			}
 		default:
 			s.pipeline.Free(c.Handle)
 			r.drop(node, -1, DropNoPort, pid, p)
@@ -343,9 +329,6 @@ func (n *Network) Inject(node fabric.NodeID, ingressPort uint32, data []byte, le
 			len(data), length, n.fab.Name(node), MaxHeader, MaxPacket)
 	}
 	r := n.regionOf(node)
-	if r.inPipeline {
-		return fmt.Errorf("%w: injected at %s from ToCPU; schedule it with At instead", ErrPacket, n.fab.Name(node))
-	}
 	if n.switchAt(node).pipeline == nil {
 		return fmt.Errorf("%w: %s has no pipeline", ErrNoSwitch, n.fab.Name(node))
 	}
