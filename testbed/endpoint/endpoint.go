@@ -66,7 +66,6 @@ type Stats struct {
 	Quenches              uint64
 	Foreign               uint64 // packets that are neither RoCEv2 nor a quench
 	Refused               uint64 // data packets that Config.Place had no place for
-	NotReady              uint64 // receiver-not-ready NAKs taken
 	Malformed             uint64 // packets that contradict themselves or the protocol
 	QPsOpened, QPsDone    uint64
 	QPsPeak               int // open at once

@@ -110,10 +110,8 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	t.taken(now, q, bytes)
 }
 
-// refused takes a NAK of a responder that has no place for a packet. One that
-// is not ready gets it again when the time it asked for is over. One that
-// refuses gets nothing more: the QP stays until its owner closes it, and times
-// out no more.
+// refused takes a NAK of a responder that has no place for a packet. It gets
+// nothing more: the QP stays until its owner closes it, and times out no more.
 func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
 	upTo := q.unacked + psnDiff(p.psn, q.firstPSN+uint32(q.unacked))
 	if upTo < q.unacked || upTo >= q.sent {
@@ -123,16 +121,9 @@ func (t goBackN) refused(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
 	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
 	q.unacked = upTo
 	t.lost(q)
-	if s.IsRNR() {
-		t.stats.NotReady++
-		q.sendAt = max(q.sendAt, now+rnrDelay)
-		t.activate(q)
-		t.restart(now, q)
-	} else {
-		q.failed = true
-		t.leave(q)
-		q.expireAt = never
-	}
+	q.failed = true
+	t.leave(q)
+	q.expireAt = never
 	t.stats.BytesAcked += uint64(bytes)
 	if bytes > 0 {
 		t.handler.Acked(now, q.id, bytes)
@@ -217,12 +208,6 @@ func (c *context) take(p *packet) bool {
 	if first == c.writing {
 		return false
 	}
-	if p.opcode <= rocev2.SendOnly {
-		return c.takeSend(payload, first, last)
-	}
-	if !first && c.send {
-		return false
-	}
 	length, got := c.length, c.got
 	if first {
 		if len(p.rest) < rocev2.RETHSize {
@@ -235,23 +220,7 @@ func (c *context) take(p *packet) bool {
 	}
 	if first {
 		c.message, c.length, c.got = rocev2.RETH(p.rest).VirtualAddress(), length, 0
-		c.rkey, c.send = rocev2.RETH(p.rest).RKey(), false
-	}
-	c.writing = !last
-	return true
-}
-
-// takeSend is take for a SEND, whose length is known from its last packet. Only a message
-// of one packet may be empty.
-func (c *context) takeSend(payload int64, first, last bool) bool {
-	if !first && !c.send || payload == 0 && (!first || !last) {
-		return false
-	}
-	if first {
-		c.message, c.rkey, c.got, c.send = 0, 0, 0, true
-	}
-	if c.length = c.got + payload; c.length > MaxMessage {
-		return false
+		c.rkey = rocev2.RETH(p.rest).RKey()
 	}
 	c.writing = !last
 	return true

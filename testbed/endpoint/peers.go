@@ -111,7 +111,7 @@ func (d *directory) meet(host fabric.NodeID) int32 {
 }
 
 // message is one message to a peer that is not sent to its end yet: the QPs that
-// carry it, which have its ID in common; a SEND without one is one of its own.
+// carry it, which have its ID in common.
 //
 // Messages of a share to a peer go one after the other, as on a queue pair of a connection:
 // the QPs of the oldest one take turns with those to other peers, and those of
@@ -129,7 +129,7 @@ type message struct {
 func (e *Endpoint) join(q *qp) bool {
 	p := e.peers[q.peer].orderOf(q.share)
 	m := p.last
-	if m == nil || m.id != q.message || q.send && q.message == 0 {
+	if m == nil || m.id != q.message {
 		m = e.newMessage()
 		*m = message{id: q.message}
 		if p.last == nil {

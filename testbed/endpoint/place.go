@@ -10,10 +10,9 @@ import (
 type Placement struct {
 	Src     fabric.NodeID
 	QPN     uint32 // with Src it names the queue pair
-	Send    bool   // to a buffer of the receiver's choice; Address and RKey are 0
 	Address uint64 // as the message's RETH has it
 	RKey    uint32
-	Length  int64 // of the message; of a SEND: what has come so far, with this packet
+	Length  int64 // of the message
 	Offset  int64 // of the payload in the message
 	Payload int   // bytes; the packet's last but for pad and ICRC
 	Last    bool  // the message is complete with this packet
@@ -24,24 +23,13 @@ type Placing uint8
 
 // Answers. All but Placed leave the queue pair as it was, and notify the sender.
 const (
-	Placed   Placing = iota
-	NotReady         // no buffer now: the sender shall try again a while later
-	Refused          // the address, key or length is wrong: the sender's fault, for ever
-	Unable           // it cannot be taken, for no fault of the sender's, who has to begin anew
-)
-
-// rnrTimer is the timer that goes with a receiver-not-ready NAK, by its code:
-// 0.64 ms.
-const (
-	rnrCode  = 12
-	rnrDelay = 640 * fabric.Microsecond
+	Placed  Placing = iota
+	Refused         // the address, key or length is wrong: the sender's fault, for ever
+	Unable          // it cannot be taken, for no fault of the sender's, who has to begin anew
 )
 
 func (p Placing) syndrome() rocev2.Syndrome {
-	switch p {
-	case NotReady:
-		return 1<<5 | rnrCode
-	case Unable:
+	if p == Unable {
 		return rocev2.NAKRemoteOperation
 	}
 	return rocev2.NAKRemoteAccess
@@ -50,7 +38,7 @@ func (p Placing) syndrome() rocev2.Syndrome {
 // place hands a packet's payload over.
 func (e *Endpoint) place(now fabric.Time, c *context, p *packet, payload int) Placing {
 	e.placement = Placement{
-		Src: p.src, QPN: p.qpn, Send: c.send, Address: c.message, RKey: c.rkey,
+		Src: p.src, QPN: p.qpn, Address: c.message, RKey: c.rkey,
 		Length: c.length, Offset: c.got, Payload: payload, Last: !c.writing,
 	}
 	return e.cfg.Place(now, &e.placement)

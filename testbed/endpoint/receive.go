@@ -103,8 +103,7 @@ func (e *Endpoint) Receive(now fabric.Time, hdr []byte, tail int) {
 	switch p.opcode {
 	case rocev2.Acknowledge:
 		e.receiveAck(now, p)
-	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly,
-		rocev2.SendFirst, rocev2.SendMiddle, rocev2.SendLast, rocev2.SendOnly:
+	case rocev2.WriteFirst, rocev2.WriteMiddle, rocev2.WriteLast, rocev2.WriteOnly:
 		e.receiveData(now, p)
 	case rocev2.CNP:
 		e.stats.CNPsTaken++
@@ -139,7 +138,7 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 	}
 	syndrome := rocev2.AETH(p.rest).Syndrome()
 	nak := syndrome == rocev2.NAKSequenceError
-	refused := syndrome.IsRNR() || syndrome == rocev2.NAKRemoteAccess || syndrome == rocev2.NAKRemoteOperation
+	refused := syndrome == rocev2.NAKRemoteAccess || syndrome == rocev2.NAKRemoteOperation
 	if !nak && !refused && !syndrome.IsACK() { // other errors that end a connection: nobody here sends them
 		e.stats.Malformed++
 		return

@@ -17,11 +17,8 @@ type Message struct {
 	// in it. Without a key the ID goes there.
 	RKey    uint32
 	Address uint64
-	// Send asks for a SEND instead of an RDMA WRITE: the message goes to a buffer
-	// that the receiver chooses, and its ID is not reported.
-	Send  bool
-	Dst   fabric.NodeID // another host
-	Bytes int64         // of payload, up to MaxMessage; 0: a probe, which only its sender knows
+	Dst     fabric.NodeID // another host
+	Bytes   int64         // of payload, up to MaxMessage; 0: a probe, which only its sender knows
 	// Label goes into the source port (and the flow label). Traffic that is not
 	// to be source-routed takes one at or above the fabric's LabelSpan.
 	Label fabric.Label
@@ -89,7 +86,6 @@ type qp struct {
 	of       *message // nil: the QP has sent all packets once, or is a probe
 	rkey     uint32
 	address  uint64
-	send     bool // SEND, not WRITE
 	bytes    int64
 
 	firstPSN  uint32
@@ -154,7 +150,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	sl.qp = q
 	q.id, q.live, q.peer, q.balanced, q.failed, q.untimed = m.QP, true, p, m.Balanced, false, m.Once
 	q.qpn = qpNumber(uint32(s), sl.generation)
-	q.message, q.rkey, q.address, q.send, q.bytes = m.ID, m.RKey, m.Address, m.Send, m.Bytes
+	q.message, q.rkey, q.address, q.bytes = m.ID, m.RKey, m.Address, m.Bytes
 	if m.RKey == 0 {
 		q.address = m.ID
 	}

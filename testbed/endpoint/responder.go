@@ -24,7 +24,6 @@ type context struct {
 	writing bool         // between first and last packet of a message
 	gap     bool         // a NAK is out for the expected PSN
 	ce      bool         // a packet since the last ACK had CE
-	send    bool         // the message is a SEND
 	rkey    uint32
 	message uint64
 	length  int64

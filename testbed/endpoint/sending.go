@@ -99,10 +99,6 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		opcode = rocev2.WriteFirst
 	}
 	n := copy(dst, q.hdr[:st.len])
-	write := true
-	if q.send && i < q.data {
-		opcode, write = sendOpcode(opcode), false
-	}
 	b := rocev2.BTH(dst[st.bth:n])
 	b[0] = byte(opcode)
 	pad := padding(payload)
@@ -111,7 +107,7 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 		b[bthAckReq] = ackReq
 	}
 	b.SetPSN(q.firstPSN + uint32(i))
-	if write && opcode.Starts() {
+	if opcode.Starts() {
 		reth := rocev2.RETHFields{VirtualAddress: q.address, RKey: q.rkey, Length: uint32(q.bytes)}
 		if i >= q.data {
 			reth.Length = 0
@@ -126,17 +122,4 @@ func (e *Endpoint) buildData(q *qp, i int32, dst []byte) Frame {
 	tail := payload + pad + rocev2.ICRCSize
 	st.setLength(dst, n-st.bth+tail, q.ipSum)
 	return Frame{Len: n, Tail: tail, QP: q.id, Packet: i}
-}
-
-// sendOpcode returns the SEND that stands where a WRITE does.
-func sendOpcode(write rocev2.Opcode) rocev2.Opcode {
-	switch write {
-	case rocev2.WriteFirst:
-		return rocev2.SendFirst
-	case rocev2.WriteMiddle:
-		return rocev2.SendMiddle
-	case rocev2.WriteLast:
-		return rocev2.SendLast
-	}
-	return rocev2.SendOnly
 }

@@ -15,7 +15,6 @@
 // the whole way, and not the generator. A message that arrives is reported once; bytes
 // beyond its length are a fault.
 //
-// By WRITE, all that a job sends to a host goes to one region of its memory, at
-// places that both ends work out from the job. By SEND a message's pieces have a
-// header that says where they belong.
+// All that a job sends to a host goes to one region of its memory, at places that
+// both ends work out from the job.
 package hostprocess

@@ -40,13 +40,6 @@ func (x *effects) Open(now fabric.Time, p endpoint.Message) error {
 	}
 	offset := int64(p.Address)
 	m.Data = o.data[offset : offset+p.Bytes]
-	if x.set.Send {
-		framed := make([]byte, sendHeader+len(m.Data))
-		putSendHeader(framed, o.id, int64(len(o.data)), offset)
-		copy(framed[sendHeader:], m.Data)
-		m.Data = framed
-		return x.engine.Send(now, m)
-	}
 	m.Key, m.Address = o.key, uint64(o.base+offset)
 	return x.engine.Write(now, m)
 }

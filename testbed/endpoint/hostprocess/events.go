@@ -13,8 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// Acked implements [soft.Handler]. By SEND the bytes count headers, too: the scheme
-// takes no more than there are.
+// Acked implements [soft.Handler].
 func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 	if r.device != nil {
 		r.device.Acked(now, qp)
@@ -87,18 +86,6 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 			r.engine.Deregister(key)
 			delete(r.regions, key)
 		}
-	}
-}
-
-// Received implements [soft.Handler].
-func (r *Rank) Received(now fabric.Time, src fabric.NodeID, data []byte) {
-	id, msg, err := r.assemble(src, data)
-	if err != nil {
-		r.fault(now, fmt.Errorf("%s: %w", r.cfg.Fabric.Name(src), err))
-		return
-	}
-	if msg != nil {
-		r.arrived(now, src, id, msg)
 	}
 }
 

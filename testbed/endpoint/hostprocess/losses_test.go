@@ -37,11 +37,22 @@ func newPair(t *testing.T, s host.Settings) *pair {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.ranks[i].Configure(0, hostproto.Settings{Send: true, Settings: s}); err != nil {
+		if err := p.ranks[i].Configure(0, hostproto.Settings{Settings: s}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return p
+}
+
+// post has host 0 send a message.
+func (p *pair) post(t *testing.T, now fabric.Time, id uint64, bytes int64) {
+	t.Helper()
+	if err := p.ranks[1].Expect([]hostproto.Inbound{{ID: id, Key: uint32(id), Bytes: bytes}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ranks[0].Post(now, []hostproto.Outbound{{ID: id, Dst: 1, Key: uint32(id), Bytes: bytes}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run runs until the messages that host 0 has posted are sent, or a time.
@@ -90,9 +101,7 @@ func TestLossyPath(t *testing.T) {
 		}
 		now := fabric.Time(0)
 		for id := range uint64(20) {
-			if err := p.ranks[0].Post(now, []hostproto.Outbound{{ID: id + 1, Dst: 1, Bytes: 100_000}}); err != nil {
-				t.Fatal(err)
-			}
+			p.post(t, now, id+1, 100_000)
 			now = p.run(now, now+5*fabric.Second)
 		}
 		s, flips := p.ranks[0].Stats(), 0
@@ -126,9 +135,7 @@ func TestLostTail(t *testing.T) {
 			lost = true
 			return true
 		}
-		if err := p.ranks[0].Post(0, []hostproto.Outbound{{ID: 1, Dst: 1, Bytes: 40_000}}); err != nil {
-			t.Fatal(err)
-		}
+		p.post(t, 0, 1, 40_000)
 		now, s := p.run(0, fabric.Second), p.ranks[0].Stats()
 		if s.Sent != 1 || !lost || (s.Timeouts > 0) != without || (s.TailProbes == 0) != without {
 			t.Errorf("without %v: %d messages sent by %v; %+v", without, s.Sent, now, s.Stats.Stats)

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"slices"
 
-	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
@@ -66,6 +65,9 @@ func (r *region) at(address, n int64) *slot {
 	return &r.slots[i]
 }
 
+// maxMessage bounds a message, in bytes.
+const maxMessage = 1 << 30
+
 // maxJobBytes bounds what a job makes a host keep.
 const maxJobBytes = 1 << 32
 
@@ -83,57 +85,4 @@ func layout(j *collective.Job, rank int) (slots []slot, total int64, err error) 
 		}
 	}
 	return slots, total, nil
-}
-
-// Pieces that go by SEND begin with a header: the message's ID, its length, and
-// the piece's offset in it.
-const sendHeader = 24
-
-func putSendHeader(b []byte, id uint64, bytes, offset int64) {
-	binary.BigEndian.PutUint64(b, id)
-	binary.BigEndian.PutUint64(b[8:], uint64(bytes))
-	binary.BigEndian.PutUint64(b[16:], uint64(offset))
-}
-
-// assembly is a message of which SENDs have brought a part.
-type assembly struct {
-	buf  []byte
-	left int64
-}
-
-// maxAssembly bounds a message that comes by SEND, in bytes.
-const maxAssembly = 1 << 30
-
-// assemble takes a SEND's bytes. It returns the message when that completes it.
-func (r *Rank) assemble(src fabric.NodeID, data []byte) (id uint64, msg []byte, err error) {
-	if len(data) < sendHeader {
-		return 0, nil, fmt.Errorf("a SEND of %d bytes has no header", len(data))
-	}
-	id = binary.BigEndian.Uint64(data)
-	bytes, offset := int64(binary.BigEndian.Uint64(data[8:])), int64(binary.BigEndian.Uint64(data[16:]))
-	data = data[sendHeader:]
-	if bytes < 1 || bytes > maxAssembly || offset < 0 || offset > bytes || int64(len(data)) > bytes-offset {
-		return 0, nil, fmt.Errorf("a SEND of %d bytes at %d of message %#x, which has %d", len(data), offset, id, bytes)
-	}
-	key := sendKey{src, id}
-	a := r.assembling[key]
-	if a == nil {
-		a = &assembly{buf: make([]byte, bytes), left: bytes}
-		r.assembling[key] = a
-	}
-	if int64(len(a.buf)) != bytes || int64(len(data)) > a.left {
-		return 0, nil, fmt.Errorf("%d bytes too many of message %#x", int64(len(data))-a.left, id)
-	}
-	copy(a.buf[offset:], data)
-	if a.left -= int64(len(data)); a.left > 0 {
-		return id, nil, nil
-	}
-	delete(r.assembling, key)
-	return id, a.buf, nil
-}
-
-// sendKey names a message by SEND.
-type sendKey struct {
-	src fabric.NodeID
-	id  uint64
 }

@@ -49,13 +49,12 @@ type Rank struct {
 	core   *host.Core
 	events *host.Log // nil: none
 
-	answers    map[uint64]answer               // to controllers' probes under way, by the core's number
-	asked      uint64                          // the last of these numbers
-	flipped    map[endpoint.QP]hostproto.Event // flips whose first packet is still to come
-	sending    map[uint64]*outbound
-	regions    map[uint32]*region
-	assembling map[sendKey]*assembly
-	last       *statepb.Update // the state of links as last reported
+	answers map[uint64]answer               // to controllers' probes under way, by the core's number
+	asked   uint64                          // the last of these numbers
+	flipped map[endpoint.QP]hostproto.Event // flips whose first packet is still to come
+	sending map[uint64]*outbound
+	regions map[uint32]*region
+	last    *statepb.Update // the state of links as last reported
 
 	job    *collective.Job
 	jobKey uint32
@@ -136,7 +135,7 @@ func (r *Rank) Configure(now fabric.Time, s hostproto.Settings) error {
 	}
 	c := s.Endpoint(core)
 	c.InitialPSN, c.PKey = initialPSN(s.Nonce), partition(s.Nonce)
-	engine, err := soft.New(soft.Config{NIC: c, MaxSend: maxAssembly, Place: r.placeForDevice()}, r)
+	engine, err := soft.New(soft.Config{NIC: c, Place: r.placeForDevice()}, r)
 	if err != nil {
 		return err
 	}
@@ -185,7 +184,7 @@ func (r *Rank) forget() {
 	}
 	r.job, r.due, r.answers = nil, false, map[uint64]answer{}
 	r.flipped, r.sending = map[endpoint.QP]hostproto.Event{}, map[uint64]*outbound{}
-	r.regions, r.assembling = map[uint32]*region{}, map[sendKey]*assembly{}
+	r.regions = map[uint32]*region{}
 }
 
 // Prepare gets ready for a job: memory for what it will send here.
@@ -200,14 +199,12 @@ func (r *Rank) Prepare(j hostproto.Job) error {
 	if r.job != nil && !r.job.Done(int(r.cfg.Host)) {
 		return fmt.Errorf("host: a job is under way; forget it first")
 	}
-	if !r.set.Send {
-		slots, total, err := layout(job, int(r.cfg.Host))
-		if err != nil {
-			return err
-		}
-		if err := r.register(j.Key, &region{buf: make([]byte, total), slots: slots}); err != nil {
-			return err
-		}
+	slots, total, err := layout(job, int(r.cfg.Host))
+	if err != nil {
+		return err
+	}
+	if err := r.register(j.Key, &region{buf: make([]byte, total), slots: slots}); err != nil {
+		return err
 	}
 	r.job, r.jobKey, r.due, r.dests = job, j.Key, false, map[int]map[uint64]int64{}
 	return nil
@@ -237,11 +234,11 @@ func (r *Rank) register(key uint32, g *region) error {
 func (r *Rank) time(ns int64) fabric.Time { return fabric.Time(ns-r.cfg.Origin) * fabric.Nanosecond }
 func (r *Rank) stamp(t fabric.Time) int64 { return r.cfg.Origin + int64(t/fabric.Nanosecond) }
 
-// Expect makes room for messages that are to come by WRITE.
+// Expect makes room for messages that are to come.
 func (r *Rank) Expect(in []hostproto.Inbound) error {
 	for _, m := range in {
-		if m.Bytes < 1 || m.Bytes > maxAssembly {
-			return fmt.Errorf("host: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxAssembly)
+		if m.Bytes < 1 || m.Bytes > maxMessage {
+			return fmt.Errorf("host: message %#x of %d bytes; use 1 to %d", m.ID, m.Bytes, maxMessage)
 		}
 		g := &region{buf: make([]byte, m.Bytes), slots: []slot{{id: m.ID, bytes: m.Bytes, left: m.Bytes}}, once: true}
 		if err := r.register(m.Key, g); err != nil {
@@ -257,7 +254,7 @@ func (r *Rank) Post(now fabric.Time, out []hostproto.Outbound) error {
 		if r.sending[m.ID] != nil {
 			return fmt.Errorf("host: message %#x is under way already", m.ID)
 		}
-		if m.Bytes < 1 || m.Bytes > maxAssembly || m.Dst < 0 || m.Dst >= r.cfg.Fabric.Hosts() || m.Dst == int(r.cfg.Host) {
+		if m.Bytes < 1 || m.Bytes > maxMessage || m.Dst < 0 || m.Dst >= r.cfg.Fabric.Hosts() || m.Dst == int(r.cfg.Host) {
 			return fmt.Errorf("host: message %#x of %d bytes to host %d cannot be sent", m.ID, m.Bytes, m.Dst)
 		}
 	}
@@ -282,22 +279,20 @@ func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 // postJob takes a send of the collective.
 func (r *Rank) postJob(now fabric.Time, s collective.Send) {
 	o := &outbound{id: uint64(s.ID), dst: fabric.NodeID(s.Dst), key: r.jobKey, job: true}
-	if !r.set.Send {
-		places := r.dests[s.Dst]
-		if places == nil {
-			slots, _, err := layout(r.job, s.Dst)
-			if err != nil {
-				r.fault(now, err)
-				return
-			}
-			places = make(map[uint64]int64, len(slots))
-			for _, x := range slots {
-				places[x.id] = x.start
-			}
-			r.dests[s.Dst] = places
+	places := r.dests[s.Dst]
+	if places == nil {
+		slots, _, err := layout(r.job, s.Dst)
+		if err != nil {
+			r.fault(now, err)
+			return
 		}
-		o.base = places[o.id]
+		places = make(map[uint64]int64, len(slots))
+		for _, x := range slots {
+			places[x.id] = x.start
+		}
+		r.dests[s.Dst] = places
 	}
+	o.base = places[o.id]
 	r.post(now, o, s.Bytes)
 }
 

@@ -2,7 +2,6 @@ package hostprocess
 
 import (
 	"bytes"
-	"encoding/binary"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,73 +20,71 @@ import (
 // time, losing every thirtieth: all messages arrive once, with the checksums they
 // were posted with.
 func TestJob(t *testing.T) {
-	for _, send := range []bool{false, true} {
-		f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks := make([]*Rank, f.Hosts())
+	posted, received, done := map[uint64]uint32{}, map[uint64]uint32{}, 0
+	for i := range ranks {
+		r, err := New(Config{Fabric: f, Host: fabric.NodeID(i), Origin: 1000, Tell: func(e hostproto.Event) {
+			switch e.Kind {
+			case hostproto.Posted:
+				posted[e.ID] = e.CRC
+			case hostproto.Received:
+				if _, twice := received[e.ID]; twice {
+					t.Errorf("message %v arrived twice", collective.ID(e.ID))
+				}
+				received[e.ID] = e.CRC
+			case hostproto.Done:
+				done++
+			case hostproto.Fault:
+				t.Errorf("host %d: %s", i, e.Text)
+			}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ranks := make([]*Rank, f.Hosts())
-		posted, received, done := map[uint64]uint32{}, map[uint64]uint32{}, 0
-		for i := range ranks {
-			r, err := New(Config{Fabric: f, Host: fabric.NodeID(i), Origin: 1000, Tell: func(e hostproto.Event) {
-				switch e.Kind {
-				case hostproto.Posted:
-					posted[e.ID] = e.CRC
-				case hostproto.Received:
-					if _, twice := received[e.ID]; twice {
-						t.Errorf("message %v arrived twice", collective.ID(e.ID))
-					}
-					received[e.ID] = e.CRC
-				case hostproto.Done:
-					done++
-				case hostproto.Fault:
-					t.Errorf("host %d: %s", i, e.Text)
-				}
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Configure(0, hostproto.Settings{Nonce: 7, Send: send, Settings: host.Settings{Seed: 1, RTO: fabric.Millisecond}}); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Start(0); err == nil {
-				t.Error("a job was started that nobody prepared")
-			}
-			spec := collective.Spec{Kind: collective.AllReduce, Algorithm: collective.HalvingDoubling, Ranks: f.Hosts(), Bytes: 20_000}
-			if err := r.Prepare(hostproto.Job{Spec: spec, Key: 9}); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Start(2000); err != nil {
-				t.Fatal(err)
-			}
-			ranks[i] = r
+		if err := r.Configure(0, hostproto.Settings{Nonce: 7, Settings: host.Settings{Seed: 1, RTO: fabric.Millisecond}}); err != nil {
+			t.Fatal(err)
 		}
-		buf := make([]byte, ranks[0].MaxFrame())
-		now, frames := fabric.Time(0), 0
-		for done < len(ranks) && now < 10*fabric.Second {
-			for _, r := range ranks {
-				if at, ok := r.Wake(); ok && at <= now {
-					r.Tick(now)
-				}
-				n, ok := r.Next(now, buf)
-				if frames++; !ok || frames%30 == 0 {
-					continue
-				}
-				for _, to := range ranks { // as in promiscuous mode
-					if to != r {
-						to.Receive(now, bytes.Clone(buf[:n]))
-					}
+		if err := r.Start(0); err == nil {
+			t.Error("a job was started that nobody prepared")
+		}
+		spec := collective.Spec{Kind: collective.AllReduce, Algorithm: collective.HalvingDoubling, Ranks: f.Hosts(), Bytes: 20_000}
+		if err := r.Prepare(hostproto.Job{Spec: spec, Key: 9}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Start(2000); err != nil {
+			t.Fatal(err)
+		}
+		ranks[i] = r
+	}
+	buf := make([]byte, ranks[0].MaxFrame())
+	now, frames := fabric.Time(0), 0
+	for done < len(ranks) && now < 10*fabric.Second {
+		for _, r := range ranks {
+			if at, ok := r.Wake(); ok && at <= now {
+				r.Tick(now)
+			}
+			n, ok := r.Next(now, buf)
+			if frames++; !ok || frames%30 == 0 {
+				continue
+			}
+			for _, to := range ranks { // as in promiscuous mode
+				if to != r {
+					to.Receive(now, bytes.Clone(buf[:n]))
 				}
 			}
-			now += 10 * fabric.Microsecond
 		}
-		if done != len(ranks) || len(posted) == 0 || len(posted) != len(received) {
-			t.Fatalf("send %v: %d of %d ranks done, %d messages posted, %d received", send, done, len(ranks), len(posted), len(received))
-		}
-		for id, crc := range posted {
-			if received[id] != crc {
-				t.Errorf("message %v: posted with %#x, received with %#x", collective.ID(id), crc, received[id])
-			}
+		now += 10 * fabric.Microsecond
+	}
+	if done != len(ranks) || len(posted) == 0 || len(posted) != len(received) {
+		t.Fatalf("%d of %d ranks done, %d messages posted, %d received", done, len(ranks), len(posted), len(received))
+	}
+	for id, crc := range posted {
+		if received[id] != crc {
+			t.Errorf("message %v: posted with %#x, received with %#x", collective.ID(id), crc, received[id])
 		}
 	}
 }
@@ -150,35 +147,6 @@ func TestProbes(t *testing.T) {
 	if n := len(ranks[0].answers) + ranks[0].core.Probes(); n != 0 {
 		t.Errorf("%d left over", n)
 	}
-}
-
-// FuzzSend holds what takes pieces of messages to not panic, and to never hand
-// over a message of another length than its pieces say.
-func FuzzSend(f *testing.F) {
-	for _, x := range [][3]int64{{1, 5, 0}, {1, 10, 5}, {2, 1 << 40, -1}} {
-		b := make([]byte, sendHeader+5)
-		putSendHeader(b, uint64(x[0]), x[1], x[2])
-		f.Add(b, b)
-	}
-	net, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 1})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		r, err := New(Config{Fabric: net})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, data := range [][]byte{a, b} {
-			if len(data) >= 16 && binary.BigEndian.Uint64(data[8:]) > 1<<20 && binary.BigEndian.Uint64(data[8:]) <= maxAssembly {
-				continue // allowed, and long
-			}
-			_, msg, err := r.assemble(1, data)
-			if msg != nil && (err != nil || uint64(len(msg)) != binary.BigEndian.Uint64(data[8:])) {
-				t.Fatalf("%d bytes handed over, %v", len(msg), err)
-			}
-		}
-	})
 }
 
 // TestHeartbeats: heartbeats keep a controller connected for the agent: what it does not confirm is not believed again at

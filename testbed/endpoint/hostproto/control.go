@@ -51,12 +51,10 @@ type Settings struct {
 	host.Settings
 	// Nonce goes into partition keys and first sequence numbers; the same at all
 	// hosts, and another each time, so that late packets of earlier ones are recognised.
-	Nonce        uint64 `json:"nonce"`
-	Send         bool   `json:"send"`       // messages by SEND, not by RDMA WRITE
-	NoQuench     bool   `json:"no_quench"`  // quenches are counted, not believed
-	NoUpdates    bool   `json:"no_updates"` // controllers are listened to, not believed
-	NoReports    bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
-	KeepReceived bool   `json:"keep"`       // regions of a job stay registered until Forget
+	Nonce     uint64 `json:"nonce"`
+	NoQuench  bool   `json:"no_quench"`  // quenches are counted, not believed
+	NoUpdates bool   `json:"no_updates"` // controllers are listened to, not believed
+	NoReports bool   `json:"no_reports"` // time-outs are not reported to controllers, and their suspicions are ignored
 }
 
 // Job is a host's part in a collective: it posts its rank's messages, each step
@@ -69,7 +67,7 @@ type Job struct {
 	At  int64  `json:"at_ns"` // when to begin; of a job without a key
 }
 
-// Inbound is a message that is to come by WRITE: memory of its own.
+// Inbound is a message that is to come: memory of its own.
 type Inbound struct {
 	ID    uint64 `json:"id"`
 	Key   uint32 `json:"key"`
@@ -82,7 +80,7 @@ type Outbound struct {
 	ID    uint64 `json:"id"`
 	Dst   int    `json:"dst"`
 	Bytes int64  `json:"bytes"`
-	Key   uint32 `json:"key"` // of the receiver's memory; unused by SEND
+	Key   uint32 `json:"key"` // of the receiver's memory
 }
 
 // Updates gives the host's agent link states as a controller would; see

@@ -1,5 +1,5 @@
 // Package soft is a RoCEv2 endpoint in software whose packets have bytes:
-// RDMA WRITE and SEND over reliable connections, with the invariant CRC on every
+// RDMA WRITE over reliable connections, with the invariant CRC on every
 // packet, on any [port.Port].
 //
 // It is a shell around [endpoint.Endpoint], the endpoint of the virtual world: the
@@ -15,9 +15,7 @@
 //
 // Memory that others may write to is registered with [Engine.Register], under a
 // key that a writer must know. A WRITE outside of it, or under another key,
-// is refused, and the queue pair that it came on fails at its sender. A SEND goes
-// to one of a bounded number of receive buffers; while there is none, the sender
-// is asked to wait.
+// is refused, and the queue pair that it came on fails at its sender.
 //
 // A frame is taken only when its headers agree with each other and with the
 // frame's length, it is addressed to this host, and its CRC is right. What is

@@ -20,7 +20,7 @@ var (
 )
 
 // Handler takes an engine's events, in the engine's goroutine. It may call Write,
-// Send, Relabel, Register and Deregister.
+// Relabel, Register and Deregister.
 type Handler interface {
 	// Acked, Done and Timeout are [endpoint.Handler]'s.
 	Acked(now fabric.Time, qp endpoint.QP, bytes int64)
@@ -32,8 +32,6 @@ type Handler interface {
 	// Written reports that a WRITE of n bytes at an address, counted from the
 	// region's start, is complete.
 	Written(now fabric.Time, src fabric.NodeID, key uint32, address uint64, n int64)
-	// Received hands over the bytes of a SEND, valid during the call.
-	Received(now fabric.Time, src fabric.NodeID, data []byte)
 	// Quench hands over a source quench.
 	Quench(now fabric.Time, q hostagent.Quench)
 }
@@ -42,10 +40,6 @@ type Handler interface {
 type Config struct {
 	// NIC says how the endpoint behaves; its Place must be nil.
 	NIC endpoint.Config
-	// ReceiveBuffers is how many SENDs can be under way to this host at once, and
-	// MaxSend the longest of them in bytes; 0: 64 and 1 MiB.
-	ReceiveBuffers int
-	MaxSend        int
 	// Place takes the payload of WRITEs whose key nobody has registered, and says what
 	// to do; nil: they are refused.
 	Place func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
@@ -61,9 +55,6 @@ type Stats struct {
 	NotForUs            uint64 // addressed to another host
 	BadQuench           uint64
 	NoRegion            uint64 // WRITEs outside of registered memory
-	NoBuffer            uint64 // SENDs that found no receive buffer
-	SendTooLong         uint64
-	Abandoned           uint64 // SENDs whose senders fell silent halfway, given up for others
 }
 
 // Engine is a RoCEv2 endpoint; see the package comment.
@@ -73,17 +64,14 @@ type Engine struct {
 	mtu     int
 	addr    netip.Addr
 	ipv6    bool
-	maxSend int
 	span    fabric.Label
 	flow    bool
 
 	sources map[endpoint.QP]outgoing // of open queue pairs
 	foreign func(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing
 	regions map[uint32][]byte
-	inbound map[uint64]*inbound // SENDs under way, by source and slot
-	free    [][]byte            // receive buffers
-	frame   rocev2.Frame        // in the hands of the endpoint
-	last    endpoint.Placement  // placed last
+	frame   rocev2.Frame       // in the hands of the endpoint
+	last    endpoint.Placement // placed last
 	stats   Stats
 	byLabel []uint64 // data frames' bytes out, by label
 	other   uint64   // those whose label names no path
@@ -96,36 +84,17 @@ type outgoing struct {
 	dst  fabric.NodeID
 }
 
-// inbound is a SEND under way.
-type inbound struct {
-	qpn  uint32
-	buf  []byte
-	last fabric.Time // of its latest packet
-}
-
 // New returns an engine without memory, or what is wrong with c.
 func New(c Config, h Handler) (*Engine, error) {
 	if c.NIC.Place != nil {
 		return nil, fmt.Errorf("%w: NIC.Place is the engine's own; leave it nil", ErrConfig)
 	}
-	if c.ReceiveBuffers == 0 {
-		c.ReceiveBuffers = 64
-	}
-	if c.MaxSend == 0 {
-		c.MaxSend = 1 << 20
-	}
-	if c.ReceiveBuffers < 1 || c.MaxSend < 1 {
-		return nil, fmt.Errorf("%w: ReceiveBuffers and MaxSend must be above 0", ErrConfig)
-	}
 	e := &Engine{
-		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, maxSend: c.MaxSend, flow: c.NIC.FlowLabel,
-		foreign: c.Place, sources: map[endpoint.QP]outgoing{}, regions: map[uint32][]byte{}, inbound: map[uint64]*inbound{},
+		handler: h, mtu: c.NIC.MTU, ipv6: c.NIC.IPv6, flow: c.NIC.FlowLabel,
+		foreign: c.Place, sources: map[endpoint.QP]outgoing{}, regions: map[uint32][]byte{},
 	}
 	if e.mtu == 0 {
 		e.mtu = endpoint.DefaultMTU
-	}
-	for range c.ReceiveBuffers {
-		e.free = append(e.free, nil) // grown when used
 	}
 	c.NIC.Place = e.place
 	var err error
@@ -165,7 +134,7 @@ func (e *Engine) TakeSent() []uint64 {
 	return sent
 }
 
-// Message is what Write and Send are to send.
+// Message is what Write is to send.
 type Message struct {
 	QP   endpoint.QP
 	ID   uint64 // of the message that this is a part of; parts go side by side
@@ -200,17 +169,12 @@ func (m inMemory) Read(b []byte, off int64) error {
 }
 
 // Write opens a queue pair that writes into the receiver's memory.
-func (e *Engine) Write(now fabric.Time, m Message) error { return e.open(now, m, false) }
-
-// Send opens a queue pair that sends to a buffer of the receiver's.
-func (e *Engine) Send(now fabric.Time, m Message) error { return e.open(now, m, true) }
-
-func (e *Engine) open(now fabric.Time, m Message, send bool) error {
+func (e *Engine) Write(now fabric.Time, m Message) error {
 	if m.From == nil {
 		m.From, m.Bytes = inMemory(m.Data), int64(len(m.Data))
 	}
 	err := e.ep.Open(now, endpoint.Message{
-		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Send: send && m.Bytes > 0, Dst: m.Dst, Bytes: m.Bytes,
+		QP: m.QP, ID: m.ID, RKey: m.Key, Address: m.Address, Dst: m.Dst, Bytes: m.Bytes,
 		Label: m.Label, Start: m.Start, Balanced: m.Balanced, Once: m.Once, Share: m.Share,
 	})
 	if err == nil {
@@ -368,9 +332,6 @@ func (e *Engine) place(now fabric.Time, p *endpoint.Placement) endpoint.Placing 
 	if len(payload) != p.Payload {
 		return endpoint.Refused
 	}
-	if p.Send {
-		return e.placeSend(now, p, payload)
-	}
 	region, ok := e.regions[p.RKey]
 	if !ok && e.foreign != nil {
 		e.last = *p
@@ -385,61 +346,6 @@ func (e *Engine) place(now fabric.Time, p *endpoint.Placement) endpoint.Placing 
 	e.last = *p
 	return endpoint.Placed
 }
-
-// abandoned is after how long without a packet a SEND's sender is taken for dead,
-// when its receive buffer is wanted for another. It is well above any sender's
-// retransmission timer.
-const abandoned = 30 * fabric.Second
-
-// reclaim takes a receive buffer back from the SEND that has been silent longest,
-// if it has been so for long enough. It reports whether there was one.
-func (e *Engine) reclaim(now fabric.Time) bool {
-	var oldest uint64
-	found := false
-	for key, in := range e.inbound {
-		if now-in.last >= abandoned && (!found || in.last < e.inbound[oldest].last) {
-			oldest, found = key, true
-		}
-	}
-	if found {
-		e.free = append(e.free, e.inbound[oldest].buf[:0])
-		delete(e.inbound, oldest)
-		e.stats.Abandoned++
-	}
-	return found
-}
-
-func (e *Engine) placeSend(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing {
-	if p.Length > int64(e.maxSend) {
-		e.stats.SendTooLong++
-		return endpoint.Refused
-	}
-	key := inboundKey(p.Src, p.QPN)
-	in := e.inbound[key]
-	if in == nil {
-		if p.Offset > 0 {
-			return endpoint.Refused // its beginning was given up
-		}
-		if len(e.free) == 0 && !e.reclaim(now) {
-			e.stats.NoBuffer++
-			return endpoint.NotReady
-		}
-		in = &inbound{buf: e.free[len(e.free)-1]}
-		e.free = e.free[:len(e.free)-1]
-		e.inbound[key] = in
-	}
-	if in.qpn != p.QPN || p.Offset == 0 { // the slot's QP before was given up
-		in.qpn, in.buf = p.QPN, in.buf[:0]
-	}
-	if int64(len(in.buf)) != p.Offset {
-		return endpoint.Refused
-	}
-	in.buf, in.last = append(in.buf, payload...), now
-	e.last = *p
-	return endpoint.Placed
-}
-
-func inboundKey(src fabric.NodeID, qpn uint32) uint64 { return uint64(src)<<16 | uint64(qpn&0xffff) }
 
 // quenchPayload finds the payload of a source quench in a frame whose headers
 // agree with each other. Its UDP checksum is not looked at: switches send none.

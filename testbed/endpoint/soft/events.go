@@ -38,16 +38,7 @@ func (x *events) Failed(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
 // Delivered implements [endpoint.Handler]: the placement before it was the message's
 // last.
 func (x *events) Delivered(now fabric.Time, src fabric.NodeID, _ uint64, bytes int64) {
-	p := &x.last
-	if !p.Send {
-		x.handler.Written(now, src, p.RKey, p.Address, bytes)
-		return
-	}
-	key := inboundKey(src, p.QPN)
-	in := x.inbound[key]
-	delete(x.inbound, key)
-	x.handler.Received(now, src, in.buf)
-	x.free = append(x.free, in.buf)
+	x.handler.Written(now, src, x.last.RKey, x.last.Address, bytes)
 }
 
 // Quench implements [endpoint.Handler]. The engine reads quenches itself: the

@@ -34,8 +34,6 @@ type Options struct {
 	Unshaped bool
 	// Lead is how long before the collective begins the hosts are notified, at least; 0: 50 ms.
 	Lead time.Duration
-	// Send makes messages go by SEND instead of by RDMA WRITE.
-	Send bool
 	// Acts are what the run's events are on this fabric, in any order.
 	Acts []deployment.Act
 	// Did receives every act that was carried out: when it began and was done, in ns of CLOCK_MONOTONIC. May be nil.
@@ -168,7 +166,6 @@ func (r *live) prepare(ctx context.Context) (before []deployment.Counted, err er
 	if err != nil {
 		return nil, err
 	}
-	set.Send = r.opt.Send
 	if err := r.s.Configure(ctx, set); err != nil {
 		return nil, err
 	}
