@@ -49,9 +49,6 @@ type Config struct {
 	LineRate fabric.Rate // a QP's top rate; 0: the host link's
 
 	RTO fabric.Time // 0: DefaultRTO
-	// RTOByAck starts the retransmission timer anew on ACKs only, not on every
-	// data packet sent.
-	RTOByAck bool
 	// AckEvery asks for an ACK every that many packets, for the last one and for
 	// every repeated one; 0: 1.
 	AckEvery int
@@ -66,9 +63,6 @@ type Config struct {
 	Trip fabric.Time
 	// NoNudge leaves out the zero-length WRITE after a change of path.
 	NoNudge bool
-	// NakPerPath lets a responder repeat a NAK for a packet that comes by another
-	// path than the one that showed the gap. An RNIC sends one NAK per gap.
-	NakPerPath bool
 
 	// Receiver is what the responders of all hosts do with packets that come
 	// before their turn; senders repeat accordingly.

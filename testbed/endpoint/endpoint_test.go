@@ -19,15 +19,13 @@ func TestExactlyOnce(t *testing.T) {
 		base := rapid.Uint32().Draw(rt, "first PSN")
 		n := rapid.IntRange(2, 4).Draw(rt, "hosts")
 		every := rapid.IntRange(1, 5).Draw(rt, "ack every")
-		byAck := rapid.Bool().Draw(rt, "timer by ack")
-		perPath := rapid.Bool().Draw(rt, "nak per path")
 		receiver := rapid.SampledFrom([]Receiver{GoBackN, SelectiveRepeat, Ideal}).Draw(rt, "receiver")
 		window := rapid.SampledFrom([]int{2, 3, 20, 300}).Draw(rt, "reorder window")
 		balanced := rapid.Bool().Draw(rt, "balanced")
 		w := newWorld(t, n, func(c *Config) {
 			c.IPv6, c.FlowLabel = ipv6, ipv6
 			c.MTU = mtu
-			c.AckEvery, c.RTOByAck, c.NakPerPath = every, byAck, perPath
+			c.AckEvery = every
 			c.Receiver, c.ReorderWindow = receiver, window
 			c.Balancer = &turns{labels: 4}
 			// Close to the wrap-around more often than not.

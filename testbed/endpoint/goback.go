@@ -27,9 +27,7 @@ func (t goBackN) pick(q *qp) (packet int32, ok bool) {
 
 func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
 	q.nextOut++
-	if !t.cfg.RTOByAck || q.expireAt == never {
-		t.restart(now, q)
-	}
+	t.restart(now, q)
 	if _, more = t.pick(q); !more && q.nextOut == q.total() {
 		t.tailSent(now, q)
 	}
@@ -155,8 +153,8 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 		if ahead > 0 {
 			t.stats.OutOfOrder++
 		}
-		if !c.gap || t.cfg.NakPerPath && c.gapBy != p.label {
-			c.gap, c.gapBy = true, p.label
+		if !c.gap {
+			c.gap = true
 			t.stats.NaksSent++
 			t.reply(now, c, p, rocev2.NAKSequenceError)
 		}
@@ -174,7 +172,7 @@ func (t goBackN) receive(now fabric.Time, c *context, p *packet) {
 	if t.cfg.Place != nil && payload > 0 {
 		if as := t.place(now, c, p, payload); as != Placed {
 			*c = was
-			c.gap, c.gapBy = true, p.label // what comes behind it needs no NAK of its own
+			c.gap = true // what comes behind it needs no NAK of its own
 			t.stats.Refused++
 			t.reply(now, c, p, as.syndrome())
 			return

@@ -18,12 +18,11 @@ type responder struct {
 // context is the state of the latest QP of a slot at its receiver.
 type context struct {
 	qpn     uint32
-	next    uint32       // expected PSN
-	msn     uint32       // messages completed
-	gapBy   fabric.Label // the path that showed the gap
-	writing bool         // between first and last packet of a message
-	gap     bool         // a NAK is out for the expected PSN
-	ce      bool         // a packet since the last ACK had CE
+	next    uint32 // expected PSN
+	msn     uint32 // messages completed
+	writing bool   // between first and last packet of a message
+	gap     bool   // a NAK is out for the expected PSN
+	ce      bool   // a packet since the last ACK had CE
 	rkey    uint32
 	message uint64
 	length  int64
