@@ -43,8 +43,8 @@
 // for want of another, and all packets before the expected one with it. (The
 // idea is IRN's, SIGCOMM 2018, whose NAKs carry both.) The sender repeats what is
 // lost and no more; see [Config].ReorderWindow for when that is. Any answer restarts
-// its timer. Where only the timer shows a loss, acknowledgements restart it only when the
-// first unacknowledged packet changes, so that working paths do not hide a dead one.
+// the timer of a QP with one path. With several paths, an answer restarts it only when the first
+// unacknowledged packet changes, or is known to be trimmed, so that working paths do not hide a dead one.
 //
 // # Queue pair numbers
 //

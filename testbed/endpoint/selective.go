@@ -14,9 +14,8 @@ import (
 // A packet is lost if one that was sent at least `threshold` later has been
 // acknowledged, or if the timer has expired since it was sent. It is then retransmitted,
 // once for each of the two reasons; what is acknowledged is not. One that a switch has cut
-// is retransmitted when the receiver says so, once each time. Any answer restarts the timer,
-// except where the timer alone shows what is lost: there it takes one that changes the first
-// unacknowledged packet, or the report of a cut packet.
+// is retransmitted when the receiver says so, once each time. When an answer restarts the timer:
+// see restartsTimer.
 type selective struct {
 	acked       window
 	again       int32 // next packet to be looked at for repetition
@@ -236,15 +235,18 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	switch {
 	case q.unacked == q.sent && (q.window > 0 || q.sent == q.total()):
 		q.expireAt = never
-	case q.unacked > before || !t.timerAlone(q):
+	case q.unacked > before || t.restartsTimer(q):
 		t.restart(now, q)
 	}
 	t.taken(now, q, bytes)
 }
 
-// timerAlone reports whether nothing but the timer shows what a QP has lost. Acknowledgements by working paths must then
-// not hide a path that is dead.
-func (t selectiveRepeat) timerAlone(q *qp) bool { return q.state.selective.threshold == unlimited }
+// restartsTimer reports whether an answer restarts the timer though the first unacknowledged packet stays the same. With
+// one path, any answer does. With several paths, answers by working paths must not hide a dead one: they restart the
+// timer only while the first unacknowledged packet is known to be trimmed.
+func (t selectiveRepeat) restartsTimer(q *qp) bool {
+	return !q.balanced && !t.cfg.Reordered || q.state.selective.reportedCut.has(q.unacked)
+}
 
 // sentCut handles the report that a switch trimmed a packet: it is retransmitted.
 func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32) {
@@ -262,7 +264,9 @@ func (t selectiveRepeat) sentCut(now fabric.Time, q *qp, p *packet, packet int32
 	q.state.late.forget(packet)
 	s.onTheWay = max(0, s.onTheWay-1)
 	t.control.losses.cut(now, q, packet)
-	t.restart(now, q)
+	if t.restartsTimer(q) {
+		t.restart(now, q)
+	}
 	t.activate(q)
 }
 
