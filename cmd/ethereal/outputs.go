@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
@@ -163,6 +164,16 @@ func (t *runPrinter) looks() (all []report.Look) {
 		all = append(all, look)
 	}
 	return all
+}
+
+// traces names the file of the only run's trace, or the files of all by a pattern.
+func (t *runPrinter) traces() string {
+	path := t.flags.trace.path
+	if len(t.runs) == 1 {
+		return path
+	}
+	ext := filepath.Ext(path)
+	return strings.TrimSuffix(path, ext) + ".*" + ext
 }
 
 // resultLooks is looks of files of results.

@@ -110,6 +110,9 @@ func (a *app) runReport(paths []string, flags reportFlags) (err error) {
 		err = write("--html", flags.html, func(w io.Writer) error {
 			return report.HTML(w, rs, report.Page{Title: flags.title, Version: a.version, Charts: true, Looks: resultLooks(paths...)})
 		})
+		if err == nil && !flags.quiet {
+			fmt.Fprintf(a.stderr, "report: %s\n", flags.html)
+		}
 	}
 	if err != nil || flags.svg == "" {
 		return err

@@ -123,6 +123,9 @@ func (t *runPrinter) end(results []*report.Result, failed error) error {
 			fmt.Fprintf(a.stderr, "report: %s\n", t.flags.html)
 		}
 	}
+	if t.flags.trace.path != "" && !t.flags.quiet {
+		fmt.Fprintf(a.stderr, "next: ethereal view %s\n", t.traces())
+	}
 	var unmet []string
 	for _, o := range t.expected {
 		if !o.Held() {

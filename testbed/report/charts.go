@@ -61,13 +61,13 @@ func (r *Result) circumstances() string {
 	return strings.Join(parts, ", ")
 }
 
-// variantText prints what the sweep varied, but for the collective, its size and
-// the key left out.
+// variantText prints what the sweep varied, except the collective, its size and the key left out. Of a key in a list only
+// what follows the list is printed, as in detection=10us: the failure or scheme has its name beside it.
 func (r *Result) variantText(without string) string {
 	var parts []string
 	for k, v := range r.Variant {
 		if k != without && !strings.HasPrefix(k, "collectives") {
-			parts = append(parts, k+"="+v)
+			parts = append(parts, strings.TrimPrefix(k[strings.LastIndex(k, "].")+1:], ".")+"="+v)
 		}
 	}
 	slices.Sort(parts)

@@ -45,8 +45,8 @@ func TestChartsAreXML(t *testing.T) {
 			t.Errorf("%s: a coordinate is no number", c.Name)
 		}
 	}
-	for _, want := range []string{"cct-demo-healthy-failures-1-events-detection-10us", "detection-all-to-all-16mb-demo-tor0-agg0-cut-quench",
-		"uplink-load-all-to-all-16mb-demo-healthy-failures-1-events-detection-0us"} {
+	for _, want := range []string{"cct-demo-healthy-detection-10us", "detection-all-to-all-16mb-demo-tor0-agg0-cut-quench",
+		"uplink-load-all-to-all-16mb-demo-healthy-detection-0us"} {
 		if !names[want] {
 			t.Errorf("no chart %s", want)
 		}
@@ -67,7 +67,7 @@ func TestSummary(t *testing.T) {
 	if err := Summary(&table, swept()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"all-to-all 16MB, demo, healthy, failures[1].events[*].detection=10us  (lower bound 309.4 us)", "ethereal      2", "2 of 2 did not finish"} {
+	for _, want := range []string{"all-to-all 16MB, demo, healthy, detection=10us  (lower bound 309.4 us)", "ethereal      2", "2 of 2 did not finish"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in\n%s", want, table.String())
 		}
