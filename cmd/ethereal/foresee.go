@@ -9,6 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
+	"github.com/ethereal-fabric/ethereal/testbed/workload"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
@@ -76,8 +77,15 @@ func refusedLive(runs []scenario.Run) error {
 // the seeds are the scenario's, not a flag's.
 func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
 	var told []*scenario.Scenario
+	var read []*workload.Program
 	for _, r := range runs {
 		s := r.Scenario
+		if r.Program != nil && !slices.Contains(read, r.Program) {
+			read = append(read, r.Program)
+			for _, note := range r.Program.Notes() {
+				fmt.Fprintf(a.stderr, "warning: %s: %s\n", s.Name, note)
+			}
+		}
 		if slices.Contains(told, s) {
 			continue
 		}

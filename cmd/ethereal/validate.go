@@ -335,7 +335,7 @@ func (v *validation) workload(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "a workload of " + fabric.Count(len(p.Ranks), "rank"), nil
+	return strings.Join(append([]string{"a workload of " + fabric.Count(len(p.Ranks), "rank")}, p.Notes()...), "; "), nil
 }
 
 func (v *validation) fabricFile(path string) (string, error) {

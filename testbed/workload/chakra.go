@@ -57,15 +57,17 @@ type node struct {
 	id       uint64
 	name     string
 	kind     uint64
-	deps     []uint64
-	duration uint64 // us
+	deps     []uint64 // on data
+	ctrl     []uint64 // on control
+	duration uint64   // us
 	ints     map[string]int64
 	texts    map[string]string
 }
 
 // ReadChakra reads the trace PREFIX.0.et, PREFIX.1.et, ..., and PREFIX.groups.json
 // if there is one. Algorithm is that of all-reduces and the like; empty means
-// direct. Errors about content wrap [ErrProgram].
+// direct. Dependencies on nodes that a file has not are left out, as astra-sim's feeder does,
+// and are in the program's notes. Errors about content wrap [ErrProgram].
 func ReadChakra(prefix, algorithm string) (*Program, error) {
 	if known := collective.Algorithms(collective.AllReduce); algorithm != "" && !slices.Contains(known, algorithm) {
 		remedy, renamed := collective.Renamed(algorithm)
@@ -101,6 +103,9 @@ func ReadChakra(prefix, algorithm string) (*Program, error) {
 	}
 	p := &Program{Name: "chakra", Ranks: make([][]Op, len(ranks))}
 	for r, nodes := range ranks {
+		for _, note := range tidy(nodes) {
+			p.notes = append(p.notes, fmt.Sprintf("%s.%d.et: %s", prefix, r, note))
+		}
 		if p.Ranks[r], err = operations(nodes, r, len(ranks), groups, algorithm); err != nil {
 			return nil, fmt.Errorf("%w: %s.%d.et: %w", ErrProgram, prefix, r, err)
 		}
@@ -173,8 +178,12 @@ func parseNode(b []byte) (node, error) {
 		case fieldDuration:
 			n.duration = number
 		case fieldCtrl, fieldData:
+			to := &n.deps
+			if field == fieldCtrl {
+				to = &n.ctrl
+			}
 			if typ != protowire.BytesType {
-				n.deps = append(n.deps, number)
+				*to = append(*to, number)
 				return nil
 			}
 			for len(text) > 0 { // packed
@@ -182,7 +191,7 @@ func parseNode(b []byte) (node, error) {
 				if size < 0 {
 					return protowire.ParseError(size)
 				}
-				n.deps, text = append(n.deps, v), text[size:]
+				*to, text = append(*to, v), text[size:]
 			}
 		case fieldAttr:
 			return n.attribute(text)
@@ -228,13 +237,62 @@ func operations(nodes []node, rank, ranks int, groups map[string][]int, algorith
 		if err != nil {
 			return nil, fmt.Errorf("node %d (%s): %w", n.id, n.name, err)
 		}
-		for _, d := range n.deps {
+		for _, d := range slices.Concat(n.ctrl, n.deps) {
 			op.After = append(op.After, place[d])
 		}
 		place[n.id] = len(ops)
 		ops = append(ops, op)
 	}
 	return ops, nil
+}
+
+// tidy removes what would keep a profiler's trace from being carried out, and returns notes of it: dependencies on
+// nodes that are not there, and all dependencies on control if some of them make a circle. Those that profilers write
+// are calls, and an operation ends after those that it calls; astra-sim's feeder reads none.
+func tidy(nodes []node) (notes []string) {
+	if note := dropDangling(nodes); note != "" {
+		notes = append(notes, note)
+	}
+	if _, err := sorted(nodes); errors.Is(err, errCircle) {
+		count := 0
+		for i := range nodes {
+			count += len(nodes[i].ctrl)
+			nodes[i].ctrl = nil
+		}
+		if count > 0 {
+			notes = append(notes, fmt.Sprintf("dependencies on control make a circle and are left out: %d", count))
+		}
+	}
+	return notes
+}
+
+var errCircle = errors.New("nodes wait for each other in a circle")
+
+// dropDangling removes dependencies on nodes that are not there: profilers cut traces out of longer ones. It returns
+// how many, and the first, in words; "" if there were none.
+func dropDangling(nodes []node) string {
+	known := make(map[uint64]bool, len(nodes))
+	for _, n := range nodes {
+		known[n.id] = true
+	}
+	count, first := 0, ""
+	for i := range nodes {
+		n := &nodes[i]
+		unknown := func(d uint64) bool {
+			if known[d] {
+				return false
+			}
+			if count++; count == 1 {
+				first = fmt.Sprintf("node %d (%s) waits for node %d", n.id, n.name, d)
+			}
+			return true
+		}
+		n.ctrl, n.deps = slices.DeleteFunc(n.ctrl, unknown), slices.DeleteFunc(n.deps, unknown)
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("dependencies on nodes that are not there are left out: %d, the first: %s", count, first)
 }
 
 // sorted returns the nodes' places in an order in which each stands after what it
@@ -249,11 +307,8 @@ func sorted(nodes []node) ([]int, error) {
 	}
 	waits, next := make([]int, len(nodes)), make([][]int, len(nodes))
 	for i, n := range nodes {
-		for _, d := range n.deps {
-			j, ok := byID[d]
-			if !ok {
-				return nil, fmt.Errorf("node %d waits for node %d, which is not there", n.id, d)
-			}
+		for _, d := range slices.Concat(n.ctrl, n.deps) {
+			j := byID[d]
 			waits[i]++
 			next[j] = append(next[j], i)
 		}
@@ -282,7 +337,7 @@ func sorted(nodes []node) ([]int, error) {
 		}
 	}
 	if len(out) < len(nodes) {
-		return nil, errors.New("nodes wait for each other in a circle")
+		return nil, errCircle
 	}
 	return out, nil
 }
@@ -297,21 +352,23 @@ func (n node) operation(rank, ranks int, groups map[string][]int, algorithm stri
 		}
 		return op, nil
 	case nodeCollective:
-		what, ok := chakraKinds()[n.ints["comm_type"]]
-		if !ok {
-			return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
-		}
 		group := make([]int, ranks)
 		for i := range group {
 			group[i] = i
 		}
 		if name, given := n.texts["pg_name"]; given && name != "" {
-			if group, ok = groups[name]; !ok {
+			named, ok := groups[name]
+			if !ok {
 				return Op{}, fmt.Errorf("group %q is not in the file of groups", name)
 			}
+			group = named
 		}
 		if len(group) == 1 && group[0] == rank {
 			return Op{Kind: Compute}, nil // nothing to exchange
+		}
+		what, ok := chakraKinds()[n.ints["comm_type"]]
+		if !ok {
+			return Op{}, fmt.Errorf("comm_type %d is not carried out; all-reduce, all-gather, all-to-all and reduce-scatter are", n.ints["comm_type"])
 		}
 		op := Op{Kind: Collective, What: what, Bytes: size, Group: group}
 		if slices.Contains(collective.Algorithms(what), algorithm) {

@@ -29,13 +29,16 @@ func TestOthersTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for _, note := range p.Notes() {
+				t.Log(note)
+			}
 			received, end := play(t, p, 1)
 			total := int64(0)
 			for _, b := range received {
 				total += b
 			}
 			t.Logf("%d ranks, %d bytes received, the longest computation %v, done at %v", len(p.Ranks), total, p.LongestCompute(), end)
-			if total == 0 {
+			if total == 0 && len(p.Ranks) > 1 {
 				t.Error("nothing is sent")
 			}
 		})

@@ -41,7 +41,13 @@ type Op struct {
 type Program struct {
 	Name  string
 	Ranks [][]Op
+
+	// notes are not exported, so that they are no part of a run's hash.
+	notes []string
 }
+
+// Notes returns what was read otherwise than it was written, for a person.
+func (p *Program) Notes() []string { return p.notes }
 
 // instance is a collective or message with the operations that make it up.
 type instance struct {

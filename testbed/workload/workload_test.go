@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +169,48 @@ func TestChakra(t *testing.T) {
 		t.Errorf("(-written +read):\n%s", d)
 	}
 	play(t, got, 1)
+}
+
+// A trace cut out of a longer one waits for nodes that are not there. They are left out and counted, and the rest keeps
+// its order.
+func TestDangling(t *testing.T) {
+	nodes := []node{
+		{id: 216, name: "a", kind: nodeCompute, deps: []uint64{3, 4}},
+		{id: 217, name: "b", kind: nodeCompute, deps: []uint64{216, 3}},
+	}
+	note := dropDangling(nodes)
+	if want := "left out: 3, the first: node 216 (a) waits for node 3"; !strings.HasSuffix(note, want) {
+		t.Errorf("%q, want ...%q", note, want)
+	}
+	ops, err := operations(nodes, 0, 1, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ops[0].After) != 0 || !slices.Equal(ops[1].After, []int{0}) {
+		t.Errorf("%+v", ops)
+	}
+	if again := dropDangling(nodes); again != "" {
+		t.Errorf("dropped again: %s", again)
+	}
+}
+
+// Profilers' control dependencies are calls, which make circles with the data's. Then the data's alone count; a circle of
+// those is refused.
+func TestControlCircle(t *testing.T) {
+	nodes := []node{{id: 1, kind: nodeCompute, ctrl: []uint64{2}}, {id: 2, kind: nodeCompute, deps: []uint64{1}}}
+	notes := tidy(nodes)
+	if len(notes) != 1 || !strings.HasSuffix(notes[0], "left out: 1") {
+		t.Errorf("%q", notes)
+	}
+	ops, err := operations(nodes, 0, 1, nil, "")
+	if err != nil || !slices.Equal(ops[1].After, []int{0}) {
+		t.Errorf("%+v, %v", ops, err)
+	}
+	nodes[0].deps = []uint64{2}
+	tidy(nodes)
+	if _, err := operations(nodes, 0, 1, nil, ""); !errors.Is(err, errCircle) {
+		t.Errorf("a circle of data: %v", err)
+	}
 }
 
 func TestBad(t *testing.T) {
