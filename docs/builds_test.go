@@ -102,22 +102,21 @@ func TestEvaluationBuilds(t *testing.T) {
 	checkTable(t, "results/evaluation.md", "builds", buildsTable(known))
 }
 
+// buildsTable names the stale files, or says that there are none.
 func buildsTable(known map[string]kept) string {
-	var b strings.Builder
-	b.WriteString("| file | runs | of which build | carried out again | come out otherwise |\n|---|---|---|---|---|\n")
+	var stale strings.Builder
+	runs, again := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		k := known[name]
-		var builds []string
-		for _, v := range slices.Sorted(maps.Keys(k.Builds)) {
-			builds = append(builds, fmt.Sprintf("%d: %s", k.Builds[v], v))
-		}
-		otherwise := "none"
+		runs, again = runs+k.Runs, again+len(k.Again)
 		if n := len(k.Differ); n > 0 {
-			otherwise = fmt.Sprintf("**%d, so the file is stale**: the first is %s", n, k.Differ[0])
+			fmt.Fprintf(&stale, "- **`%s` is stale**: %d of %d runs differ, the first is %s\n", name, n, len(k.Again), k.Differ[0])
 		}
-		fmt.Fprintf(&b, "| `%s` | %d | %s | %d | %s |\n", name, k.Runs, strings.Join(builds, "; "), len(k.Again), otherwise)
 	}
-	return b.String()
+	if stale.Len() == 0 {
+		return fmt.Sprintf("No file is stale: of %d runs in %d files %d were carried out again, and none differed.\n", runs, len(known), again)
+	}
+	return stale.String()
 }
 
 func buildsOf(rs []*report.Result) map[string]int {

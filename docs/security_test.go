@@ -7,12 +7,11 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/internal/certs"
-	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
 var rewriteSecurity = flag.Bool("rewrite-security", false, "write the tables of security.md")
 
-// The tables of security.md are those that the servers go by.
+// The table of roles in security.md is the one by which servers decide.
 func TestSecurityTables(t *testing.T) {
 	const file = "security.md"
 	b, err := os.ReadFile(file)
@@ -20,7 +19,7 @@ func TestSecurityTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for name, want := range map[string]string{"roles": certs.Table(), "budget": rpc.DefaultBudget().Table()} {
+	for name, want := range map[string]string{"roles": certs.Table()} {
 		begin := "<!-- " + name + " -->\n"
 		before, rest, ok := strings.Cut(text, begin)
 		table, after, ok2 := strings.Cut(rest, "<!-- end -->")

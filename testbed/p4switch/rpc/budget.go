@@ -3,7 +3,6 @@ package rpc
 import (
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 )
@@ -50,57 +49,24 @@ func DefaultBudget() Budget {
 	}
 }
 
-// A bound is a budget's line: its name in errors, and what it bounds.
-type bound struct {
-	name, what string
-	of         func(*Budget) *int
-}
-
-var bounds = []bound{
-	{"message", "bytes of one request", func(b *Budget) *int { return &b.Message }},
-	{"parts", "messages and repeated values in one request", func(b *Budget) *int { return &b.Parts }},
-	{"requests", "RPCs at a time", func(b *Budget) *int { return &b.Requests }},
-	{"writes", "Write, SetForwardingPipelineConfig and gNMI Set at a time", func(b *Budget) *int { return &b.Writes }},
-	{"streams", "RPCs at a time of one connection", func(b *Budget) *int { return &b.Streams }},
-	{"connections", "connections at a time", func(b *Budget) *int { return &b.Connections }},
-	{"updates", "updates of one Write", func(b *Budget) *int { return &b.Updates }},
-	{"rollback-updates", "updates of one ROLLBACK_ON_ERROR Write", func(b *Budget) *int { return &b.RollbackUpdates }},
-	{"atomic-updates", "updates of one DATAPLANE_ATOMIC Write", func(b *Budget) *int { return &b.AtomicUpdates }},
-	{"entities", "entities of one Read", func(b *Budget) *int { return &b.Entities }},
-	{"metadata", "bytes of one entry's metadata", func(b *Budget) *int { return &b.Metadata }},
-	{"all-metadata", "bytes of metadata that a pipeline keeps", func(b *Budget) *int { return &b.AllMetadata }},
-	{"groups", "multicast groups that a pipeline keeps, and clone sessions", func(b *Budget) *int { return &b.Groups }},
-	{"replicas", "replicas of one of them, with backups", func(b *Budget) *int { return &b.Replicas }},
-	{"roles", "roles that have streams", func(b *Budget) *int { return &b.Roles }},
-	{"role-name", "bytes of a role's name", func(b *Budget) *int { return &b.RoleName }},
-	{"role-streams", "streams of one role", func(b *Budget) *int { return &b.RoleStreams }},
-	{"details", "updates that the answer to a failed batch describes one by one", func(b *Budget) *int { return &b.Details }},
-	{"queued", "bytes that wait for the reader of one stream", func(b *Budget) *int { return &b.Queued }},
-	{"paths", "paths of one gNMI request", func(b *Budget) *int { return &b.Paths }},
-	{"path-elements", "elements of one gNMI path with its prefix", func(b *Budget) *int { return &b.PathElems }},
-	{"value", "bytes of one gNMI value", func(b *Budget) *int { return &b.Value }},
-	{"sample-rate", "leaves a second that all gNMI subscriptions together sample", func(b *Budget) *int { return &b.SampleRate }},
-}
-
 // WithDefaults fills what is 0.
 func (b Budget) WithDefaults() Budget {
 	def := DefaultBudget()
-	for _, x := range bounds {
-		if *x.of(&b) == 0 {
-			*x.of(&b) = *x.of(&def)
+	for _, x := range []struct{ have, def *int }{
+		{&b.Message, &def.Message}, {&b.Parts, &def.Parts}, {&b.Requests, &def.Requests},
+		{&b.Writes, &def.Writes}, {&b.Streams, &def.Streams}, {&b.Connections, &def.Connections},
+		{&b.Updates, &def.Updates}, {&b.RollbackUpdates, &def.RollbackUpdates}, {&b.AtomicUpdates, &def.AtomicUpdates},
+		{&b.Entities, &def.Entities}, {&b.Metadata, &def.Metadata}, {&b.AllMetadata, &def.AllMetadata},
+		{&b.Groups, &def.Groups}, {&b.Replicas, &def.Replicas}, {&b.Roles, &def.Roles},
+		{&b.RoleName, &def.RoleName}, {&b.RoleStreams, &def.RoleStreams}, {&b.Details, &def.Details},
+		{&b.Queued, &def.Queued}, {&b.Paths, &def.Paths}, {&b.PathElems, &def.PathElems},
+		{&b.Value, &def.Value}, {&b.SampleRate, &def.SampleRate},
+	} {
+		if *x.have == 0 {
+			*x.have = *x.def
 		}
 	}
 	return b
-}
-
-// Table is the budget as a table in Markdown, for the documentation.
-func (b Budget) Table() string {
-	var t strings.Builder
-	t.WriteString("| bound | most | of what |\n|---|---:|---|\n")
-	for _, x := range bounds {
-		fmt.Fprintf(&t, "| %s | %d | %s |\n", x.name, *x.of(&b), x.what)
-	}
-	return t.String()
 }
 
 // Over refuses n of something whose bound is named.
