@@ -36,6 +36,7 @@ type Interface struct {
 	iovs [maxSend]unix.Iovec
 
 	inPkts, inOctets, outPkts, outOctets      atomic.Uint64
+	inCasts, outCasts                         casts
 	inTooLong, inChecksums                    atomic.Uint64
 	outDown, outTooLong, outLost, inLostTotal atomic.Uint64
 
@@ -192,6 +193,7 @@ func (p *Interface) Receive(limit int, f func([]byte)) int {
 			}
 			octets += uint64(length)
 			delivered++
+			p.inCasts.count(frame)
 			p.stamp = int64(h.Sec)*1e9 + int64(h.Nsec)
 			p.sent = *(*uint8)(unsafe.Add(at, packetType)) == unix.PACKET_OUTGOING
 			f(frame)
@@ -287,6 +289,7 @@ func (p *Interface) Send(frames [][]byte) int {
 			var octets uint64
 			for _, f := range frames[done : done+int(n)] {
 				octets += uint64(len(f))
+				p.outCasts.count(f)
 			}
 			p.outPkts.Add(uint64(n))
 			p.outOctets.Add(octets)
@@ -315,6 +318,19 @@ func (p *Interface) Send(frames [][]byte) int {
 	return done
 }
 
+// casts counts frames that are not for one station.
+type casts struct{ multi, broad atomic.Uint64 }
+
+func (c *casts) count(frame []byte) {
+	switch {
+	case len(frame) < 6 || frame[0]&1 == 0:
+	case string(frame[:6]) == "\xff\xff\xff\xff\xff\xff":
+		c.broad.Add(1)
+	default:
+		c.multi.Add(1)
+	}
+}
+
 // Counters implements [Port].
 func (p *Interface) Counters() Counters {
 	p.closing.Lock()
@@ -325,6 +341,8 @@ func (p *Interface) Counters() Counters {
 	}
 	p.closing.Unlock()
 	return Counters{
+		InMulticast: p.inCasts.multi.Load(), InBroadcast: p.inCasts.broad.Load(),
+		OutMulticast: p.outCasts.multi.Load(), OutBroadcast: p.outCasts.broad.Load(),
 		InPkts: p.inPkts.Load(), InOctets: p.inOctets.Load(), OutPkts: p.outPkts.Load(), OutOctets: p.outOctets.Load(),
 		InLost: p.inLostTotal.Load(), InTooLong: p.inTooLong.Load(), InChecksums: p.inChecksums.Load(),
 		OutDown: p.outDown.Load(), OutTooLong: p.outTooLong.Load(), OutLost: p.outLost.Load(),

@@ -9,4 +9,5 @@ type Link struct {
 	Gone    bool // the interface was removed
 	Lower   int  // index of the interface of this namespace that a macvlan is stacked on; 0: none
 	MTU     int
+	MAC     [6]byte
 }

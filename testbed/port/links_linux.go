@@ -142,6 +142,8 @@ func parseLink(m *syscall.NetlinkMessage) (Link, bool) {
 			kind = parseKind(a.Value)
 		case unix.IFLA_IFNAME:
 			l.Name = unix.ByteSliceToString(a.Value)
+		case unix.IFLA_ADDRESS:
+			copy(l.MAC[:], a.Value)
 		case unix.IFLA_MTU:
 			if len(a.Value) >= 4 {
 				l.MTU = int(binary.NativeEndian.Uint32(a.Value))
@@ -197,6 +199,7 @@ func (l *Links) Counters(index int) (Counters, error) {
 	return Counters{
 		InPkts: s.RxPackets, InOctets: s.RxBytes, OutPkts: s.TxPackets, OutOctets: s.TxBytes,
 		InLost: s.RxDropped, InTooLong: s.RxErrors, OutLost: s.TxDropped, OutDown: s.TxErrors,
+		InFCS: s.RxCrcErrors,
 	}, nil
 }
 

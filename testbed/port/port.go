@@ -27,12 +27,16 @@ type Port interface {
 type Counters struct {
 	InPkts, InOctets   uint64
 	OutPkts, OutOctets uint64
-	InLost             uint64 // arrived while the receive ring was full
-	InTooLong          uint64 // longer than a slot of the receive ring; not delivered
-	InChecksums        uint64 // delivered after their checksum was completed here
-	OutDown            uint64 // not sent: the link was down or gone
-	OutTooLong         uint64 // not sent: longer than the link takes
-	OutLost            uint64 // refused by the interface's own queue or for other reasons
+	// Of those packets, by their destination address; an [Interface] counts them.
+	InMulticast, InBroadcast, OutMulticast, OutBroadcast uint64
+
+	InFCS       uint64 // not received: their checksum was wrong; [Links] alone knows
+	InLost      uint64 // arrived while the receive ring was full
+	InTooLong   uint64 // longer than a slot of the receive ring; not delivered
+	InChecksums uint64 // delivered after their checksum was completed here
+	OutDown     uint64 // not sent: the link was down or gone
+	OutTooLong  uint64 // not sent: longer than the link takes
+	OutLost     uint64 // refused by the interface's own queue or for other reasons
 }
 
 // ErrUnsupported says that the operating system has no such port.

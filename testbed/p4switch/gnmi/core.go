@@ -2,6 +2,7 @@ package gnmi
 
 import (
 	"fmt"
+	"slices"
 
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc/codes"
@@ -41,7 +42,9 @@ type Core struct {
 var models = []struct{ name, version string }{
 	{"openconfig-interfaces", "3.7.2"},
 	{"openconfig-p4rt", "1.0.0"},
-	{"openconfig-if-ethernet", "2.14.0"},
+	{ethernetModule, "2.14.0"},
+	{sdnModule, "0.1.0"},
+	{herculesModule, ""},
 }
 
 // New makes the gNMI side of the ports.
@@ -99,7 +102,7 @@ func checkModels(use []*gnmipb.ModelData) error {
 	return nil
 }
 
-// Get answers the RPC of that name: one notification per path.
+// Get answers the RPC of that name: one notification per path, and per interface that a path names.
 func (g *Core) Get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	resp, err := g.get(req)
 	return resp, rpc.Status(err)
@@ -132,17 +135,27 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 		if len(refs) == 0 {
 			return nil, rpc.NotFoundf("%s: nothing is there", pat)
 		}
-		n := &gnmipb.Notification{Timestamp: g.cfg.Now(), Prefix: answerPrefix(req.GetPrefix(), path)}
 		kept := refs[:0]
 		for _, r := range refs {
 			if keep(leaves[r.leaf].class) {
 				kept = append(kept, r)
 			}
 		}
-		if n.Update, err = g.updates(pat, kept, req.GetEncoding()); err != nil {
-			return nil, err
+		for first := true; first || len(kept) > 0; first = false {
+			k := len(kept)
+			if pat.depth(2) == 2 { // below the list: each interface that a wildcard stands for is a path
+				k = slices.IndexFunc(kept, func(r ref) bool { return r.port != kept[0].port })
+				if k < 0 {
+					k = len(kept)
+				}
+			}
+			n := &gnmipb.Notification{Timestamp: g.cfg.Now(), Prefix: answerPrefix(req.GetPrefix(), path)}
+			if n.Update, err = g.updates(pat, kept[:k], req.GetEncoding()); err != nil {
+				return nil, err
+			}
+			resp.Notification = append(resp.Notification, n)
+			kept = kept[k:]
 		}
-		resp.Notification = append(resp.Notification, n)
 	}
 	return resp, nil
 }

@@ -96,6 +96,8 @@ func TestGNMIGetLeaves(t *testing.T) {
 		}{
 			{eth1 + "/state/oper-status", `"DOWN"`, `"DOWN"`, `string_val:"DOWN"`},
 			{eth1 + "/state/admin-status", `"UP"`, `"UP"`, `string_val:"UP"`},
+			{eth1 + "/state/health-indicator", `"BAD"`, `"BAD"`, `string_val:"BAD"`},
+			{eth1 + "/ethernet/state/forwarding-viable", `true`, `true`, `bool_val:true`},
 			{eth1 + "/config/enabled", `true`, `true`, `bool_val:true`},
 			{eth1 + "/state/last-change", `4000`, `"4000"`, `uint_val:4000`},
 			{eth1 + "/state/id", `1`, `1`, `uint_val:1`},
@@ -130,15 +132,60 @@ func TestGNMIGetLeaves(t *testing.T) {
 	})
 }
 
+// Leaves of what a port may not have: without it they are not served.
+func TestGNMIOptionalLeaves(t *testing.T) {
+	count := func(uint32) portstate.Counters {
+		return portstate.Counters{InPkts: 10, InMulticast: 3, InBroadcast: 1, OutPkts: 7, OutMulticast: 2}
+	}
+	for _, has := range []bool{false, true} {
+		c := portstate.Config{Name: "veth1", Number: 1}
+		if has {
+			c.MAC, c.Speed = [6]byte{2, 0, 0, 0, 0, 0xa}, "SPEED_10GB"
+		}
+		ports, err := portstate.New([]portstate.Config{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports.Counters, ports.Casts = count, has
+		g, err := New(Config{Ports: ports, Now: func() int64 { return 1 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"state/counters/in-unicast-pkts": `"6"`, "state/counters/in-multicast-pkts": `"3"`,
+			"state/counters/in-broadcast-pkts": `"1"`, "state/counters/out-unicast-pkts": `"5"`,
+			"ethernet/state/mac-address": `"02:00:00:00:00:0a"`, "ethernet/config/mac-address": `"02:00:00:00:00:0a"`,
+			"ethernet/config/port-speed":           `"openconfig-if-ethernet:SPEED_10GB"`,
+			"ethernet/state/negotiated-port-speed": `"openconfig-if-ethernet:SPEED_10GB"`,
+		} {
+			resp, err := g.Get(&gnmipb.GetRequest{
+				Path: []*gnmipb.Path{gpath("/interfaces/interface[name=veth1]/" + path)}, Encoding: gnmipb.Encoding_JSON_IETF,
+			})
+			if has != (err == nil) {
+				t.Errorf("%s: error %v", path, err)
+			}
+			if has && err == nil {
+				if got := string(resp.GetNotification()[0].GetUpdate()[0].GetVal().GetJsonIetfVal()); got != want {
+					t.Errorf("%s: %s, want %s", path, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestGNMIGetSubtree(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *device) {
-		get := func(path string, typ gnmipb.GetRequest_DataType) []*gnmipb.Update {
+		notes := func(path string, typ gnmipb.GetRequest_DataType) []*gnmipb.Notification {
 			t.Helper()
 			resp, err := d.gget(&gnmipb.GetRequest{Path: []*gnmipb.Path{gpath(path)}, Type: typ, Encoding: gnmipb.Encoding_JSON_IETF})
 			if err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
-			return resp.GetNotification()[0].GetUpdate()
+			return resp.GetNotification()
+		}
+		get := func(path string, typ gnmipb.GetRequest_DataType) []*gnmipb.Update {
+			t.Helper()
+			return notes(path, typ)[0].GetUpdate()
 		}
 		decode := func(u *gnmipb.Update) any {
 			var x any
@@ -162,18 +209,20 @@ func TestGNMIGetSubtree(t *testing.T) {
 		if diff := cmp.Diff([]any{want}, []any{decode(get(eth1, gnmipb.GetRequest_CONFIG)[0])}); diff != "" {
 			t.Errorf("CONFIG of an interface: %s", diff)
 		}
-		// A wildcard gives one update per interface.
-		if us := get("/interfaces/interface[name=*]/state/oper-status", gnmipb.GetRequest_ALL); len(us) != 4 {
-			t.Errorf("wildcard: %d updates, want 4", len(us))
-		}
-		if us := get("/interfaces/interface/state/oper-status", gnmipb.GetRequest_ALL); len(us) != 4 {
-			t.Errorf("key left out: %d updates, want 4", len(us))
-		}
-		if us := get("/interfaces/*/state/counters", gnmipb.GetRequest_ALL); len(us) != 4 {
-			t.Errorf("* element: %d updates, want 4", len(us))
-		}
-		if us := get(".../oper-status", gnmipb.GetRequest_ALL); len(us) != 4 {
-			t.Errorf("... element: %d updates, want 4", len(us))
+		// Each interface that a path names has a notification.
+		for _, path := range []string{
+			"/interfaces/interface[name=*]/state/oper-status", "/interfaces/interface/state/oper-status",
+			"/interfaces/*/state/counters", ".../oper-status",
+		} {
+			ns := notes(path, gnmipb.GetRequest_ALL)
+			if len(ns) != 4 {
+				t.Errorf("%s: %d notifications, want 4", path, len(ns))
+			}
+			for _, n := range ns {
+				if len(n.GetUpdate()) != 1 {
+					t.Errorf("%s: %d updates in a notification, want 1", path, len(n.GetUpdate()))
+				}
+			}
 		}
 		root := decode(get("/", gnmipb.GetRequest_ALL)[0]).(map[string]any)
 		list := root["openconfig-interfaces:interfaces"].(map[string]any)["interface"].([]any)

@@ -134,6 +134,9 @@ func (g *Core) resolve(p *pattern) ([]ref, error) {
 	full := make([][]string, len(leaves))
 	for l := range leaves {
 		full[l] = append([]string{"interfaces", "interface"}, leaves[l].path...)
+		if leaves[l].casts && !g.cfg.Ports.Casts {
+			continue
+		}
 		if matchLeaf(p.elems, full[l], nil) {
 			which = append(which, l)
 		}
@@ -144,6 +147,9 @@ func (g *Core) resolve(p *pattern) ([]ref, error) {
 	var out []ref
 	for i, s := range g.cfg.Ports.States() {
 		for _, l := range which {
+			if has := leaves[l].has; has != nil && !has(s) {
+				continue
+			}
 			if matchLeaf(p.elems, full[l], &s.Name) {
 				out = append(out, ref{port: i, leaf: l})
 			}

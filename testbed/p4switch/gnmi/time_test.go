@@ -87,7 +87,10 @@ func TestGNMITargetDefined(t *testing.T) {
 		t.Errorf("next sample at %d, %v; want 10 s", next, ok)
 	}
 	d.ports.SetOper(1, false, 5) //nolint:errcheck // the port is there
-	want := []string{"[name=Ethernet1]/state/oper-status=DOWN", "[name=Ethernet1]/state/last-change=5"}
+	want := []string{
+		"[name=Ethernet1]/state/oper-status=DOWN", "[name=Ethernet1]/state/last-change=5",
+		"[name=Ethernet1]/state/health-indicator=BAD",
+	}
 	if diff := cmp.Diff(want, s.next()); diff != "" {
 		t.Error(diff)
 	}

@@ -1,7 +1,9 @@
 package gnmi
 
 import (
+	"cmp"
 	"encoding/json"
+	"net"
 	"strconv"
 	"strings"
 
@@ -52,14 +54,21 @@ func boolean(b bool) value {
 // leafSpec is one leaf below interfaces/interface[name].
 type leafSpec struct {
 	path    []string
-	module  string // of the last element, where it is not openconfig-interfaces
-	augment bool   // the module has the path's other elements, too
+	module  string // of the last element, where it is not outer
+	outer   string // of the path's other elements, where it is not openconfig-interfaces
 	class   class
-	counter bool // sampled; others are sent on change
+	counter bool                        // sampled; others are sent on change
+	casts   bool                        // not there unless Ports.Casts
+	has     func(*portstate.State) bool // not there for other ports; nil: for all
 	get     func(*portstate.State, *portstate.Counters) value
 }
 
-const interfacesModule = "openconfig-interfaces"
+const (
+	interfacesModule = "openconfig-interfaces"
+	ethernetModule   = "openconfig-if-ethernet"
+	sdnModule        = "openconfig-if-sdn-ext"
+	herculesModule   = "openconfig-hercules-interfaces" // as Stratum has it
+)
 
 func upDown(up bool) value {
 	if up {
@@ -73,6 +82,13 @@ func counterLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
 		path: []string{"state", "counters", name}, class: operationalLeaf, counter: true,
 		get: func(_ *portstate.State, c *portstate.Counters) value { return number(get(c)) },
 	}
+}
+
+// castLeaf is a counter that not all data paths keep.
+func castLeaf(name string, get func(*portstate.Counters) uint64) leafSpec {
+	l := counterLeaf(name, get)
+	l.casts = true
+	return l
 }
 
 // leaves is the tree below interfaces/interface[name], in schema order. It is
@@ -91,13 +107,28 @@ var leaves = []leafSpec{
 	{path: []string{"state", "admin-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Enabled) }},
 	{path: []string{"state", "oper-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Oper) }},
 	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return number(uint64(s.LastChange)) }},
-	{path: []string{"ethernet", "state", "port-speed"}, module: "openconfig-if-ethernet", augment: true, class: operationalLeaf, get: portSpeed},
+	{path: []string{"state", "forwarding-viable"}, module: sdnModule, class: operationalLeaf, get: viable},
+	{path: []string{"state", "health-indicator"}, module: herculesModule, class: operationalLeaf, get: health},
+	{path: []string{"ethernet", "config", "mac-address"}, outer: ethernetModule, class: configLeaf, has: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "config", "port-speed"}, outer: ethernetModule, class: configLeaf, has: hasSpeed, get: portSpeed},
+	{path: []string{"ethernet", "state", "mac-address"}, outer: ethernetModule, class: stateLeaf, has: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "state", "hw-mac-address"}, outer: ethernetModule, class: operationalLeaf, has: hasMAC, get: macAddress},
+	{path: []string{"ethernet", "state", "port-speed"}, outer: ethernetModule, class: operationalLeaf, get: portSpeed},
+	{path: []string{"ethernet", "state", "negotiated-port-speed"}, outer: ethernetModule, class: operationalLeaf, has: hasSpeed, get: portSpeed},
+	{path: []string{"ethernet", "state", "forwarding-viable"}, module: herculesModule, outer: ethernetModule, class: operationalLeaf, get: viable},
 	counterLeaf("in-octets", func(c *portstate.Counters) uint64 { return c.InOctets }),
 	counterLeaf("in-pkts", func(c *portstate.Counters) uint64 { return c.InPkts }),
+	castLeaf("in-unicast-pkts", func(c *portstate.Counters) uint64 { return c.InPkts - min(c.InPkts, c.InMulticast+c.InBroadcast) }),
+	castLeaf("in-broadcast-pkts", func(c *portstate.Counters) uint64 { return c.InBroadcast }),
+	castLeaf("in-multicast-pkts", func(c *portstate.Counters) uint64 { return c.InMulticast }),
 	counterLeaf("in-discards", func(c *portstate.Counters) uint64 { return c.InDiscards }),
 	counterLeaf("in-errors", func(c *portstate.Counters) uint64 { return c.InErrors }),
+	counterLeaf("in-fcs-errors", func(c *portstate.Counters) uint64 { return c.InFCSErrors }),
 	counterLeaf("out-octets", func(c *portstate.Counters) uint64 { return c.OutOctets }),
 	counterLeaf("out-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts }),
+	castLeaf("out-unicast-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts - min(c.OutPkts, c.OutMulticast+c.OutBroadcast) }),
+	castLeaf("out-broadcast-pkts", func(c *portstate.Counters) uint64 { return c.OutBroadcast }),
+	castLeaf("out-multicast-pkts", func(c *portstate.Counters) uint64 { return c.OutMulticast }),
 	counterLeaf("out-discards", func(c *portstate.Counters) uint64 { return c.OutDiscards }),
 	counterLeaf("out-errors", func(c *portstate.Counters) uint64 { return c.OutErrors }),
 }
@@ -112,6 +143,27 @@ func portSpeed(s *portstate.State, _ *portstate.Counters) value {
 		speed = "SPEED_UNKNOWN"
 	}
 	return value{kind: identityKind, s: "openconfig-if-ethernet:" + speed}
+}
+
+func hasMAC(s *portstate.State) bool   { return s.MAC != [6]byte{} }
+func hasSpeed(s *portstate.State) bool { return s.Speed != "" }
+
+func macAddress(s *portstate.State, _ *portstate.Counters) value {
+	return text(net.HardwareAddr(s.MAC[:]).String())
+}
+
+// viable: no port is kept out of forwarding but by being disabled.
+func viable(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }
+
+// health is whether a port that should carry traffic has a link.
+func health(s *portstate.State, _ *portstate.Counters) value {
+	switch {
+	case !s.Enabled:
+		return text("UNKNOWN")
+	case s.Oper:
+		return text("GOOD")
+	}
+	return text("BAD")
 }
 
 // ref names a leaf of a port.
@@ -287,13 +339,14 @@ func (g *Core) subtree(rd *reader, refs []ref, depth int, e gnmipb.Encoding) (*g
 			below = below[depth-2:]
 		}
 		for i, name := range below {
-			module := interfacesModule
-			top := depth >= 2 && i == 0
-			if l := &leaves[r.leaf]; l.augment || i == len(below)-1 && l.module != "" {
-				module = l.module
+			l := &leaves[r.leaf]
+			outer := cmp.Or(l.outer, interfacesModule)
+			module, top := outer, depth >= 2 && i == 0
+			if i == len(below)-1 {
+				module = cmp.Or(l.module, outer)
 			}
 			key := qualified(module, name, top)
-			if leaves[r.leaf].augment && !top && i+len(leaves[r.leaf].path)-len(below) > 0 {
+			if module == outer && !top && i+len(l.path)-len(below) > 0 {
 				key = name // as its parent
 			}
 			if i == len(below)-1 {

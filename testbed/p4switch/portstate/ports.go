@@ -8,12 +8,13 @@ import (
 
 // Config describes one port of the switch.
 type Config struct {
-	Name    string // interface name towards gNMI, such as "Ethernet1"
-	Number  uint32 // port number in the P4 program, openconfig-p4rt's id
-	IfIndex uint32 // 0: as the position, from 1
-	Down    bool   // the link is down at the start
-	Disable bool   // config/enabled is false at the start
-	Speed   string // openconfig's name, such as SPEED_400GB, at the start; empty: not known
+	Name    string  // interface name towards gNMI, such as "Ethernet1"
+	Number  uint32  // port number in the P4 program, openconfig-p4rt's id
+	IfIndex uint32  // 0: as the position, from 1
+	Down    bool    // the link is down at the start
+	Disable bool    // config/enabled is false at the start
+	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: not known
+	MAC     [6]byte // of the interface; 0: it has none
 }
 
 // Counters are a port's traffic counters.
@@ -22,6 +23,10 @@ type Counters struct {
 	InPkts, OutPkts         uint64
 	InDiscards, OutDiscards uint64
 	InErrors, OutErrors     uint64
+	InFCSErrors             uint64 // among InErrors, as far as they are known
+
+	// Of the packets those for more than one station; see Ports.Casts.
+	InMulticast, InBroadcast, OutMulticast, OutBroadcast uint64
 }
 
 // State is what is known of a port.
@@ -34,6 +39,7 @@ type State struct {
 	Oper       bool   // Enabled and Link
 	Speed      string // openconfig's name, such as SPEED_400GB; empty: not known
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
+	MAC        [6]byte
 }
 
 // Event is a change of one port. At least one of the flags is set.
@@ -56,6 +62,8 @@ type Ports struct {
 
 	// Counters reads a port's counters. Nil: all zero.
 	Counters func(number uint32) Counters
+	// Casts says that Counters tell packets for one station, for several and for all apart.
+	Casts bool
 	// OnAdmin carries out a change of the admin state, such as taking the
 	// interface down. The error refuses the change. Nil: nothing to do.
 	OnAdmin func(number uint32, enabled bool) error
@@ -77,7 +85,7 @@ func New(configs []Config) (*Ports, error) {
 		if _, dup := p.byNumber[c.Number]; dup {
 			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
 		}
-		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed}
+		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed, MAC: c.MAC}
 		if s.IfIndex == 0 {
 			s.IfIndex = uint32(i + 1)
 		}

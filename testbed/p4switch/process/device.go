@@ -188,7 +188,8 @@ func (d *Device) addPorts() error {
 			d.byIndex[pc.Index] = e
 			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
 		}
-		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled})
+		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled,
+			MAC: found[pc.Index].MAC})
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
@@ -199,6 +200,7 @@ func (d *Device) addPorts() error {
 		return err
 	}
 	d.states.Counters = d.portCounters
+	d.states.Casts = !d.cfg.Kernel && !d.cfg.Routes // packets that the kernel forwards are counted by number alone
 	if d.cfg.Kernel {
 		if err := d.attach(); err != nil && !d.cfg.KernelOptional {
 			return err
@@ -524,8 +526,16 @@ func (d *Device) portCounters(number uint32) portstate.Counters {
 		drops += d.sw.PortDrops(number)
 	}
 	d.mu.Unlock()
+	if l, ok := d.cfg.Links.(interface {
+		Counters(index int) (port.Counters, error)
+	}); ok && e.index != 0 {
+		if all, err := l.Counters(e.index); err == nil { // otherwise the interface is gone
+			c.InFCS = all.InFCS
+		}
+	}
 	return portstate.Counters{
-		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
+		InMulticast: c.InMulticast, InBroadcast: c.InBroadcast, OutMulticast: c.OutMulticast, OutBroadcast: c.OutBroadcast,
+		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts, InFCSErrors: c.InFCS,
 		InDiscards: c.InLost, OutDiscards: c.OutDown + c.OutLost + drops,
 		InErrors: c.InTooLong, OutErrors: c.OutTooLong,
 	}

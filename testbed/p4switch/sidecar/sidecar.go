@@ -335,7 +335,7 @@ func (s *Sidecar) counters(number uint32) portstate.Counters {
 	}
 	return portstate.Counters{
 		InOctets: c.InOctets, OutOctets: c.OutOctets, InPkts: c.InPkts, OutPkts: c.OutPkts,
-		InDiscards: c.InLost, OutDiscards: c.OutLost, InErrors: c.InTooLong, OutErrors: c.OutDown,
+		InDiscards: c.InLost, OutDiscards: c.OutLost, InErrors: c.InTooLong, OutErrors: c.OutDown, InFCSErrors: c.InFCS,
 	}
 }
 
