@@ -154,6 +154,18 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestTables: the line below a table's head is a line by itself, also in a list. Filling a paragraph can join them.
+func TestTables(t *testing.T) {
+	rule := regexp.MustCompile(`^ *\|[-:| ]+\|$`)
+	for page, text := range pages(t) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\n"); strings.Contains(line, "|---") && !rule.MatchString(line) {
+				t.Errorf("%s: a table has lost its line breaks: %.80s", page, line)
+			}
+		}
+	}
+}
+
 // TestIndex: docs/README.md lists every page once.
 func TestIndex(t *testing.T) {
 	all := pages(t)
