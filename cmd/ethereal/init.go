@@ -70,7 +70,7 @@ func (a *app) init(dir, fabricFile string) error {
 		}
 		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("init: %s is there already, and nothing is overwritten; name another folder, as in ethereal init first", path)
+			return fmt.Errorf("init: %s is there already, and nothing is overwritten; use the files in %s, or name another folder", path, dir)
 		}
 		names = append(names, name)
 	}
