@@ -41,8 +41,7 @@ type Config struct {
 	Known *statepb.Update
 	// Homes has the labels of queue pairs before their paths died: see [Agent.Homes].
 	Homes map[labeller.QP]fabric.Label
-	// HostOf, Now and Report are [shell.Config]'s.
-	HostOf func(netip.Addr) (fabric.NodeID, bool)
+	// Now and Report are [shell.Config]'s.
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
 	// Flipped receives queue pairs that are to move. It must not block, nor call the agent. May be nil.
@@ -105,7 +104,7 @@ func New(c Config) (*Agent, error) {
 		paths: map[path]int{}, links: map[int]int{}, behind: map[*pair]bool{},
 	}
 	var err error
-	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.carryOut); err != nil {
+	if a.Shell, err = shell.New(shell.Config{Agent: c.Agent, Now: c.Now, Report: c.Report}, a.carryOut); err != nil {
 		return nil, err
 	}
 	a.swept = a.Clock()

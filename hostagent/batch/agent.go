@@ -26,8 +26,7 @@ type Config struct {
 	Agent hostagent.Config
 	// Labeller labels the queue pairs that are lent. Nil: the caller labels.
 	Labeller labeller.Labeller
-	// HostOf, Now and Report are [shell.Config]'s.
-	HostOf func(netip.Addr) (fabric.NodeID, bool)
+	// Now and Report are [shell.Config]'s.
 	Now    func() time.Duration
 	Report func([]hostagent.Failed)
 }
@@ -103,7 +102,7 @@ func New(c Config) (*Agent, error) {
 		pools: map[fabric.NodeID]*pool{}, behind: map[*lent]bool{}, held: map[fabric.NodeID]error{},
 	}
 	var err error
-	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, HostOf: c.HostOf, Now: c.Now, Report: c.Report}, a.carryOut)
+	a.Shell, err = shell.New(shell.Config{Agent: c.Agent, Now: c.Now, Report: c.Report}, a.carryOut)
 	return a, err
 }
 

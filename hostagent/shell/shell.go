@@ -15,9 +15,6 @@ import (
 type Config struct {
 	// Agent is the core's configuration.
 	Agent hostagent.Config
-	// HostOf finds the host that has an address. Nil: the fabric's own plan,
-	// [fabric.Fabric.HostByAddr].
-	HostOf func(netip.Addr) (fabric.NodeID, bool)
 	// Now is the clock, in time since some fixed point. Nil: the monotonic
 	// clock.
 	Now func() time.Duration
@@ -44,9 +41,6 @@ func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.HostOf == nil {
-		c.HostOf = c.Agent.Fabric.HostByAddr
-	}
 	if c.Now == nil {
 		start := time.Now()
 		c.Now = func() time.Duration { return time.Since(start) }
@@ -54,8 +48,10 @@ func New(c Config, carryOut func(hostagent.Ready) error) (*Shell, error) {
 	return &Shell{cfg: c, carryOut: carryOut, wake: make(chan struct{}, 1), core: core, zero: c.Now()}, nil
 }
 
-// Host finds the host that has an address.
-func (s *Shell) Host(addr netip.Addr) (fabric.NodeID, bool) { return s.cfg.HostOf(addr.Unmap()) }
+// Host finds the host that has an address by the fabric's plan.
+func (s *Shell) Host(addr netip.Addr) (fabric.NodeID, bool) {
+	return s.cfg.Agent.Fabric.HostByAddr(addr.Unmap())
+}
 
 // Clock returns the time.
 func (s *Shell) Clock() time.Duration { return s.cfg.Now() }

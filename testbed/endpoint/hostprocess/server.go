@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/internal/accept"
 	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostproto"
@@ -179,14 +178,6 @@ func (s *Server) do(now fabric.Time, q *hostproto.Request, r *hostproto.Reply) e
 		return s.rank.Expect(q.Expect)
 	case len(q.Post) > 0:
 		return s.rank.Post(now, q.Post)
-	case q.Forget:
-		return s.rank.Configure(now, s.rank.set)
-	case q.Updates != nil:
-		u := &statepb.Update{Instance: q.Updates.Instance, Epoch: q.Updates.Epoch, Snapshot: q.Updates.Snapshot}
-		for _, l := range q.Updates.Links {
-			u.Links = append(u.Links, &statepb.LinkState{Link: l.Link, Up: l.Up, Epoch: l.Epoch})
-		}
-		s.rank.Update(now, u)
 	case q.Stats:
 		r.Stats = s.rank.Stats()
 		r.Stats.CPU, r.Stats.RSS = usage()

@@ -14,8 +14,6 @@ type Request struct {
 	Expect    []Inbound  `json:"expect,omitempty"`
 	Post      []Outbound `json:"post,omitempty"`
 	Stats     bool       `json:"stats,omitempty"`
-	Forget    bool       `json:"forget,omitempty"` // jobs, messages and what they still do
-	Updates   *Updates   `json:"updates,omitempty"`
 	Probe     *Probe     `json:"probe,omitempty"` // answered when its time is over
 	Clock     bool       `json:"clock,omitempty"` // what time it is there
 }
@@ -81,22 +79,6 @@ type Outbound struct {
 	Dst   int    `json:"dst"`
 	Bytes int64  `json:"bytes"`
 	Key   uint32 `json:"key"` // of the receiver's memory
-}
-
-// Updates gives the host's agent link states as a controller would; see
-// statepb.Update.
-type Updates struct {
-	Instance string `json:"instance"`
-	Epoch    uint64 `json:"epoch"`
-	Snapshot bool   `json:"snapshot"`
-	Links    []Link `json:"links"`
-}
-
-// Link is a statepb.LinkState.
-type Link struct {
-	Link  uint32 `json:"link"`
-	Up    bool   `json:"up"`
-	Epoch uint64 `json:"epoch"`
 }
 
 // Reply is what a host says.

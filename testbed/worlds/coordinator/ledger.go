@@ -13,9 +13,7 @@ import (
 // bytes that were posted, and is acknowledged once.
 type ledger struct {
 	messages map[messageKey]*message
-	open     int // posted but not both received and sent
-	received int
-	bytes    int64
+	open     int           // posted but not both received and sent
 	done     map[int]int64 // ranks whose part of the job is done, and when
 	faults   []error
 
@@ -29,8 +27,6 @@ type messageKey struct {
 }
 
 type message struct {
-	dst                     int
-	bytes                   int64
 	crc                     uint32 // as posted
 	gotCRC                  uint32
 	posted, received, acked bool
@@ -69,7 +65,7 @@ func (l *ledger) take(e happening) {
 		if m.posted {
 			l.fault("host %d posted message %v twice", e.Rank, collective.ID(e.ID))
 		}
-		m.posted, m.dst, m.bytes, m.crc = true, e.Peer, e.Bytes, e.CRC
+		m.posted, m.crc = true, e.CRC
 		if m.received {
 			l.compare(e.Rank, e.ID, m)
 		}
@@ -81,8 +77,6 @@ func (l *ledger) take(e happening) {
 			return
 		}
 		m.received, m.gotCRC = true, e.CRC
-		l.received++
-		l.bytes += e.Bytes
 		if m.posted {
 			l.compare(e.Peer, e.ID, m)
 		}

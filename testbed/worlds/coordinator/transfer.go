@@ -84,9 +84,6 @@ func (s *Session) Idle(ctx context.Context, d time.Duration) error {
 // acknowledged.
 func (s *Session) Open() int { return s.ledger.open }
 
-// Moved returns how many messages, and bytes of them, have arrived.
-func (s *Session) Moved() (messages int, bytes int64) { return s.ledger.received, s.ledger.bytes }
-
 // Flip is a change of a queue pair's path. Times are ns of CLOCK_MONOTONIC.
 type Flip struct {
 	Rank     int
@@ -105,15 +102,6 @@ func (s *Session) TakeFlips() []Flip {
 	}
 	s.ledger.flips = nil
 	return out
-}
-
-// Words returns how many words of each kind have come to hosts since the last
-// call: quenches that were believed or known, time-outs, and controllers' updates.
-func (s *Session) Words() (quenches, timeouts, pushes int) {
-	l := s.ledger
-	quenches, timeouts, pushes = len(l.quenches), len(l.timeouts), len(l.pushes)
-	l.quenches, l.timeouts, l.pushes = nil, nil, nil
-	return quenches, timeouts, pushes
 }
 
 // Check reports messages that were lost, came twice or came with other bytes, and
