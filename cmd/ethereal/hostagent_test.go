@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +19,61 @@ import (
 	"github.com/ethereal-fabric/ethereal/hostagent/adopt"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller"
 	"github.com/ethereal-fabric/ethereal/hostagent/labeller/labellertest"
-	"github.com/ethereal-fabric/ethereal/hostagent/owners"
 	"github.com/ethereal-fabric/ethereal/internal/certs"
 )
+
+// own is a process with queue pairs that speaks the agent's protocol until the stream ends: it shows them with their labels,
+// labels what it is asked for, and reports time-outs.
+func own(ctx context.Context, socket string, device labeller.Labeller, qps []labeller.QP, timedOut <-chan labeller.QP) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	type pair struct {
+		Dst   netip.Addr    `json:"dst"`
+		QP    uint32        `json:"qp"`
+		Label *fabric.Label `json:"label,omitempty"`
+	}
+	labels := map[labeller.QP]*fabric.Label{}
+	as, _ := device.Assignments()
+	for _, a := range as {
+		labels[a.QP] = &a.Label
+	}
+	var show []pair
+	for _, q := range qps {
+		show = append(show, pair{q.Dst, q.Num, labels[q]})
+	}
+	var mu sync.Mutex
+	send := func(m any) {
+		mu.Lock()
+		defer mu.Unlock()
+		json.NewEncoder(conn).Encode(m)
+	}
+	send(map[string][]pair{"show": show})
+	go func() {
+		select {
+		case q := <-timedOut:
+			send(map[string][]pair{"timeout": {{Dst: q.Dst, QP: q.Num}}})
+		case <-ctx.Done():
+		}
+	}()
+	for dec := json.NewDecoder(conn); ; {
+		var m struct {
+			Seq uint64
+			Set []pair
+		}
+		if dec.Decode(&m) != nil {
+			return
+		}
+		for _, p := range m.Set {
+			device.Set(labeller.Assignment{QP: labeller.QP{Dst: p.Dst, Num: p.QP}, Label: *p.Label})
+		}
+		send(map[string]uint64{"seq": m.Seq})
+	}
+}
 
 // TestHostagentMutualTLS runs a controller, an agent for an RNIC's queue pairs and
 // their owner, with certificates on every connection: labels are given, follow the
@@ -100,16 +154,18 @@ func TestHostagentMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	device := labellertest.NewInline(labeller.SourcePort, 0)
-	o := owners.New(owners.Config{Socket: socket, Labels: device, Retry: 10 * time.Millisecond})
+	timedOut := make(chan labeller.QP)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { o.Run(ctx) })
 	defer wg.Wait()
 	defer cancel()
 	qps := []labeller.QP{{Dst: f.HostAddr4(1), Num: 1}, {Dst: f.HostAddr4(1), Num: 2}, {Dst: f.HostAddr4(2), Num: 3}, {Dst: f.HostAddr4(2), Num: 4}}
-	if err := o.Show(qps...); err != nil {
-		t.Fatal(err)
-	}
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			own(ctx, socket, device, qps, timedOut)
+			time.Sleep(10 * time.Millisecond) // the agent is started again
+		}
+	})
 	on := func() (n [2]int) {
 		as, err := device.Assignments()
 		if err != nil {
@@ -131,7 +187,7 @@ func TestHostagentMutualTLS(t *testing.T) {
 	}
 	setPort("tor0", 2, true)
 	until("two are back", func() bool { return on() == [2]int{2, 2} })
-	o.Timeout(qps[0])
+	timedOut <- qps[0]
 	until("the time-out is reported", func() bool {
 		code, out, _ := etherealCommand(t.Context(), append([]string{"status", "-o=json", "--admin=" + admin}, tlsFlags...)...)
 		var s struct {

@@ -2,15 +2,11 @@
 // their owners can label: those of an RNIC, through the verbs.
 //
 // The agent serves a UNIX socket ([Server], a labeller.Discoverer). A process that
-// owns queue pairs joins it ([Owner]) and shows them; the agent gives each a path,
-// and later another when the path dies; the owner labels them by a labeller of its
-// own, such as verbs.Labeller, and says that it is done.
-//
-//	o := owners.New(owners.Config{Socket: path, Labels: l}) // in the owner
-//	go o.Run(ctx)
-//	o.Show(qp); label, err := o.Wait(ctx, qp) // before the queue pair goes to RTR
-//	o.Timeout(qp)                             // its retries ran out
-//	o.Forget(qp)
+// owns queue pairs joins it and shows them; the agent gives each a path, and later
+// another when the path dies; the owner labels them, and says that it is done.
+// libethereal-rnic (hostagent/verbs/rnic) does that in programs that know nothing
+// of it; a program of another kind speaks the protocol, and sets labels by
+// libibverbs or, in Go, a verbs.Labeller.
 //
 // # Restarts
 //

@@ -109,10 +109,10 @@ func TestOwners(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d := &device{Inline: labellertest.NewInline(labeller.SourcePort, 0)}
-	o := New(Config{Socket: socket, Labels: d, Retry: time.Millisecond})
+	o := newProcess(socket, d)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := o.Run(ctx); !errors.Is(err, context.Canceled) {
+		if err := o.run(ctx); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
@@ -123,18 +123,14 @@ func TestOwners(t *testing.T) {
 	for n := range uint32(8) {
 		qps = append(qps, labeller.QP{Dst: f.HostAddr4(15), Num: n})
 	}
-	if err := o.Show(qps[:4]...); err != nil { // before there is an agent
-		t.Fatal(err)
-	}
+	o.show(qps[:4]...) // before there is an agent
 	a := start(t, f, socket, nil, nil)
-	if err := o.Show(qps[4:]...); err != nil {
-		t.Fatal(err)
-	}
+	o.show(qps[4:]...)
 	time.Sleep(20 * time.Millisecond)
 	d.failing(nil)
 	per := map[fabric.Label]int{}
 	for _, q := range qps {
-		l, err := o.Wait(ctx, q)
+		l, err := o.wait(ctx, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +185,7 @@ func TestOwners(t *testing.T) {
 	// A time-out is reported, and its queue pair moved.
 	all := a.Adopted()
 	x := all[slices.IndexFunc(all, func(x labeller.Assignment) bool { return x.Label != 1 })] // 1 dies below
-	o.Timeout(x.QP)
+	o.timeout(x.QP)
 	if fs := <-a.failed; len(fs) != 1 || fs[0].Label != x.Label || fs[0].Dst != 15 {
 		t.Errorf("reported %+v", fs)
 	}
@@ -227,7 +223,7 @@ func TestOwners(t *testing.T) {
 		as, err := d.Assignments()
 		return err == nil && slices.Equal(as, a.Adopted())
 	})
-	o.Forget(qps...)
+	o.forget(qps...)
 	a.stop()
 }
 

@@ -22,6 +22,9 @@ const (
 	mostPause  = 5 * time.Second
 )
 
+// atOnce is how many queue pairs one request is for at most.
+const atOnce = 4096
+
 var errLate = fmt.Errorf("owners: the queue pairs' owner does not answer within %v", patience)
 
 // owner is a process that has joined. One goroutine reads what it says, and one
@@ -146,7 +149,7 @@ func (s *Server) next(o *owner) (ask []pair, seq uint64) {
 			continue
 		}
 		ask = append(ask, pair{Dst: n.Dst, Num: n.Num, Label: q.want})
-		if q.alone || len(ask) == showAtOnce {
+		if q.alone || len(ask) == atOnce {
 			break
 		}
 	}

@@ -31,18 +31,16 @@ func serve(t *testing.T, d labeller.Labeller, n uint32) (*Server, []labeller.QP,
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	s := NewServer()
 	wg.Go(func() { s.Run(ctx, lis) })
-	o := New(Config{Socket: socket, Labels: d, Retry: time.Millisecond})
+	o := newProcess(socket, d)
 	var qps []labeller.QP
 	for i := range n {
 		qps = append(qps, labeller.QP{Dst: netip.MustParseAddr("10.3.1.3"), Num: i})
 	}
-	if err := o.Show(qps...); err != nil {
-		t.Fatal(err)
-	}
+	o.show(qps...)
 	return s, qps, func() func() {
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
-		go func() { o.Run(ctx); close(done) }()
+		go func() { o.run(ctx); close(done) }()
 		until(t, "the owner is there", func() bool { // all of it
 			qs, err := s.Unused()
 			s.mu.Lock()
@@ -82,7 +80,7 @@ func has(t *testing.T, d labeller.Labeller, as []labeller.Assignment) func() boo
 // is away.
 func TestAway(t *testing.T) {
 	d := labellertest.NewInline(labeller.SourcePort, 0)
-	s, qps, start := serve(t, d, showAtOnce+1)
+	s, qps, start := serve(t, d, atOnce+1)
 	stop := start()
 	s.Set(all(qps, 1)...) // a slow machine does not answer in time
 	until(t, "the first labels", has(t, d, all(qps, 1)))

@@ -22,14 +22,6 @@ type pair struct {
 	Label *fabric.Label `json:"label,omitempty"`
 }
 
-func pairs(qps []labeller.QP) []pair {
-	out := make([]pair, len(qps))
-	for i, q := range qps {
-		out[i] = pair{Dst: q.Dst, Num: q.Num}
-	}
-	return out
-}
-
 func (p pair) qp() labeller.QP { return labeller.QP{Dst: p.Dst.Unmap(), Num: p.Num} }
 
 // message is a line of either end.
