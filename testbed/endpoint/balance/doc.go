@@ -36,6 +36,9 @@
 //     that is so, 200; 0: never; entropy, as above.
 //   - lpt: each flow whole to the path on which the host has least to send, the
 //     longest of a batch first.
+//   - mrc: multipath RC's set of entropy values, in turn; marked ones are skipped, those
+//     that lose packets retired. Parameters values: how many, 128; probes: how many in a
+//     row bring one back, 16; entropy, as above.
 //
 // The switches of these hash what no label guides. The others are the switches'
 // ([Spec.Switches] says what they do), and their hosts do as those of ecmp; see
@@ -53,12 +56,10 @@
 //     long a pause, 16us.
 //   - ofan: packets in turn, by destination.
 //
-// mp-rdma-clocked, spray, reps, drb, hopper and flowcut are [PacketHost]s: they choose per packet, and
-// learn from each ACK how its packet fared. Notifications of failures are not
-// part of any of them; reps and the switches' own repair react. [Spec] says
-// which receiver a scheme's authors assume: one that takes packets in any order
-// where packets are sprayed, selective repeat for mp-rdma-clocked, hopper and flowlet, go-back-N
-// elsewhere.
+// [PacketHost]s choose per packet, and learn from each ACK how its packet fared.
+// Notifications of failures are not part of any published one; some react to losses,
+// and the switches repair their own. [Spec] says which receiver a scheme's authors
+// assume.
 //
 // Random source ports are those of no label ([fabric.Fabric.LabelSpan] and up),
 // so that no switch takes one for a path.

@@ -13,10 +13,10 @@
 // # What is not
 //
 // There are no queues, drops, marks and rate control: rates are max-min fair at
-// once. Acknowledgements take their share of every link's capacity. Schemes that choose
-// a path per packet (spray, drb, reps and those of switches, save flowlet) are
-// taken for ideal: a queue pair's bytes spread evenly over all paths. hopper,
-// flowcut and flowlet move with queues, and are refused with [ErrScheme].
+// once. Acknowledgements take their share of every link's capacity. A scheme's
+// [balance.Spec] says what its queue pairs do: those of balance.Spread, which choose
+// a path per packet, are taken for ideal, their bytes spread evenly over all paths;
+// those of balance.NoFlowModel move with queues, and are refused with [ErrScheme].
 //
 // # Planes
 //
