@@ -51,7 +51,7 @@ func TestPINS(t *testing.T) {
 	if !inNamespaces(t) {
 		return
 	}
-	profile, err := kinds.ByName("pins")
+	profile, err := kinds.All().ByName("pins")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // TestChipDialect manages switches that number and name their ports as a Tofino
 // under Stratum does, and have no use for port_of_uplink.
 func TestChipDialect(t *testing.T) {
-	profile, err := kinds.ByName("stratum-tofino")
+	profile, err := kinds.All().ByName("stratum-tofino")
 	if err != nil {
 		t.Fatal(err)
 	}

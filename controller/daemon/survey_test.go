@@ -219,11 +219,11 @@ func TestFile(t *testing.T) {
 // TestProfilesCount takes the unit of queue depth and the size of groups from what the
 // switches are.
 func TestProfilesCount(t *testing.T) {
-	chip, err := kinds.ByName("stratum-tofino")
+	chip, err := kinds.All().ByName("stratum-tofino")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := kinds.ByName("")
+	ours, err := kinds.All().ByName("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
@@ -21,9 +22,9 @@ func TestPortNames(t *testing.T) {
 		"Ethernet1": 1, "Ethernet65535": 65535,
 		"Ethernet0": 0, "Ethernet01": 0, "Ethernet": 0, "Ethernet65536": 0, "Ethernet-1": 0, "Ethernet1/1": 0, "eth1": 0, "": 0,
 	} {
-		got, ok := ParsePort(name)
+		got, ok := (*targets.PortMap)(nil).ByName(name)
 		if ok != (want != 0) || ok && got != want {
-			t.Errorf("ParsePort(%q) = %d, %v", name, got, ok)
+			t.Errorf("ByName(%q) = %d, %v", name, got, ok)
 		}
 		if ok && PortName(got) != name {
 			t.Errorf("PortName(%d) = %q", got, PortName(got))

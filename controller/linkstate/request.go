@@ -15,10 +15,6 @@ import (
 // PortName returns the name of a port's interface.
 func PortName(p fabric.PortNo) string { return (*targets.PortMap)(nil).Name(p) }
 
-// ParsePort returns the port that an interface name stands for. ok is false for
-// an interface that is no port.
-func ParsePort(name string) (_ fabric.PortNo, ok bool) { return (*targets.PortMap)(nil).ByName(name) }
-
 // ErrSubscription is wrapped by the errors of [Subscription.Request].
 var ErrSubscription = errors.New("linkstate: bad subscription")
 

@@ -22,7 +22,7 @@ var chipFiles = map[string]string{
 // is packed for the switch names them as the P4Info does.
 func TestChipPrograms(t *testing.T) {
 	for _, name := range kinds.All().Names() {
-		profile, err := kinds.ByName(name)
+		profile, err := kinds.All().ByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}

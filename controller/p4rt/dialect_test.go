@@ -21,7 +21,7 @@ func TestDialect(t *testing.T) {
 }
 
 func testDialect(t *testing.T, name string) {
-	profile, err := kinds.ByName(name)
+	profile, err := kinds.All().ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestDates(t *testing.T) {
 
 // TestSettings: what the targets file says of quenches, priorities and marks is not said of switches that do not do it.
 func TestSettings(t *testing.T) {
-	pins, err := kinds.ByName("pins")
+	pins, err := kinds.All().ByName("pins")
 	if err != nil {
 		t.Fatal(err)
 	}

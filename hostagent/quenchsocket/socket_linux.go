@@ -108,8 +108,5 @@ func (s *Socket) Read(b []byte) (n int, from netip.AddrPort, err error) {
 	}
 }
 
-// LocalAddr returns where the socket is open.
-func (s *Socket) LocalAddr() net.Addr { return s.conn.LocalAddr() }
-
 // Close closes the socket; a Read under way returns an error.
 func (s *Socket) Close() error { return s.conn.Close() }

@@ -19,8 +19,5 @@ func Listen(netip.Addr) (*Socket, error) {
 // Read reads nothing.
 func (s *Socket) Read([]byte) (int, netip.AddrPort, error) { return 0, netip.AddrPort{}, net.ErrClosed }
 
-// LocalAddr returns nil.
-func (s *Socket) LocalAddr() net.Addr { return nil }
-
 // Close does nothing.
 func (s *Socket) Close() error { return nil }

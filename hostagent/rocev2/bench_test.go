@@ -41,14 +41,6 @@ func BenchmarkSetSourcePort(b *testing.B) {
 	}
 }
 
-func BenchmarkICRCZeroPayload(b *testing.B) {
-	_, f := benchFrame(b, 9000)
-	b.ReportAllocs()
-	for b.Loop() {
-		ICRCZeroPayload(&f)
-	}
-}
-
 func BenchmarkEncode(b *testing.B) {
 	s, _ := benchFrame(b, 9000)
 	buf := make([]byte, MaxHeaders)

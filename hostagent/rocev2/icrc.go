@@ -106,12 +106,3 @@ func (f *Frame) VerifyICRC() error {
 	}
 	return nil
 }
-
-// ICRCZeroPayload computes the ICRC as if the payload and pad were zero bytes.
-// It reads only the headers, so the frame may be cut off behind them, and
-// takes time logarithmic in the payload.
-func ICRCZeroPayload(f *Frame) uint32 {
-	crc := f.headerCRC()
-	crc = raw(crc, f.b[f.bth+BTHSize:f.payload])
-	return ^zeros(crc, f.end-ICRCSize-f.payload)
-}

@@ -337,25 +337,6 @@ func TestCorrectICRC(t *testing.T) {
 	})
 }
 
-func TestICRCZeroPayload(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawStack(t)
-		b := build(t, &s, 0)
-		f, err := Parse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, _ := f.ICRC()
-		cut, err := ParseHeaders(b[:f.HeaderLen()])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ICRCZeroPayload(&cut); got != want {
-			t.Fatalf("%d zero bytes: %#08x, want %#08x", s.PayloadLen, got, want)
-		}
-	})
-}
-
 // TestShift makes the table of shifts anew, by shifting in zero bits.
 func TestShift(t *testing.T) {
 	crc := uint32(1 << 31) // x^0

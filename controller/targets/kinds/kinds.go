@@ -17,9 +17,6 @@ func All() targets.Kinds {
 	}
 }
 
-// ByName returns the profile of one; the empty name stands for [targets.Default].
-func ByName(name string) (*targets.Profile, error) { return All().ByName(name) }
-
 // Default returns the profile of a switch of which nothing is said.
 func Default() *targets.Profile { return targets.NewProfile(Own()) }
 

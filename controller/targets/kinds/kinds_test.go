@@ -13,7 +13,7 @@ import (
 
 func TestProfiles(t *testing.T) {
 	for _, name := range All().Names() {
-		p, err := ByName(name)
+		p, err := All().ByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s: %+v", name, p.Program())
 		}
 	}
-	if _, err := ByName("tofino"); !errors.Is(err, targets.ErrProfile) || !strings.Contains(err.Error(), "stratum-tofino") {
+	if _, err := All().ByName("tofino"); !errors.Is(err, targets.ErrProfile) || !strings.Contains(err.Error(), "stratum-tofino") {
 		t.Errorf("an unknown name: %v", err)
 	}
 	for _, k := range All() {
@@ -36,7 +36,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s packs half a program: %v", k.Name(), err)
 		}
 	}
-	if p, err := ByName(""); err != nil || p.Name != targets.Default {
+	if p, err := All().ByName(""); err != nil || p.Name != targets.Default {
 		t.Errorf("no name: %+v, %v", p, err)
 	}
 }

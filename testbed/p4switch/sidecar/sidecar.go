@@ -59,7 +59,6 @@ type Sidecar struct {
 	byLower  map[int]*iface // by the index of what it is stacked on
 	byNumber map[uint32]*iface
 	order    []*iface
-	sent     uint64 // port-event packets
 	lost     uint64 // of them, at the event interface
 }
 
@@ -293,7 +292,6 @@ func (s *Sidecar) send(x *iface) {
 	if s.events == nil {
 		return
 	}
-	s.sent++
 	s.events.Send([][]byte{p4src.AppendPortEvent(nil, uint16(x.Number), x.up, x.epoch)})
 	c := s.events.Counters()
 	if lost := c.OutDown + c.OutLost; lost != s.lost {
@@ -361,13 +359,6 @@ func (s *Sidecar) Serve(ctx context.Context, l net.Listener, opts ...grpc.Server
 		return fmt.Errorf("sidecar: serve: %w", err)
 	}
 	return ctx.Err()
-}
-
-// Sent returns how many port-event packets were sent.
-func (s *Sidecar) Sent() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sent
 }
 
 // Close frees what New opened. Run and Serve must have returned.

@@ -20,9 +20,6 @@ type command struct {
 	words []string
 }
 
-// Name returns the name that Parse was given.
-func (s *Script) Name() string { return s.name }
-
 // arity: the least number of words after a statement's verb.
 var arity = map[string]int{
 	"add": 2, "setdefault": 2, "packet": 2, "expect": 1, "no_packet": 0, "wait": 0, "remove": 1,

@@ -32,18 +32,6 @@ type change struct {
 	up    bool
 }
 
-// Changes returns how much the log holds: of links, and of the control plane.
-func (l *Log) Changes() (links, control int) {
-	for _, c := range l.changes {
-		if c.do == "" {
-			links++
-		} else {
-			control++
-		}
-	}
-	return links, control
-}
-
 // First returns when the first link goes down, from the log's first record on. ok is
 // false if none does.
 func (l *Log) First() (after time.Duration, ok bool) {

@@ -104,15 +104,6 @@ func (h *Host) Ask(ctx context.Context, q hostproto.Request) (hostproto.Reply, e
 	return r, nil
 }
 
-// Stats asks for the host's counts.
-func (h *Host) Stats(ctx context.Context) (*hostproto.Stats, error) {
-	r, err := h.Ask(ctx, hostproto.Request{Stats: true})
-	if err == nil && r.Stats == nil {
-		err = fmt.Errorf("coordinator: %s: no counts in the answer", h.path)
-	}
-	return r.Stats, err
-}
-
 // Ended is closed when the connection has ended.
 func (h *Host) Ended() <-chan struct{} { return h.ended }
 
