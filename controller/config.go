@@ -78,7 +78,6 @@ const (
 	maxPriority    = 1<<3 - 1       // set_device's control_priority
 	maxProbability = 1<<16 - 1      // mark_between's pmax
 	groupSizeLimit = 1 << 10
-	minCloneBytes  = 90 // an IPv6 quench with a VLAN tag
 )
 
 // Config is everything the tables follow from beside link state.
@@ -108,12 +107,8 @@ type Config struct {
 	// LinksOnly keeps the states of links and their notices, and no tables: for fabrics that are too large for
 	// them. No link of theirs can be drained.
 	LinksOnly bool
-	// CloneBytes is how much of a packet a clone keeps; 0 means all. A quench is
-	// made from 90 bytes at the most, and the program cuts off the rest.
-	CloneBytes int
 	// CloneClass is the queue in which a clone, a quench to be, leaves its
-	// switch: a clone does not inherit one. BMv2 takes neither a class nor a
-	// length other than 0.
+	// switch: a clone does not inherit one. BMv2 takes none other than 0.
 	CloneClass int
 }
 
@@ -145,8 +140,6 @@ func (c Config) Validate() error {
 		return fail("CarrierV6", "%d nodes, and micro segments for %d; use another carrier", c.Fabric.Nodes(), fabric.MaxUSID)
 	case c.ControlPriority < 0 || c.ControlPriority > maxPriority:
 		return fail("ControlPriority", "%d is outside 0 to %d", c.ControlPriority, maxPriority)
-	case c.CloneBytes != 0 && c.CloneBytes < minCloneBytes:
-		return fail("CloneBytes", "%d does not hold a quench; use %d or more, or 0 for whole packets", c.CloneBytes, minCloneBytes)
 	case c.CloneClass < 0 || c.CloneClass > maxPriority:
 		return fail("CloneClass", "%d is outside 0 to %d", c.CloneClass, maxPriority)
 	}

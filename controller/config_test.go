@@ -22,7 +22,6 @@ func TestConfigErrors(t *testing.T) {
 		{"flow label in IPv4", func(c *Config) { c.CarrierV4 = FlowLabel }, "CarrierV4: IPv4 packets have no flow label"},
 		{"unknown carrier", func(c *Config) { c.CarrierV6 = 9 }, "CarrierV6"},
 		{"priority", func(c *Config) { c.ControlPriority = 8 }, "ControlPriority: 8 is outside 0 to 7"},
-		{"short clones", func(c *Config) { c.CloneBytes = 32 }, "CloneBytes"},
 		{"small groups", func(c *Config) { c.MaxGroupSize = 1 }, "MaxGroupSize: 1 is outside 2"},
 		{"kmax below kmin", func(c *Config) { c.ECN.Kmin = c.ECN.Kmax + 1 }, "ECN.Kmax"},
 		{"no unit", func(c *Config) { c.ECN.Unit = 0 }, "ECN.Unit"},

@@ -117,7 +117,7 @@ func (c *Core) appendDesired(out []Entry, s *state, id fabric.NodeID) []Entry {
 	n := c.f.Node(id)
 	w := tableWriter{c.f, out}
 	for p := range n.Ports() {
-		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), uint64(c.cfg.CloneBytes), uint64(c.cfg.CloneClass))
+		w.add(exact(CloneSession, uint64(CloneSessions+p+1)), CloneTo, uint64(p+1), 0, uint64(c.cfg.CloneClass))
 	}
 	c.appendGroups(&w, n)
 	w.add(Key{Table: Device}, SetDevice, uint64(uint32(id)), uint64(c.cfg.HashSeed), hashOffsets[n.Tier],

@@ -182,7 +182,7 @@ func (p *Pipeline) push(ctx context.Context, client p4.P4RuntimeClient, w Writer
 	var err error
 	for _, a := range actions {
 		_, err = client.SetForwardingPipelineConfig(ctx, &p4.SetForwardingPipelineConfigRequest{
-			DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID, Action: a, Config: p.config,
+			DeviceId: w.DeviceID, ElectionId: w.ElectionID, Action: a, Config: p.config,
 		})
 		// Targets say in many ways that they cannot keep entries; if it is the
 		// program that is wrong, the second action says so too.

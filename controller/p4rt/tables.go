@@ -25,7 +25,7 @@ type Tables struct {
 func Fetch(ctx context.Context, client p4.P4RuntimeClient, schema *Schema, device uint64) (Tables, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a stream that is given up
-	stream, err := client.Read(ctx, schema.ReadAll(device, ""))
+	stream, err := client.Read(ctx, schema.ReadAll(device))
 	if err != nil {
 		return Tables{}, fmt.Errorf("p4rt: reading the tables: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 // Writer says on whose behalf requests are made.
 type Writer struct {
 	DeviceID   uint64
-	Role       string // empty: the full role
 	ElectionID *p4.Uint128
 	// BatchSize is how many updates one request carries at most; 0 means no
 	// limit.
@@ -43,7 +42,7 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 		for us := range slices.Chunk(phase, size) {
 			b := Batch{
 				Request: &p4.WriteRequest{
-					DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID,
+					DeviceId: w.DeviceID, ElectionId: w.ElectionID,
 					Atomicity: p4.WriteRequest_CONTINUE_ON_ERROR,
 				},
 				Updates: us,
@@ -63,7 +62,7 @@ func (s *Schema) WriteRequests(w Writer, updates []controller.Update) ([]Batch, 
 
 // DeleteRequest returns the request that deletes entities as they were read.
 func DeleteRequest(w Writer, entities []*p4.Entity) *p4.WriteRequest {
-	req := &p4.WriteRequest{DeviceId: w.DeviceID, Role: w.Role, ElectionId: w.ElectionID}
+	req := &p4.WriteRequest{DeviceId: w.DeviceID, ElectionId: w.ElectionID}
 	for _, e := range entities {
 		req.Updates = append(req.Updates, &p4.Update{Type: p4.Update_DELETE, Entity: e})
 	}
@@ -71,8 +70,8 @@ func DeleteRequest(w Writer, entities []*p4.Entity) *p4.WriteRequest {
 }
 
 // ReadAll returns the request for everything that [Schema.Decode] understands.
-func (s *Schema) ReadAll(deviceID uint64, role string) *p4.ReadRequest {
-	req := &p4.ReadRequest{DeviceId: deviceID, Role: role}
+func (s *Schema) ReadAll(deviceID uint64) *p4.ReadRequest {
+	req := &p4.ReadRequest{DeviceId: deviceID}
 	for _, t := range controller.Tables() {
 		if t == controller.MulticastGroup {
 			if !s.lacks(t) { // as below

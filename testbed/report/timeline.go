@@ -41,11 +41,10 @@ type span struct {
 }
 
 type mark struct {
-	Class, Letter  string
-	X, Y           float64 // of the glyph
-	At, Y1         float64 // foot of its leader, on the bar
-	Title          string
-	LabelX, LabelY float64
+	Class, Letter string
+	X, Y          float64 // of the glyph
+	At, Y1        float64 // foot of its leader, on the bar
+	Title         string
 }
 
 type tickMark struct {

@@ -108,14 +108,11 @@ type Config struct {
 	// Budget bounds what controllers may ask for and leave here.
 	Budget rpc.Budget
 
-	Seed       uint64 // of the program's random numbers
 	PortEvents PortEvents
 	// Log gets what happens to the switch, not to packets, but for the
 	// program's log_msg when LogMessages is set. Nil: nothing is logged.
 	Log         *slog.Logger
 	LogMessages bool
-	// Now is the time, which must not go back. Nil: the system's.
-	Now func() time.Time
 }
 
 func (c *Config) setDefaults() error {

@@ -136,9 +136,6 @@ func New(cfg Config) (*Device, error) {
 	}
 	d := &Device{cfg: cfg, log: cfg.Log, others: map[uint32]*egress{}, byIndex: map[int]*egress{}}
 	d.base = time.Now()
-	if cfg.Now != nil {
-		d.base = cfg.Now()
-	}
 	d.start = d.base.UnixNano()
 	d.routes = noRouter{}
 	d.toTell.ready = make(chan struct{}, 1)
@@ -225,7 +222,7 @@ func (d *Device) addPorts() error {
 }
 
 func (d *Device) addServices() (err error) {
-	cfg := interp.Config{Seed: d.cfg.Seed, QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort}
+	cfg := interp.Config{QueuesPerPort: d.cfg.Queues, DropPort: d.cfg.DropPort}
 	if d.cfg.LogMessages {
 		cfg.Log = func(r interp.LogRecord) { d.log.Info("program", "message", r.Text) }
 	}

@@ -306,7 +306,7 @@ func (c *controllerSessions) requests(w rollout.Write) ([]controlplane.Request, 
 // Read implements [controlplane.World].
 func (c *controllerSessions) Read(id fabric.NodeID) ([]controller.Entry, int, error) {
 	n := c.node(id)
-	entities, err := c.read(n, c.w.lab.schema.ReadAll(deviceID(n.id), "").GetEntities()...)
+	entities, err := c.read(n, c.w.lab.schema.ReadAll(deviceID(n.id)).GetEntities()...)
 	if err != nil {
 		return nil, 0, err
 	}
