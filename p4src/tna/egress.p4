@@ -2,8 +2,6 @@
 
 parser EgressParser(packet_in packet, out egress_headers_t hdr, out egress_metadata_t meta,
                     out egress_intrinsic_metadata_t intrinsic) {
-    Checksum() ipv4_sum;
-
     state start {
         packet.extract(intrinsic);
         transition select(packet.lookahead<bit<8>>()) {
@@ -98,12 +96,15 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     action compute_span() { meta.span = meta.over_min - meta.over_max; }
     action throw_dice() { meta.roll = random.get(); }
     action compare() { meta.excess = meta.threshold |-| meta.roll; }
-    action mark_v4() { hdr.ipv4.ecn = ECN_CE; }
+    action keep_sum() { meta.old_sum = ~hdr.ipv4.checksum; }
+    action mark_v4(bit<16> grown) {
+        hdr.ipv4.ecn = ECN_CE;
+        meta.tos_grown = grown;
+    }
     action mark_v6() { hdr.ipv6.ecn = ECN_CE; }
 
     // What a quench and a notice say of the port.
     action tell_of_port() {
-        meta.is_quench = 1;
         hdr.quench.setValid();
         hdr.quench.version = 1;
         hdr.quench.flags = 0;
@@ -116,10 +117,15 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.quench.epoch = hdr.mirror.epoch;
         hdr.quench.pad_qp = 0;
         hdr.quench.pad_psn = 0;
-        hdr.udp.src = UDP_QUENCH;
-        hdr.udp.dst = UDP_QUENCH;
-        hdr.udp.length = 8 + QUENCH_BYTES;
-        hdr.udp.checksum = 0;
+        hdr.udp.setInvalid();
+        hdr.own_udp.src = UDP_QUENCH;
+        hdr.own_udp.dst = UDP_QUENCH;
+        hdr.own_udp.length = 8 + QUENCH_BYTES;
+        hdr.own_udp.checksum = 0;
+        hdr.own_udp_v6.src = UDP_QUENCH;
+        hdr.own_udp_v6.dst = UDP_QUENCH;
+        hdr.own_udp_v6.length = 8 + QUENCH_BYTES;
+        hdr.own_udp_v6.checksum = 0;
     }
     // The mirror of a packet whose port was dead goes back where the packet came from.
     action answer() {
@@ -135,39 +141,40 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
         hdr.ethernet.dst = ALL_SYSTEMS_MAC;
         hdr.ethernet.src = SWITCH_MAC ++ hdr.mirror.switch_id;
         hdr.ethernet.type = ETHERTYPE_IPV4;
-        hdr.udp.setValid();
         hdr.quench.flags = QUENCH_NOTICE;
         hdr.quench.dst_qp = 0;
         hdr.quench.psn = 0;
     }
+    // The header of a quench or notice, but for its addresses.
+    action own_v4() {
+        hdr.own_v4.setValid();
+        hdr.own_v4.version = 4;
+        hdr.own_v4.ihl = 5;
+        hdr.own_v4.dscp = DSCP_NETWORK_CONTROL;
+        hdr.own_v4.ecn = ECN_NOT_ECT;
+        hdr.own_v4.total_length = 20 + 8 + QUENCH_BYTES;
+        hdr.own_v4.fragment = 0;
+        hdr.own_v4.protocol = PROTOCOL_UDP;
+        hdr.own_udp.setValid();
+    }
     action notice_v4() {
-        hdr.ipv4.setValid();
-        hdr.ipv4.version = 4;
-        hdr.ipv4.ihl = 5;
-        hdr.ipv4.dscp = DSCP_NETWORK_CONTROL;
-        hdr.ipv4.ecn = ECN_NOT_ECT;
-        hdr.ipv4.total_length = 20 + 8 + QUENCH_BYTES;
-        hdr.ipv4.flags = 0;
-        hdr.ipv4.fragment = 0;
-        hdr.ipv4.ttl = NOTICE_TTL;
-        hdr.ipv4.protocol = PROTOCOL_UDP;
-        hdr.ipv4.src = 0;
-        hdr.ipv4.dst = ALL_SYSTEMS;
+        hdr.own_v4.flags = 0;
+        hdr.own_v4.ttl = NOTICE_TTL;
+        hdr.own_v4.src = 0;
+        hdr.own_v4.dst = ALL_SYSTEMS;
     }
     // A hash of the chip shares its action with no constant.
-    action name_notice() { hdr.ipv4.id = hash_notice.get({ hdr.mirror.switch_id, 7w0, hdr.mirror.port }); }
+    action name_notice() { hdr.own_v4.id = hash_notice.get({ hdr.mirror.switch_id, 7w0, hdr.mirror.port }); }
     action quench_v4() {
-        bit<32> address = hdr.ipv4.src;
-        hdr.ipv4.src = hdr.ipv4.dst;
-        hdr.ipv4.dst = address;
-        hdr.ipv4.dscp = DSCP_NETWORK_CONTROL;
-        hdr.ipv4.ecn = ECN_NOT_ECT;
-        hdr.ipv4.ttl = 64;
-        hdr.ipv4.id = 0;
-        hdr.ipv4.total_length = 20 + 8 + QUENCH_BYTES;
+        hdr.own_v4.flags = hdr.ipv4.flags;
+        hdr.own_v4.ttl = 64;
+        hdr.own_v4.id = 0;
+        hdr.own_v4.src = hdr.ipv4.dst;
+        hdr.own_v4.dst = hdr.ipv4.src;
+        hdr.ipv4.setInvalid();
     }
     action quench_v6() {
-        meta.is_quench_v6 = 1;
+        hdr.own_udp_v6.setValid();
         bit<128> address = hdr.ipv6.src;
         hdr.ipv6.src = hdr.ipv6.dst;
         hdr.ipv6.dst = address;
@@ -179,16 +186,23 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
     }
 
     apply {
+        keep_sum();
         if (hdr.mirror.isValid()) {
             if (hdr.mirror.kind == KIND_QUENCH) {
                 tell_of_port();
                 answer();
-                if (hdr.ipv4.isValid()) { quench_v4(); } else { quench_v6(); }
+                if (hdr.ipv4.isValid()) {
+                    own_v4();
+                    quench_v4();
+                } else {
+                    quench_v6();
+                }
                 hdr.bth.setInvalid();
             } else {
                 if (hdr.mirror.kind == KIND_NOTICE) {
                     tell_of_port();
                     become_notice();
+                    own_v4();
                     notice_v4();
                     name_notice();
                 }
@@ -213,7 +227,7 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
                 // The sign bit: the depth is below.
                 if (meta.over_max[18:18] == 0 || (meta.over_min[18:18] == 0 && meta.excess != 0)) {
                     if (hdr.ipv4.isValid()) {
-                        if (hdr.ipv4.ecn != ECN_NOT_ECT) { mark_v4(); }
+                        if (hdr.ipv4.ecn == 1) { mark_v4(2); } else if (hdr.ipv4.ecn == 2) { mark_v4(1); }
                     } else if (hdr.ipv6.ecn != ECN_NOT_ECT) {
                         mark_v6();
                     }
@@ -230,22 +244,20 @@ control EgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_
     Checksum() quench_v6_sum;
 
     apply {
-        if (meta.is_quench == 1) {
-            hdr.ipv4.checksum = quench_v4_sum.update({
-                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, hdr.ipv4.total_length,
-                hdr.ipv4.id, hdr.ipv4.flags, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol,
-                hdr.ipv4.src, hdr.ipv4.dst });
+        if (hdr.own_v4.isValid()) {
+            hdr.own_v4.checksum = quench_v4_sum.update({
+                hdr.own_v4.version, hdr.own_v4.ihl, hdr.own_v4.dscp, hdr.own_v4.ecn, hdr.own_v4.total_length,
+                hdr.own_v4.id, hdr.own_v4.flags, hdr.own_v4.fragment, hdr.own_v4.ttl, hdr.own_v4.protocol,
+                hdr.own_v4.src, hdr.own_v4.dst });
         }
-        if (meta.is_quench == 0) {
-            hdr.ipv4.checksum = ipv4_sum.update({
-                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
-                hdr.ipv4.ttl, hdr.ipv4.protocol, meta.ipv4_rest });
+        if (hdr.ipv4.isValid()) {
+            hdr.ipv4.checksum = ipv4_sum.update({ meta.old_sum, meta.tos_grown });
         }
         // IPv6 has no header checksum, so UDP's is not optional.
-        if (meta.is_quench_v6 == 1) {
-            hdr.udp.checksum = quench_v6_sum.update({
-                hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.next_header, hdr.udp.length,
-                hdr.udp.src, hdr.udp.dst, hdr.udp.length,
+        if (hdr.own_udp_v6.isValid()) {
+            hdr.own_udp_v6.checksum = quench_v6_sum.update({
+                hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.next_header, hdr.own_udp_v6.length,
+                hdr.own_udp_v6.src, hdr.own_udp_v6.dst, hdr.own_udp_v6.length,
                 hdr.quench.version, hdr.quench.flags, hdr.quench.labelled, hdr.quench.rerouted,
                 hdr.quench.label, hdr.quench.switch_id, hdr.quench.port, hdr.quench.reserved,
                 hdr.quench.epoch, hdr.quench.pad_qp, hdr.quench.dst_qp, hdr.quench.pad_psn,
@@ -254,8 +266,11 @@ control EgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_
         packet.emit(hdr.ethernet);
         packet.emit(hdr.vlan);
         packet.emit(hdr.ipv4);
+        packet.emit(hdr.own_v4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.udp);
+        packet.emit(hdr.own_udp);
+        packet.emit(hdr.own_udp_v6);
         packet.emit(hdr.quench);
         packet.emit(hdr.bth);
     }

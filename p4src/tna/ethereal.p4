@@ -26,14 +26,6 @@
 #include "sizes.p4"
 #include "tna_headers.p4"
 
-// The IPv4 header checksum is corrected for the fields that change, as in RFC
-// 1624: the parser takes them off the old sum, the deparser adds the new ones.
-// A header that came broken stays broken, and options need not be known.
-#define ETHEREAL_IPV4_EXTRACTED                                         \
-        ipv4_sum.subtract({ hdr.ipv4.checksum });                       \
-        ipv4_sum.subtract({ hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, \
-                            hdr.ipv4.ttl, hdr.ipv4.protocol });         \
-        meta.ipv4_rest = ipv4_sum.get();
 #include "../shared/parser.p4"
 
 #include "ingress.p4"

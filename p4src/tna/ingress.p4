@@ -2,8 +2,6 @@
 
 parser IngressParser(packet_in packet, out ingress_headers_t hdr, out ingress_metadata_t meta,
                      out ingress_intrinsic_metadata_t intrinsic) {
-    Checksum() ipv4_sum;
-
     state start {
         packet.extract(intrinsic);
         packet.advance(PORT_METADATA_SIZE);
@@ -34,6 +32,8 @@ parser IngressParser(packet_in packet, out ingress_headers_t hdr, out ingress_me
     ETHEREAL_PARSER_STATES
 }
 
+// A read of metadata that nothing wrote gives 0, as in v1model; without this, what a container held before.
+@pa_auto_init_metadata
 // A constant of the first byte alone: the assembler takes none as wide as its word.
 @pa_container_size("ingress", "hdr.notice.kind", 8)
 control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
@@ -268,6 +268,10 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         meta.notice_port = intrinsic.ingress_port;
         meta.notice_id = hdr.ipv4.id;
     }
+    action quench_of_neighbour() {
+        meta.quench = 1;
+        meta.notice_port = intrinsic.ingress_port;
+    }
     action claim_telling() { meta.notice_due = claim_notice.execute(meta.notice_id); }
     // Copies go to the ports of a group, and to none that the notice is of.
     action replicate(bit<8> kind, bit<16> group) {
@@ -307,7 +311,19 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
         meta.dead = 1;
         meta.dead_port = meta.port;
     }
-    action mark_rerouted_v4() { hdr.ipv4.dscp[1:0] = DSCP_REROUTED[1:0]; }
+    // The IPv4 header checksum is corrected for what changes, as in RFC 1624: the
+    // deparser sums the old one's complement and how much the words have grown. A
+    // header that came broken stays broken, and options need not be known. The
+    // parser's residual checksum cannot do it: it goes on to the packet's end.
+    action count_down_ttl() {
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        meta.old_sum = ~hdr.ipv4.checksum;
+        meta.ttl_grown = 0xFEFF; // -0x100
+    }
+    action mark_rerouted_v4(bit<16> grown) {
+        hdr.ipv4.dscp[1:0] = DSCP_REROUTED[1:0];
+        meta.tos_grown = grown;
+    }
     action mark_rerouted_v6() { hdr.ipv6.dscp[1:0] = DSCP_REROUTED[1:0]; }
 
     action mirror_quench() {
@@ -365,7 +381,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             if (hdr.ipv4.ttl <= 1) {
                 meta.drop = DROP_TTL;
             } else {
-                hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+                count_down_ttl();
                 route_v4.apply();
             }
         } else if (hdr.ipv6.isValid()) {
@@ -395,18 +411,23 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
             if (hdr.bth.opcode == BTH_ACK || hdr.bth.opcode == BTH_ATOMIC_ACK || hdr.bth.opcode == BTH_CNP) {
                 prefer();
             }
-        } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH) {
+        } else if (hdr.udp.isValid() && hdr.udp.dst == UDP_QUENCH && meta.drop == NO_DROP) {
             prefer();
-            if (hdr.ipv4.isValid() && hdr.ipv4.dst == ALL_SYSTEMS) { notice_of_neighbour(); }
+            if (hdr.ipv4.isValid() && hdr.ipv4.dst == ALL_SYSTEMS) {
+                notice_of_neighbour();
+            } else {
+                quench_of_neighbour();
+            }
         } else if (meta.event == 1 && meta.event_up == 0) {
             prefer();
             notice_of_event();
         }
-        if (meta.notice == 1) {
+        // A port to a host has no entry, so a quench or a notice that comes in by it is forged.
+        if (meta.notice == 1 || meta.quench == 1) {
             notice.apply();
-            if (meta.event == 0 && meta.passed_group == 0) {
+            if (meta.event == 0 && (meta.own_group == 0 || meta.quench == 0 && meta.passed_group == 0)) {
                 meta.drop = DROP_BAD_PORT_EVENT;
-            } else if ((meta.event == 0 || meta.own_group != 0) && meta.quench_interval != NEVER_QUENCH) {
+            } else if (meta.quench == 0 && meta.own_group != 0 && meta.quench_interval != NEVER_QUENCH) {
                 claim_telling();
             }
         }
@@ -440,7 +461,7 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                     member_lives.execute(meta.member);
                 }
             }
-        } else if (meta.notice == 0 && meta.as_is == 0) {
+        } else if (meta.notice == 0 && meta.as_is == 0 && meta.drop == NO_DROP) {
             if (meta.upward == 1 && (meta.chosen == 0 || meta.dead == 1)) {
                 if (meta.dead == 1) {
                     meta.fallback = FALLBACK_REROUTED;
@@ -453,14 +474,22 @@ control Ingress(inout ingress_headers_t hdr, inout ingress_metadata_t meta,
                     fallback.count(meta.fallback);
                     if (meta.dead == 1) {
                         meta.rerouted = 1;
-                        if (meta.is_ipv6 == 1) { mark_rerouted_v6(); } else { mark_rerouted_v4(); }
+                        if (meta.is_ipv6 == 1) {
+                            mark_rerouted_v6();
+                        } else if (hdr.ipv4.dscp[1:0] == 0) {
+                            mark_rerouted_v4(0xC);
+                        } else if (hdr.ipv4.dscp[1:0] == 1) {
+                            mark_rerouted_v4(0x8);
+                        } else if (hdr.ipv4.dscp[1:0] == 2) {
+                            mark_rerouted_v4(0x4);
+                        }
                     }
                 } else {
                     meta.drop = DROP_NO_LIVE_UPLINK;
                 }
             } else if (meta.dead == 1) {
                 meta.drop = DROP_DEAD_DOWN_PATH;
-            } else if (meta.chosen == 0 && meta.drop == NO_DROP) {
+            } else if (meta.chosen == 0) {
                 meta.drop = DROP_NO_ROUTE;
             }
         }
@@ -493,9 +522,7 @@ control IngressDeparser(packet_out packet, inout ingress_headers_t hdr, in ingre
 
     apply {
         if (hdr.ipv4.isValid()) {
-            hdr.ipv4.checksum = ipv4_sum.update({
-                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
-                hdr.ipv4.ttl, hdr.ipv4.protocol, meta.ipv4_rest });
+            hdr.ipv4.checksum = ipv4_sum.update({ meta.old_sum, meta.ttl_grown, meta.tos_grown });
         }
         if (for_deparser.mirror_type == MIRROR_QUENCH) {
             mirror.emit<quench_mirror_t>(meta.mirror_session,

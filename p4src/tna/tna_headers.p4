@@ -77,6 +77,9 @@ struct egress_headers_t {
     ipv4_t          ipv4;
     ipv6_t          ipv6;
     udp_t           udp;
+    ipv4_t          own_v4;     // of a quench or notice
+    udp_t           own_udp;
+    udp_t           own_udp_v6; // with a checksum
     bth_t           bth;
     quench_t        quench;
 }
@@ -104,7 +107,9 @@ struct ingress_metadata_t {
     bit<16>  l4_dst;
     bit<32>  hash;
     bit<16>  ecmp_key;
-    bit<16>  ipv4_rest;      // header checksum without the fields that change
+    bit<16>  old_sum;        // complement of the IPv4 header's checksum
+    bit<16>  ttl_grown;      // what is added to words of the header: see count_down_ttl
+    bit<16>  tos_grown;
     bit<8>   fallback;       // reasons
     bit<8>   drop;
 
@@ -127,8 +132,9 @@ struct ingress_metadata_t {
     bit<32>  member;         // the port's bit among the selector's members
     bit<1>   member_known;
 
-    // A notice: of the port's own death, or another switch's that is passed on.
+    // A notice: of the port's own death, or another switch's that is passed on. Or another switch's quench.
     bit<1>   notice;
+    bit<1>   quench;
     PortId_t notice_port;    // that died, or by which the notice came
     bit<16>  own_group;
     bit<16>  passed_group;
@@ -137,10 +143,9 @@ struct ingress_metadata_t {
 }
 
 struct egress_metadata_t {
-    bit<16> ipv4_rest;       // header checksum without the fields that change
+    bit<16> old_sum;         // complement of the IPv4 header's checksum
+    bit<16> tos_grown;       // by the mark: see count_down_ttl
     bit<1>  is_data;         // RoCEv2 data
-    bit<1>  is_quench;
-    bit<1>  is_quench_v6;
 
     // ECN: the queue's depth less kmin, less kmax, as two's complement.
     bit<1>  ecn_on;

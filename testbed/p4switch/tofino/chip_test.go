@@ -1,0 +1,357 @@
+package tofino
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/p4src"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
+)
+
+// chip returns the harness and the pipeline that the environment names.
+func chip(t *testing.T) (harness, pipeline string) {
+	t.Helper()
+	harness, pipeline = os.Getenv(ModelVariable), os.Getenv(PipelineVariable)
+	if harness == "" {
+		t.Skipf("%s names no model: docs/tofino.md", ModelVariable)
+	}
+	if pipeline == "" {
+		pipeline = "../../../p4src/build/tna/out/tofino/pipe" // of `make p4-chips`
+	}
+	pipeline, err := filepath.Abs(pipeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness, pipeline
+}
+
+// TestChipScripts plays what P4Testgen makes of the chips' program on the chip's model, one script after the other on one
+// model: ETHEREAL_CHIP_TESTS names folders of its scripts, with colons between.
+func TestChipScripts(t *testing.T) {
+	m := onChip(t)
+	dirs := os.Getenv("ETHEREAL_CHIP_TESTS")
+	if dirs == "" {
+		t.Skip("ETHEREAL_CHIP_TESTS names no folder of P4Testgen's scripts: docs/tofino.md")
+	}
+	prog, err := program.Load(p4src.V1ModelJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := func(sw *interp.Switch) (stf.Process, error) {
+		m.Use(sw)
+		return func(in interp.Input, emit func(interp.Output)) error {
+			if err := m.Sync(); err != nil {
+				return err
+			}
+			out, err := m.Inject(in.Port, in.Data)
+			for _, p := range out {
+				emit(interp.Output{Port: p.Port, Data: p.Data})
+			}
+			return err
+		}, nil
+	}
+	agreed, out, differ := 0, 0, 0
+	for dir := range strings.SplitSeq(dirs, ":") {
+		scripts, err := filepath.Glob(filepath.Join(dir, "*.stf"))
+		if err != nil || len(scripts) == 0 {
+			t.Fatalf("no scripts in %s: %v", dir, err)
+		}
+		for _, script := range scripts {
+			text, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = chipCPU.ReplaceAll(text, fmt.Appendf(nil, "${1} %d ", p4src.CPUPort))
+			s, err := stf.Parse(filepath.Base(script), text)
+			if err != nil {
+				t.Fatalf("%s: %v", script, err)
+			}
+			rep, err := s.RunThrough(prog, through)
+			if err != nil {
+				t.Fatalf("%s: %v", script, err)
+			}
+			if rep.Received > rep.Expected {
+				rep.Failures = append(rep.Failures, fmt.Sprintf("%d packets came out, of %d expected", rep.Received, rep.Expected))
+			}
+			if rep.Passed() {
+				agreed++
+				out += rep.Expected
+				continue
+			}
+			if differ++; differ < 12 {
+				t.Errorf("%s: %s", script, strings.Join(rep.Failures, "\n"))
+			}
+		}
+	}
+	t.Logf("%d agree, of which %d send a packet on; %d differ", agreed, out, differ)
+}
+
+// chipCPU is the chip's port to the CPU as lines of a script name it: v1model's is another.
+var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
+
+// onChip starts the model and returns what keeps its tables.
+func onChip(t *testing.T) *Mirror {
+	t.Helper()
+	harness, pipeline := chip(t)
+	m, err := Start(context.Background(), harness, pipeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	mirror, err := NewMirror(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mirror
+}
+
+// torTables are a ToR's tables: hosts at ports 1 and 2, uplinks at ports 3 and 4, another ToR's host.
+func torTables(t *testing.T, sw *interp.Switch) {
+	t.Helper()
+	p := sw.Program()
+	id := func(table string) program.TableID {
+		id, ok := p.TableByName(table)
+		if !ok {
+			t.Fatalf("no table %s", table)
+		}
+		return id
+	}
+	call := func(table, action string, args ...uint64) interp.Target {
+		a, ok := p.ActionByName(id(table), action)
+		if !ok {
+			t.Fatalf("table %s has no action %s", table, action)
+		}
+		c := interp.ActionCall{Action: a}
+		for i, param := range p.Actions[a].Info.Params {
+			c.Args = append(c.Args, binary.BigEndian.AppendUint64(nil, args[i])[8-(param.Width+7)/8:])
+		}
+		return interp.Target{Call: c}
+	}
+	insert := func(table string, m program.FieldMatch, priority int32, action string, args ...uint64) {
+		t.Helper()
+		e := interp.Entry{Match: []program.FieldMatch{m}, Priority: priority, Target: call(table, action, args...)}
+		if _, err := sw.Insert(id(table), e); err != nil {
+			t.Fatalf("%s: %v", table, err)
+		}
+	}
+	if err := sw.SetDefault(id("device"), call("device", "set_device", 7, 0x1234, 0, 2, 1, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	insert("label_carrier", program.FieldMatch{Value: []byte{0}}, 0, "carrier_udp_sport")
+	insert("label_carrier", program.FieldMatch{Value: []byte{1}}, 0, "carrier_flow_label")
+	v6 := func(last byte) []byte { return []byte{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last} }
+	for i, port := range []uint64{1, 2} {
+		mac := 0x020000000010 + port
+		insert("route_v4", program.FieldMatch{Value: []byte{10, 0, 0, byte(i + 1)}, PrefixLen: 32}, 0, "deliver", port, mac)
+		insert("route_v6", program.FieldMatch{Value: v6(byte(i + 1)), PrefixLen: 128}, 0, "deliver", port, mac)
+	}
+	insert("route_v4", program.FieldMatch{Value: []byte{10, 1, 0, 0}, PrefixLen: 16}, 0, "forward_down", 5)
+	insert("route_v4", program.FieldMatch{Value: []byte{10, 0, 0, 0}, PrefixLen: 8}, 0, "forward_up", 1)
+	insert("route_v6", program.FieldMatch{Value: v6(0), PrefixLen: 64}, 0, "forward_up", 1)
+	insert("ecn_profile", program.FieldMatch{Value: []byte{5}}, 0, "mark_between", 0, 0, 0xFFFF) // any depth is too deep
+	for i, port := range []uint64{3, 4} {
+		insert("source_route", program.FieldMatch{Value: []byte{byte(i)}, Mask: []byte{0x3F, 0xFD}}, 1, "take_uplink", port)
+		insert("notice", program.FieldMatch{Value: []byte{byte(port)}}, 0, "tell", 1, 2)
+		insert("uplink_of_port", program.FieldMatch{Value: []byte{byte(port)}}, 0, "set_uplink_index", uint64(i))
+		insert("port_of_uplink", program.FieldMatch{Value: []byte{byte(i)}}, 0, "take_uplink", port)
+	}
+	profile := p.Tables[id("ecmp")].Info.Profile
+	var members []interp.MemberID
+	for _, port := range []uint64{3, 4} {
+		member, err := sw.AddMember(profile, call("ecmp", "take_uplink", port).Call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, member)
+	}
+	group, err := sw.CreateGroup(profile)
+	if err == nil {
+		err = sw.SetGroup(profile, group, members)
+	}
+	if err == nil {
+		e := interp.Entry{Match: []program.FieldMatch{{Value: []byte{1}}}, Target: interp.Target{Kind: interp.ByGroup, Group: group}}
+		_, err = sw.Insert(id("ecmp"), e)
+	}
+	if err == nil {
+		err = sw.SetMulticastGroup(1, []interp.Replica{{Port: 1}, {Port: 2}})
+	}
+	if err == nil {
+		err = sw.SetMulticastGroup(2, []interp.Replica{{Port: 1}, {Port: 2}, {Port: 3}, {Port: 4}})
+	}
+	for port := range uint32(6) {
+		if err == nil {
+			err = sw.SetCloneSession(512+port, interp.CloneSession{Replicas: []interp.Replica{{Port: port}}, Truncate: 90, Class: 1})
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChipFailure takes the model through the death of an uplink, beside the interpreter with v1model's program: the
+// notice, the quench and the rerouted packet must be the same bytes by the same ports. Behind the quench's IP packet the
+// chip leaves padding.
+func TestChipFailure(t *testing.T) {
+	chip, sw := torOnBoth(t)
+	now := int64(0)
+	both := func(what string, port uint32, data []byte) []Packet {
+		t.Helper()
+		now += 1e9
+		var want []Packet
+		sw.Process(interp.Input{Port: port, Data: slices.Clone(data), Now: now}, func(o interp.Output) {
+			want = append(want, Packet{o.Port, slices.Clone(o.Data)})
+		})
+		got, err := chip.Inject(port, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := func(a, b Packet) int { return cmp.Or(int(a.Port)-int(b.Port), bytes.Compare(a.Data, b.Data)) }
+		slices.SortFunc(want, order)
+		slices.SortFunc(got, order)
+		if len(want) != len(got) {
+			t.Errorf("%s: v1model sends %v, the chip %v", what, want, got)
+			return got
+		}
+		for i, w := range want {
+			if got[i].Port != w.Port || !bytes.HasPrefix(got[i].Data, w.Data) {
+				t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x", what, i, w.Port, w.Data, got[i].Port, got[i].Data)
+			}
+		}
+		return got
+	}
+	labelled := labelledPacket(0)
+	if out := both("labelled", 1, labelled); len(out) != 1 || out[0].Port != 3 {
+		t.Errorf("a labelled packet: %v, want port 3", out)
+	}
+	event := func(up bool) []byte { return p4src.AppendPortEvent(nil, 3, up, 5) }
+	if out := both("down event", p4src.PortEventPort, event(false)); len(out) == 0 {
+		t.Error("the down event made no notice")
+	}
+	if out := both("labelled, dead port", 1, labelled); len(out) != 2 {
+		t.Errorf("a labelled packet to a dead port: %v, want a quench and the packet by another port", out)
+	}
+	both("IPv6, dead port", 2, labelledPacketV6(0))
+	both("back", p4src.PortEventPort, event(true))
+	if out := both("labelled, repaired", 1, labelled); len(out) != 1 || out[0].Port != 3 {
+		t.Errorf("a labelled packet after the repair: %v, want port 3", out)
+	}
+}
+
+// TestChipECMP: unlabelled packets go up by every live member and by no dead one.
+func TestChipECMP(t *testing.T) {
+	chip, _ := torOnBoth(t)
+	spread := func() map[uint32]int {
+		t.Helper()
+		ports := map[uint32]int{}
+		for i := range 64 {
+			packet := labelledPacket(0)
+			binary.BigEndian.PutUint16(packet[34:], uint16(0x1000+i)) // UDP source: not a label
+			out, err := chip.Inject(1, packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range out {
+				ports[p.Port]++
+			}
+		}
+		return ports
+	}
+	if s := spread(); len(s) != 2 || s[3] < 16 || s[4] < 16 || s[3]+s[4] != 64 {
+		t.Errorf("two live uplinks: %v", s)
+	}
+	if _, err := chip.Inject(p4src.PortEventPort, p4src.AppendPortEvent(nil, 4, false, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if s := spread(); s[3] != 64 || len(s) != 1 {
+		t.Errorf("port 4 is down: %v", s)
+	}
+	if _, err := chip.Inject(p4src.PortEventPort, p4src.AppendPortEvent(nil, 4, true, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if s := spread(); len(s) != 2 || s[3] < 16 || s[4] < 16 {
+		t.Errorf("port 4 is back: %v", s)
+	}
+}
+
+// torOnBoth returns the model and an interpreter's switch with a ToR's tables.
+func torOnBoth(t *testing.T) (*Mirror, *interp.Switch) {
+	t.Helper()
+	chip := onChip(t)
+	prog, err := program.Load(p4src.V1ModelJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sw := interp.NewSwitch(prog, interp.Config{QueuesPerPort: 8})
+	torTables(t, sw)
+	chip.Use(sw)
+	if err := chip.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return chip, sw
+}
+
+// otherUplink is the choice of table ecmp that v1model's hash did not make: the chip's is another.
+var otherUplink = strings.NewReplacer("port 3 ", "port 4 ", "port 4 ", "port 3 ")
+
+// TestChipPackets sends random packets through the chip's model and through the interpreter with v1model's program, both
+// with a ToR's tables: what comes out must be the same bytes by the same ports, but for ecmp's choice.
+func TestChipPackets(t *testing.T) {
+	mirror, sw := torOnBoth(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	const packets = 3000
+	kinds := map[string]int{}
+	wrong := 0
+	for i := range packets {
+		port, kind, data := randomPacket(random)
+		var want []string
+		sw.Process(interp.Input{Port: port, Data: slices.Clone(data), Now: int64(i+1) * 1e6}, func(o interp.Output) {
+			want = append(want, fmt.Sprintf("port %d %x", o.Port, o.Data))
+		})
+		out, err := mirror.Inject(port, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range out {
+			got = append(got, fmt.Sprintf("port %d %x", p.Port, p.Data))
+		}
+		fate := "dropped"
+		if len(want) > 0 {
+			fate = "sent on"
+		}
+		if kinds[kind+", "+fate]++; slices.Equal(want, got) {
+			continue
+		}
+		if len(want) == 1 && len(got) == 1 && otherUplink.Replace(want[0]) == got[0] {
+			kinds["of these, by another uplink of ecmp's"]++
+			continue
+		}
+		if wrong++; wrong < 8 {
+			t.Errorf("packet %d (%s) in by port %d: %s\n  v1model: %v\n  chip:    %v", i, kind, port, hex.EncodeToString(data), want, got)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		t.Logf("%4d %s", kinds[k], k)
+	}
+	if wrong > 0 {
+		t.Errorf("%d packets differ", wrong)
+	}
+}
