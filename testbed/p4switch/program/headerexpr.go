@@ -1,6 +1,9 @@
 package program
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // hdrOperand is a header named by an expression: one known at load time, or
 // one whose id is in a slot (-1, as uint64, when an index was out of range).
@@ -90,39 +93,29 @@ func (c *compiler) headerSlot(e *jVal) (uint32, error) {
 
 // stackOperand resolves a header stack by name.
 func (c *compiler) stackOperand(e *jVal) (int, error) {
-	e, err := unwrap(e)
-	if err != nil {
-		return 0, err
-	}
-	if e.Type != "header_stack" {
-		return 0, fmt.Errorf("%w: %q %q where a header stack is needed", ErrUnsupported, e.Type, e.Op)
-	}
-	n, err := e.str()
-	if err != nil {
-		return 0, err
-	}
-	i, ok := c.stackByName[n]
-	if !ok {
-		return 0, fmt.Errorf("there is no header stack %q", n)
-	}
-	return i, nil
+	return namedOperand(e, "header stack", c.stackByName)
 }
 
 func (c *compiler) unionStackOperand(e *jVal) (int, error) {
+	return namedOperand(e, "header union stack", c.unionStackByName)
+}
+
+// namedOperand resolves what is named by an operand of a type: its words with underscores between them.
+func namedOperand(e *jVal, kind string, byName map[string]int) (int, error) {
 	e, err := unwrap(e)
 	if err != nil {
 		return 0, err
 	}
-	if e.Type != "header_union_stack" {
-		return 0, fmt.Errorf("%w: %q %q where a header union stack is needed", ErrUnsupported, e.Type, e.Op)
+	if e.Type != strings.ReplaceAll(kind, " ", "_") {
+		return 0, fmt.Errorf("%w: %q %q where a %s is needed", ErrUnsupported, e.Type, e.Op, kind)
 	}
 	n, err := e.str()
 	if err != nil {
 		return 0, err
 	}
-	i, ok := c.unionStackByName[n]
+	i, ok := byName[n]
 	if !ok {
-		return 0, fmt.Errorf("there is no header union stack %q", n)
+		return 0, fmt.Errorf("there is no %s %q", kind, n)
 	}
 	return i, nil
 }
