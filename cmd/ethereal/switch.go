@@ -225,6 +225,11 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	if cfg.PortEvents, err = process.ParsePortEvents(o.portEvents); err != nil {
 		return nil, besides{}, err
 	}
+	if o.datapath == live.TofinoModel {
+		if cfg.Model, err = modelFromEnvironment(); err != nil {
+			return nil, besides{}, err
+		}
+	}
 	defer func() {
 		if err == nil {
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/tofino"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
@@ -198,8 +199,10 @@ func ourSwitchOptions() []switchOption {
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
 		{name: "datapath", kind: oneValue, value: "WHERE",
 			help: "interpreter, kernel: run the program as eBPF on the interfaces' way in, and here what\n" +
-				"it does not finish there, auto: in the kernel if that can be, or routes: have the kernel's\n" +
-				"routes follow the tables, as a Linux router (default interpreter)",
+				"it does not finish there, auto: in the kernel if that can be, routes: have the kernel's\n" +
+				"routes follow the tables, as a Linux router, or tofino-model: the functional model of a Tofino,\n" +
+				"whose harness and pipeline are in ETHEREAL_TOFINO_MODEL and ETHEREAL_TOFINO_PIPELINE\n" +
+				"(default interpreter)",
 			set: setDatapath},
 		{name: "neighbour", kind: oneValue, value: "PORT@MAC", many: true,
 			help: "with --datapath routes: MAC address of the switch at a port's other end; may be given again",
@@ -230,6 +233,16 @@ const auto = "auto"
 func setDatapath(o *switchOptions, v string) error {
 	o.datapath = v
 	return live.CheckDatapath(v, auto)
+}
+
+// modelFromEnvironment says where the model of the chip is, and its program.
+func modelFromEnvironment() (process.Model, error) {
+	m := process.Model{Harness: os.Getenv(tofino.ModelVariable), Pipeline: os.Getenv(tofino.PipelineVariable)}
+	if m.Harness == "" || m.Pipeline == "" {
+		return m, fmt.Errorf("switch: --datapath %s: set %s to the model's test harness and %s to the folder with tofino.bin",
+			live.TofinoModel, tofino.ModelVariable, tofino.PipelineVariable)
+	}
+	return m, nil
 }
 
 // settleDatapath leaves auto only where the kernel may be tried.

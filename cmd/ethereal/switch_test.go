@@ -122,7 +122,7 @@ func TestSwitchOptionErrors(t *testing.T) {
 		"--no-p4 --p4info x":                 "needs the program's JSON",
 		"p.json --priority-queues 0":         "less than 1",
 		"p.json --use-files -1":              "less than 0",
-		"p.json --datapath xdp":              "one of interpreter, kernel, routes, auto",
+		"p.json --datapath xdp":              "one of interpreter, kernel, tofino-model, routes, auto",
 		"p --datapath kernel --use-files 0":  "--use-files",
 		"p --datapath kernel --queue-rate 9": "--queue-rate",
 		"p --datapath routes --queue-rate 9": "--queue-rate",

@@ -105,6 +105,9 @@ type Config struct {
 	// frames to group addresses only. Ports must be a [port.Interface] each, in a network namespace of the switch's own.
 	Routes bool
 
+	// Model has the functional model of a Tofino forward, with the program for that chip; see package tofino.
+	Model Model
+
 	// Budget bounds what controllers may ask for and leave here.
 	Budget rpc.Budget
 
@@ -144,6 +147,9 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("switch: the kernel's routes know no queues, so no queue rate; leave one of them out")
 	case c.Kernel && c.QueueRate > 0:
 		return fmt.Errorf("switch: the kernel's data path has no queues, so no queue rate; leave one of them out")
+	}
+	if err := c.Model.excludes(c); err != nil {
+		return err
 	}
 	for _, p := range c.Ports {
 		switch {

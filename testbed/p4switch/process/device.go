@@ -58,6 +58,7 @@ type Device struct {
 
 	kernel inKernel
 	routes router
+	model  onModel
 
 	ports    []*egress // by position
 	byNumber []*egress // by number, for small numbers
@@ -148,7 +149,7 @@ func New(cfg Config) (*Device, error) {
 		err = d.addServices()
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.routes.close(), d.detach(), poller.Close())
+		return nil, errors.Join(err, d.closeModel(), d.routes.close(), d.detach(), poller.Close())
 	}
 	return d, nil
 }
@@ -215,6 +216,9 @@ func (d *Device) addPorts() error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := d.openModel(); err != nil {
+		return err
 	}
 	d.states.OnAdmin = d.setAdmin
 	d.states.Watch(d.portChanged)
@@ -340,9 +344,10 @@ func (d *Device) Stats() Stats {
 
 // Close frees the ports and all else. Run and Serve must have returned.
 func (d *Device) Close() error {
+	errs := []error{d.closeModel()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errs := []error{d.routes.close(), d.detach()}
+	errs = append(errs, d.routes.close(), d.detach())
 	for _, e := range d.ports {
 		errs = append(errs, e.port.Close())
 	}
@@ -369,6 +374,7 @@ func (d *Device) useSwitch(sw *interp.Switch) {
 	d.sw = sw
 	d.useKernel(next, err)
 	d.routes.use(sw)
+	d.modelBy(sw)
 	_, has := sw.Program().RegisterByName("port_down")
 	d.eventsOn = d.cfg.PortEvents == PortEventsOn || d.cfg.PortEvents == PortEventsAuto && has
 	for _, e := range d.ports {

@@ -153,6 +153,7 @@ func (d *Device) work() {
 		}
 	}
 	d.ready = keep
+	d.fromModel()
 	for n := d.portless.n; n > 0; n-- {
 		d.leaveNowhere(d.portless.pop(), uint32(d.portless.n))
 	}
@@ -199,6 +200,10 @@ func (d *Device) ingress(number uint32, b []byte) {
 		return
 	}
 	d.now = d.clock()
+	if d.model.in != nil {
+		d.toModel(number, b)
+		return
+	}
 	at := len(d.batch.Packets)
 	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
 	d.route(d.sw, at)

@@ -1,5 +1,5 @@
 // Package tofino runs the program for Tofino on the functional model of the chip, with the entries of an interpreter's
-// switch.
+// switch, and is a data path of `ethereal switch`.
 //
 // The model is a program of the chip's makers, which this repository neither contains nor builds. [Start] runs its test
 // harness, which takes commands as lines (add, setdefault, load, packet) and shows the packets that leave. Its path comes

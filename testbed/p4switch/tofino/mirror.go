@@ -209,22 +209,31 @@ func (m *Mirror) action(g interp.Target) string {
 
 // Inject has a packet come in by a port of v1model's numbers, and returns what leaves, by such numbers.
 func (m *Mirror) Inject(port uint32, data []byte) ([]Packet, error) {
-	switch {
-	case port == p4src.CPUPort:
-		port = cpuPort
-	case port == p4src.PortEventPort:
-		m.note(data)
-		port, data = cpuPort, append([]byte{p4src.PortEventPort >> 8, p4src.PortEventPort & 0xff}, data...)
-	case port > LastPort:
-		return nil, fmt.Errorf("tofino: port %d; the model's ports are 0 to %d", port, LastPort)
+	return m.InjectAll([]Packet{{port, data}})
+}
+
+// InjectAll is Inject for several packets, one after the other.
+func (m *Mirror) InjectAll(packets []Packet) ([]Packet, error) {
+	var commands []string
+	for _, p := range packets {
+		switch {
+		case p.Port == p4src.CPUPort:
+			p.Port = cpuPort
+		case p.Port == p4src.PortEventPort:
+			m.note(p.Data)
+			p = Packet{cpuPort, append([]byte{p4src.PortEventPort >> 8, p4src.PortEventPort & 0xff}, p.Data...)}
+		case p.Port > LastPort:
+			return nil, fmt.Errorf("tofino: port %d; the model's ports are 0 to %d", p.Port, LastPort)
+		}
+		commands = append(commands, fmt.Sprintf("packet %d %x", p.Port, p.Data))
 	}
-	out, err := m.model.Inject(port, data)
-	for i := range out {
-		if out[i].Port == cpuPort {
-			out[i].Port = p4src.CPUPort
+	r, err := m.model.Do(commands...)
+	for i := range r.Packets {
+		if r.Packets[i].Port == cpuPort {
+			r.Packets[i].Port = p4src.CPUPort
 		}
 	}
-	return out, err
+	return r.Packets, err
 }
 
 // note takes down what a port-event packet says, since a group that is written later begins with its live members.

@@ -45,7 +45,7 @@ type Model struct {
 	pipe     *os.File
 	out      *bufio.Reader
 	marks    int
-	dir      string
+	file     *os.File // what it loads
 	pipeline string
 	died     error
 	trace    func(Result) // for tests
@@ -59,12 +59,16 @@ func Start(ctx context.Context, path, pipeline string) (*Model, error) {
 			return nil, fmt.Errorf("tofino: pipeline: %w; `make p4-chips` writes it", err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "tofino-model-")
+	// Without a name, so that nothing is left behind however this process ends.
+	file, err := os.CreateTemp("", "tofino-model-")
 	if err != nil {
 		return nil, err
 	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
 	ctx, stop := context.WithCancel(ctx)
-	m := &Model{stop: stop, dir: dir, pipeline: pipeline}
+	m := &Model{stop: stop, file: file, pipeline: pipeline}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -76,7 +80,8 @@ func Start(ctx context.Context, path, pipeline string) (*Model, error) {
 	// Packets, answers and errors come by one pipe, so that their order is known. Messages of file table.cpp name the
 	// place of a new entry. After -r, what is loaded leaves tables and ports as they are.
 	m.cmd = exec.CommandContext(ctx, path, "-T", "table:3", "--observation-log", "/dev/stderr", "-l", pipeline, "-r", "-")
-	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = dir, write, write
+	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = os.TempDir(), write, write
+	m.cmd.ExtraFiles = []*os.File{file} // its descriptor 3
 	m.pipe, m.out = read, bufio.NewReaderSize(read, 1<<16)
 	if m.in, err = m.cmd.StdinPipe(); err == nil {
 		err = m.cmd.Start()
@@ -189,5 +194,5 @@ func (m *Model) Close() error {
 		errs = append(errs, m.pipe.Close())
 		m.pipe = nil
 	}
-	return errors.Join(append(errs, os.RemoveAll(m.dir))...)
+	return errors.Join(append(errs, m.file.Close())...)
 }

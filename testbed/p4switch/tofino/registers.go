@@ -3,8 +3,6 @@ package tofino
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
-	"path/filepath"
 )
 
 // writes are writes to registers and memories of the chip, in the binary format that the assembler puts out and the
@@ -33,11 +31,13 @@ func (m *Model) write(w writes) error {
 	if len(w) == 0 {
 		return nil
 	}
-	name := filepath.Join(m.dir, "writes.bin")
-	if err := os.WriteFile(name, w, 0o600); err != nil {
+	if err := m.file.Truncate(0); err != nil {
 		return fmt.Errorf("tofino: model: %w", err)
 	}
-	_, err := m.Do("load " + name)
+	if _, err := m.file.WriteAt(w, 0); err != nil {
+		return fmt.Errorf("tofino: model: %w", err)
+	}
+	_, err := m.Do("load /dev/fd/3")
 	return err
 }
 

@@ -15,14 +15,15 @@ import (
 // Where a live fabric's switches carry their program out: see `ethereal switch
 // --datapath`.
 const (
-	Interpreter = "interpreter" // in their process; empty means it too
-	Kernel      = "kernel"      // as eBPF in the kernel, and in their process what that cannot
-	Routes      = "routes"      // not at all: the kernel's routes follow the tables, as a Linux router's
+	Interpreter = "interpreter"  // in their process; empty means it too
+	Kernel      = "kernel"       // as eBPF in the kernel, and in their process what that cannot
+	Routes      = "routes"       // not at all: the kernel's routes follow the tables, as a Linux router's
+	TofinoModel = "tofino-model" // by the program for Tofino, on the chip's functional model; it is slow
 )
 
 // Datapaths returns what a live fabric's switches may forward by.
 func Datapaths() []string {
-	all := []string{Interpreter, Kernel}
+	all := []string{Interpreter, Kernel, TofinoModel}
 	for _, k := range kinds.Starters() {
 		if d := k.Start().Datapath; d != "" {
 			all = append(all, d)
