@@ -26,11 +26,15 @@ const (
 	Placed  Placing = iota
 	Refused         // the address, key or length is wrong: the sender's fault, for ever
 	Unable          // it cannot be taken, for no fault of the sender's, who has to begin anew
+	Invalid         // whom it is for has failed, and takes nothing any more
 )
 
 func (p Placing) syndrome() rocev2.Syndrome {
-	if p == Unable {
+	switch p {
+	case Unable:
 		return rocev2.NAKRemoteOperation
+	case Invalid:
+		return rocev2.NAKInvalidRequest
 	}
 	return rocev2.NAKRemoteAccess
 }

@@ -120,6 +120,9 @@ uint32_t send_stride(uint32_t sges, uint32_t inline_bytes);
 uint32_t recv_stride(uint32_t sges);
 
 void set_ops(struct ibv_context_ops *ops);
+
+struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int dealloc_mw(struct ibv_mw *mw);
 void set_poll(struct cq *q);
 
 /* forget_completions removes what a queue pair has left in a completion queue. */

@@ -38,6 +38,8 @@ enum nic_op {
 	NIC_RESIZE_SRQ,      /* handle, entries -> entries; fd: ring */
 	NIC_QUERY_SRQ,       /* handle -> limit */
 	NIC_REREG_MR,        /* key, flags of ibv_rereg_mr, pd, address, length, access */
+	NIC_ALLOC_MW,        /* pd, type -> handle, key */
+	NIC_DEALLOC_MW,      /* handle */
 };
 
 /* How many of a kind a program may have, in the answer to NIC_HELLO. */
@@ -51,6 +53,7 @@ enum nic_limit {
 	NIC_LIMIT_CQE,   /* entries of a completion queue */
 	NIC_LIMIT_SGE,   /* of a work request */
 	NIC_LIMIT_READS, /* reads and atomics of a queue pair under way */
+	NIC_LIMIT_MW,
 	NIC_LIMITS,
 	NIC_FIRST_LIMIT = 3, /* where they begin in the answer */
 };
@@ -110,7 +113,8 @@ struct nic_sge {
 	uint32_t lkey;
 };
 
-/* nic_send is a work request to send. Its sges, or its inline bytes, follow. */
+/* nic_send is a work request to send. Its sges, or its inline bytes, follow. One to bind a window has its new key in rkey,
+ * the place in remote_addr, the length in compare_add, the access in swap and the region's key in ud_qkey. */
 struct nic_send {
 	uint64_t wr_id;
 	uint32_t opcode; /* enum ibv_wr_opcode */

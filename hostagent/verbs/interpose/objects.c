@@ -97,6 +97,28 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return err;
 }
 
+struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct nic_answer out;
+	if (simple(pd->context, NIC_ALLOC_MW, pd->handle, type, &out))
+		return NULL;
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+	if (!mw) {
+		simple(pd->context, NIC_DEALLOC_MW, out.value[0], 0, NULL);
+		return NULL;
+	}
+	*mw = (struct ibv_mw){ pd->context, pd, (uint32_t)out.value[1], (uint32_t)out.value[0], type };
+	return mw;
+}
+
+int dealloc_mw(struct ibv_mw *mw)
+{
+	int err = simple(mw->context, NIC_DEALLOC_MW, mw->handle, 0, NULL);
+	if (!err)
+		free(mw);
+	return err;
+}
+
 int address_of(const struct ibv_ah_attr *ah, uint32_t *address)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

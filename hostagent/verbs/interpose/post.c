@@ -91,6 +91,20 @@ static void put_ah(struct nic_send *s, struct ibv_ah *ah, uint32_t qpn, uint32_t
 	s->ud_qkey = qkey;
 }
 
+/* put_bind writes down what a window is to be bound to, and gives it its new key. */
+static int put_bind(struct nic_send *s, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info)
+{
+	if (info->length && !info->mr)
+		return EINVAL;
+	s->rkey = (mw->rkey & 0xffffff00) | (key & 0xff);
+	s->remote_addr = info->addr;
+	s->compare_add = info->length;
+	s->swap = info->mw_access_flags;
+	s->ud_qkey = info->mr ? info->mr->lkey : 0;
+	mw->rkey = s->rkey;
+	return 0;
+}
+
 static int put_send(struct qp *q, struct nic_send *s, const struct ibv_send_wr *wr)
 {
 	*s = (struct nic_send){
@@ -117,6 +131,14 @@ static int put_send(struct qp *q, struct nic_send *s, const struct ibv_send_wr *
 				return EINVAL;
 			put_ah(s, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 		}
+		break;
+	case IBV_WR_BIND_MW:
+		return put_bind(s, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+	case IBV_WR_LOCAL_INV:
+		s->rkey = wr->invalidate_rkey;
+		return 0;
+	case IBV_WR_SEND_WITH_INV:
+		s->rkey = wr->invalidate_rkey;
 		break;
 	default:
 		return EINVAL;
@@ -152,6 +174,18 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	if (err)
 		*bad = wr;
 	return err;
+}
+
+/* bind_mw binds a window of type 1, which has another key afterwards. */
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = { .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = bind->send_flags };
+	if (mw->type != IBV_MW_TYPE_1)
+		return errno = EINVAL;
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = bind->bind_info;
+	return post_send(qp, &wr, &bad);
 }
 
 static int post_receive(struct context *c, struct queue *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -370,6 +404,9 @@ void set_poll(struct cq *q)
 
 void set_ops(struct ibv_context_ops *ops)
 {
+	ops->alloc_mw = alloc_mw;
+	ops->dealloc_mw = dealloc_mw;
+	ops->bind_mw = bind_mw;
 	ops->poll_cq = poll_cq;
 	ops->req_notify_cq = req_notify_cq;
 	ops->post_send = post_send;
@@ -419,6 +456,23 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 		((struct qp *)ex)->last->imm = imm;
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t key) { begin_remote(ex, IBV_WR_SEND_WITH_INV, key, 0); }
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t key) { begin_remote(ex, IBV_WR_LOCAL_INV, key, 0); }
+
+static void fail(struct qp *q, int err)
+{
+	if (err && !q->failed)
+		q->failed = err;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info)
+{
+	begin(ex, IBV_WR_BIND_MW);
+	struct qp *q = (struct qp *)ex;
+	if (q->last)
+		fail(q, put_bind(q->last, mw, key, info));
+}
+
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
 {
 	begin_remote(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
@@ -440,12 +494,6 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 {
 	if (((struct qp *)ex)->last)
 		put_ah(((struct qp *)ex)->last, ah, qpn, qkey);
-}
-
-static void fail(struct qp *q, int err)
-{
-	if (err && !q->failed)
-		q->failed = err;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
@@ -516,6 +564,9 @@ void set_wr(struct ibv_qp_ex *ex)
 {
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_local_inv = wr_local_inv;
+	ex->wr_send_inv = wr_send_inv;
 	ex->wr_rdma_read = wr_rdma_read;
 	ex->wr_rdma_write = wr_rdma_write;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;

@@ -36,6 +36,8 @@ const (
 	opResizeSRQ
 	opQuerySRQ
 	opReregMR
+	opAllocMW
+	opDeallocMW
 )
 
 // firstLimit is where limits begin in the answer to opHello.
@@ -134,6 +136,7 @@ const (
 	accessRemoteWrite  = 1 << 1
 	accessRemoteRead   = 1 << 2
 	accessRemoteAtomic = 1 << 3
+	accessMWBind       = 1 << 4
 	accessZeroBased    = 1 << 5
 
 	wrWrite    = 0
@@ -143,6 +146,9 @@ const (
 	wrRead     = 4
 	wrCompSwap = 5
 	wrFetchAdd = 6
+	wrLocalInv = 7
+	wrBind     = 8
+	wrSendInv  = 9
 
 	reregTranslation = 1 << 0
 	reregPD          = 1 << 1
@@ -161,6 +167,7 @@ const (
 
 	wcGRH     = 1 << 0
 	wcWithImm = 1 << 1
+	wcWithInv = 1 << 3
 
 	grhSize = 40
 )
@@ -174,6 +181,7 @@ const (
 	locQPOpErr   status = 2
 	locProtErr   status = 4
 	flushErr     status = 5
+	mwBindErr    status = 6
 	locAccessErr status = 8
 	remInvReqErr status = 9
 	remAccessErr status = 10
@@ -189,14 +197,24 @@ const (
 	wcRead        = 2
 	wcCompSwap    = 3
 	wcFetchAdd    = 4
+	wcBind        = 5
+	wcLocalInv    = 6
 	wcRecv        = 1 << 7
 	wcRecvWithImm = 1<<7 + 1
 )
 
 // wcOpcode is a send request's completion's opcode.
 func wcOpcode(wr uint32) uint32 {
-	return [...]uint32{wcWrite, wcWrite, wcSend, wcSend, wcRead, wcCompSwap, wcFetchAdd}[wr]
+	return [...]uint32{
+		wcWrite, wcWrite, wcSend, wcSend, wcRead, wcCompSwap, wcFetchAdd, wcLocalInv, wcBind, wcSend,
+	}[min(wr, wrSendInv)]
 }
+
+// fetches reports whether a work request brings something back.
+func fetches(wr uint32) bool { return wr >= wrRead && wr <= wrFetchAdd }
+
+// isLocal reports whether a work request concerns this side alone.
+func isLocal(wr uint32) bool { return wr == wrLocalInv || wr == wrBind }
 
 // sge is a part of a program's memory.
 type sge struct {
@@ -246,7 +264,7 @@ func parseSend(b []byte, maxSGE, maxInline int) (r sendRequest, ok bool) {
 		udQPN: native.Uint32(b[56:]), qkey: native.Uint32(b[60:]), udAddr: native.Uint32(b[64:]),
 	}
 	sges, inline := native.Uint32(b[20:]), native.Uint32(b[24:])
-	if sges > uint32(maxSGE) || inline > uint32(maxInline) || r.opcode > wrFetchAdd {
+	if sges > uint32(maxSGE) || inline > uint32(maxInline) || r.opcode > wrSendInv {
 		return r, false
 	}
 	if r.flags&sendInline != 0 {
@@ -292,7 +310,11 @@ func (c *completion) encode(b []byte) {
 	native.PutUint32(b[12:], c.opcode)
 	native.PutUint32(b[16:], 0)
 	native.PutUint32(b[20:], c.bytes)
-	binary.BigEndian.PutUint32(b[24:], c.imm)
+	if c.flags&wcWithInv != 0 {
+		native.PutUint32(b[24:], c.imm)
+	} else {
+		binary.BigEndian.PutUint32(b[24:], c.imm)
+	}
 	native.PutUint32(b[28:], c.qpn)
 	native.PutUint32(b[32:], c.src)
 	native.PutUint32(b[36:], c.flags)

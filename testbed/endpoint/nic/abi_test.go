@@ -22,7 +22,10 @@ func TestABI(t *testing.T) {
 	want := map[string]int{
 		"NIC_ABI": ABI, "NIC_HELLO": int(opHello), "NIC_QUERY_PORT": int(opQueryPort), "NIC_CREATE_QP": int(opCreateQP),
 		"NIC_DESTROY_QP": int(opDestroyQP), "NIC_RESIZE_CQ": int(opResizeCQ), "NIC_RESIZE_SRQ": int(opResizeSRQ),
-		"NIC_QUERY_SRQ": int(opQuerySRQ), "NIC_REREG_MR": int(opReregMR), "NIC_FIRST_LIMIT": firstLimit, "NIC_LIMITS": len(limits),
+		"NIC_QUERY_SRQ": int(opQuerySRQ), "NIC_REREG_MR": int(opReregMR), "NIC_DEALLOC_MW": int(opDeallocMW),
+		"IBV_WR_SEND_WITH_INV": wrSendInv, "IBV_WR_BIND_MW": wrBind, "IBV_WR_LOCAL_INV": wrLocalInv, "IBV_WC_BIND_MW": wcBind,
+		"IBV_WC_LOCAL_INV": wcLocalInv, "IBV_WC_WITH_INV": wcWithInv, "IBV_WC_MW_BIND_ERR": int(mwBindErr),
+		"IBV_ACCESS_MW_BIND": accessMWBind, "IBV_MW_TYPE_1": windowType1, "IBV_MW_TYPE_2": windowType2, "NIC_FIRST_LIMIT": firstLimit, "NIC_LIMITS": len(limits),
 		"IBV_QP_PKEY_INDEX": maskPKey, "IBV_QP_PORT": maskPort, "IBV_QP_PATH_MTU": maskPathMTU, "IBV_QP_ALT_PATH": maskAltPath,
 		"IBV_QP_CUR_STATE": maskCurrent, "IBV_QP_PATH_MIG_STATE": maskPathMig, "IBV_WC_LOC_ACCESS_ERR": int(locAccessErr),
 		"IBV_REREG_MR_CHANGE_TRANSLATION": reregTranslation, "IBV_REREG_MR_CHANGE_PD": reregPD,

@@ -21,6 +21,7 @@ const (
 	maxSRQs      = 1024
 	maxQPs       = 4096
 	maxRegions   = 65536
+	maxWindows   = 65536
 	maxShared    = 1 << 30 // bytes of rings
 	maxEntries   = 16384   // of a work queue
 	maxCQEntries = 65536
@@ -31,7 +32,7 @@ const (
 
 // limits are what a program learns of the bounds when it opens the device, in the order of enum nic_limit.
 var limits = [...]uint64{
-	maxDomains, maxCQs, maxSRQs, maxQPs, maxRegions, maxEntries, maxCQEntries, maxSGEs, maxReads,
+	maxDomains, maxCQs, maxSRQs, maxQPs, maxRegions, maxEntries, maxCQEntries, maxSGEs, maxReads, maxWindows,
 }
 
 // client is a program that has the device open.
@@ -52,6 +53,7 @@ type client struct {
 	cqs      map[uint32]*completionQueue
 	srqs     map[uint32]*sharedReceive
 	qps      map[uint32]*queuePair
+	windows  map[uint32]*memoryWindow
 }
 
 type domain struct{ users int }
@@ -120,6 +122,7 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 	c := &client{
 		n: n, memory: programMemory{memory}, pid: pid, share: n.shareOf(pid), domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
 		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
+		windows: map[uint32]*memoryWindow{},
 	}
 	var err error
 	if c.bell, err = newShared(bellSize); err != nil {
@@ -163,6 +166,9 @@ func (c *client) close(now fabric.Time) {
 	}
 	for _, ch := range c.channels {
 		unix.Close(ch.fd) //nolint:errcheck // the program has ended
+	}
+	for _, w := range c.windows {
+		c.endWindow(w)
 	}
 	for key, r := range c.n.regions {
 		if r.c == c {
@@ -239,12 +245,20 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 		out.arg[0], err = c.register(a)
 	case opDeregMR:
 		err = unix.ENOENT
-		if r := c.n.regions[small]; r != nil && r.c == c {
+		switch r := c.n.regions[small]; {
+		case r == nil || r.c != c:
+		case r.windows > 0:
+			err = unix.EBUSY
+		default:
 			delete(c.n.regions, small)
 			r.pd.users--
 			c.regions--
 			err = nil
 		}
+	case opAllocMW:
+		err = c.allocWindow(a, &out)
+	case opDeallocMW:
+		err = drop(c.windows, small, func(*memoryWindow) bool { return false }, c.endWindow)
 	case opReregMR:
 		err = c.reregister(a)
 	case opCreateChannel:
@@ -384,6 +398,11 @@ func (c *client) destroyQP(now fabric.Time, h uint32, q *queuePair) {
 	delete(c.qps, h)
 	delete(c.n.qps, q.number)
 	delete(c.n.waiting, q)
+	for _, w := range c.windows {
+		if w.q == q {
+			w.unbind()
+		}
+	}
 	q.pd.users--
 	q.sendCQ.users--
 	q.recvCQ.users--

@@ -40,6 +40,7 @@ type NIC struct {
 	clients map[*client]struct{}
 	qps     map[uint32]*queuePair
 	regions map[uint32]*region
+	windows map[uint32]*memoryWindow // by index
 	flows   map[uint64]*flow
 	lastID  uint64
 	// lastHandle is the number of the newest object of any program.
@@ -72,7 +73,7 @@ func New(c Config, h Host) *NIC {
 	a := c.Fabric.HostAddr4(c.Host).As4()
 	return &NIC{
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
-		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, flows: map[uint64]*flow{},
+		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
 		leaving: map[*outStream]fabric.Time{},
 	}
@@ -185,8 +186,22 @@ func (n *NIC) Refused(now fabric.Time, qp endpoint.QP, s rocev2.Syndrome) {
 		return
 	}
 	delete(n.pieces, qp)
-	if s == rocev2.NAKRemoteOperation {
+	switch s {
+	case rocev2.NAKRemoteOperation:
 		p.f.s.moved = now
+	case rocev2.NAKInvalidRequest:
+		n.ended(now, p)
+		return
+	}
+	n.refused(now, p)
+}
+
+// ended takes note that the other side's queue pair has failed: requests end, as no time-out would help. That nothing
+// comes back for requests which have arrived is not its business: a fault of theirs may be one that is not answered.
+func (n *NIC) ended(now fabric.Time, p *piece) {
+	if q := p.f.s.q; q != nil && p.f.s == &q.requests && !p.f.probe {
+		q.fail(now, remOpErr)
+		return
 	}
 	n.refused(now, p)
 }
@@ -312,9 +327,13 @@ func (n *NIC) carryLocal(now fabric.Time) {
 				n.touch(f.s.q)
 				break
 			}
-			if n.Place(now, &at, b[:k]) != endpoint.Placed {
+			if placed := n.Place(now, &at, b[:k]); placed != endpoint.Placed {
 				p.n = f.span.n - p.off
-				n.refused(now, p)
+				if placed == endpoint.Invalid {
+					n.ended(now, p)
+				} else {
+					n.refused(now, p)
+				}
 				break
 			}
 			p.off += k

@@ -113,8 +113,11 @@ func (w *wire) run(d fabric.Time) {
 			case placed != endpoint.Placed:
 				end{w, p.from}.CloseFlow(w.now, p.qp)
 				s := rocev2.NAKRemoteAccess
-				if placed == endpoint.Unable {
+				switch placed {
+				case endpoint.Unable:
 					s = rocev2.NAKRemoteOperation
+				case endpoint.Invalid:
+					s = rocev2.NAKInvalidRequest
 				}
 				w.nics[p.from].Refused(w.now, p.qp, s)
 			case p.whole:
@@ -164,6 +167,7 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 	c := &client{
 		n: n, memory: programMemory{fd}, bell: bell, async: async, kick: -1, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
 		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
+		windows: map[uint32]*memoryWindow{},
 	}
 	n.clients[c] = struct{}{}
 	p := &program{w: w, c: c, memory: mem}
@@ -233,6 +237,7 @@ func (p *program) post(r *ring, b []byte) {
 type sendWR struct {
 	id, remote, a, b  uint64
 	opcode, rkey, imm uint32
+	qkey              uint32
 	flags             uint32
 	sges              []sge
 }
@@ -248,6 +253,7 @@ func (p *program) send(x sendWR) {
 	native.PutUint64(b[32:], x.remote)
 	native.PutUint64(b[40:], x.a)
 	native.PutUint64(b[48:], x.b)
+	native.PutUint32(b[60:], x.qkey)
 	putSGEs(b[sendSize:], x.sges)
 	p.post(&p.q.sq, b)
 }
@@ -378,7 +384,7 @@ func TestStatuses(t *testing.T) {
 		{"peer's queue pair has failed", 7, func(p [2]*program) {
 			p[1].modify(maskState, qpsErr, nil)
 			p[0].send(sendWR{opcode: wrWrite, rkey: p[1].key, sges: here(p[0])})
-		}, retryExcErr, nil},
+		}, remOpErr, nil},
 		{"peer's queue pair is not there yet", 7, func(p [2]*program) {
 			p[1].modify(maskState, qpsReset, nil)
 			p[1].modify(maskPKey|maskPort|maskAccess, qpsInit, map[int]uint64{argAccess: 15})

@@ -50,6 +50,8 @@ type queuePair struct {
 	sent     []*request // taken from the program and not complete, in order
 	msn      uint32     // of the next request
 	reads    int        // reads and atomics under way
+	asked    bool       // whether all up to askedMSN is complete
+	askedMSN uint32
 	rnrAt    fabric.Time
 	rnrMSN   uint32
 
@@ -73,7 +75,7 @@ type request struct {
 	unplaced bool  // they have no place that the program may write to
 }
 
-func (r *request) fetches() bool { return r.op >= wrRead }
+func (r *request) fetches() bool { return fetches(r.op) }
 
 // work does what the program has posted, and answers what the other side has sent.
 func (q *queuePair) work(now fabric.Time) {
@@ -127,24 +129,36 @@ func (q *queuePair) room(now fabric.Time) bool {
 
 // held reports whether a request has to wait for reads and atomics before it.
 func (q *queuePair) held(r *sendRequest) bool {
-	return q.reads > 0 && (r.flags&sendFence != 0 || r.opcode >= wrRead && uint64(q.reads) >= max(1, q.maxReads))
+	if isLocal(r.opcode) {
+		return !q.settled()
+	}
+	return q.reads > 0 && (r.flags&sendFence != 0 || fetches(r.opcode) && uint64(q.reads) >= max(1, q.maxReads))
 }
 
 // begin puts a request's message into the stream.
 func (q *queuePair) begin(now fabric.Time, r *sendRequest, ok bool) {
 	n := total(r.sges) + uint64(len(r.inline))
-	w := &request{id: r.id, op: min(r.opcode, wrFetchAdd), msn: q.msn, bytes: uint32(n), signaled: q.sigAll || r.flags&sendSignaled != 0}
+	w := &request{id: r.id, op: min(r.opcode, wrSendInv), msn: q.msn, bytes: uint32(n), signaled: q.sigAll || r.flags&sendSignaled != 0}
 	q.sent = append(q.sent, w)
+	if ok && isLocal(r.opcode) {
+		if st := q.doLocal(r); st != success {
+			q.fail(now, st)
+			return
+		}
+		w.done = true
+		q.n.touch(q)
+		return
+	}
 	access := uint64(0)
 	if w.fetches() {
 		access = accessLocalWrite
 	}
 	sges, valid := q.c.translate(q.pd, r.sges, access)
 	switch {
-	case !ok || r.opcode >= wrRead && r.flags&sendInline != 0:
+	case !ok || fetches(r.opcode) && r.flags&sendInline != 0:
 		q.fail(now, locQPOpErr)
 		return
-	case n > maxMessage || r.opcode >= wrCompSwap && n != 8:
+	case n > maxMessage || fetches(r.opcode) && r.opcode != wrRead && n != 8:
 		q.fail(now, locLenErr)
 		return
 	case !valid && !w.fetches():
@@ -263,7 +277,7 @@ func (q *queuePair) fail(now fabric.Time, st status) {
 		}
 	}
 	q.n.closeStream(now, &q.requests)
-	q.reads, q.rnrAt = 0, 0
+	q.reads, q.rnrAt, q.asked = 0, 0, false
 	q.retire()
 	q.answers.close()
 	if in := q.inbound.in; in != nil && in.recv != nil {
@@ -283,7 +297,7 @@ func (q *queuePair) flush() {
 		r, _ := parseSend(append([]byte(nil), q.sq.slot(q.sq.index)...), q.sendSGEs, q.inline)
 		q.sq.index++
 		q.sq.release(1)
-		q.sendCQ.push(&completion{id: r.id, status: flushErr, opcode: wcOpcode(min(r.opcode, wrFetchAdd)), qpn: q.number})
+		q.sendCQ.push(&completion{id: r.id, status: flushErr, opcode: wcOpcode(r.opcode), qpn: q.number})
 	}
 	if q.srq != nil {
 		return

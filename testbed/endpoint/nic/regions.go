@@ -14,6 +14,8 @@ type region struct {
 	length uint64
 	iova   uint64
 	access uint64
+
+	windows int // bound to it
 }
 
 // find returns where in the program's memory an address of the region is.
@@ -56,7 +58,7 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	if c.regions >= maxRegions {
 		return 0, unix.ENOMEM
 	}
-	key := newNumber(c.n.regions, 1<<32-1)
+	key := newNumber(c.n.regions, 1<<31-1)
 	c.n.regions[key] = r
 	pd.users++
 	c.regions++
@@ -85,8 +87,11 @@ func (r *region) check() error {
 // reregister changes a region, which keeps its key. After an error it is as it was.
 func (c *client) reregister(a *[callArgs]uint64) error {
 	r, pd := c.n.regions[uint32(a[0])], c.domains[uint32(a[2])]
-	if r == nil || r.c != c {
+	switch {
+	case r == nil || r.c != c:
 		return unix.ENOENT
+	case r.windows > 0:
+		return unix.EBUSY
 	}
 	is := *r
 	if a[1]&reregTranslation != 0 {

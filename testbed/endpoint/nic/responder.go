@@ -29,6 +29,9 @@ func (n *NIC) Place(now fabric.Time, p *endpoint.Placement, payload []byte) endp
 		return endpoint.Refused
 	}
 	if !s.open {
+		if q.state == qpsErr && kind == kindRequests {
+			return endpoint.Invalid
+		}
 		return endpoint.Refused
 	}
 	return s.accept(now, p.Address+uint64(p.Offset), payload)
@@ -258,7 +261,9 @@ func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 		}
 		in.sges = []sge{{addr: addr, length: in.length}}
 		return true
-	case wrSend, wrSendImm:
+	case msgSettle:
+		return true
+	case wrSend, wrSendImm, wrSendInv:
 		if !q.receive(now, in) {
 			return false
 		}
@@ -342,7 +347,10 @@ func (q *queuePair) remote(key uint32, addr, n, access uint64) (uint64, bool) {
 		return addr, true
 	}
 	r := q.n.regions[key]
-	if r == nil || r.c != q.c || r.pd != q.pd {
+	if r == nil {
+		return q.throughWindow(key, addr, n, access)
+	}
+	if r.c != q.c || r.pd != q.pd {
 		return 0, false
 	}
 	return r.find(addr, n, access)
@@ -404,7 +412,14 @@ func (q *queuePair) receive(now fabric.Time, in *inMessage) bool {
 }
 
 // endRequest takes note that a message of the other side's is whole.
-func (q *queuePair) endRequest(_ fabric.Time, in *inMessage) {
+func (q *queuePair) endRequest(now fabric.Time, in *inMessage) {
+	if in.op == wrSendInv && !q.invalidate(in.rkey) {
+		// A class J fault of the specification: the other side is not answered.
+		q.receiveDone(in, mwBindErr)
+		q.fail(now, flushErr)
+		q.c.event(q.cookie, eventAccessErr)
+		return
+	}
 	if in.recv != nil {
 		q.receiveDone(in, success)
 	} else {
@@ -426,6 +441,9 @@ func (q *queuePair) receiveDone(in *inMessage, st status) {
 	}
 	if in.flags&flagImm != 0 {
 		c.imm, c.flags = in.imm, wcWithImm
+	}
+	if in.op == wrSendInv && st == success {
+		c.imm, c.flags = in.rkey, wcWithInv
 	}
 	q.recvCQ.push(&c)
 }

@@ -45,6 +45,7 @@ const (
 	msgAtomicResponse
 	msgDatagram
 	msgChecked // answers flagCheckOnly
+	msgSettle  // asks for an acknowledgement
 )
 
 // Flags of messages.
@@ -94,7 +95,7 @@ func parseHeader(b []byte) header {
 // data returns how many bytes of data follow the header.
 func (h *header) data() uint64 {
 	switch h.op {
-	case wrWrite, wrWriteImm, wrSend, wrSendImm, msgReadResponse, msgDatagram:
+	case wrWrite, wrWriteImm, wrSend, wrSendImm, wrSendInv, msgReadResponse, msgDatagram:
 		return uint64(h.length)
 	}
 	return 0

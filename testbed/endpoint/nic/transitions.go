@@ -136,5 +136,5 @@ func (q *queuePair) reset(now fabric.Time) {
 	waits = q.rq.waiting()
 	q.rq.index += waits
 	q.rq.release(waits)
-	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state = nil, 0, 0, false, 0, qpsReset
+	q.sent, q.reads, q.rnrAt, q.ackDue, q.msn, q.state, q.asked = nil, 0, 0, false, 0, qpsReset, false
 }
