@@ -52,7 +52,10 @@ func (l *Links) List() ([]Link, error) {
 	out := make([]Link, 0, len(links))
 	for _, x := range links {
 		a := x.Attrs()
+		var mac [6]byte
+		copy(mac[:], a.HardwareAddr)
 		out = append(out, Link{
+			MAC:   mac,
 			Index: a.Index, Name: a.Name, MTU: a.MTU,
 			Up: isUp(a.RawFlags), Enabled: a.RawFlags&unix.IFF_UP != 0,
 			Lower: lower(x.Type(), a.ParentIndex, a.NetNsID < 0),
