@@ -74,7 +74,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	const int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 	struct nic_call in = { .op = NIC_REREG_MR, .arg = { mr->handle, (uint64_t)(uint32_t)flags, pd ? pd->handle : 0,
 							    (uintptr_t)addr, length, (uint32_t)access & 0xfffff } };
-	if (!flags || (flags & ~known) || ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->context))) {
+	if (!flags || (flags & ~known) || ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->context))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
