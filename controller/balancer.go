@@ -71,7 +71,7 @@ var ways = [...]Way{
 }
 
 // flowletArgs are the arguments of flowlets. Bytes keep an uplink busy for as long as they would at half its rate,
-// so that loads above one half tell, not only queues.
+// so that loads above one half count, not only queues.
 func flowletArgs(b *Balancing, rate fabric.Rate) []uint64 {
 	ns := func(bytes int64) uint64 { return uint64(rate.TimeFor(bytes) / fabric.Nanosecond) }
 	return []uint64{uint64(b.Way - FlowletUplink), uint64(b.GapUs), max(1, ns(2*256)), max(1, ns(int64(b.Unit)))}

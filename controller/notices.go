@@ -36,6 +36,6 @@ func (c *Core) appendNotices(w *tableWriter, n *fabric.Node) {
 				own, passed = portsAll, noGroupOfPorts
 			}
 		}
-		w.add(exact(Notice, uint64(p+1)), Tell, own, passed)
+		w.add(exact(Notice, uint64(p+1)), SendNotices, own, passed)
 	}
 }

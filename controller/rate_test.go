@@ -24,7 +24,7 @@ func TestPortRate(t *testing.T) {
 	for i, step := range []struct {
 		end  fabric.End
 		rate fabric.Rate
-		want fabric.Rate // told; -1: nothing is
+		want fabric.Rate // notified; -1: nothing is
 	}{
 		{l.A, l.Rate, -1},
 		{l.A, 200 * fabric.Gbps, 200 * fabric.Gbps},
@@ -41,9 +41,9 @@ func TestPortRate(t *testing.T) {
 		case len(r.Writes) > 0:
 			t.Errorf("step %d: tables are written", i)
 		case step.want < 0 && len(r.Notices) > 0:
-			t.Errorf("step %d: agents are told %v; want nothing", i, r.Notices)
+			t.Errorf("step %d: agents are notified of %v; want nothing", i, r.Notices)
 		case step.want >= 0 && (len(r.Notices) != 1 || r.Notices[0].GetRates()[0].GetBitsPerSecond() != uint64(step.want)):
-			t.Errorf("step %d: agents are told %v; want a rate of %v", i, r.Notices, step.want)
+			t.Errorf("step %d: agents are notified of %v; want a rate of %v", i, r.Notices, step.want)
 		}
 	}
 	if got := c.Snapshot().GetRates(); len(got) != 1 || got[0].GetBitsPerSecond() != 0 || got[0].GetEpoch() != 3 {

@@ -63,7 +63,7 @@ const (
 	ForwardUp
 	ForwardUplink
 	Discard
-	Tell
+	SendNotices
 	SprayRoundRobin
 	SprayRandom
 	RotateDestinations
@@ -124,7 +124,7 @@ var tableLayouts = [tableCount]TableLayout{
 	LabelCarrier:   {Name: "label_carrier", Match: Exact, Key: Param{"is_ipv6", 1}, Actions: []Action{CarrierUDPSport, CarrierFlowLabel}},
 	UplinkOfPort:   {Name: "uplink_of_port", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SetUplinkIndex}},
 	PortOfUplink:   {Name: "port_of_uplink", Match: Exact, Key: Param{"index", 8}, Actions: []Action{TakeUplink}},
-	Notice:         {Name: "notice", Match: Exact, Key: Param{"port", 9}, Actions: []Action{Tell}},
+	Notice:         {Name: "notice", Match: Exact, Key: Param{"port", 9}, Actions: []Action{SendNotices}},
 	ECNProfile:     {Name: "ecn_profile", Match: Exact, Key: Param{"port", 9}, Actions: []Action{MarkBetween}},
 	RotationV4:     {Name: "rotation_v4", Match: LPM, Key: Param{"dst", 32}, Actions: []Action{SetRotation}, Optional: true},
 	RotationV6:     {Name: "rotation_v6", Match: LPM, Key: Param{"dst", 128}, Actions: []Action{SetRotation}, Optional: true},
@@ -152,7 +152,7 @@ var actionLayouts = [actionCount]ActionLayout{
 	ForwardUp:        {Name: "forward_up", Params: []Param{{"group", 16}}},
 	ForwardUplink:    {Name: "forward_uplink", Params: []Param{{"port", 9}}, Optional: true},
 	Discard:          {Name: "discard"},
-	Tell:             {Name: "tell", Params: []Param{{"own", 16}, {"passed", 16}}},
+	SendNotices:      {Name: "tell", Params: []Param{{"own", 16}, {"passed", 16}}},
 
 	SprayRoundRobin:    {Name: "spray_round_robin", Params: []Param{{"wraps", 8}}},
 	SprayRandom:        {Name: "spray_random"},

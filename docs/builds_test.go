@@ -170,7 +170,7 @@ func carryOut(t *testing.T, run runner.Run, path string, rs []*report.Result) (k
 		c, ok := byHash[r.RunSHA256]
 		if !ok { // there are new defaults since
 			if len(byName[name]) != 1 {
-				continue // it cannot be told from others, or is no run of the sweep: TestEvaluationFiles says so
+				continue // it cannot be distinguished from others, or is no run of the sweep: TestEvaluationFiles says so
 			}
 			c = byName[name][0]
 		}

@@ -15,7 +15,7 @@ type linkState struct {
 	suspected    bool         // a controller's suspicion, joined from all agents' time-outs
 	suspectEpoch uint64       // of that; 0 never
 	until        fabric.Time  // what quenches said is remembered till then; 0 nothing
-	ends         [2]portEpoch // as quenches tell: A, B
+	ends         [2]portEpoch // as in quenches: A, B
 	weight       uint32       // of its rate, of fullRate; counts only of those in slowLinks
 	rateEpoch    uint64       // of a controller's word on its rate; 0 never
 

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// check adds up what each path carries, and that the cuts cover every flow
+// checkCuts adds up what each path carries, and that the cuts cover every flow
 // exactly once, in order.
 func checkCuts(t interface{ Fatalf(string, ...any) }, cuts []Cut, sizes []int64, paths int) (load []int64) {
 	load = make([]int64, paths)

@@ -115,7 +115,7 @@ func (a *app) root() *cobra.Command {
 }
 
 // provenance is version, and the hash of the program's own file where the
-// version does not tell one build from another.
+// two builds can have the same version.
 func provenance(version string) string {
 	if !strings.HasPrefix(version, "devel go") && !strings.Contains(version, "modified") {
 		return version

@@ -51,10 +51,10 @@ func newControllerCommand() *cobra.Command {
 	var flags controllerFlags
 	c := &cobra.Command{
 		Use:   "controller --fabric FILE --targets FILE",
-		Short: "Manage the switches of a fabric and tell its agents of links",
-		Long: `Manages switches over P4Runtime and gNMI: pushes the pipeline, keeps their tables as the fabric and the state of its
-links ask, and streams link states to host agents. Two or more controllers may run with election ids of their own: one is
-primary, per switch, the others stand by. Ended, it leaves the switches forwarding as they are.`,
+		Short: "Program the switches of a fabric and notify its agents of links",
+		Long: `Programs switches over P4Runtime and gNMI: it pushes the P4 program, writes the tables that the fabric and the state of
+its links need, and sends link states to host agents. Two or more controllers may run with different election ids: per switch
+the highest is primary, the others stand by. When it ends, the switches go on forwarding.`,
 		Example: `  ethereal controller --fabric fabric.yaml --targets targets.yaml --election-id 1
   ethereal controller --fabric fabric.yaml --targets targets.yaml --dry-run`,
 		Args: cobra.NoArgs,

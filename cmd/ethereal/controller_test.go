@@ -170,7 +170,7 @@ func tcpLab(t *testing.T, tlsFlags []string) (files []string, setPort func(name 
 	}
 }
 
-// ethereal runs a command line to its end.
+// etherealCommand runs a command line to its end.
 func etherealCommand(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs, version: "test"}

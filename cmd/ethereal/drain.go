@@ -25,9 +25,9 @@ func newDrainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain LINK|SWITCH",
 		Short: "Take a link or switch out of use, without loss, or back into it",
-		Long: `Has a controller take a link between switches, or an aggregation, core or spine switch, out of use while it still
-works: routes, labels and agents leave it in make-before-break order. Returns when the tables are written and the agents
-told. Refused where hosts would lose their last path, unless forced.`,
+		Long: `Asks a controller to take a link between switches, or an aggregation, core or spine switch, out of use while it still
+works. New paths are written before old ones are removed, so nothing is lost. The command returns when the tables are written
+and the agents notified. It is refused where hosts would lose their last path, unless --force is given.`,
 		Example: `  ethereal drain tor0-agg1 --admin-token-file token
   ethereal drain agg1 --admin-token-file token --undo`,
 		Args: func(_ *cobra.Command, args []string) error {

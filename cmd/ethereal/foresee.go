@@ -73,10 +73,10 @@ func refusedLive(runs []scenario.Run) error {
 		fabric.Count(len(runs), "run"), first)
 }
 
-// foretell says of each scenario, before it begins, what the world makes of it, and what speaks against that. ownSeeds:
+// printNotes says of each scenario, before it begins, what the world makes of it, and what speaks against that. ownSeeds:
 // the seeds are the scenario's, not a flag's.
-func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
-	var told []*scenario.Scenario
+func (a *app) printNotes(world string, runs []scenario.Run, ownSeeds bool) {
+	var noted []*scenario.Scenario
 	var read []*workload.Program
 	for _, r := range runs {
 		s := r.Scenario
@@ -86,10 +86,10 @@ func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
 				fmt.Fprintf(a.stderr, "warning: %s: %s\n", s.Name, note)
 			}
 		}
-		if slices.Contains(told, s) {
+		if slices.Contains(noted, s) {
 			continue
 		}
-		told = append(told, s)
+		noted = append(noted, s)
 		for _, text := range []string{s.Moved, s.Stretched} {
 			if text == "" {
 				continue
@@ -104,7 +104,7 @@ func (a *app) foretell(world string, runs []scenario.Run, ownSeeds bool) {
 	}
 }
 
-// afterthoughts are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that much.
+// timeoutHints are the hints of scenarios whose runs did not finish after time-outs, as the links did not lose that much.
 func timeoutHints(runs []scenario.Run, results []*report.Result) []string {
 	var out []string
 	for _, r := range results {

@@ -129,7 +129,7 @@ func newBenchOn(
 	return f, b, dir
 }
 
-// process is one program that was started.
+// running is one program that was started.
 type running struct {
 	cmd  *exec.Cmd
 	done chan struct{}

@@ -28,9 +28,9 @@ func newProbeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",
 		Short: "Measure loss and round trip of every path",
-		Long: `Has the running agents of hosts send zero-length writes down every path to the host in their own place under
-each other ToR, and shows what was lost and how long answers took. A static path's probes take exactly the way of its data,
-and of its acknowledgements.`,
+		Long: `Asks the running agents of hosts to send zero-length writes down every path to one host under each other ToR, and
+shows what was lost and how long answers took. Probes take exactly the way of data with the same label, and their answers the
+way of its acknowledgements.`,
 		Example: `  ethereal probe --fabric fabric.yaml --socket 'unix:/run/ethereal/{host}.sock'
   ethereal probe --fabric fabric.yaml --from h0 --socket unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
 		Args: cobra.NoArgs,

@@ -130,11 +130,11 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 		return err
 	}
 	defer done()
-	if p.told != "" && !flags.quiet {
-		fmt.Fprintln(a.stderr, p.told)
+	if p.replayed != "" && !flags.quiet {
+		fmt.Fprintln(a.stderr, p.replayed)
 	}
 	if !flags.quiet {
-		a.foretell(flags.world, p.runs, flags.seeds == "")
+		a.printNotes(flags.world, p.runs, flags.seeds == "")
 	}
 	captures, err := parseCaptures(flags.pcap, p.runs, files)
 	if err != nil {
@@ -195,9 +195,9 @@ func (a *app) runScenarios(ctx context.Context, files []string, flags runFlags) 
 
 // planned is what files ask for.
 type planned struct {
-	runs    []scenario.Run
-	skipped []*runner.Outcome // of scenarios that have a reason not to be run in this world
-	told    string            // a line about a replay
+	runs     []scenario.Run
+	skipped  []*runner.Outcome // of scenarios that have a reason not to be run in this world
+	replayed string            // a line about a replay
 }
 
 // plan reads the scenarios, applies the flags, fits them to the world and expands them.
@@ -237,7 +237,7 @@ func plan(files []string, flags runFlags) (p planned, err error) {
 		if err != nil {
 			return p, err
 		}
-		if s, p.told, err = flags.replayed(s); err != nil {
+		if s, p.replayed, err = flags.replayed(s); err != nil {
 			return p, err
 		}
 		if s, err = s.Override(over); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// telling says what came of runs: as they end, and of all together.
+// runPrinter prints results: of each run when it ends, and of all together at the end.
 type runPrinter struct {
 	app           *app
 	flags         runFlags
@@ -54,7 +54,7 @@ func (t *runPrinter) ended(o *runner.Outcome) error {
 	return printOutcome(t.table, o, t.flags.quiet)
 }
 
-// tellOutcome prints what happened in a run and what became of its expectations.
+// printOutcome prints what happened in a run and what became of its expectations.
 func printOutcome(w io.Writer, o *runner.Outcome, quiet bool) error {
 	var b strings.Builder
 	name := o.Name()

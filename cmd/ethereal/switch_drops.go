@@ -17,8 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 )
 
-// dropsTold is how often a switch says what it has dropped since.
-const dropsTold = 10 * time.Second
+// dropsLogged is how often a switch says what it has dropped since.
+const dropsLogged = 10 * time.Second
 
 // dropRemedies say what to do about drops that are a mistake in the set-up. Others are the program's will, or a full queue.
 var dropRemedies = map[string]string{
@@ -99,10 +99,10 @@ func (c switchCounts) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// tellDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds in which there
+// printNewDrops says for whom the switch has dropped packets and why, the first time at once and then every ten seconds in which there
 // were more: on stderr what is a mistake in the set-up, in the log all.
 func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, stderr io.Writer) error {
-	told := map[string]uint64{}
+	logged := map[string]uint64{}
 	said := map[string]bool{}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -112,16 +112,16 @@ func printNewDrops(ctx context.Context, d *process.Device, log *slog.Logger, std
 		case <-ctx.Done():
 			return ctx.Err()
 		case now := <-tick.C:
-			full := now.Sub(last) >= dropsTold
+			full := now.Sub(last) >= dropsLogged
 			if full {
 				last = now
 			}
 			for _, x := range d.Stats().Drops() {
-				n := x.Packets - told[x.Reason]
+				n := x.Packets - logged[x.Reason]
 				if n == 0 || !full && said[x.Reason] {
 					continue
 				}
-				told[x.Reason], said[x.Reason] = x.Packets, true
+				logged[x.Reason], said[x.Reason] = x.Packets, true
 				remedy := dropRemedies[x.Reason]
 				log.Warn("packets dropped", "reason", x.Reason, "packets", n, "in_all", x.Packets, "remedy", remedy)
 				if remedy != "" {

@@ -208,7 +208,7 @@ func ourSwitchOptions() []switchOption {
 			help: "with --datapath routes: MAC address of the switch at a port's other end; may be given again",
 			set:  setNeighbour},
 		{name: "port-events", kind: oneValue, value: "WHEN",
-			help: "tell the program of ports by packets on port 508: on, off, or auto, which is\n" +
+			help: "notify the program of ports by packets on port 508: on, off, or auto, which is\n" +
 				"when it has a register port_down (default auto)",
 			set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
 		{name: "insecure",

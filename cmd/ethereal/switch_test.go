@@ -231,9 +231,9 @@ func runSwitchCommand(t *testing.T, args ...string) (stop func() (string, error)
 
 // readyWriter closes a channel when the switch listens. One goroutine writes.
 type readyWriter struct {
-	out   *bytes.Buffer
-	ready chan struct{}
-	told  bool
+	out       *bytes.Buffer
+	ready     chan struct{}
+	listening bool
 }
 
 func newReadyWriter(out *bytes.Buffer) (<-chan struct{}, *readyWriter) {
@@ -243,8 +243,8 @@ func newReadyWriter(out *bytes.Buffer) (<-chan struct{}, *readyWriter) {
 
 func (w *readyWriter) Write(b []byte) (int, error) {
 	n, err := w.out.Write(b)
-	if !w.told && strings.Contains(w.out.String(), "Server listening on ") {
-		w.told = true
+	if !w.listening && strings.Contains(w.out.String(), "Server listening on ") {
+		w.listening = true
 		close(w.ready)
 	}
 	return n, err

@@ -39,9 +39,9 @@ func newTopoCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check --fabric FILE (--targets FILE | --admin ADDR)",
 		Short: "Compare the cables with the fabric, and name the plugs to move",
-		Long: `Has every switch send an LLDP frame out of every port of the fabric, and compares who hears whom with the fabric: what is
-as planned, what leads elsewhere, which plugs to move. A switch sends for its primary controller only: where one is running,
-ask it with --admin; where none is, --targets names the switches. No table is written.`,
+		Long: `Every switch sends an LLDP frame out of every port of the fabric. The command compares where the frames arrive with the
+fabric and prints which cables are as planned, which lead elsewhere, and which plugs to move. A switch sends for its primary
+controller only: name a controller that runs with --admin, else the switches with --targets. No table is written.`,
 		Example: `  ethereal topo check --fabric fabric.yaml --admin 127.0.0.1:9560 --admin-token-file token
   ethereal topo check --fabric fabric.yaml --targets targets.yaml --push -o dot | dot -Tsvg > cables.svg`,
 		Args: cobra.NoArgs,

@@ -203,7 +203,7 @@ func unreadable(path string, err error) *strictyaml.Error {
 	return &strictyaml.Error{Pos: strictyaml.Pos{File: path}, Problem: problem, Remedy: remedy}
 }
 
-// tellChecked prints what came of all files. What is wrong is printed as errors are.
+// printChecked prints what came of all files. What is wrong is printed as errors are.
 func printChecked(w io.Writer, results []checkedFile, format outputFormat) error {
 	if !format.people() {
 		return format.write(w, results)

@@ -135,7 +135,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 		return fmt.Errorf("%w: see the walks above", errNotProved)
 	}
 	if r.Unnotified > 0 {
-		fmt.Fprintf(w, "%d end at dead ports of switches that tell no source; ", r.Unnotified)
+		fmt.Fprintf(w, "%d end at dead ports of switches that send no quench; ", r.Unnotified)
 	}
 	fmt.Fprintf(w, "proved (reading %v, walking %v)\n", read.Round(time.Millisecond), (took - read).Round(time.Millisecond))
 	return nil

@@ -16,7 +16,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print which build this is",
 		Long: "version prints what `ethereal --version` does: the release's tag, or the commit and whether its files were changed, and\n" +
-			"the Go that compiled it. With -o json also the program's own hash where the version does not tell builds apart.",
+			"the Go that compiled it. With -o json also the program's own hash where two builds can have the same version.",
 		Example: "  ethereal version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -27,7 +27,7 @@ the fabric in tiers, the use of its links and its queues at any time, where a fl
 is served to a browser on this machine, under an address that is printed and that nobody can guess, until Ctrl-C; with --html it
 is written as one file instead. It only reads. Of a result without a trace there are the links' use over the whole run, and the
 timeline; of a record the timeline; of a controller's log the timeline and, while the page is served, the tables of a switch at
-any time; of a host's log its messages, pieces with their paths, and what it heard and did.`,
+any time; of a host's log its messages, pieces with their paths, and what it received and did.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --schemes ethereal,ecmp --seeds 1 --trace build/demo.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace --html build/look.html

@@ -80,10 +80,10 @@ func (r *Report) Count(s State) int {
 
 // comparison is a comparison under way.
 type comparison struct {
-	f     *fabric.Fabric
-	name  Names
-	ev    Evidence
-	heard map[Arrival]bool
+	f        *fabric.Fabric
+	name     Names
+	ev       Evidence
+	received map[Arrival]bool
 	// partner is where a place's cable leads; places with several are in crowded.
 	partner map[Place]Place
 	crowded map[Place][]Place
@@ -97,7 +97,7 @@ func Compare(f *fabric.Fabric, ev Evidence, name Names) *Report {
 		name = PlainNames(f)
 	}
 	c := &comparison{
-		f: f, name: name, ev: ev, heard: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
+		f: f, name: name, ev: ev, received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{},
 	}
 	c.match()
 	c.strangers()
@@ -123,8 +123,8 @@ func (c *comparison) match() {
 			met[p] = append(met[p], q)
 		}
 	}
-	for _, h := range c.ev.Heard {
-		c.heard[h] = true
+	for _, h := range c.ev.Received {
+		c.received[h] = true
 		meet(h.At, h.From)
 		meet(h.From, h.At)
 	}
@@ -173,7 +173,7 @@ func (c *comparison) fault(what, remedy string, at ...Place) {
 func (c *comparison) strangers() {
 	said := map[Place][]string{}
 	for _, s := range c.ev.Strangers {
-		if _, heard := c.partner[s.At]; !heard && !slices.Contains(said[s.At], s.Who) {
+		if _, received := c.partner[s.At]; !received && !slices.Contains(said[s.At], s.Who) {
 			said[s.At] = append(said[s.At], s.Who)
 		}
 	}
@@ -240,7 +240,7 @@ func (c *comparison) links() {
 		case v.FoundA != "" || v.FoundB != "":
 			v.State = Miswired
 		case c.right(a):
-			if !host && (!c.heard[Arrival{a, b}] || !c.heard[Arrival{b, a}]) {
+			if !host && (!c.received[Arrival{a, b}] || !c.received[Arrival{b, a}]) {
 				v.State = OneWay
 				c.oneWay(a, b)
 			}
@@ -267,7 +267,7 @@ func (c *comparison) elsewhere(p Place) string {
 
 func (c *comparison) oneWay(a, b Place) {
 	deaf, mute := a, b
-	if c.heard[Arrival{a, b}] {
+	if c.received[Arrival{a, b}] {
 		deaf, mute = b, a
 	}
 	if c.ev.Unasked[deaf.Node] != nil {

@@ -59,7 +59,7 @@ func (p *plugged) evidence() Evidence {
 	var ev Evidence
 	for a, b := range p.other {
 		if p.f.Node(a.Node).Tier != fabric.Host {
-			ev.Heard = append(ev.Heard, Arrival{At: a, From: b})
+			ev.Received = append(ev.Received, Arrival{At: a, From: b})
 		}
 	}
 	return ev
@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 			"a broken fibre",
 			func(p *plugged) Evidence {
 				ev := p.evidence()
-				ev.Heard = slices.DeleteFunc(ev.Heard, func(h Arrival) bool { return h.At == p.at("spine1", 2) })
+				ev.Received = slices.DeleteFunc(ev.Received, func(h Arrival) bool { return h.At == p.at("spine1", 2) })
 				return ev
 			},
 			"spine1 port 2 does not receive tor1 port 4, though the other way works", "clean or replace the fibre",
@@ -182,7 +182,7 @@ func TestFaults(t *testing.T) {
 			"a bridge between",
 			func(p *plugged) Evidence {
 				ev := p.evidence()
-				ev.Heard = append(ev.Heard, Arrival{p.at("tor0", 3), p.at("spine1", 1)})
+				ev.Received = append(ev.Received, Arrival{p.at("tor0", 3), p.at("spine1", 1)})
 				return ev
 			},
 			"tor0 port 3 receives frames of spine0 port 1 and spine1 port 1: more than one", "one cable",
@@ -228,7 +228,7 @@ func TestUnasked(t *testing.T) {
 	spine := p.at("spine1", 1).Node
 	ev := p.evidence()
 	ev.Unasked = map[fabric.NodeID]error{spine: errors.New("no answer")}
-	ev.Heard = slices.DeleteFunc(ev.Heard, func(h Arrival) bool { return h.At.Node == spine })
+	ev.Received = slices.DeleteFunc(ev.Received, func(h Arrival) bool { return h.At.Node == spine })
 	r := Compare(p.f, ev, nil)
 	if r.OK() || r.Count(OneWay) != 3 || len(r.Faults) > 0 {
 		t.Errorf("%+v", r)
@@ -254,7 +254,7 @@ func TestRemedy(t *testing.T) {
 				p.exchange(a, b)
 			}
 		}
-		c := &comparison{f: p.f, name: PlainNames(p.f), heard: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{}}
+		c := &comparison{f: p.f, name: PlainNames(p.f), received: map[Arrival]bool{}, partner: map[Place]Place{}, crowded: map[Place][]Place{}, done: map[Place]bool{}}
 		c.ev = p.evidence()
 		c.match()
 		seen := map[Place]bool{}
@@ -307,7 +307,7 @@ func ExampleCompare() {
 		if f.Name(a.Node) == "tor0" { // its uplinks are in each other's port
 			a.Port = 5 - a.Port
 		}
-		ev.Heard = append(ev.Heard, Arrival{a, b}, Arrival{b, a})
+		ev.Received = append(ev.Received, Arrival{a, b}, Arrival{b, a})
 	}
 	for _, fault := range Compare(f, ev, nil).Faults {
 		fmt.Println(fault.What)

@@ -29,7 +29,7 @@ type Stranger struct {
 
 // Evidence is what a check found out.
 type Evidence struct {
-	Heard     []Arrival
+	Received  []Arrival
 	Strangers []Stranger
 	Unasked   map[fabric.NodeID]error // switches that could not be asked, and why
 	Down      map[Place]bool          // ports that the switch calls down

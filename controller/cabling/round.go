@@ -20,7 +20,7 @@ type Round struct {
 	frame int
 
 	mu        sync.Mutex
-	heard     map[Arrival]bool
+	received  map[Arrival]bool
 	astray    map[Place]int // how many of those received there are not as planned
 	strangers map[Stranger]bool
 	missing   map[Arrival]bool // of those that a healthy fabric receives
@@ -34,7 +34,7 @@ const MaxFrame = 9600
 // least. Nobody else's are believed to be of it.
 func NewRound(f *fabric.Fabric, token lldp.Token, frame int) *Round {
 	r := &Round{
-		f: f, token: token, frame: min(frame, MaxFrame), heard: map[Arrival]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Arrival]bool{}, complete: make(chan struct{}),
+		f: f, token: token, frame: min(frame, MaxFrame), received: map[Arrival]bool{}, astray: map[Place]int{}, strangers: map[Stranger]bool{}, missing: map[Arrival]bool{}, complete: make(chan struct{}),
 	}
 	for i := range f.Links() {
 		l := f.Link(fabric.LinkID(i))
@@ -68,14 +68,14 @@ func (r *Round) In(node fabric.NodeID, in p4rt.PacketIn) {
 	}
 	h := Arrival{At: at, From: At(from)}
 	switch {
-	case r.heard[h]:
+	case r.received[h]:
 	case r.missing[h]:
-		r.heard[h] = true
+		r.received[h] = true
 		if delete(r.missing, h); len(r.missing) == 0 {
 			close(r.complete)
 		}
 	case r.astray[at] < maxAstray:
-		r.heard[h] = true
+		r.received[h] = true
 		r.astray[at]++
 	}
 }
@@ -93,8 +93,8 @@ func (r *Round) Evidence() Evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ev Evidence
-	for h := range r.heard {
-		ev.Heard = append(ev.Heard, h)
+	for h := range r.received {
+		ev.Received = append(ev.Received, h)
 	}
 	for s := range r.strangers {
 		ev.Strangers = append(ev.Strangers, s)

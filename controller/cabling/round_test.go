@@ -54,7 +54,7 @@ func TestConduct(t *testing.T) {
 			t.Errorf("%v, %v, %+v", failed, err, Compare(p.f, r.Evidence(), nil).Faults)
 		}
 		if took := time.Since(began); took > 0 {
-			t.Errorf("a healthy fabric took %v; all is heard at once", took)
+			t.Errorf("a healthy fabric took %v; all is received at once", took)
 		}
 
 		// A switch that cannot send, and cables that take short frames only.
@@ -67,9 +67,9 @@ func TestConduct(t *testing.T) {
 			if err != nil || len(failed) != 1 || failed[spine] == nil {
 				t.Errorf("%v, %v", failed, err)
 			}
-			heard := len(r.Evidence().Heard)
-			if (heard == 0) != (frame > 1500) {
-				t.Errorf("frames of %d bytes: %d heard", frame, heard)
+			received := len(r.Evidence().Received)
+			if (received == 0) != (frame > 1500) {
+				t.Errorf("frames of %d bytes: %d received", frame, received)
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func TestTokens(t *testing.T) {
 	tor := p.at("tor0", 1).Node
 	r.In(tor, p4rt.PacketIn{Port: 1, Frame: frame})
 	r.In(tor, p4rt.PacketIn{Port: 1, Frame: frame[:20]})
-	if ev := r.Evidence(); len(ev.Heard)+len(ev.Strangers) > 0 {
+	if ev := r.Evidence(); len(ev.Received)+len(ev.Strangers) > 0 {
 		t.Errorf("%+v", ev)
 	}
 }
@@ -121,7 +121,7 @@ func TestForgedFrames(t *testing.T) {
 	hear(fabric.End{Node: 0, Port: 1})
 	ev := r.Evidence()
 	planned := Arrival{At: Place{Node: tor, Port: 1}, From: Place{Node: 0, Port: 1}}
-	if len(ev.Heard) != maxAstray+1 || !slices.Contains(ev.Heard, planned) {
-		t.Errorf("%d heard: %v", len(ev.Heard), ev.Heard)
+	if len(ev.Received) != maxAstray+1 || !slices.Contains(ev.Received, planned) {
+		t.Errorf("%d received: %v", len(ev.Received), ev.Received)
 	}
 }

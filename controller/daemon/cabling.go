@@ -164,8 +164,8 @@ func CheckCabling(ctx context.Context, cfg Config, o CablingOptions) (*cabling.R
 		return nil, err
 	}
 	maps.Copy(c.ev.Unasked, failed)
-	heard := c.round.Evidence()
-	c.ev.Heard, c.ev.Strangers = heard.Heard, heard.Strangers
+	evidence := c.round.Evidence()
+	c.ev.Received, c.ev.Strangers = evidence.Received, evidence.Strangers
 	return cabling.Compare(f, c.ev, placeNames(f, cfg.Targets)), nil
 }
 

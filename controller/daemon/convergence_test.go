@@ -41,7 +41,7 @@ var _ io.Writer = changes(nil)
 
 // listenAll has an agent of every host watch the controller over the loopback.
 // received returns when all have an epoch.
-func listenAll(t *testing.T, l *lab, r *running) (heard func(epoch uint64) time.Time, stop func()) {
+func listenAll(t *testing.T, l *lab, r *running) (agentsAt func(epoch uint64) time.Time, stop func()) {
 	t.Helper()
 	srv := grpc.NewServer()
 	statepb.RegisterFabricStateServer(srv, r.Service())
@@ -82,7 +82,7 @@ func listenAll(t *testing.T, l *lab, r *running) (heard func(epoch uint64) time.
 			}
 		})
 	}
-	heard = func(epoch uint64) time.Time {
+	agentsAt = func(epoch uint64) time.Time {
 		mu.Lock()
 		defer mu.Unlock()
 		for slices.Min(epochs) < epoch {
@@ -90,7 +90,7 @@ func listenAll(t *testing.T, l *lab, r *running) (heard func(epoch uint64) time.
 		}
 		return time.Now()
 	}
-	return heard, func() {
+	return agentsAt, func() {
 		cancel()
 		for _, c := range conns {
 			c.Close()
@@ -122,8 +122,8 @@ func TestConvergence(t *testing.T) {
 	r := l.run(func(c *Config) { c.Events, c.Damping = eventlog.New(written), damping.Config{Off: true} })
 	r.untilReady()
 	programmed := time.Since(began)
-	heard, stop := listenAll(t, l, r)
-	heard(0)
+	agentsAt, stop := listenAll(t, l, r)
+	agentsAt(0)
 
 	rng := rand.New(rand.NewPCG(1, 1))
 	var writes, agents, all []time.Duration
@@ -132,11 +132,11 @@ func TestConvergence(t *testing.T) {
 		name := l.f.LinkName(fabric.LinkID(l.f.Hosts() + rng.IntN(l.f.Links()-l.f.Hosts())))
 		for i, up := range []bool{false, true} {
 			at := time.Now()
-			told := make(chan time.Time, 1)
-			go func() { told <- heard(epoch + uint64(i)) }()
+			notified := make(chan time.Time, 1)
+			go func() { notified <- agentsAt(epoch + uint64(i)) }()
 			l.link(name, up)
 			writes = append(writes, (<-written).Sub(at))
-			agents = append(agents, (<-told).Sub(at))
+			agents = append(agents, (<-notified).Sub(at))
 			// The other end's report changes nothing, but has to be in before the next
 			// event.
 			s := r.until("quiet", func(s Status) bool {

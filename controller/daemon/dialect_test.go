@@ -42,7 +42,7 @@ func TestChipDialect(t *testing.T) {
 			t.Errorf("epoch %d, links not up %+v", s.Epoch, s.NotUp)
 		}
 		l.check(r)
-		told := func(when string) {
+		check := func(when string) {
 			t.Helper()
 			for name, s := range l.switches {
 				for p := 1; p <= l.f.Node(s.id).Ports(); p++ {
@@ -52,21 +52,21 @@ func TestChipDialect(t *testing.T) {
 						want = 1
 					}
 					s.mu.Lock()
-					if up, ok := s.told[uint16(number)]; !ok || up != want {
-						t.Errorf("%s: %s was told %v, %d of port %d, want %d", when, name, ok, up, p, want)
+					if up, ok := s.portStates[uint16(number)]; !ok || up != want {
+						t.Errorf("%s: %s was sent %v, %d of port %d, want %d", when, name, ok, up, p, want)
 					}
 					s.mu.Unlock()
 				}
 			}
 		}
-		told("at the start")
+		check("at the start")
 		l.wrote()
 		l.link("tor2-agg3", false)
 		synctest.Wait()
 		if s := waitIdle(r); len(s.NotUp) != 2 {
 			t.Errorf("links not up %+v", s.NotUp)
 		}
-		told("when a link went down")
+		check("when a link went down")
 		l.check(r)
 		if n, _ := l.wrote(); n == 0 || n > 100 {
 			t.Errorf("%d updates for a link", n)
@@ -74,16 +74,16 @@ func TestChipDialect(t *testing.T) {
 		l.link("tor2-agg3", true)
 		synctest.Wait()
 		waitIdle(r)
-		told("when it was back")
+		check("when it was back")
 		// What a chip latched of a flap too short for gNMI is put right.
 		tor := l.switches["tor0"]
 		number, _ := l.ports[tor.id].ID(4)
 		tor.mu.Lock()
-		tor.told[uint16(number)] = 0
+		tor.portStates[uint16(number)] = 0
 		tor.mu.Unlock()
 		time.Sleep(30*time.Second + 2*time.Second)
 		synctest.Wait()
-		told("a while after a flap")
+		check("a while after a flap")
 		l.wrote()
 		r.stop()
 

@@ -39,7 +39,7 @@ func TestDrainUnderDiskFaults(t *testing.T) {
 				for range 2 { // the second try is no better
 					disk.At, disk.Fault = len(disk.Ops)+k, fault
 					if err := drain(false); err == nil {
-						t.Errorf("%v at operation %d: told done", fault, k)
+						t.Errorf("%v at operation %d: reported done", fault, k)
 					}
 					disk.Fault = durabletest.None
 					if got := disk.Now(path); !bytes.Equal(got, old) {

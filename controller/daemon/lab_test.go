@@ -81,7 +81,7 @@ type labSwitch struct {
 	epoch uint32 // of port events
 
 	writes, entries, pushes int                          // RPCs, updates, pipelines
-	told                    map[uint16]byte              // what packet-outs said of ports by number: 1 up, 0 down
+	portStates              map[uint16]byte              // what packet-outs said of ports by number: 1 up, 0 down
 	fault                   func(*p4.WriteRequest) error // nil: none
 
 	srv     *grpc.Server                                // nil: down
@@ -227,10 +227,10 @@ func (e eventStream) RecvMsg(m any) error {
 			return nil
 		}
 		e.s.mu.Lock()
-		if e.s.told == nil {
-			e.s.told = map[uint16]byte{}
+		if e.s.portStates == nil {
+			e.s.portStates = map[uint16]byte{}
 		}
-		e.s.told[binary.BigEndian.Uint16(frame[16:])] = frame[15]
+		e.s.portStates[binary.BigEndian.Uint16(frame[16:])] = frame[15]
 		e.s.mu.Unlock()
 	}
 }

@@ -81,7 +81,7 @@ func TestSharedDrains(t *testing.T) {
 		}
 		drained := func(r *running, want int) {
 			t.Helper()
-			r.until("told of drains", func(s Status) bool {
+			r.until("peers know of drains", func(s Status) bool {
 				n := 0
 				for _, x := range s.NotUp {
 					if x.Drained {

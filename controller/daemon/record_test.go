@@ -61,15 +61,15 @@ func TestRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(writtenAndTold(t, want), writtenAndTold(t, log.Bytes())); d != "" {
+		if d := cmp.Diff(writtenAndSent(t, want), writtenAndSent(t, log.Bytes())); d != "" {
 			t.Errorf("(-recorded +run):\n%s", d)
 		}
 	})
 }
 
-// writtenAndTold returns the writes and notices of a log, from the first link on that
+// writtenAndSent returns the writes and notices of a log, from the first link on that
 // changed.
-func writtenAndTold(t *testing.T, log []byte) (out []string) {
+func writtenAndSent(t *testing.T, log []byte) (out []string) {
 	t.Helper()
 	changed := false
 	for line := range strings.Lines(string(log)) {

@@ -54,21 +54,21 @@ func TestReplay(t *testing.T) {
 		cfg := r.cfg.Core
 		r.stop()
 
-		var told uint64
-		fresh := func() (*controller.Core, error) { told = 0; return controller.New(cfg) }
+		var last uint64
+		fresh := func() (*controller.Core, error) { last = 0; return controller.New(cfg) }
 		core, err := eventlog.Replay(&log, fresh, func(c *controller.Core) {
 			for _, u := range c.Ready().Notices {
-				if u.GetEpoch() != told+1 {
-					t.Errorf("epoch %d after %d", u.GetEpoch(), told)
+				if u.GetEpoch() != last+1 {
+					t.Errorf("epoch %d after %d", u.GetEpoch(), last)
 				}
-				told = u.GetEpoch()
+				last = u.GetEpoch()
 			}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want, core.Snapshot(), protocmp.Transform(), protocmp.IgnoreFields(&statepb.LinkState{}, "time_ns")); d != "" || told != want.GetEpoch() {
-			t.Errorf("agents were told up to epoch %d of %d; snapshot (-run +replay):\n%s", told, want.GetEpoch(), d)
+		if d := cmp.Diff(want, core.Snapshot(), protocmp.Transform(), protocmp.IgnoreFields(&statepb.LinkState{}, "time_ns")); d != "" || last != want.GetEpoch() {
+			t.Errorf("agents were notified up to epoch %d of %d; snapshot (-run +replay):\n%s", last, want.GetEpoch(), d)
 		}
 		for id, es := range tables {
 			if d := cmp.Diff(es, core.Desired(id)); d != "" {

@@ -46,13 +46,13 @@ func (d *Daemon) reported(host fabric.NodeID, r *statepb.Report) {
 	}
 }
 
-// flipsTold is how many flips of a report an event log names.
-const flipsTold = 3
+// flipsNamed is how many flips of a report an event log names.
+const flipsNamed = 3
 
 // flipsText says what an agent has moved.
 func flipsText(fs []*statepb.Flip, count int) string {
 	var parts []string
-	for _, f := range fs[:min(flipsTold, len(fs))] {
+	for _, f := range fs[:min(flipsNamed, len(fs))] {
 		reason := f.GetReason()
 		if !flipReason.MatchString(reason) {
 			reason = "for a reason that cannot be" // it is an agent's word

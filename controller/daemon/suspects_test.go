@@ -93,7 +93,7 @@ func TestSuspicion(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		heard := func(suspected, confirmed bool) {
+		expect := func(suspected, confirmed bool) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
@@ -101,18 +101,18 @@ func TestSuspicion(t *testing.T) {
 			defer l.mu.Unlock()
 			for h, s := range last {
 				if s.GetLink() != uint32(dead) || s.GetSuspected() != suspected || s.GetConfirmed() != confirmed {
-					t.Errorf("host %d heard %v", h, s)
+					t.Errorf("host %d received %v", h, s)
 				}
 			}
 		}
-		heard(true, true)
+		expect(true, true)
 		if s := r.state(); len(s.NotUp) != 1 || !s.NotUp[0].Confirmed || !s.NotUp[0].Up {
 			t.Errorf("status: %+v", s.NotUp)
 		}
 		l.checkPaths(t, r, dead)
 		l.check(r) // tables do not follow
 		l.carry(dead, true)
-		heard(false, false)
+		expect(false, false)
 		if probed == 0 || len(r.state().NotUp) > 0 {
 			t.Errorf("%d probes; %+v", probed, r.state().NotUp)
 		}

@@ -130,11 +130,11 @@ func (v *Viewed) take(_ int, r Record) error {
 		v.Run.Nodes, v.Run.Links = view.Graph(v.f)
 	}
 	if len(v.records) == 0 || slices.Contains(leads, r.Kind) { // the first says when it began
-		told := r
-		if n := len(v.records); n > 0 && told.Time.Before(v.records[n-1].Time) {
-			told.Time = v.records[n-1].Time // a clock was set back
+		shown := r
+		if n := len(v.records); n > 0 && shown.Time.Before(v.records[n-1].Time) {
+			shown.Time = v.records[n-1].Time // a clock was set back
 		}
-		v.records = append(v.records, told)
+		v.records = append(v.records, shown)
 	}
 	e := r.Event(v.f, v.began)
 	e.T = max(0, e.T) // a clock may be set back

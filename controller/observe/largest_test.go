@@ -36,7 +36,7 @@ func TestLargest(t *testing.T) {
 		t.Errorf("the page is not updated that there are none: %+v", flows)
 	}
 	if flows := l.View(f, at, later); flows != nil {
-		t.Errorf("the page is told again: %+v", flows)
+		t.Errorf("the page is notified again: %+v", flows)
 	}
 	for host := range f.Hosts() - 1 {
 		say(host, at, time.Second, &statepb.Sent{Dst: 15, Bytes: uint64(host + 1)}, &statepb.Sent{Dst: 14, Bytes: 1})

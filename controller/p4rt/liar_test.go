@@ -29,14 +29,14 @@ func TestLyingRead(t *testing.T) {
 		truth = append(truth, x)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		var told []*p4.Entity
+		var answered []*p4.Entity
 		for _, e := range truth {
 			switch rapid.IntRange(0, 9).Draw(t, "lie") {
 			case 0: // left out
 			case 1:
-				told = append(told, e, e)
+				answered = append(answered, e, e)
 			case 2:
-				told = append(told, truth[rapid.IntRange(0, len(truth)-1).Draw(t, "other")])
+				answered = append(answered, truth[rapid.IntRange(0, len(truth)-1).Draw(t, "other")])
 			case 3:
 				wire, err := proto.Marshal(e)
 				if err != nil {
@@ -44,16 +44,16 @@ func TestLyingRead(t *testing.T) {
 				}
 				wire[rapid.IntRange(0, len(wire)-1).Draw(t, "byte")] ^= byte(rapid.IntRange(1, 255).Draw(t, "bits"))
 				if x := (&p4.Entity{}); proto.Unmarshal(wire, x) == nil {
-					told = append(told, x)
+					answered = append(answered, x)
 				}
 			default:
-				told = append(told, e)
+				answered = append(answered, e)
 			}
 		}
-		held := Collect(schema, told)
+		held := Collect(schema, answered)
 		updates := controller.Diff(held.Entries, want)
-		if most := len(told) + len(want) + 64; len(updates)+len(held.Stray) > most {
-			t.Fatalf("%d updates and %d strays of %d entries told and %d wanted", len(updates), len(held.Stray), len(told), len(want))
+		if most := len(answered) + len(want) + 64; len(updates)+len(held.Stray) > most {
+			t.Fatalf("%d updates and %d strays of %d entries answered and %d wanted", len(updates), len(held.Stray), len(answered), len(want))
 		}
 		now := map[controller.Key]controller.Entry{}
 		for _, e := range held.Entries {

@@ -119,7 +119,7 @@ func (c *Core) Damped(id fabric.LinkID) bool {
 	return c.damper.Damped(l.A) || c.damper.Damped(l.B)
 }
 
-// sweepEvery is how often the switches are looked through for audits and ports to tell.
+// sweepEvery is how often the switches are looked through for audits and ports to report.
 const sweepEvery = fabric.Second
 
 func (c *Core) sweeps() bool { return c.cfg.Audit > 0 || c.cfg.NotifyPorts != nil }

@@ -32,13 +32,13 @@ func newCore(t rapid.TB, cfg Config) *Core {
 
 // world is a fabric that loses packets, with agents that report and probe.
 type world struct {
-	c    *Core
-	f    *fabric.Fabric
-	loss map[fabric.LinkID]float64
-	rng  *rand.Rand
-	now  fabric.Time
-	mute bool // agents do not answer probes
-	told []Suspicion
+	c        *Core
+	f        *fabric.Fabric
+	loss     map[fabric.LinkID]float64
+	rng      *rand.Rand
+	now      fabric.Time
+	mute     bool // agents do not answer probes
+	notified []Suspicion
 }
 
 // lossy reports the chance that a path loses a packet.
@@ -82,7 +82,7 @@ func (w *world) avoided(hops []fabric.Hop) bool {
 func (w *world) run(long fabric.Time) {
 	for end := w.now + long; ; {
 		r := w.c.Ready()
-		w.told = append(w.told, r.Suspicions...)
+		w.notified = append(w.notified, r.Suspicions...)
 		for _, p := range r.Probes {
 			if w.mute {
 				continue
@@ -140,20 +140,20 @@ func TestBlackHole(t *testing.T) {
 			w.allToAll(8)
 			w.run(fabric.Millisecond)
 			want := []Suspicion{{Link: id, Suspected: true, Epoch: 1, At: fabric.Millisecond + 50*fabric.Microsecond}}
-			if d := cmp.Diff(want, w.told[:min(1, len(w.told))]); d != "" {
+			if d := cmp.Diff(want, w.notified[:min(1, len(w.notified))]); d != "" {
 				t.Fatalf("first word (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff([]fabric.LinkID{id}, w.c.Suspected()); d != "" {
 				t.Fatalf("suspected (-want +got):\n%s", d)
 			}
 			w.run(50 * fabric.Millisecond)
-			if last := w.told[len(w.told)-1]; !last.Suspected || !last.Confirmed || len(w.told) != 2 {
-				t.Fatalf("a dead link is not confirmed: %+v", w.told)
+			if last := w.notified[len(w.notified)-1]; !last.Suspected || !last.Confirmed || len(w.notified) != 2 {
+				t.Fatalf("a dead link is not confirmed: %+v", w.notified)
 			}
 			clear(w.loss)
 			w.run(3 * fabric.Second)
 			if len(w.c.Suspected()) > 0 {
-				t.Fatalf("a link that works is still suspected: %+v", w.told)
+				t.Fatalf("a link that works is still suspected: %+v", w.notified)
 			}
 		})
 	}
@@ -186,8 +186,8 @@ func TestPassing(t *testing.T) {
 		}
 	}
 	w.run(10 * fabric.Millisecond)
-	if len(w.told) != 2 || w.told[1].Suspected {
-		t.Errorf("told %+v, want a suspicion that is taken back", w.told)
+	if len(w.notified) != 2 || w.notified[1].Suspected {
+		t.Errorf("notified of %+v, want a suspicion that is taken back", w.notified)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestHosts(t *testing.T) {
 				}
 			}
 			w.run(10 * fabric.Millisecond)
-			if len(w.told) > 0 {
-				t.Errorf("links were blamed: %+v", w.told)
+			if len(w.notified) > 0 {
+				t.Errorf("links were blamed: %+v", w.notified)
 			}
 		})
 	}
@@ -259,7 +259,7 @@ func TestUnheard(t *testing.T) {
 			}
 			w.run(50 * fabric.Millisecond)
 			if len(w.c.Suspected()) > 0 {
-				t.Errorf("still suspected: %+v", w.told)
+				t.Errorf("still suspected: %+v", w.notified)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestSilence(t *testing.T) {
 	w.allToAll(8)
 	w.run(10 * fabric.Millisecond)
 	if w.c.Stats().Confirmed != 1 {
-		t.Fatalf("not confirmed: %+v", w.told)
+		t.Fatalf("not confirmed: %+v", w.notified)
 	}
 	w.mute = true
 	before := w.c.Stats().Probes
@@ -287,7 +287,7 @@ func TestSilence(t *testing.T) {
 	}
 	w.run(2 * fabric.Second)
 	if len(w.c.Suspected()) > 0 {
-		t.Errorf("still suspected: %+v", w.told)
+		t.Errorf("still suspected: %+v", w.notified)
 	}
 	if at, ok := w.c.Deadline(); ok {
 		t.Errorf("waits for %v though nothing is open", at)
@@ -302,18 +302,18 @@ func TestKnown(t *testing.T) {
 	w.c.LinkState(w.now, id, false)
 	w.allToAll(8)
 	w.run(10 * fabric.Millisecond)
-	if len(w.told) > 0 || w.c.Stats().Explained == 0 {
-		t.Errorf("told %+v of a link that is known to be down; %+v", w.told, w.c.Stats())
+	if len(w.notified) > 0 || w.c.Stats().Explained == 0 {
+		t.Errorf("notified of %+v of a link that is known to be down; %+v", w.notified, w.c.Stats())
 	}
 	w.c.LinkState(w.now, id, true)
 	w.allToAll(8)
 	w.run(fabric.Millisecond)
-	if len(w.told) == 0 {
+	if len(w.notified) == 0 {
 		t.Fatal("a link that is back and dead is not suspected")
 	}
 	w.c.LinkState(w.now, id, false)
 	if s := w.c.Ready().Suspicions; len(s) != 1 || s[0].Suspected {
-		t.Errorf("told %+v when the link was known to be down; want that it is not suspected any more", s)
+		t.Errorf("notified of %+v when the link was known to be down; want that it is not suspected any more", s)
 	}
 	if at, ok := w.c.Deadline(); ok {
 		t.Errorf("waits for %v though nothing is open", at)

@@ -292,7 +292,7 @@ func (c *Core) verdict(links []suspect) {
 		}
 	}
 	if !answered {
-		return // nobody could tell; the next report tries again
+		return // no agent can probe; the next report tries again
 	}
 	for _, s := range links {
 		if s.lost > 0 && s.lost*worst.sent >= worst.lost*s.sent && !c.links[s.link].down {

@@ -145,11 +145,11 @@ func TestWithout(t *testing.T) {
 		n := network(c)
 		without(&n)
 		if r := check(t, n); !r.OK() || r.Unnotified == 0 {
-			t.Errorf("%+v: %d walks untold, problems %+v", spec, r.Unnotified, r.Problems)
+			t.Errorf("%+v: %d walks without notification, problems %+v", spec, r.Unnotified, r.Problems)
 		}
 		n.NoQuench = nil
 		if r := check(t, n); r.OK() || r.Problems[0].Kind != Silent {
-			t.Errorf("%+v: if they had to tell: %+v", spec, r.Problems)
+			t.Errorf("%+v: if they had to notify: %+v", spec, r.Problems)
 		}
 		setLink(t, c, fabric.LinkID(c.Fabric().Hosts()), false)
 		n = network(c) // as the controller has them after a failure

@@ -66,7 +66,7 @@ func text(s *C.char) string {
 	return C.GoString(s)
 }
 
-// tell copies a message into a buffer of C's.
+// copyText copies a message into a buffer of C's.
 func copyText(s string, to *C.char, size C.size_t) {
 	if to == nil || size == 0 {
 		return

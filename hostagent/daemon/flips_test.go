@@ -18,7 +18,7 @@ func TestFlipped(t *testing.T) {
 		}
 		r := <-s.say
 		if len(r.GetFlips()) != maxFlips || r.GetFlipsLeft() != 5 {
-			t.Fatalf("%d flips told and %d left, want %d and 5", len(r.GetFlips()), r.GetFlipsLeft(), maxFlips)
+			t.Fatalf("%d flips reported and %d left, want %d and 5", len(r.GetFlips()), r.GetFlipsLeft(), maxFlips)
 		}
 		if f := r.GetFlips()[3]; f.GetQp() != 3 || f.GetFrom() != 1 || f.GetTo() != 2 || f.GetReason() != "quench" {
 			t.Errorf("the fourth is %v", f)

@@ -24,6 +24,6 @@ func TestLargest(t *testing.T) {
 	s := &side{open: true, say: make(chan *statepb.Report, 1)}
 	(&Watcher{sides: []*side{s}}).Report(r)
 	if len(s.say) != 1 {
-		t.Error("controllers are not told")
+		t.Error("controllers are not notified")
 	}
 }

@@ -45,7 +45,7 @@ func (w *Watcher) Report(r *statepb.Report) {
 	}
 }
 
-// tell hands a report to one controller's stream.
+// queueReport hands a report to one controller's stream.
 func (w *Watcher) queueReport(s *side, r *statepb.Report) {
 	select {
 	case s.say <- r:
@@ -54,7 +54,7 @@ func (w *Watcher) queueReport(s *side, r *statepb.Report) {
 	}
 }
 
-// speak sends a controller what is reported until ctx ends.
+// sendReports sends a controller what is reported until ctx ends.
 func (s *side) sendReports(ctx context.Context, stream grpc.BidiStreamingClient[statepb.AgentMessage, statepb.Update]) error {
 	for {
 		select {

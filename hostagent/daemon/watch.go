@@ -153,12 +153,12 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 	client := statepb.NewFabricStateClient(conn)
 	pause := w.cfg.Retry
 	for {
-		heard, err := w.listen(ctx, s, client)
+		received, err := w.listen(ctx, s, client)
 		w.lost(s, err)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if heard {
+		if received {
 			pause = w.cfg.Retry
 		}
 		w.cfg.Log.Info("no word from controller", "addr", s.addr, "err", err, "again_in", pause)
@@ -175,7 +175,7 @@ func (w *Watcher) keep(ctx context.Context, s *side) error {
 var errSilent = errors.New("hostagent daemon: the controller has fallen silent")
 
 // listen opens a stream and takes what it brings until it breaks.
-func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStateClient) (heard bool, err error) {
+func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStateClient) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(w.cfg.Silence, func() { cancel(errSilent) })
@@ -207,10 +207,10 @@ func (w *Watcher) listen(ctx context.Context, s *side, client statepb.FabricStat
 	for {
 		u, err := stream.Recv()
 		if err != nil {
-			return heard, why(err)
+			return received, why(err)
 		}
 		silence.Reset(w.cfg.Silence)
-		heard = true
+		received = true
 		w.receive(s, u)
 		w.asked(s, u.GetProbes())
 	}

@@ -33,14 +33,14 @@ type controller struct {
 	lis *bufconn.Listener
 	srv *grpc.Server
 
-	mu     sync.Mutex
-	hellos []*statepb.Hello
-	say    chan *statepb.Update
-	heard  chan *statepb.Report
+	mu      sync.Mutex
+	hellos  []*statepb.Hello
+	say     chan *statepb.Update
+	reports chan *statepb.Report
 }
 
 func newController() *controller {
-	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16), heard: make(chan *statepb.Report, 16)}
+	c := &controller{lis: bufconn.Listen(1 << 16), srv: grpc.NewServer(), say: make(chan *statepb.Update, 16), reports: make(chan *statepb.Report, 16)}
 	statepb.RegisterFabricStateServer(c.srv, c)
 	go c.srv.Serve(c.lis)
 	return c
@@ -60,7 +60,7 @@ func (c *controller) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage,
 			if err != nil {
 				return
 			}
-			c.heard <- m.GetReport()
+			c.reports <- m.GetReport()
 		}
 	}()
 	for {
@@ -69,7 +69,7 @@ func (c *controller) Watch(stream grpc.BidiStreamingServer[statepb.AgentMessage,
 			return stream.Context().Err()
 		case u := <-c.say:
 			if u == nil {
-				return errors.New("told to end")
+				return errors.New("asked to end")
 			}
 			if err := stream.Send(u); err != nil {
 				return err
@@ -158,12 +158,12 @@ func TestWatch(t *testing.T) {
 		want *statepb.Report
 	}{{"a", reported}, {"b", reported}, {"b", &statepb.Report{Probes: []*statepb.ProbeResult{{Id: 4, Sent: 3, Lost: 1}}}}} {
 		select {
-		case r := <-cs[x.at].heard:
+		case r := <-cs[x.at].reports:
 			if diff := cmp.Diff(x.want, r, protocmp.Transform()); diff != "" {
 				t.Errorf("reported to %s (-want +got):\n%s", x.at, diff)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("%s was not told of %v", x.at, x.want)
+			t.Fatalf("%s was not notified of %v", x.at, x.want)
 		}
 	}
 	cs["a"].say <- nil
@@ -227,7 +227,7 @@ func TestState(t *testing.T) {
 		t.Errorf("state (-written +read):\n%s", diff)
 	}
 	if diff := cmp.Diff(u, again.Known(), protocmp.Transform()); diff != "" {
-		t.Errorf("links (-told +known):\n%s", diff)
+		t.Errorf("links (-sent +known):\n%s", diff)
 	}
 	if _, err := ReadState(path, 4); !errors.Is(err, ErrConfig) {
 		t.Errorf("another host's file: %v", err)

@@ -185,7 +185,7 @@ func (h *host) speed(name string) {
 	driver, _ := os.Readlink(filepath.Join(h.Sys, "class/net", name, "device/driver"))
 	switch {
 	case err != nil || convErr != nil || mbit <= 0:
-		h.add(checklist.Unseen, "speed", name+" does not tell", "see ethtool "+name)
+		h.add(checklist.Unseen, "speed", name+" does not report it", "see ethtool "+name)
 	case driver == "": // virtual: it says 10 Gb/s whatever its peer is
 		h.add(checklist.Unseen, "speed", name+" is a virtual interface", "its rate is the qdisc's")
 	case int64(mbit)*1e6 != int64(rate):

@@ -43,7 +43,7 @@ func (l *Labelling) openSockets() (conns []*quenchsocket.Socket, err error) {
 	return conns, nil
 }
 
-// hearQuenches takes source quenches until the socket is closed. What they
+// receiveQuenches takes source quenches until the socket is closed. What they
 // contain is the agent's to judge.
 func receiveQuenches(ctx context.Context, conn *quenchsocket.Socket, a *adopt.Agent, log *slog.Logger) error {
 	b := make([]byte, hostagent.QuenchSize+1)

@@ -16,7 +16,7 @@ var (
 	// contradict each other.
 	ErrMalformed = errors.New("rocev2: malformed")
 	// ErrFragment is wrapped beside [ErrNotRoCE] for the first fragment of a
-	// datagram to RoCEv2's port. Of the others nobody can tell.
+	// datagram to RoCEv2's port. The others cannot be distinguished.
 	ErrFragment = fmt.Errorf("%w: a fragment", ErrNotRoCE)
 )
 

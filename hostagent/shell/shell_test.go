@@ -28,14 +28,14 @@ func TestLongRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do := func(want int, tell func(core *hostagent.Core, at fabric.Time) error) {
+	do := func(want int, call func(core *hostagent.Core, at fabric.Time) error) {
 		t.Helper()
 		flips = 0
 		if err := s.Do(func(core *hostagent.Core, at fabric.Time) error {
 			if at < 0 || at > fabricTime(day) {
-				t.Errorf("the core is told that it is %v", at)
+				t.Errorf("the core gets the time %v", at)
 			}
-			return tell(core, at)
+			return call(core, at)
 		}); err != nil {
 			t.Fatal(err)
 		}

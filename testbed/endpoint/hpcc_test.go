@@ -92,8 +92,8 @@ func TestHPCCAnew(t *testing.T) {
 		now, sent = now+after, sent+bytes
 		hdr := dataHeader(e, q)
 		Stamp(hdr, Hop{Switch: 5, At: now, Sent: sent, Rate: rate})
-		told := telemetry(hdr[len(hdr)-telemetrySize:])
-		return c.measure(now, s, &told)
+		stamped := telemetry(hdr[len(hdr)-telemetrySize:])
+		return c.measure(now, s, &stamped)
 	}
 	const fast, slow = 400 * fabric.Gbps, 100 * fabric.Gbps
 	for i, step := range []struct {
@@ -169,7 +169,7 @@ func dataHeader(e *Endpoint, q *qp) []byte {
 	return hdr[:e.buildData(q, 1, hdr).Len]
 }
 
-// TestStamp writes what hops tell and reads it, also where counters have come round.
+// TestStamp writes what hops write and reads it, also where counters have come round.
 func TestStamp(t *testing.T) {
 	w := newWorld(t, 2, func(c *Config) { c.Control = HPCC })
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 1 << 20})
@@ -178,13 +178,13 @@ func TestStamp(t *testing.T) {
 	for i := range maxHops + 2 {
 		Stamp(hdr, Hop{fabric.NodeID(16 + i), fabric.Second + 12345*fabric.Nanosecond, 1<<27 + 1280, 8000, 450 * fabric.Gbps})
 	}
-	told := telemetry(hdr[len(hdr)-telemetrySize:])
-	hops, id, ok := told.path()
+	stamped := telemetry(hdr[len(hdr)-telemetrySize:])
+	hops, id, ok := stamped.path()
 	if hops != maxHops || id != 16^17^18^19^20 || !ok {
 		t.Errorf("%d hops, path %d, %v", hops, id, ok)
 	}
 	want := hop{sent: 1280, queue: 8000, at: 1_000_012_345 % (1 << hopTSBits), rate: 400 * fabric.Gbps}
-	if got := told.hop(maxHops - 1); got != want {
+	if got := stamped.hop(maxHops - 1); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	before := hop{at: 1<<hopTSBits - 100, sent: 1<<27 - 1280, rate: want.rate}
@@ -212,10 +212,10 @@ func FuzzStamp(f *testing.F) {
 			t.Fatal("headers were written into")
 		}
 		if len(hdr) >= telemetrySize {
-			told := telemetry(hdr[len(hdr)-telemetrySize:])
-			told.path()
+			stamped := telemetry(hdr[len(hdr)-telemetrySize:])
+			stamped.path()
 			for i := range maxHops {
-				told.hop(i)
+				stamped.hop(i)
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func (s speaker) Delivered(_ fabric.Time, src fabric.NodeID, message uint64, byt
 }
 func (s speaker) Quench(fabric.Time, []byte, netip.Addr) { fmt.Fprintln(s.out, "quench") }
 
-// inTurn gives packets four labels in turn.
+// inTurnOf4 gives packets four labels in turn.
 type inTurnOf4 struct{ next fabric.Label }
 
 func (b *inTurnOf4) Label(fabric.Time, QP) fabric.Label {

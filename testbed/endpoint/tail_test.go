@@ -20,13 +20,13 @@ func TestTail(t *testing.T) {
 		receiver Receiver
 		probes   uint64
 		within   fabric.Time
-		heard    []string
+		reports  []string
 	}{
 		{name: "nothing", within: 10 * fabric.Microsecond},
-		{name: "the last packet", data: []int{10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
-		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
-		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
-		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, heard: []string{"1 of QP 1"}},
+		{name: "the last packet", data: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
+		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
+		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
+		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
 		// Nobody else is answered by that peer, so that only the timer reveals it.
 		{name: "the probe as well", data: []int{10, 11}, probes: 1, within: DefaultRTO + 50*fabric.Microsecond},
 	} {
@@ -47,8 +47,8 @@ func TestTail(t *testing.T) {
 			if done == 0 || done > c.within || s.TailProbes != c.probes || (s.Timeouts > 0) != (c.within > DefaultRTO) {
 				t.Errorf("done at %v, want by %v; %+v", done, c.within, s)
 			}
-			if d := cmp.Diff(c.heard, seen.heard); d != "" {
-				t.Errorf("heard (-want +got)\n%s", d)
+			if d := cmp.Diff(c.reports, seen.reports); d != "" {
+				t.Errorf("reports (-want +got)\n%s", d)
 			}
 		})
 	}
@@ -94,8 +94,8 @@ func TestUnanswered(t *testing.T) {
 		if !all {
 			want = []string{"QP 1 unanswered, others true"}
 		}
-		if d := cmp.Diff(want, seen.heard); d != "" {
-			t.Errorf("all %v: heard (-want +got)\n%s", all, d)
+		if d := cmp.Diff(want, seen.reports); d != "" {
+			t.Errorf("all %v: reports (-want +got)\n%s", all, d)
 		}
 		if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
 			t.Errorf("all %v: %+v", all, s)
@@ -144,8 +144,8 @@ func TestLostNAK(t *testing.T) {
 	if s := w.hosts[0].e.Stats(); done == 0 || done > 60*fabric.Microsecond || s.Timeouts > 0 {
 		t.Errorf("done at %v, want by 60us; %+v", done, s)
 	}
-	if d := cmp.Diff([]string{"QP 1 unanswered, others false"}, seen.heard); d != "" {
-		t.Errorf("heard (-want +got)\n%s", d)
+	if d := cmp.Diff([]string{"QP 1 unanswered, others false"}, seen.reports); d != "" {
+		t.Errorf("reports (-want +got)\n%s", d)
 	}
 }
 

@@ -59,11 +59,11 @@ func Stamp(hdr []byte, h Hop) {
 	if !exact {
 		i--
 	}
-	told := uint64(i)<<60 |
+	head := uint64(i)<<60 |
 		uint64(h.At/fabric.Nanosecond)&(1<<hopTSBits-1)<<(hopSentBits+hopQueueBits) |
 		uint64(h.Sent/hopSentUnit)&(1<<hopSentBits-1)<<hopQueueBits |
 		min(uint64(h.Queue/hopQueueUnit), 1<<hopQueueBits-1)
-	binary.BigEndian.PutUint64(t[2+hops*hopSize:], told)
+	binary.BigEndian.PutUint64(t[2+hops*hopSize:], head)
 	binary.BigEndian.PutUint16(t, uint16(hops+1)<<12|(word^uint16(h.Switch))&0xfff)
 }
 
@@ -111,7 +111,7 @@ func (h hop) since(before hop) (ns, sent int64, ok bool) {
 	return ns, sent, ns > 0 && ns < 1<<(hopTSBits-1) && h.rate == before.rate && h.rate > 0
 }
 
-// comesRound reports whether the hop's time or bytes can come round in a time: at 400 Gb/s in 2.7 ms, by its bytes.
+// wraps reports whether the hop's time or bytes can come round in a time: at 400 Gb/s in 2.7 ms, by its bytes.
 func (h hop) wraps(in fabric.Time) bool {
 	ns := int64(in / fabric.Nanosecond)
 	return ns >= 1<<(hopTSBits-1) || bytesIn(h.rate, ns) >= hopSentUnit<<hopSentBits

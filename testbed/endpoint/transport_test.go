@@ -6,7 +6,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// credit is a rate control of nothing but a window, which every ACK opens by a packet
+// oneByOne is a rate control of nothing but a window, which every ACK opens by a packet
 // up to a most, and a loss shuts to one: what a control asks of the seams beyond those
 // that there are.
 type oneByOne struct {

@@ -13,28 +13,28 @@ import (
 // watched is a sender's watcher that writes down what it receives, and does what it was
 // asked to when it receives a loss.
 type watched struct {
-	heard []string
-	then  func(QP)
-	alone func(QP) // what to do of a QP that is unanswered while others to that peer may be, too
+	reports []string
+	then    func(QP)
+	alone   func(QP) // what to do of a QP that is unanswered while others to that peer may be, too
 }
 
 func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
-	w.heard = append(w.heard, fmt.Sprintf("%d of QP %d", packets, qp))
+	w.reports = append(w.reports, fmt.Sprintf("%d of QP %d", packets, qp))
 	if w.then != nil {
 		w.then(qp)
 	}
 }
 
 func (w *watched) Unanswered(_ fabric.Time, qp QP, others bool) {
-	w.heard = append(w.heard, fmt.Sprintf("QP %d unanswered, others %v", qp, others))
+	w.reports = append(w.reports, fmt.Sprintf("QP %d unanswered, others %v", qp, others))
 	if !others && w.alone != nil {
 		w.alone(qp)
 	}
 }
 
 func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {
-	if s := fmt.Sprintf("marked by %d to %d", l, peer); len(w.heard) == 0 || w.heard[len(w.heard)-1] != s {
-		w.heard = append(w.heard, s)
+	if s := fmt.Sprintf("marked by %d to %d", l, peer); len(w.reports) == 0 || w.reports[len(w.reports)-1] != s {
+		w.reports = append(w.reports, s)
 	}
 }
 
@@ -81,8 +81,8 @@ func TestWatcher(t *testing.T) {
 			if w.hosts[1].delivered[1] != 90*9000 {
 				t.Fatalf("%d bytes arrived", w.hosts[1].delivered[1])
 			}
-			if d := cmp.Diff(c.want, seen.heard); d != "" {
-				t.Errorf("heard (-want +got)\n%s", d)
+			if d := cmp.Diff(c.want, seen.reports); d != "" {
+				t.Errorf("reports (-want +got)\n%s", d)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestWatcherCloses(t *testing.T) {
 	}
 	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 90_000})
 	w.run(never)
-	if s := w.hosts[0].e.Stats(); s.ActiveQPs != 0 || s.QPsDone != 0 || len(seen.heard) != 1 {
-		t.Errorf("%+v, heard %v", s, seen.heard)
+	if s := w.hosts[0].e.Stats(); s.ActiveQPs != 0 || s.QPsDone != 0 || len(seen.reports) != 1 {
+		t.Errorf("%+v, reports %v", s, seen.reports)
 	}
 }

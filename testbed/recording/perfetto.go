@@ -192,7 +192,7 @@ func (t *traceWriter) about() {
 		categories: []string{aboutCategory}, name: name, notes: notes}})
 }
 
-// lane finds each slice of a kind at a node the first of its lanes that is free.
+// lanes finds each slice of a kind at a node the first of its lanes that is free.
 type lanes map[threadKey][]fabric.Time
 
 func (l lanes) take(node fabric.NodeID, kind string, begin, end fabric.Time) string {

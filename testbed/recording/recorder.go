@@ -99,7 +99,7 @@ func New(f *fabric.Fabric, o Options) *Recorder {
 	return r
 }
 
-// takes reports whether what happens at a host now is recorded.
+// records reports whether what happens at a host now is recorded.
 func (r *Recorder) records(now fabric.Time, host fabric.NodeID) bool {
 	return now < r.options.Until && (r.hosts == nil || host < 0 || int(host) >= len(r.hosts) || r.hosts[host])
 }

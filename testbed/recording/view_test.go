@@ -20,8 +20,8 @@ func TestOtherWorlds(t *testing.T) {
 		FlipRecords: []report.FlipEvent{{Time: 3, Host: "h0", QP: 7, From: 0, To: 1, Reason: "quench"}},
 	}
 	result.Links[0].Share = 0.5
-	told := New(f, Options{})
-	told.Happened(4*fabric.Microsecond, "write", "tor1", "3 updates")
+	record := New(f, Options{})
+	record.Happened(4*fabric.Microsecond, "write", "tor1", "3 updates")
 	alone, err := FromResult(result)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestOtherWorlds(t *testing.T) {
 	for _, c := range []struct {
 		r    *Recording
 		want []InstantKind
-	}{{alone, []InstantKind{Cut, Cut, Flip, "done"}}, {told.End(result), []InstantKind{"write"}}} {
+	}{{alone, []InstantKind{Cut, Cut, Flip, "done"}}, {record.End(result), []InstantKind{"write"}}} {
 		var trace bytes.Buffer
 		if err := c.r.Write(&trace); err != nil {
 			t.Fatal(err)

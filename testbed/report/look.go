@@ -21,7 +21,7 @@ var palette = [...]string{
 	"#7d8794", "#4c9a8f", "#98894f",
 }
 
-// shapes are the marks of schemes, so that no one needs to tell colours apart: each filled, then hollow.
+// shapes are the marks of schemes, so that no one needs to distinguish colours: each filled, then hollow.
 var shapes = [...]string{
 	"M5 0A5 5 0 1 1 -5 0A5 5 0 1 1 5 0Z",                           // circle
 	"M-4.4 -4.4H4.4V4.4H-4.4Z",                                     // square

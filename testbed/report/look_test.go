@@ -30,7 +30,7 @@ func TestLooks(t *testing.T) {
 	}
 	all := []string{"ecmp", "mp-rdma(ways=2)", "mp-rdma(ways=8)"}
 	if dashes(all[1], all) != "" || dashes(all[2], all) == "" {
-		t.Error("lines of one scheme with other parameters are not told apart")
+		t.Error("lines of one scheme with other parameters look alike")
 	}
 	page := render(t, made(demoFabric), Page{})
 	for _, scheme := range []string{"ethereal", "ecmp"} {

@@ -191,7 +191,7 @@ func (b *Batch) traced(ctx context.Context, run scenario.Run, obs scenario.Obser
 		if happened != nil {
 			happened(h)
 		}
-		if !rec.Exact() { // else it was told already
+		if !rec.Exact() { // else it was printed already
 			rec.Happened(h.At, h.Kind, h.Where, h.Text)
 		}
 	}

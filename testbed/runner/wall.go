@@ -54,9 +54,9 @@ func (w *wall) run(ctx context.Context, run scenario.Run, obs scenario.Observer)
 	}
 	w.touched = len(acts) > 0
 	defer func() { err = errors.Join(err, w.heal(context.WithoutCancel(ctx))) }()
-	t := &narrator{f: run.Fabric, tell: obs.Happened}
+	t := &narrator{f: run.Fabric, notify: obs.Happened}
 	stop := func() error { return nil }
-	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // else nobody takes what the switches tell
+	if run.Notifier.GNMI() || run.Notifier == scenario.NotifyNone { // else nobody uses what the switches report
 		if stop, err = w.watch(ctx, t); err != nil {
 			return nil, err
 		}
@@ -164,8 +164,8 @@ func (w *wall) watch(ctx context.Context, t *narrator) (stop func() error, err e
 
 // narrator says what happens in a run, on its clock.
 type narrator struct {
-	f    *fabric.Fabric
-	tell func(scenario.Happening) // nil: nobody listens
+	f      *fabric.Fabric
+	notify func(scenario.Happening) // nil: nobody listens
 
 	mu     sync.Mutex
 	start  int64         // 0: not yet
@@ -185,8 +185,8 @@ func (t *narrator) at(monotonic int64) fabric.Time {
 }
 
 func (t *narrator) say(at fabric.Time, kind, where, text string) {
-	if t.tell != nil && at >= 0 {
-		t.tell(scenario.Happening{At: at, Kind: kind, Where: where, Text: text})
+	if t.notify != nil && at >= 0 {
+		t.notify(scenario.Happening{At: at, Kind: kind, Where: where, Text: text})
 	}
 }
 

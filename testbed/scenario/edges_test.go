@@ -183,12 +183,12 @@ func TestRingRestore(t *testing.T) {
 		if (result.LostToFailure > 0) != failing {
 			t.Errorf("%v: %d packets lost", r, result.LostToFailure)
 		}
-		told := map[bool]int{true: 3}[r.Notifier == scenario.NotifyGNMI]
+		pushes := map[bool]int{true: 3}[r.Notifier == scenario.NotifyGNMI]
 		// Changes are written one after the other, and agents learn of a return when
 		// it is written: the last may still be on their way when the collective
 		// ends.
-		if w, p := count[report.KindWrite], count[report.KindPush]; w > told || told > 0 && w < 1 || p > told || p < told-1 {
-			t.Errorf("%v: %d repairs and %d pushes, want %d", r, w, count[report.KindPush], told)
+		if w, p := count[report.KindWrite], count[report.KindPush]; w > pushes || pushes > 0 && w < 1 || p > pushes || p < pushes-1 {
+			t.Errorf("%v: %d repairs and %d pushes, want %d", r, w, count[report.KindPush], pushes)
 		}
 	}
 }

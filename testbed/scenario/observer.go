@@ -9,7 +9,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/recording"
 )
 
-// Observer is what a run is asked to tell while it goes. The zero value asks
+// Observer is what a run is asked to report while it goes. The zero value asks
 // for nothing. One run has one Observer, and uses it from one goroutine.
 type Observer struct {
 	// Progress, when not nil, is called now and then, at least every few tens

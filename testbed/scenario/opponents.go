@@ -40,7 +40,7 @@ func (s *Scenario) formed() []Scheme {
 }
 
 // Routing returns how long after a switch notices a dead port a routing protocol has repaired the tables, where the
-// run has one; ok is false otherwise. Of a run whose controller hears of failures the controller repairs them.
+// run has one; ok is false otherwise. Where the controller is notified of failures it repairs them.
 func (r Run) Routing() (after fabric.Time, ok bool) {
 	spec, err := r.Scheme.Spec()
 	if err != nil || r.Notifier.GNMI() {

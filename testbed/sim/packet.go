@@ -52,7 +52,7 @@ func (p *packet) trim() {
 	p.length, p.payload = int32(p.header), 0
 }
 
-// followedAt notes when the packet behind it on a link arrives, so that its own arrival
+// setNextArrival notes when the packet behind it on a link arrives, so that its own arrival
 // need not wait for that one's memory.
 func (p *packet) setNextArrival(at fabric.Time) {
 	if p.depth = -1; at-p.at <= math.MaxInt32 {
@@ -60,7 +60,7 @@ func (p *packet) setNextArrival(at fabric.Time) {
 	}
 }
 
-// following returns what was noted; ok is false if it is too far away for that.
+// nextArrival returns what was noted; ok is false if it is too far away for that.
 func (p *packet) nextArrival() (at fabric.Time, ok bool) {
 	return p.at + fabric.Time(p.depth), p.depth >= 0
 }

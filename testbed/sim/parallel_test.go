@@ -32,7 +32,7 @@ type cut struct {
 type actor struct {
 	*station
 	w     *world
-	told  *[]string
+	noted *[]string
 	stop  func(now fabric.Time)
 	extra []order
 }
@@ -47,10 +47,10 @@ func (a *actor) Receive(now fabric.Time, b []byte, tail int) {
 		a.w.AtNode(a.id, now, a.more)
 	case 2:
 		a.w.Serially(a.id, func(now fabric.Time) {
-			*a.told = append(*a.told, fmt.Sprintf("%v: %d got %d", now, a.id, last.Seq))
-			a.w.Note(a.id, "told")
+			*a.noted = append(*a.noted, fmt.Sprintf("%v: %d got %d", now, a.id, last.Seq))
+			a.w.Note(a.id, "noted")
 			a.w.At(now+fabric.Microsecond, func(now fabric.Time) {
-				*a.told = append(*a.told, fmt.Sprintf("%v: %d a microsecond later", now, a.id))
+				*a.noted = append(*a.noted, fmt.Sprintf("%v: %d a microsecond later", now, a.id))
 				if d := a.w.Dir(a.id, 1); last.Seq%4 == 0 && !a.w.IsDown(d) {
 					a.w.Cut(d)
 					a.w.At(now, func(fabric.Time) { a.w.Restore(d) })
@@ -62,7 +62,7 @@ func (a *actor) Receive(now fabric.Time, b []byte, tail int) {
 		for i := range 2 {
 			a.w.AtNode(a.id, tick, func(fabric.Time) {
 				a.w.Serially(a.id, func(now fabric.Time) {
-					*a.told = append(*a.told, fmt.Sprintf("%v: %d ticks for %d, %d", now, a.id, last.Seq, i))
+					*a.noted = append(*a.noted, fmt.Sprintf("%v: %d ticks for %d, %d", now, a.id, last.Seq, i))
 				})
 			})
 		}
@@ -78,7 +78,7 @@ func (a *actor) more(now fabric.Time) {
 	o := a.extra[0]
 	o.at, a.extra = now, a.extra[1:]
 	a.orders = append(a.orders, o)
-	a.w.Serially(a.id, func(now fabric.Time) { *a.told = append(*a.told, fmt.Sprintf("%v: %d sends more", now, a.id)) })
+	a.w.Serially(a.id, func(now fabric.Time) { *a.noted = append(*a.noted, fmt.Sprintf("%v: %d sends more", now, a.id)) })
 	a.w.Wake(a.id)
 }
 
@@ -88,7 +88,7 @@ type outcome struct {
 	Progress Progress
 	Now      fabric.Time
 	Totals   Totals
-	Told     []string
+	Noted    []string
 	Links    []LinkCounters
 	Switches []SwitchCounters
 	Got      [][]receipt
@@ -96,7 +96,7 @@ type outcome struct {
 
 func (p *play) perform(t testing.TB, regions, cores int) outcome {
 	t.Helper()
-	var told []string
+	var noted []string
 	got := 0
 	c := p.config
 	c.Regions, c.Cores = regions, cores
@@ -107,7 +107,7 @@ func (p *play) perform(t testing.TB, regions, cores int) outcome {
 	}
 	for i, s := range w.stations {
 		s.orders = append(s.orders, p.orders[i][:len(p.orders[i])/2]...)
-		a := &actor{station: s, w: w, told: &told, extra: p.orders[i][len(p.orders[i])/2:]}
+		a := &actor{station: s, w: w, noted: &noted, extra: p.orders[i][len(p.orders[i])/2:]}
 		a.stop = func(fabric.Time) {
 			if got++; got == p.stopAt {
 				w.Stop()
@@ -125,7 +125,7 @@ func (p *play) perform(t testing.TB, regions, cores int) outcome {
 		}
 		w.checkConservation(t)
 	}
-	o := outcome{Hash: w.EventHash(), Progress: w.Progress(), Now: w.Now(), Totals: w.Totals(), Told: told}
+	o := outcome{Hash: w.EventHash(), Progress: w.Progress(), Now: w.Now(), Totals: w.Totals(), Noted: noted}
 	for d := range w.dirs {
 		o.Links = append(o.Links, w.Counters(LinkDir(d)))
 	}

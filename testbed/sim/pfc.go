@@ -178,7 +178,7 @@ const (
 // the least that Ethernet has.
 const pauseLength = 60
 
-// tellSender sends a pause frame against a direction. It goes before all else,
+// sendPause sends a pause frame against a direction. It goes before all else,
 // after the packet under way.
 func (r *region) sendPause(in LinkDir, what uint8) {
 	dir := in ^ 1

@@ -115,7 +115,7 @@ func TestPFCLossless(t *testing.T) {
 		}
 		for i, s := range w.flow.senders {
 			if s.held != 0 || s.paused || w.dirs[i].paused != 0 {
-				rt.Errorf("%s: %d bytes held, told to pause: %v, paused: %v", w.DirName(LinkDir(i)), s.held, s.paused, w.dirs[i].paused)
+				rt.Errorf("%s: %d bytes held, asked to pause: %v, paused: %v", w.DirName(LinkDir(i)), s.held, s.paused, w.dirs[i].paused)
 			}
 		}
 	})
@@ -166,7 +166,7 @@ func TestPFCAfterCut(t *testing.T) {
 				}
 				for i, s := range w.flow.senders {
 					if s.held != 0 || s.paused || w.dirs[i].paused != 0 {
-						t.Errorf("%s: %d bytes held, told to pause: %v, paused: %v", w.DirName(LinkDir(i)), s.held, s.paused, w.dirs[i].paused)
+						t.Errorf("%s: %d bytes held, asked to pause: %v, paused: %v", w.DirName(LinkDir(i)), s.held, s.paused, w.dirs[i].paused)
 					}
 				}
 			})

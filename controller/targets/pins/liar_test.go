@@ -44,7 +44,7 @@ func TestLyingRead(t *testing.T) {
 		s := &liar{chip: l.chip}
 		l.client.P4RuntimeClient = s
 		for range rapid.IntRange(1, 3).Draw(rt, "lies") {
-			told := 0
+			answered := 0
 			s.lie = func(truth []*p4.Entity) (out []*p4.Entity) {
 				for _, e := range truth {
 					switch rapid.IntRange(0, 9).Draw(rt, "lie") {
@@ -66,7 +66,7 @@ func TestLyingRead(t *testing.T) {
 						out = append(out, e)
 					}
 				}
-				told = len(out)
+				answered = len(out)
 				return out
 			}
 			have, err := p4rt.Fetch(rt.Context(), l.client, l.schema, 1)
@@ -74,8 +74,8 @@ func TestLyingRead(t *testing.T) {
 				continue // it is said, and the switch is read again
 			}
 			updates := controller.Diff(have.Entries, l.schema.Kept(want))
-			if most := told + len(want) + 64; len(updates)+len(have.Stray) > most {
-				rt.Fatalf("%d updates and %d strays of %d entries told and %d wanted", len(updates), len(have.Stray), told, len(want))
+			if most := answered + len(want) + 64; len(updates)+len(have.Stray) > most {
+				rt.Fatalf("%d updates and %d strays of %d entries answered and %d wanted", len(updates), len(have.Stray), answered, len(want))
 			}
 			l.write(rt, have.Stray, updates)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Parameters of schemes that say what they have beyond what their authors published: what Ethereal's hosts have to find
-// losses and to hear of failures, and what any routed network has.
+// losses and to learn of failures, and what any routed network has.
 const (
 	// lossParam is how losses are found of packets that take several paths. timer: by the retransmission timer, and
 	// where receivers have a window by half of it. late: by time, with probes of tails; see [endpoint.Config].LateLoss.
@@ -36,7 +36,7 @@ func fairParams() map[string]string {
 	return map[string]string{lossParam: lossByTime, newsParam: newsTaken, convergenceParam: DefaultConvergence.String()}
 }
 
-// Fair returns the parameters of the scheme's fair form: what Ethereal has to find losses and to hear of failures, as
+// Fair returns the parameters of the scheme's fair form: what Ethereal has to find losses and to learn of failures, as
 // far as the scheme can use it, and the routing that any network has. What is given stays.
 func (s Spec) Fair(given map[string]string) map[string]string {
 	all := map[string]string{}

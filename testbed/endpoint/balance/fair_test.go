@@ -37,7 +37,7 @@ func TestFairForms(t *testing.T) {
 	}
 }
 
-// Told that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is back they do.
+// When hosts know that a link is dead, hosts that label packets use none of its paths, turns stay even, and when it is back they do.
 func TestNews(t *testing.T) {
 	for _, name := range []string{Spray, REPS, DRB, MRC} {
 		for _, taken := range []bool{true, false} {
@@ -70,7 +70,7 @@ func TestREPSByLoss(t *testing.T) {
 	h, qps := begin(t, REPS, map[string]string{"loss": "late", "explore": "1", "entropies": "4"}, otherPod)
 	losses, ok := h.(endpoint.PathLosses)
 	if !ok {
-		t.Fatal("it does not hear of losses")
+		t.Fatal("it is not notified of losses")
 	}
 	h.Label(0, qps[0])
 	for _, l := range []fabric.Label{0, 1, 2, 3} {
@@ -81,6 +81,6 @@ func TestREPSByLoss(t *testing.T) {
 		t.Errorf("after the loss (-want +got):\n%s", d)
 	}
 	if plain, _ := begin(t, REPS, nil, otherPod); func() bool { _, ok := plain.(endpoint.PathLosses); return ok }() {
-		t.Error("as published it hears of losses")
+		t.Error("as published it is notified of losses")
 	}
 }

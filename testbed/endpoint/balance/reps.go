@@ -197,7 +197,7 @@ func (s *reps) Timeout(now fabric.Time, qp hostagent.QP) {
 	}
 }
 
-// lossyREPS hears by which entropies packets were sent that are lost: it forgets them, and freezes as at a time-out, which
+// lossyREPS is notified of the entropies of lost packets: it forgets them, and freezes as at a time-out, which
 // is how the paper's senders learn that a path has failed.
 type lossyREPS struct{ *reps }
 

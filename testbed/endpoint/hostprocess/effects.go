@@ -75,7 +75,7 @@ func (x *effects) Flipped(now fabric.Time, f hostagent.Flip) {
 		x.cfg.Flipped(f)
 	}
 	if old, ok := x.flipped[f.QP]; ok {
-		x.tell(old) // it never came to a packet
+		x.notify(old) // it never came to a packet
 	}
 	x.flipped[f.QP] = hostproto.Event{
 		Kind: hostproto.Flip, At: (*Rank)(x).stamp(now), QP: uint32(f.QP), From: uint16(f.From), To: uint16(f.To), Reason: f.Reason.String(),

@@ -25,7 +25,7 @@ func (r *Rank) Acked(now fabric.Time, qp endpoint.QP, bytes int64) {
 func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
 	if ev, ok := r.flipped[qp]; ok { // what was on its way had arrived
 		delete(r.flipped, qp)
-		r.tell(ev)
+		r.notify(ev)
 	}
 	r.core.Done(now, qp)
 	if r.device != nil {
@@ -37,7 +37,7 @@ func (r *Rank) Done(now fabric.Time, qp endpoint.QP) {
 func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 	delete(r.sending, o.id)
 	r.sent++
-	r.tell(hostproto.Event{Kind: hostproto.Sent, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
+	r.notify(hostproto.Event{Kind: hostproto.Sent, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: int64(len(o.data))})
 	if o.job && r.job != nil {
 		if err := r.job.Sent(collective.ID(o.id)); err != nil {
 			r.fault(now, err)
@@ -48,7 +48,7 @@ func (r *Rank) sentAll(now fabric.Time, o *outbound) {
 
 // Timeout implements [soft.Handler].
 func (r *Rank) Timeout(now fabric.Time, qp endpoint.QP) {
-	r.tell(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
+	r.notify(hostproto.Event{Kind: hostproto.Timeout, At: r.stamp(now), QP: uint32(qp)})
 	r.core.Timeout(now, qp)
 }
 
@@ -92,7 +92,7 @@ func (r *Rank) Written(now fabric.Time, src fabric.NodeID, key uint32, address u
 // arrived takes a message that is whole.
 func (r *Rank) arrived(now fabric.Time, src fabric.NodeID, id uint64, msg []byte) {
 	r.received++
-	r.tell(hostproto.Event{
+	r.notify(hostproto.Event{
 		Kind: hostproto.Received, At: r.stamp(now), ID: id, Peer: int(src), Bytes: int64(len(msg)), CRC: checksum(msg),
 	})
 	if r.job == nil || collective.ID(id).Dst() != int(r.cfg.Host) || !r.ofJob(collective.ID(id)) {
@@ -109,7 +109,7 @@ func (r *Rank) ofJob(id collective.ID) bool { return id.Job() == r.job.Spec().Jo
 
 func (r *Rank) checkDone(now fabric.Time) {
 	if r.job.Done(int(r.cfg.Host)) {
-		r.tell(hostproto.Event{Kind: hostproto.Done, At: r.stamp(now)})
+		r.notify(hostproto.Event{Kind: hostproto.Done, At: r.stamp(now)})
 	}
 }
 
@@ -123,11 +123,11 @@ func (r *Rank) Quench(now fabric.Time, q hostagent.Quench) {
 		verdict := r.core.Quench(now, q)
 		ev.Reason = verdict.String()
 		if verdict == hostagent.Believed || verdict == hostagent.Known {
-			r.tell(ev)
+			r.notify(ev)
 		}
 		return
 	}
-	r.tell(ev)
+	r.notify(ev)
 }
 
 // Update takes a controller's word.
@@ -146,6 +146,6 @@ func (r *Rank) Update(now fabric.Time, u *statepb.Update) {
 		// What agents found out together is not the controller's word on links.
 		u = &statepb.Update{Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot(), Suspects: u.GetSuspects()}
 	}
-	r.tell(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})
+	r.notify(hostproto.Event{Kind: hostproto.Push, At: r.stamp(now), Instance: u.GetInstance(), Epoch: u.GetEpoch(), Snapshot: u.GetSnapshot()})
 	r.core.Update(now, u)
 }

@@ -14,9 +14,9 @@ import (
 // pair is two hosts with four paths between them, and a network that takes 100 us and
 // loses what lose says.
 type pair struct {
-	ranks [2]*Rank
-	heard []hostproto.Event
-	lose  func(now fabric.Time, label fabric.Label, opcode rocev2.Opcode) bool
+	ranks   [2]*Rank
+	reports []hostproto.Event
+	lose    func(now fabric.Time, label fabric.Label, opcode rocev2.Opcode) bool
 }
 
 func newPair(t *testing.T, s host.Settings) *pair {
@@ -27,12 +27,12 @@ func newPair(t *testing.T, s host.Settings) *pair {
 	}
 	p := &pair{}
 	for i := range p.ranks {
-		if p.ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Tell: func(e hostproto.Event) {
+		if p.ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Notify: func(e hostproto.Event) {
 			if e.Kind == hostproto.Fault {
 				t.Errorf("host %d: %s", i, e.Text)
 			}
 			if i == 0 {
-				p.heard = append(p.heard, e)
+				p.reports = append(p.reports, e)
 			}
 		}}); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestLossyPath(t *testing.T) {
 		if s.Sent != 20 {
 			t.Fatalf("off %v: %d of 20 messages are sent", off, s.Sent)
 		}
-		for _, e := range p.heard {
+		for _, e := range p.reports {
 			if e.Kind != hostproto.Flip || e.Reason == hostagent.Return.String() {
 				continue
 			}

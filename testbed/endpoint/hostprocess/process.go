@@ -81,7 +81,7 @@ func NewProcess(cfg ProcessConfig) (*Process, error) {
 	started, origin := time.Now(), cfg.Clock().Now
 	var err error
 	p.rank, err = New(Config{
-		Fabric: cfg.Fabric, Host: cfg.Host, Origin: origin, Tell: p.server.Notify, EventLog: cfg.EventLog, Log: cfg.Log,
+		Fabric: cfg.Fabric, Host: cfg.Host, Origin: origin, Notify: p.server.Notify, EventLog: cfg.EventLog, Log: cfg.Log,
 		Report: func(failed []hostagent.Failed, at int64) {
 			if p.watcher != nil {
 				p.watcher.Report(daemon.Suspicions(failed, at))

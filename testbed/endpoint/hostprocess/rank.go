@@ -26,8 +26,8 @@ type Config struct {
 	Host   fabric.NodeID
 	// Origin is when the rank's clock was 0, in ns of CLOCK_MONOTONIC.
 	Origin int64
-	// Tell takes what happens, in the shell's goroutine. It must not block.
-	Tell func(hostproto.Event)
+	// Notify takes what happens, in the shell's goroutine. It must not block.
+	Notify func(hostproto.Event)
 	// Report takes the paths that timed out though nothing on them was known to be
 	// dead, at a time in ns of CLOCK_MONOTONIC, in the shell's goroutine. It must
 	// not block, nor keep the slice. Nil: nobody.
@@ -42,7 +42,7 @@ type Config struct {
 // Rank is one host; see the package comment.
 type Rank struct {
 	cfg    Config
-	tell   func(hostproto.Event)
+	notify func(hostproto.Event)
 	set    hostproto.Settings
 	engine *soft.Engine
 	wrap   *usid.Encapsulator // nil: labels need no outer header
@@ -87,9 +87,9 @@ func New(c Config) (*Rank, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Rank{cfg: c, tell: c.Tell}
-	if r.tell == nil {
-		r.tell = func(hostproto.Event) {}
+	r := &Rank{cfg: c, notify: c.Notify}
+	if r.notify == nil {
+		r.notify = func(hostproto.Event) {}
 	}
 	if c.EventLog != nil {
 		r.events = host.NewLog(c.EventLog)
@@ -270,7 +270,7 @@ func (r *Rank) post(now fabric.Time, o *outbound, bytes int64) {
 	fill(o.data, r.set.Seed^r.posted<<40, o.id)
 	r.sending[o.id] = o
 	r.posted++
-	r.tell(hostproto.Event{
+	r.notify(hostproto.Event{
 		Kind: hostproto.Posted, At: r.stamp(now), ID: o.id, Peer: int(o.dst), Bytes: bytes, CRC: checksum(o.data),
 	})
 	r.core.Post(now, hostagent.Flow{ID: o.id, Dst: o.dst, Bytes: bytes})
@@ -299,7 +299,7 @@ func (r *Rank) postJob(now fabric.Time, s collective.Send) {
 // fault reports a violation.
 func (r *Rank) fault(now fabric.Time, err error) {
 	r.cfg.Log.Error("fault", "err", err)
-	r.tell(hostproto.Event{Kind: hostproto.Fault, At: r.stamp(now), Text: err.Error()})
+	r.notify(hostproto.Event{Kind: hostproto.Fault, At: r.stamp(now), Text: err.Error()})
 }
 
 // Next implements [soft.Driven].
@@ -309,7 +309,7 @@ func (r *Rank) Next(now fabric.Time, buf []byte) (int, bool) {
 		if ev, is := r.flipped[s.QP]; is {
 			delete(r.flipped, s.QP)
 			ev.First = r.stamp(now)
-			r.tell(ev)
+			r.notify(ev)
 		}
 	}
 	if ok && r.wrap != nil {

@@ -27,7 +27,7 @@ func TestJob(t *testing.T) {
 	ranks := make([]*Rank, f.Hosts())
 	posted, received, done := map[uint64]uint32{}, map[uint64]uint32{}, 0
 	for i := range ranks {
-		r, err := New(Config{Fabric: f, Host: fabric.NodeID(i), Origin: 1000, Tell: func(e hostproto.Event) {
+		r, err := New(Config{Fabric: f, Host: fabric.NodeID(i), Origin: 1000, Notify: func(e hostproto.Event) {
 			switch e.Kind {
 			case hostproto.Posted:
 				posted[e.ID] = e.CRC
@@ -98,7 +98,7 @@ func TestProbes(t *testing.T) {
 	}
 	var ranks [2]*Rank
 	for i := range ranks {
-		if ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Tell: func(e hostproto.Event) { t.Errorf("host %d: %+v", i, e) }}); err != nil {
+		if ranks[i], err = New(Config{Fabric: f, Host: fabric.NodeID(i), Notify: func(e hostproto.Event) { t.Errorf("host %d: %+v", i, e) }}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Config{Fabric: f, Host: 0, Tell: func(hostproto.Event) {}})
+	r, err := New(Config{Fabric: f, Host: 0, Notify: func(hostproto.Event) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

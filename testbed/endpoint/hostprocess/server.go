@@ -25,7 +25,7 @@ const maxRequest = 16 << 20
 // maxWaiting bounds what waits for a coordinator that does not read, in events.
 const maxWaiting = 1 << 20
 
-// Server lets a coordinator drive a rank. Tell is for the rank, in the shell's
+// Server lets a coordinator drive a rank. Notify is for the rank, in the shell's
 // goroutine; Run is called once.
 type Server struct {
 	rank  *Rank

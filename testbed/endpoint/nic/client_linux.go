@@ -71,7 +71,7 @@ func (c *client) event(cookie uint64, kind uint32) {
 // futexWake is FUTEX_WAKE, of a word that processes share.
 const futexWake = 1
 
-// tellNews wakes the program's threads that poll in vain: there is a completion, or others have written to its memory.
+// wakePollers wakes the program's threads that poll in vain: there is a completion, or others have written to its memory.
 func (c *client) wakePollers() {
 	atomic.AddUint32(c.bell.word(bellNews), 1)
 	if atomic.LoadUint32(c.bell.word(bellWaiting)) == 0 {

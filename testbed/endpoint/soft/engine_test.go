@@ -167,11 +167,11 @@ func TestBytes(t *testing.T) {
 		}
 		for _, w := range wantWritten {
 			if got[w] != 1 {
-				rt.Fatalf("%+v was told %d times", w, got[w])
+				rt.Fatalf("%+v was reported %d times", w, got[w])
 			}
 		}
 		if len(p.log[1].written) != len(wantWritten) {
-			rt.Fatalf("%d writes told, %d posted", len(p.log[1].written), len(wantWritten))
+			rt.Fatalf("%d writes reported, %d posted", len(p.log[1].written), len(wantWritten))
 		}
 		s := [2]Stats{p.e[0].Stats(), p.e[1].Stats()}
 		if caught := s[0].BadICRC + s[0].BadFrame + s[0].Foreign + s[0].NotForUs + s[1].BadICRC + s[1].BadFrame + s[1].Foreign + s[1].NotForUs; caught > damaged {

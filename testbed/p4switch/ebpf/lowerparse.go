@@ -88,7 +88,7 @@ func (l *lowering) parseState(n parseNode) {
 	l.selectNext(st, &n)
 }
 
-// ParseOp is false when the way goes up here.
+// parseOp is false when the way goes up here.
 func (l *lowering) parseOp(op *program.ParseOp, n *parseNode) bool {
 	if op.PC != 0 {
 		end := l.newLabel()

@@ -210,7 +210,7 @@ func (s *Switch) parseOp(p *Packet, op *program.ParseOp) uint64 {
 	return errs.None
 }
 
-// VarLen is the length of the varbit that op extracts, at most what cannot fit.
+// varLen is the length of the varbit that op extracts, at most what cannot fit.
 func (s *Switch) varLen(v []uint64, op *program.ParseOp) int {
 	if !op.Sized {
 		return -1

@@ -75,14 +75,14 @@ var arbitrationCases = []struct {
 		first := d.open()
 		wants(t, "first", first.bid(id(2)), codes.OK)
 		wants(t, "second", d.open().bid(id(3)), codes.OK)
-		wants(t, "first hears", first.heard(), codes.AlreadyExists)
+		wants(t, "first receives", first.received(), codes.AlreadyExists)
 	}},
 	{"NotifyAllConnectionsWhenPrimaryDisconnects", nil, func(t *testing.T, d *device) {
 		first, second := d.open(), d.open()
 		wants(t, "first", first.bid(id(2)), codes.OK)
 		wants(t, "second", second.bid(id(1)), codes.AlreadyExists)
 		first.finish()
-		wants(t, "second hears", second.heard(), codes.NotFound)
+		wants(t, "second receives", second.received(), codes.NotFound)
 	}},
 	{"NotifyAllConnectionsIfPrimaryIncreasesItsElectionId", nil, func(t *testing.T, d *device) {
 		first, second := d.open(), d.open()
@@ -93,9 +93,9 @@ var arbitrationCases = []struct {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wants(t, "second hears", codes.Code(m.GetArbitration().GetStatus().GetCode()), codes.AlreadyExists)
+		wants(t, "second receives", codes.Code(m.GetArbitration().GetStatus().GetCode()), codes.AlreadyExists)
 		if got := m.GetArbitration().GetElectionId(); got.GetHigh() != 3 || got.GetLow() != 0 {
-			t.Errorf("second hears of election id %v, want 3:0", got)
+			t.Errorf("second receives election id %v, want 3:0", got)
 		}
 	}},
 	{"DoNotNotifyIfBackupIncreasesItsElectionId", nil, func(t *testing.T, d *device) {
@@ -104,7 +104,7 @@ var arbitrationCases = []struct {
 		wants(t, "second", second.bid(id(1)), codes.AlreadyExists)
 		wants(t, "second again", second.bid(id(2)), codes.AlreadyExists)
 		if rest := first.finish(); len(rest) != 0 {
-			t.Errorf("the primary heard %v", rest)
+			t.Errorf("the primary received %v", rest)
 		}
 	}},
 	{"NotifyAllConnectionsWhenPrimaryBecomesBackup", nil, func(t *testing.T, d *device) {
@@ -112,7 +112,7 @@ var arbitrationCases = []struct {
 		wants(t, "first", first.bid(id(2)), codes.OK)
 		wants(t, "second", second.bid(id(1)), codes.AlreadyExists)
 		wants(t, "first steps down", first.bid(nil), codes.NotFound)
-		wants(t, "second hears", second.heard(), codes.NotFound)
+		wants(t, "second receives", second.received(), codes.NotFound)
 	}},
 	{"PrimaryConnectionCanReestablishAfterGoingDown", nil, func(t *testing.T, d *device) {
 		first := d.open()
@@ -125,16 +125,16 @@ var arbitrationCases = []struct {
 		wants(t, "first", first.bid(id(2)), codes.OK)
 		wants(t, "second", second.bid(id(1)), codes.AlreadyExists)
 		wants(t, "first steps down", first.bid(nil), codes.NotFound)
-		wants(t, "second hears", second.heard(), codes.NotFound)
+		wants(t, "second receives", second.received(), codes.NotFound)
 		wants(t, "first again", first.bid(id(2)), codes.OK)
-		wants(t, "second hears", second.heard(), codes.AlreadyExists)
+		wants(t, "second receives", second.received(), codes.AlreadyExists)
 	}},
 	{"BackupCanReuseElectionIdWhenPrimaryDisconnects", nil, func(t *testing.T, d *device) {
 		first, second := d.open(), d.open()
 		wants(t, "first", first.bid(id(2)), codes.OK)
 		wants(t, "second", second.bid(nil), codes.AlreadyExists)
 		first.finish()
-		wants(t, "second hears", second.heard(), codes.NotFound)
+		wants(t, "second receives", second.received(), codes.NotFound)
 		wants(t, "second", second.bid(id(2)), codes.OK)
 	}},
 	{"ConnectionCannotBecomePrimaryWithLowerElectionId", nil, func(t *testing.T, d *device) {
@@ -166,7 +166,7 @@ var arbitrationCases = []struct {
 	{"ConnectionCannotChangeItsRoleId", nil, func(t *testing.T, d *device) {
 		s := d.open()
 		s.send(arbitration(testDevice, "A", id(2)))
-		wants(t, "role A", s.heard(), codes.OK)
+		wants(t, "role A", s.received(), codes.OK)
 		s.send(arbitration(testDevice, "B", id(2)))
 		wants(t, "role B", s.ended(), codes.FailedPrecondition)
 	}},
@@ -209,9 +209,9 @@ func TestArbitrationRolesAreIndependent(t *testing.T) {
 	onBoth(t, nil, func(t *testing.T, d *device) {
 		a, b := d.open(), d.open()
 		a.send(arbitration(testDevice, "A", id(7)))
-		wants(t, "role A", a.heard(), codes.OK)
+		wants(t, "role A", a.received(), codes.OK)
 		b.send(arbitration(testDevice, "B", id(7)))
-		wants(t, "the same election id in role B", b.heard(), codes.OK)
+		wants(t, "the same election id in role B", b.received(), codes.OK)
 		wants(t, "and in the default role", d.open().bid(id(7)), codes.OK)
 		wantCode(t, d.write(&p4.WriteRequest{DeviceId: testDevice, Role: "A", ElectionId: id(7)}), codes.FailedPrecondition)
 		wantCode(t, d.write(&p4.WriteRequest{DeviceId: testDevice, Role: "C", ElectionId: id(7)}), codes.NotFound)
@@ -242,7 +242,7 @@ func TestArbitrationElectionIDHas128Bits(t *testing.T) {
 		low := d.open()
 		wants(t, "0:max", low.bid(&p4.Uint128{Low: ^uint64(0)}), codes.OK)
 		wants(t, "1:0", d.open().bid(&p4.Uint128{High: 1}), codes.OK)
-		wants(t, "the first hears", low.heard(), codes.AlreadyExists)
+		wants(t, "the first receives", low.received(), codes.AlreadyExists)
 		wants(t, "0:1", d.open().bid(&p4.Uint128{Low: 1}), codes.AlreadyExists)
 	})
 }
@@ -286,7 +286,7 @@ func TestArbitrationTellsNewPrimaryLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(order) != 2 || order[0] != "a" || order[1] != "b" {
-		t.Errorf("told in the order %v, want [a b]", order)
+		t.Errorf("notified in the order %v, want [a b]", order)
 	}
 	if a.Primary() || !b.Primary() {
 		t.Errorf("primary: a %v, b %v", a.Primary(), b.Primary())

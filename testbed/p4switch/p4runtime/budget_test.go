@@ -104,7 +104,7 @@ func TestClosedStreamsForgetTheirRoles(t *testing.T) {
 	for i := range 1000 {
 		s := d.open()
 		s.send(arbitration(testDevice, fmt.Sprintf("%0200d", i), id(9)))
-		wants(t, "election", s.heard(), codes.OK)
+		wants(t, "election", s.received(), codes.OK)
 		s.finish()
 	}
 	if n, m := len(d.core.roles), len(d.core.roleList); n != 4 || m != 4 {
@@ -112,13 +112,13 @@ func TestClosedStreamsForgetTheirRoles(t *testing.T) {
 	}
 	s := d.open()
 	if got := s.bid(nil); got != codes.NotFound {
-		t.Errorf("a backup of the default role heard %v", got)
+		t.Errorf("a backup of the default role received %v", got)
 	}
 	var open []*session
 	for i := range 3 {
 		s := d.open()
 		s.send(arbitration(testDevice, fmt.Sprint("live", i), id(1)))
-		wants(t, "election", s.heard(), codes.OK)
+		wants(t, "election", s.received(), codes.OK)
 		open = append(open, s)
 	}
 	s = d.open()

@@ -273,11 +273,11 @@ func id(high uint64) *p4.Uint128 { return &p4.Uint128{High: high} }
 func (s *session) bid(id *p4.Uint128) codes.Code {
 	s.t.Helper()
 	s.send(arbitration(testDevice, "", id))
-	return s.heard()
+	return s.received()
 }
 
 // received returns the code of the next arbitration update.
-func (s *session) heard() codes.Code {
+func (s *session) received() codes.Code {
 	s.t.Helper()
 	m, err := s.recv()
 	if err != nil {

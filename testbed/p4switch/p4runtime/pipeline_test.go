@@ -242,7 +242,7 @@ func TestPipelineHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(switches) != 1 || switches[0] != d.core.Switch() {
-		t.Errorf("told of %d switches", len(switches))
+		t.Errorf("notified of %d switches", len(switches))
 	}
 	if diff := cmp.Diff(map[uint32]bool{1: true, 2: false, 3: true, 4: true}, events); diff != "" {
 		t.Error(diff)
@@ -268,6 +268,6 @@ func TestDeviceZero(t *testing.T) {
 	d := newDevice(t, func(c *Config) { c.DeviceID, c.AllowDeviceZero = 0, true }).overBufconn()
 	s := d.open()
 	s.send(arbitration(0, "", id(1)))
-	wants(t, "bid", s.heard(), codes.OK)
+	wants(t, "bid", s.received(), codes.OK)
 	wantCode(t, d.setPipeline(&p4.SetForwardingPipelineConfigRequest{ElectionId: id(1), Action: saveAndGo, Config: config(t)}), codes.OK)
 }

@@ -159,7 +159,7 @@ func TestRoles(t *testing.T) {
 		for _, name := range []string{"edge", "core"} {
 			s := d.open()
 			s.send(arbitration(testDevice, name, id(1)))
-			wants(t, name, s.heard(), codes.OK)
+			wants(t, name, s.received(), codes.OK)
 		}
 		as := func(role string, u *p4.Update) error {
 			return d.write(&p4.WriteRequest{DeviceId: testDevice, Role: role, ElectionId: id(1), Updates: []*p4.Update{u}})

@@ -79,11 +79,11 @@ func (c *Core) batchError(what string, errs []error) error {
 	}
 	st := status.Newf(codes.Unknown, "switch: %d of %d %s failed%s, the first: %v", failed, n, what, note, first)
 	details := make([]protoadapt.MessageV1, len(errs))
-	told := 0
+	described := 0
 	for i, err := range errs {
 		e := toP4Error(err)
 		if err != nil {
-			if told++; told > maxMessages {
+			if described++; described > maxMessages {
 				e.Message = ""
 			}
 		}

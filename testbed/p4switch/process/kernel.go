@@ -240,7 +240,7 @@ func (d *Device) belowKernel(e *egress) (ns int64, packets uint32) {
 	return d.kernel.sw.Waits(e.number, d.now)
 }
 
-// sentBeside has a packet of the interpreter's wait there.
+// queueInKernel has a packet of the interpreter's wait there.
 func (d *Device) queueInKernel(e *egress, bytes int) {
 	if d.kernel.sw != nil {
 		d.kernel.sw.Sent(e.number, d.now, bytes)

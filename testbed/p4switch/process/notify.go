@@ -12,7 +12,7 @@ const (
 	maxLinks = 1 << 16 // more wait in the kernel
 )
 
-// tellings are what forwarding has to say to the control side. They are guarded by
+// pendingNotices are what forwarding has to say to the control side. They are guarded by
 // the device's mu.
 type pendingNotices struct {
 	links []port.Link
@@ -52,7 +52,7 @@ func (d *Device) notifyLoop(ctx context.Context) error {
 	}
 }
 
-// tellNow is tell's work. It is called under the control side's lock.
+// notifyNow is notify's work. It is called under the control side's lock.
 func (d *Device) notifyNow() {
 	d.mu.Lock()
 	links, calls := d.toTell.links, d.toTell.calls

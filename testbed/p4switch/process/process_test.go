@@ -26,7 +26,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/port/porttest"
 )
 
-// process is a switch process in a namespace: ours or BMv2's, they take the
+// running is a switch process in a namespace: ours or BMv2's, they take the
 // same arguments.
 type running struct {
 	ns   *porttest.Namespace
@@ -112,7 +112,7 @@ func (p *running) end(t testing.TB) {
 	case <-time.After(10 * time.Second):
 		p.cmd.Process.Kill() //nolint:errcheck // it may be gone
 		<-done
-		t.Error("the switch did not end when told to")
+		t.Error("the switch did not end when asked to")
 	}
 	if t.Failed() {
 		t.Logf("the switch said:\n%s", p.out)

@@ -53,7 +53,7 @@ type Profile struct {
 	Actions     []ActionID
 }
 
-// pipeline compiles one control into code; it returns where it starts.
+// compilePipeline compiles one control into code; it returns where it starts.
 func (c *compiler) compilePipeline(name string) (uint32, error) {
 	var jp *jPipeline
 	for i := range c.j.Pipelines {

@@ -115,7 +115,7 @@ func (m *Memory) put(frames [][]byte) (n, octets int, dead bool) {
 	return n, octets, false
 }
 
-// tell reports an event to the poller of this end.
+// notify reports an event to the poller of this end.
 func (m *Memory) notify(ev port.Event) {
 	m.mu.Lock()
 	p := m.poller

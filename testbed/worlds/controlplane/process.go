@@ -219,15 +219,15 @@ func (p *Process) carryOut(now, compute fabric.Time, r rollout.Ready) error {
 	if err := p.startAgents(r.Start); err != nil {
 		return err
 	}
-	told := now + compute + p.cfg.Control.PushDelay
+	notifiedAt := now + compute + p.cfg.Control.PushDelay
 	if r.Start != nil {
-		p.updateAt(told, r.Start)
+		p.updateAt(notifiedAt, r.Start)
 	}
 	for _, u := range r.Notices {
 		if err := p.agents.Publish(u); err != nil {
 			return err
 		}
-		p.updateAt(told, u)
+		p.updateAt(notifiedAt, u)
 	}
 	for _, w := range r.Writes {
 		requests, err := p.w.Requests(w)

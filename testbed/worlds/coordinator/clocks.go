@@ -34,9 +34,9 @@ const clockSamples = 16
 
 // sample returns what an answer says that was asked for and received at these times: it was given at some moment
 // between, and the middle is off by half of that at most.
-func sample(asked, heard, told int64) reading {
-	middle := asked + (heard-asked)/2
-	return reading{at: middle, ahead: told - middle, within: (heard - asked + 1) / 2}
+func sample(sent, received, remote int64) reading {
+	middle := sent + (received-sent)/2
+	return reading{at: middle, ahead: remote - middle, within: (received - sent + 1) / 2}
 }
 
 // better returns the more exact of two readings.
@@ -163,11 +163,11 @@ func (s *Session) read(ctx context.Context, c *clock, now func() int64) (best re
 		if err != nil {
 			return best, err
 		}
-		heard := now()
+		received := now()
 		if r.Clock == nil {
 			return best, fmt.Errorf("coordinator: no time in the answer")
 		}
-		if x := sample(asked, heard, r.Clock.Now); i == 0 {
+		if x := sample(asked, received, r.Clock.Now); i == 0 {
 			best = x
 		} else {
 			best = better(best, x)

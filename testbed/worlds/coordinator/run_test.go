@@ -53,11 +53,11 @@ func (c cable) Send(frames [][]byte) int {
 
 // hosts are two of them, real but for the fabric between: a cable, so that there is one path.
 type hosts struct {
-	sockets []string
-	cut     atomic.Bool
-	told    atomic.Int32
-	stop    context.CancelFunc
-	done    chan error
+	sockets  []string
+	cut      atomic.Bool
+	notified atomic.Int32
+	stop     context.CancelFunc
+	done     chan error
 }
 
 const text = `
@@ -157,7 +157,7 @@ func (h *hosts) do(_ context.Context, o deployment.Order) error {
 	case "gray":
 		h.cut.Store(o.Loss == 1)
 	case "link-down", "link-up":
-		h.told.Add(1)
+		h.notified.Add(1)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func TestRun(t *testing.T) {
 
 // played plays the run and says all that is wrong with its result.
 func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*report.Result, error) {
-	h.told.Store(0)
+	h.notified.Store(0)
 	var log bytes.Buffer
 	s.Log(&log)
 	started := int64(0)
@@ -252,8 +252,8 @@ func played(t *testing.T, s *coordinator.Session, h *hosts, run scenario.Run) (*
 	default:
 		want, detected = []report.Kind{report.KindCut, report.KindDetect, report.KindRestore, report.KindDetect}, 2
 	}
-	if !slices.Equal(kinds, want) || h.told.Load() != detected {
-		note("%v, and %d times told; want %v and %d", kinds, h.told.Load(), want, detected)
+	if !slices.Equal(kinds, want) || h.notified.Load() != detected {
+		note("%v, and %d times notified; want %v and %d", kinds, h.notified.Load(), want, detected)
 	}
 	if cut := len(run.Events) > 0; cut && (r.Retransmissions == 0 || r.LostToFailure == 0 || *r.CCT < 150_000) {
 		note("%d sent again, %d lost, CCT %v us, and the link was away until 150 ms", r.Retransmissions, r.LostToFailure, *r.CCT)

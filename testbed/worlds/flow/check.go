@@ -10,7 +10,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/workload/collective"
 )
 
-// ErrFailure is wrapped by the error about a failure whose outcome fluids do not tell.
+// ErrFailure is wrapped by the error about a failure whose outcome rates without packets do not predict.
 var ErrFailure = errors.New("flow: no flow-level model of the failure")
 
 // Check reports why a run cannot be carried out without packets; nil: it can.

@@ -73,7 +73,7 @@ type Cable struct {
 
 // WatchCables reports the ends of links that are here until ctx ends. When the kernel's event queue overflowed, and it
 // could not keep, it is asked for all once more.
-func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, tell func(Cable) error) error {
+func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, notify func(Cable) error) error {
 	ends := map[int32]Cable{}
 	for _, id := range links {
 		for _, w := range x.wires[id] {
@@ -83,7 +83,7 @@ func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, tell fu
 		}
 	}
 	for again := false; ; again = true {
-		if err := x.watchLinks(ctx, ends, again, tell); !errors.Is(err, unix.ENOBUFS) {
+		if err := x.watchLinks(ctx, ends, again, notify); !errors.Is(err, unix.ENOBUFS) {
 			return err
 		}
 		x.cfg.Log.Warn("the kernel's queue of link events overflowed: all links are read again")
@@ -91,7 +91,7 @@ func (x *Fabric) WatchCables(ctx context.Context, links []fabric.LinkID, tell fu
 }
 
 // watchLinks reports those ends that change, and first, if all is set, of those that have changed meanwhile.
-func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]Cable, all bool, tell func(Cable) error) error {
+func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]Cable, all bool, notify func(Cable) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	news := make(chan netlink.LinkUpdate, 256)
@@ -119,7 +119,7 @@ func (x *Fabric) watchLinks(ctx context.Context, ends map[int32]Cable, all bool,
 			if up := u.Flags&unix.IFF_UP != 0; ok && up != was.Up {
 				was.Up = up
 				ends[u.Index] = was
-				if err := tell(was); err != nil {
+				if err := notify(was); err != nil {
 					return err
 				}
 			}

@@ -73,14 +73,14 @@ func newController(w *world, plane int) (*controllerSessions, error) {
 	return c, err
 }
 
-// repairs reports whether tables are repaired when switches notice dead ports: by the controller that hears of them, or
+// repairs reports whether tables are repaired when switches notice dead ports: by the controller that is notified of them, or
 // by a routing protocol.
 func (w *world) repairs() bool {
 	_, routed := w.run.Routing()
 	return routed || w.run.Notifier.GNMI()
 }
 
-// repair returns how long it takes. What routers tell each other and compute is one time, from a switch's notice until
+// repair returns how long it takes. What routers exchange and compute is one time, from a switch's notice until
 // the tables of all are written; the tables are those that the controller would write.
 func (w *world) repair() scenario.Control {
 	c := w.run.Scenario.Control

@@ -17,9 +17,9 @@ import (
 // how it was shared out.
 func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*report.Result, []scenario.Happening, sim.Shares) {
 	t.Helper()
-	var told []scenario.Happening
+	var happened []scenario.Happening
 	w, err := newWorld(lab, run, scenario.Observer{
-		Regions: regions, Cores: cores, Happened: func(h scenario.Happening) { told = append(told, h) },
+		Regions: regions, Cores: cores, Happened: func(h scenario.Happening) { happened = append(happened, h) },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func onCores(t testing.TB, lab *Lab, run scenario.Run, regions, cores int) (*rep
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, told, w.net.Shares()
+	return r, happened, w.net.Shares()
 }
 
 // TestCoresAgree: in several regions, on one core or several, every scheme, with every
@@ -64,20 +64,20 @@ func TestCoresAgree(t *testing.T) {
 			}
 			seen[run.Scheme.String()] = true
 			t.Run(file+" "+run.String(), func(t *testing.T) {
-				want, wantTold, _ := onCores(t, lab, run, 1, 1)
+				want, wantHappened, _ := onCores(t, lab, run, 1, 1)
 				// As many runs are of one notifier and collective as there are schemes: their number
 				// alone would give each scheme the same way each time.
 				way := others[(run.Index+run.Index/len(others))%len(others)]
 				regions, cores := way[0], way[1]
-				got, told, shares := onCores(t, lab, run, regions, cores)
+				got, happened, shares := onCores(t, lab, run, regions, cores)
 				if int64(got.SimEvents) < 2*shares.InTurn && run.Program == nil {
 					t.Errorf("%d of %d events were not in windows", shares.InTurn, got.SimEvents)
 				}
 				if d := cmp.Diff(want, got, cmpopts.IgnoreFields(report.Result{}, "WallMS")); d != "" {
 					t.Errorf("%d regions, %d cores (-one, +several):\n%s", regions, cores, d)
 				}
-				if d := cmp.Diff(wantTold, told); d != "" {
-					t.Errorf("%d regions, %d cores told (-one, +several):\n%s", regions, cores, d)
+				if d := cmp.Diff(wantHappened, happened); d != "" {
+					t.Errorf("%d regions, %d cores happened (-one, +several):\n%s", regions, cores, d)
 				}
 			})
 		}

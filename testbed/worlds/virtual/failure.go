@@ -58,8 +58,8 @@ func (w *world) linkEvent(now fabric.Time, e scenario.LinkEvent) {
 	}
 }
 
-// detect tells the switches at both ends of a link what happened to it; of one
-// direction the far end tells the sender, as Ethernet's remote fault does. A run
+// detect notifies the switches at both ends of a link of what happened to it; of one
+// direction the far end notifies the sender, as Ethernet's remote fault does. A run
 // whose only notifier is the time-out has switches that notice nothing, unless they are routers.
 func (w *world) detect(now fabric.Time, e scenario.LinkEvent) {
 	if e.Reported && w.run.Notifier.GNMI() {

@@ -83,7 +83,7 @@ func TestProgramNotices(t *testing.T) {
 		{"agg2", 3, []uint32{1, 2}},     // from above
 		{"tor0", 4, []uint32{1, 2}},
 		{"tor0", 1, nil}, // forged: from a host
-		{"agg0", 2, nil}, // forged: ToRs have nothing to tell upward
+		{"agg0", 2, nil}, // forged: ToRs send no notices upward
 	} {
 		s := newProgrammed(t, tt.node)
 		if got := s.notices(tt.in, made[0].data, q); !cmp.Equal(got, tt.want) {
@@ -151,29 +151,29 @@ func TestProgramQuenchOfHost(t *testing.T) {
 func TestProgramNoticeRate(t *testing.T) {
 	oneGoroutine(t)
 	s := newProgrammed(t, "tor0")
-	told := 0
+	notices := 0
 	var last []byte
 	for epoch := range uint32(1000) { // 2 us each
 		for _, o := range s.send(p4src.PortEventPort, p4src.AppendPortEvent(nil, uint16(up0), false, 2*epoch+1)) {
 			if o.port == 1 {
-				told++
+				notices++
 				last = o.data
 			}
 		}
 		s.portEvent(uint16(up0), true, 2*epoch+2)
 	}
-	if want := 2000 / quenchInterval; told != want {
-		t.Errorf("1,000 flaps in 2 ms: %d notices a host, want %d", told, want)
+	if want := 2000 / quenchInterval; notices != want {
+		t.Errorf("1,000 flaps in 2 ms: %d notices a host, want %d", notices, want)
 	}
-	told = 0
+	notices = 0
 	for range 1000 {
 		for _, o := range s.send(up1, last) {
 			if o.port == 1 {
-				told++
+				notices++
 			}
 		}
 	}
-	if want := 1000 / quenchInterval; told != want {
-		t.Errorf("1,000 notices of a port in 1 ms: %d passed on to a host, want %d", told, want)
+	if want := 1000 / quenchInterval; notices != want {
+		t.Errorf("1,000 notices of a port in 1 ms: %d passed on to a host, want %d", notices, want)
 	}
 }

@@ -79,7 +79,7 @@ func TestPlanesEven(t *testing.T) {
 	}
 }
 
-// Whatever breaks and whoever reports it: the other planes carry on, and agents are notified by the numbers of the
+// Whatever breaks and whatever reports it: the other planes carry on, and agents are notified by the numbers of the
 // whole fabric.
 func TestPlanesCut(t *testing.T) {
 	if testing.Short() {
@@ -97,7 +97,7 @@ func TestPlanesCut(t *testing.T) {
 				s.Failures = []scenario.Failure{{Name: "cut", Events: []scenario.Event{event}, Notifiers: []scenario.Notifier{
 					scenario.NotifyQuench, scenario.NotifyGNMI,
 				}}}
-				s.Control.GNMIDelay, s.Control.ComputeDelay, s.Control.PushDelay = 0, 0, fabric.Microsecond // sooner than losses tell
+				s.Control.GNMIDelay, s.Control.ComputeDelay, s.Control.PushDelay = 0, 0, fabric.Microsecond // sooner than losses show
 			})
 			for _, run := range runs {
 				r, err := lab.Run(context.Background(), run, scenario.Observer{})
@@ -106,21 +106,21 @@ func TestPlanesCut(t *testing.T) {
 					t.Errorf("%s: %v, finished %v", name, err, r.Finished)
 					continue
 				}
-				checkTold(t, name, run, r)
+				checkNotified(t, name, run, r)
 			}
 		}
 	}
 }
 
-// checkTold checks that each notifier has reached a host.
-func checkTold(t *testing.T, name string, run scenario.Run, r *report.Result) {
+// checkNotified checks that each notifier has reached a host.
+func checkNotified(t *testing.T, name string, run scenario.Run, r *report.Result) {
 	t.Helper()
-	told := map[string]int{}
+	byReason := map[string]int{}
 	for _, f := range r.FlipRecords {
-		told[f.Reason]++
+		byReason[f.Reason]++
 	}
-	if run.Notifier == scenario.NotifyQuench && told["quench"] == 0 || run.Notifier == scenario.NotifyGNMI && told["push"] == 0 {
-		t.Errorf("%s: flips by reason %v", name, told)
+	if run.Notifier == scenario.NotifyQuench && byReason["quench"] == 0 || run.Notifier == scenario.NotifyGNMI && byReason["push"] == 0 {
+		t.Errorf("%s: flips by reason %v", name, byReason)
 	}
 }
 

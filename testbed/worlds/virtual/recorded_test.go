@@ -62,18 +62,18 @@ func TestRecorded(t *testing.T) {
 			t.Fatal(err, w.fault)
 		}
 	}
-	want := writtenAndTold(t, text)
+	want := writtenAndSent(t, text)
 	if len(want) < 20 {
 		t.Fatalf("%d writes and notices are recorded", len(want))
 	}
-	if d := cmp.Diff(want, writtenAndTold(t, log.Bytes())); d != "" {
+	if d := cmp.Diff(want, writtenAndSent(t, log.Bytes())); d != "" {
 		t.Errorf("(-recorded +virtual):\n%s", d)
 	}
 }
 
-// writtenAndTold returns the writes and notices of a controller's log, from the first
+// writtenAndSent returns the writes and notices of a controller's log, from the first
 // link on that changed.
-func writtenAndTold(t *testing.T, log []byte) (out []string) {
+func writtenAndSent(t *testing.T, log []byte) (out []string) {
 	t.Helper()
 	changed := false
 	for line := range strings.Lines(string(log)) {

@@ -29,7 +29,7 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 	var log bytes.Buffer
 	ranks, done := make([]*hostprocess.Rank, f.Hosts()), 0
 	for i := range ranks {
-		c := hostprocess.Config{Fabric: f, Host: fabric.NodeID(i), Tell: func(e hostproto.Event) {
+		c := hostprocess.Config{Fabric: f, Host: fabric.NodeID(i), Notify: func(e hostproto.Event) {
 			switch e.Kind {
 			case hostproto.Done:
 				done++

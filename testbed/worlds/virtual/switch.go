@@ -82,7 +82,7 @@ func (n *node) portChanged(now fabric.Time, port fabric.PortNo, up bool) {
 	}
 }
 
-// speedChanged tells the switch what its own port carries: gNMI subscribers hear of it.
+// speedChanged notifies the switch of what its own port carries: gNMI subscribers are notified.
 func (n *node) speedChanged(now fabric.Time, port fabric.PortNo, rate fabric.Rate) {
 	if err := n.ports.SetSpeed(uint32(port), fabric.SpeedName(rate), int64(now/fabric.Nanosecond)); err != nil {
 		n.w.fail(fmt.Errorf("%s: port %d: %w", n.w.f.Name(n.id), port, err))

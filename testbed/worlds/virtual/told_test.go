@@ -8,11 +8,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 )
 
-// TestTold: with switches that notice a cut after 10 us and tell by source quench, no host
+// TestNotified: with switches that notice a cut after 10 us and notify hosts by source quench, no host
 // of an all-reduce waits for a time-out, whether the cut comes before the traffic or in the
 // middle of it. It takes less than 1.3 times its healthy time, and halving-doubling, of
 // which a cut in the middle doubles the skew, 1.5: docs/results/evaluation.md.
-func TestTold(t *testing.T) {
+func TestNotified(t *testing.T) {
 	oneGoroutine(t)
 	s, err := scenario.Load("../../scenarios/told.yaml")
 	if err != nil {

@@ -91,15 +91,15 @@ func (w *world) simulate(ctx context.Context) error {
 	if every := w.obs.Recorder.Every(); every > 0 {
 		step = every
 	}
-	told := fabric.Time(0)
+	reported := fabric.Time(0)
 	err := w.net.RunSteps(ctx, w.run.Scenario.Deadline, step, func() (more bool) {
 		if w.fault != nil {
 			return false
 		}
 		w.obs.Recorder.Read(w.net, framing(w.run), func(h fabric.NodeID) *endpoint.Endpoint { return w.hosts[h].nic })
-		if now := w.net.Now(); now-told >= progressEvery || w.finished {
+		if now := w.net.Now(); now-reported >= progressEvery || w.finished {
 			w.reportProgress()
-			told = now
+			reported = now
 		}
 		return !w.finished
 	})

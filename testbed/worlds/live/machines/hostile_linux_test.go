@@ -93,13 +93,13 @@ func TestHostileMachine(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "token too long") {
 		t.Errorf("a line of 1 MiB: %v", err)
 	}
-	told := slices.Concat(orders[0], orders[1], orders[2])
-	if len(told) != len(own) || len(orders[hostile]) != 0 {
+	sent := slices.Concat(orders[0], orders[1], orders[2])
+	if len(sent) != len(own) || len(orders[hostile]) != 0 {
 		t.Errorf("orders %v; want one for each of %v, to the other machine", orders, own)
 	}
-	for _, o := range told {
+	for _, o := range sent {
 		if do, name, _ := strings.Cut(o, " "); do != "carrier-down" || !own[name] {
-			t.Errorf("a machine is told %s, which is not of machine %d", o, hostile)
+			t.Errorf("a machine is sent %s, which is not of machine %d", o, hostile)
 		}
 	}
 	here, _ := net.Pipe()

@@ -233,7 +233,7 @@ func (r *remote) do(ctx context.Context, w deployment.Order) error {
 }
 
 // follow hands on news of the part's ends of links until it is lost. ready is called when the part serves.
-func (r *remote) follow(ctx context.Context, ready func(), tell func(live.Cable)) error {
+func (r *remote) follow(ctx context.Context, ready func(), notify func(live.Cable)) error {
 	body, err := r.call(ctx, http.MethodGet, "/cables", nil)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (r *remote) follow(ctx context.Context, ready func(), tell func(live.Cable)
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			return fmt.Errorf("live: machine %s: %w", r.name, err)
 		}
-		tell(c)
+		notify(c)
 	}
 	return lines.Err()
 }

@@ -67,7 +67,7 @@ func TestRelayed(t *testing.T) {
 		}
 		said := log.Len()
 		if _, over := call(3); !refused(over) || log.Len() != said {
-			t.Errorf("%d connections, and one more is taken, or told at once: %s", relayedMost, &log)
+			t.Errorf("%d connections, and one more is taken, or logged at once: %s", relayedMost, &log)
 		}
 		time.Sleep(firstBytes - time.Second)
 		for _, over := range held {
