@@ -212,6 +212,7 @@ func torTables(t *testing.T, sw *interp.Switch) {
 func TestChipFailure(t *testing.T) {
 	chip, sw := torOnBoth(t)
 	now := int64(0)
+	unlabelled := false // the chip's quenches are compared without their label
 	both := func(what string, port uint32, data []byte) []Packet {
 		t.Helper()
 		now += 1e9
@@ -231,24 +232,44 @@ func TestChipFailure(t *testing.T) {
 			return got
 		}
 		for i, w := range want {
+			if q := 14 + 20 + 8; unlabelled && len(got[i].Data) > q+4 {
+				got[i].Data[q+1] &^= 2
+				got[i].Data[q+2], got[i].Data[q+3] = 0, 0
+			}
 			if got[i].Port != w.Port || !bytes.HasPrefix(got[i].Data, w.Data) {
 				t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x", what, i, w.Port, w.Data, got[i].Port, got[i].Data)
 			}
 		}
 		return got
 	}
+	if out := both("packet-out", p4src.CPUPort, append([]byte{0, 2}, labelledPacket(0)...)); len(out) != 1 || out[0].Port != 2 {
+		t.Errorf("a packet-out to port 2: %v", out)
+	}
 	labelled := labelledPacket(0)
 	if out := both("labelled", 1, labelled); len(out) != 1 || out[0].Port != 3 {
 		t.Errorf("a labelled packet: %v, want port 3", out)
 	}
 	event := func(up bool) []byte { return p4src.AppendPortEvent(nil, 3, up, 5) }
-	if out := both("down event", p4src.PortEventPort, event(false)); len(out) == 0 {
-		t.Error("the down event made no notice")
+	notices := both("down event", p4src.PortEventPort, event(false))
+	if len(notices) == 0 {
+		t.Fatal("the down event made no notice")
+	}
+	if out := both("a neighbour's notice", 4, noticeOf(notices[0].Data, 9)); len(out) != 3 {
+		t.Errorf("a neighbour's notice by port 4: %v, want copies by ports 1 to 3", out)
 	}
 	if out := both("labelled, dead port", 1, labelled); len(out) != 2 {
 		t.Errorf("a labelled packet to a dead port: %v, want a quench and the packet by another port", out)
 	}
 	both("IPv6, dead port", 2, labelledPacketV6(0))
+	both("down event of a port without an entry in notice", p4src.PortEventPort, p4src.AppendPortEvent(nil, 5, false, 6))
+	down := labelledPacket(0)
+	down[14+17] = 1 // to 10.1.0.1, by port 5
+	binary.BigEndian.PutUint16(down[24:], checksum(append(slices.Clone(down[14:24]), append([]byte{0, 0}, down[26:34]...)...)))
+	unlabelled = true // v1model looks for a label only in packets that go up
+	if out := both("no way down", 1, down); len(out) != 1 || out[0].Port != 1 {
+		t.Errorf("a packet with no way down: %v, want a quench", out)
+	}
+	unlabelled = false
 	both("back", p4src.PortEventPort, event(true))
 	if out := both("labelled, repaired", 1, labelled); len(out) != 1 || out[0].Port != 3 {
 		t.Errorf("a labelled packet after the repair: %v, want port 3", out)

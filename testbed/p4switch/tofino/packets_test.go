@@ -3,6 +3,7 @@ package tofino
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 )
 
 // randomPacket returns a packet for [torTables] and what kind it is. Checksums of IPv4 are right but for one packet in
@@ -108,4 +109,15 @@ func roce(source uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, 4791)
 	b = append(b, 0, 8+12+32, 0, 0, 0x04, 0, 0xFF, 0xFF, 0, 0, 0, 17, 0, 0, 0, 99)
 	return append(b, make([]byte, 32)...)
+}
+
+// noticeOf returns a notice as another switch's.
+func noticeOf(notice []byte, sw byte) []byte {
+	b := slices.Clone(notice)
+	ip := b[14:34]
+	ip[4] ^= sw // the identification, by which switches know a notice
+	ip[10], ip[11] = 0, 0
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
+	b[14+20+8+7] = sw // the last byte of its switch
+	return b
 }
