@@ -52,8 +52,27 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		"  ethereal export nccl --fabric fabric.yaml --senders 4",
 		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
 	nccl.Flags().IntVar(&senders, "senders", 1, "count `N` NICs of the job under each ToR")
+	var from, to string
+	var gid int
+	perftest := a.staticCommand("perftest",
+		"Print perftest's commands for two hosts: a queue pair and a flow label for each path",
+		"  ethereal export perftest --fabric fabric.yaml --from h0 --to h15", "",
+		func(p *export.Plan, _ string) error {
+			src, err := hostOf(p.Fabric, "--from", from)
+			if err != nil {
+				return err
+			}
+			dst, err := hostOf(p.Fabric, "--to", to)
+			if err != nil {
+				return err
+			}
+			return p.Perftest(a.stdout, src, dst, gid)
+		})
+	perftest.Flags().StringVar(&from, "from", "h0", "send from `HOST`; its name, or its rank")
+	perftest.Flags().StringVar(&to, "to", "", "send to `HOST`; its name, or its rank")
+	perftest.Flags().IntVar(&gid, "gid-index", 3, "use the GID at `INDEX`, of RoCEv2 over IPv4 in `show_gids`")
 	return []*cobra.Command{
-		frr, sonic, nvue, nccl,
+		frr, sonic, nvue, nccl, perftest,
 		a.staticCommand("linux",
 			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",

@@ -1,0 +1,17 @@
+package export
+
+import (
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// TestFlowLabel folds flow labels as Linux does (rdma_flow_label_to_udp_sport): each becomes its path's source port.
+func TestFlowLabel(t *testing.T) {
+	for l := range uint32(1 << 14) {
+		fl := flowLabel(fabric.Label(l))
+		if port := uint16(fl&0x03fff ^ fl&0xfc000>>14 | firstPort); port != uint16(firstPort|l) {
+			t.Fatalf("label %d: flow label %#x becomes port %#x", l, fl, port)
+		}
+	}
+}
