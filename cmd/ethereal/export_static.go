@@ -56,20 +56,20 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 	var gid int
 	perftest := a.staticCommand("perftest",
 		"Print perftest's commands for two hosts: a queue pair and a flow label for each path",
-		"  ethereal export perftest --fabric fabric.yaml --from h0 --to h15", "",
+		"  ethereal export perftest --fabric fabric.yaml --sender h0 --receiver h15", "",
 		func(p *export.Plan, _ string) error {
-			src, err := hostOf(p.Fabric, "--from", from)
+			src, err := hostOf(p.Fabric, "--sender", from)
 			if err != nil {
 				return err
 			}
-			dst, err := hostOf(p.Fabric, "--to", to)
+			dst, err := hostOf(p.Fabric, "--receiver", to)
 			if err != nil {
 				return err
 			}
 			return p.Perftest(a.stdout, src, dst, gid)
 		})
-	perftest.Flags().StringVar(&from, "from", "h0", "send from `HOST`; its name, or its rank")
-	perftest.Flags().StringVar(&to, "to", "", "send to `HOST`; its name, or its rank")
+	perftest.Flags().StringVar(&from, "sender", "h0", "send from `HOST`; its name, or its rank")
+	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name, or its rank")
 	perftest.Flags().IntVar(&gid, "gid-index", 3, "use the GID at `INDEX`, of RoCEv2 over IPv4 in `show_gids`")
 	return []*cobra.Command{
 		frr, sonic, nvue, nccl, perftest,

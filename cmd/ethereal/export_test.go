@@ -67,9 +67,9 @@ func TestExportStatic(t *testing.T) {
 		{"sonic --lanes 0 --dir " + dir, exitInput, "write 1 to 16"},
 		{"nvue --dir " + dir, exitOK, "files of 20 switches"},
 		{"nccl --senders 2", exitOK, "NCCL_IB_QPS_PER_CONNECTION=2\n"},
-		{"perftest --to h15", exitOK, "# on h0\nib_write_bw -F -x 3 -q 4 --report_gbits --flow_label=1032255,1032254,1032253,1032252 10."},
-		{"perftest --to h1", exitInput, "under one ToR"},
-		{"perftest --to nobody", exitInput, "--to"},
+		{"perftest --receiver h15", exitOK, "# on h0\nib_write_bw -F -x 3 -q 4 --report_gbits --flow_label=1032255,1032254,1032253,1032252 10."},
+		{"perftest --receiver h1", exitInput, "under one ToR"},
+		{"perftest --receiver nobody", exitInput, "--receiver"},
 	} {
 		args := append([]string{"export"}, strings.Fields(c.args+" --fabric "+file)...)
 		if code, out, text := call(t, &fake{}, args...); code != c.code || !strings.Contains(out+text, c.want) {

@@ -50,9 +50,9 @@ func verbsLibrary(t *testing.T) string {
 	return lib
 }
 
-// exploring brings a fabric up until the test ends. It returns what makes commands of `ethereal live`, and the folder where
+// exploring brings a fabric up, with further flags, until the test ends. It returns what makes commands of `ethereal live`, and the folder where
 // their folder is.
-func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cmd, tmp string) {
+func exploring(t *testing.T, spec string, flags ...string) (command func(args ...string) *exec.Cmd, tmp string) {
 	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
 	tmp, err := os.MkdirTemp("/tmp", "ethereal-test-") // a socket's path is short
@@ -72,7 +72,7 @@ func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cm
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	up := command("up", "--fabric", file, "--payload", "2048")
+	up := command(append([]string{"up", "--fabric", file, "--payload", "2048"}, flags...)...)
 	up.Stderr = &log
 	out, err := up.StdoutPipe()
 	if err == nil {
@@ -98,7 +98,7 @@ func exploring(t *testing.T, spec string) (command func(args ...string) *exec.Cm
 }
 
 // limit is how long a fabric is up, at most.
-const limit = 8 * time.Minute
+const limit = 15 * time.Minute
 
 // leafSpine is a fabric of two ToRs.
 func leafSpine(spines, hostsPerToR int) string {
