@@ -70,7 +70,7 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		})
 	perftest.Flags().StringVar(&from, "sender", "h0", "send from `HOST`; its name, or its rank")
 	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name, or its rank")
-	perftest.Flags().IntVar(&gid, "gid-index", 3, "use the GID at `INDEX`, of RoCEv2 over IPv4 in `show_gids`")
+	perftest.Flags().IntVar(&gid, "gid-index", 3, "use GID number `N`, of RoCEv2 over IPv4 in `show_gids`")
 	return []*cobra.Command{
 		frr, sonic, nvue, nccl, perftest,
 		a.staticCommand("linux",

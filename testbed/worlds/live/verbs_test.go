@@ -50,8 +50,8 @@ func verbsLibrary(t *testing.T) string {
 	return lib
 }
 
-// exploring brings a fabric up, with further flags, until the test ends. It returns what makes commands of `ethereal live`, and the folder where
-// their folder is.
+// exploring brings a fabric up, with further flags, until the test ends. It returns what makes commands of
+// `ethereal live`, and the folder where their folder is.
 func exploring(t *testing.T, spec string, flags ...string) (command func(args ...string) *exec.Cmd, tmp string) {
 	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
