@@ -54,15 +54,15 @@ func (r *Recording) View() *view.Run {
 func facts(r *report.Result) [][2]string {
 	f := [][2]string{{"end", string(r.End)}}
 	if r.CCT != nil {
-		f = append(f, [2]string{"completion", fmt.Sprintf("%.1f us", *r.CCT)})
+		f = append(f, [2]string{"CCT", fmt.Sprintf("%.1f us", *r.CCT)})
 	}
 	if ratio, ok := r.Slowdown(); ok {
-		f = append(f, [2]string{"of the bound", fmt.Sprintf("%.3f", ratio)})
+		f = append(f, [2]string{"CCT/bound", fmt.Sprintf("%.3f", ratio)})
 	}
 	for _, n := range []struct {
 		name  string
 		count int64
-	}{{"marked", r.Marked}, {"drops", r.Drops}, {"sent again", r.Retransmissions}, {"lost", r.LostToFailure}, {"time-outs", r.Timeouts}, {"flips", int64(r.Flips)}} {
+	}{{"marked", r.Marked}, {"drops", r.Drops}, {"retransmissions", r.Retransmissions}, {"lost", r.LostToFailure}, {"time-outs", r.Timeouts}, {"flips", int64(r.Flips)}} {
 		f = append(f, [2]string{n.name, fmt.Sprint(n.count)})
 	}
 	return f

@@ -61,13 +61,18 @@ func (r *Result) circumstances() string {
 	return strings.Join(parts, ", ")
 }
 
-// variantText prints what the sweep varied, except the collective, its size and the key left out. Of a key in a list only
-// what follows the list is printed, as in detection=10us: the failure or scheme has its name beside it.
+// ShortKey returns what follows the list in the path of a key that a sweep varied: detection for
+// failures[1].events[*].detection. The failure or scheme has its name beside it.
+func ShortKey(path string) string {
+	return strings.TrimPrefix(path[strings.LastIndex(path, "].")+1:], ".")
+}
+
+// variantText prints what the sweep varied, except the collective, its size and the key left out.
 func (r *Result) variantText(without string) string {
 	var parts []string
 	for k, v := range r.Variant {
 		if k != without && !strings.HasPrefix(k, "collectives") {
-			parts = append(parts, strings.TrimPrefix(k[strings.LastIndex(k, "].")+1:], ".")+"="+v)
+			parts = append(parts, ShortKey(k)+"="+v)
 		}
 	}
 	slices.Sort(parts)

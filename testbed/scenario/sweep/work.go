@@ -23,7 +23,7 @@ func (c Case) String() string {
 	for _, k := range slices.Sorted(maps.Keys(c.Variant)) {
 		// The sizes are in the run's name.
 		if !strings.HasSuffix(k, "].bytes") && !strings.HasPrefix(k, "collectives") {
-			parts = append(parts, k+"="+c.Variant[k])
+			parts = append(parts, report.ShortKey(k)+"="+c.Variant[k])
 		}
 	}
 	return strings.Join(parts, ", ")
