@@ -23,8 +23,8 @@ const (
 	modelBurst = 16
 )
 
-// onModel is the program on the model of a chip, where it is wanted. Packets pass through it apart from the device's mu,
-// under which the control side works.
+// onModel is the program on the model of a chip, where it is wanted. Packets pass through it apart from the device's
+// mu, under which the control side works.
 type onModel struct {
 	in   chan tofino.Packet // nil: not wanted
 	done chan struct{}      // closed when the last packet is through
@@ -82,8 +82,8 @@ func (d *Device) modelBy(sw *interp.Switch) {
 	}
 }
 
-// syncModel writes to the model what the control side has changed. After an error the model forwards nothing: its tables
-// are not those that controllers read.
+// syncModel writes to the model what the control side has changed. After an error the model forwards nothing: its
+// tables are not those that controllers read.
 func (d *Device) syncModel() {
 	if d.model.in == nil {
 		return

@@ -39,8 +39,8 @@ func chip(t *testing.T) (harness, pipeline string) {
 	return harness, pipeline
 }
 
-// TestChipScripts plays what P4Testgen makes of the chips' program on the chip's model, one script after the other on one
-// model: ETHEREAL_CHIP_TESTS names folders of its scripts, with colons between.
+// TestChipScripts plays what P4Testgen makes of the chips' program on the chip's model, one script after the other on
+// one model: ETHEREAL_CHIP_TESTS names folders of its scripts, with colons between.
 func TestChipScripts(t *testing.T) {
 	m := onChip(t)
 	dirs := os.Getenv("ETHEREAL_CHIP_TESTS")
@@ -187,7 +187,8 @@ func torTables(t *testing.T, sw *interp.Switch) {
 		err = sw.SetGroup(profile, group, members)
 	}
 	if err == nil {
-		e := interp.Entry{Match: []program.FieldMatch{{Value: []byte{1}}}, Target: interp.Target{Kind: interp.ByGroup, Group: group}}
+		e := interp.Entry{Match: []program.FieldMatch{{Value: []byte{1}}}}
+		e.Target = interp.Target{Kind: interp.ByGroup, Group: group}
 		_, err = sw.Insert(id("ecmp"), e)
 	}
 	if err == nil {
@@ -198,7 +199,8 @@ func torTables(t *testing.T, sw *interp.Switch) {
 	}
 	for port := range uint32(6) {
 		if err == nil {
-			err = sw.SetCloneSession(512+port, interp.CloneSession{Replicas: []interp.Replica{{Port: port}}, Truncate: 90, Class: 1})
+			to := []interp.Replica{{Port: port}}
+			err = sw.SetCloneSession(512+port, interp.CloneSession{Replicas: to, Truncate: 90, Class: 1})
 		}
 	}
 	if err != nil {
@@ -207,8 +209,8 @@ func torTables(t *testing.T, sw *interp.Switch) {
 }
 
 // TestChipFailure takes the model through the death of an uplink, beside the interpreter with v1model's program: the
-// notice, the quench and the rerouted packet must be the same bytes by the same ports. Behind the quench's IP packet the
-// chip leaves padding.
+// notice, the quench and the rerouted packet must be the same bytes by the same ports. Behind the quench's IP packet
+// the chip leaves padding.
 func TestChipFailure(t *testing.T) {
 	chip, sw := torOnBoth(t)
 	now := int64(0)
@@ -237,12 +239,14 @@ func TestChipFailure(t *testing.T) {
 				got[i].Data[q+2], got[i].Data[q+3] = 0, 0
 			}
 			if got[i].Port != w.Port || !bytes.HasPrefix(got[i].Data, w.Data) {
-				t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x", what, i, w.Port, w.Data, got[i].Port, got[i].Data)
+				t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x",
+					what, i, w.Port, w.Data, got[i].Port, got[i].Data)
 			}
 		}
 		return got
 	}
-	if out := both("packet-out", p4src.CPUPort, append([]byte{0, 2}, labelledPacket(0)...)); len(out) != 1 || out[0].Port != 2 {
+	packetOut := append([]byte{0, 2}, labelledPacket(0)...)
+	if out := both("packet-out", p4src.CPUPort, packetOut); len(out) != 1 || out[0].Port != 2 {
 		t.Errorf("a packet-out to port 2: %v", out)
 	}
 	labelled := labelledPacket(0)
@@ -264,7 +268,8 @@ func TestChipFailure(t *testing.T) {
 	both("down event of a port without an entry in notice", p4src.PortEventPort, p4src.AppendPortEvent(nil, 5, false, 6))
 	down := labelledPacket(0)
 	down[14+17] = 1 // to 10.1.0.1, by port 5
-	binary.BigEndian.PutUint16(down[24:], checksum(append(slices.Clone(down[14:24]), append([]byte{0, 0}, down[26:34]...)...)))
+	down[24], down[25] = 0, 0
+	binary.BigEndian.PutUint16(down[24:], checksum(down[14:34]))
 	unlabelled = true // v1model looks for a label only in packets that go up
 	if out := both("no way down", 1, down); len(out) != 1 || out[0].Port != 1 {
 		t.Errorf("a packet with no way down: %v, want a quench", out)
@@ -332,8 +337,8 @@ func torOnBoth(t *testing.T) (*Mirror, *interp.Switch) {
 // otherUplink is the choice of table ecmp that v1model's hash did not make: the chip's is another.
 var otherUplink = strings.NewReplacer("port 3 ", "port 4 ", "port 4 ", "port 3 ")
 
-// TestChipPackets sends random packets through the chip's model and through the interpreter with v1model's program, both
-// with a ToR's tables: what comes out must be the same bytes by the same ports, but for ecmp's choice.
+// TestChipPackets sends random packets through the chip's model and through the interpreter with v1model's program,
+// both with a ToR's tables: what comes out must be the same bytes by the same ports, but for ecmp's choice.
 func TestChipPackets(t *testing.T) {
 	mirror, sw := torOnBoth(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -366,7 +371,8 @@ func TestChipPackets(t *testing.T) {
 			continue
 		}
 		if wrong++; wrong < 8 {
-			t.Errorf("packet %d (%s) in by port %d: %s\n  v1model: %v\n  chip:    %v", i, kind, port, hex.EncodeToString(data), want, got)
+			t.Errorf("packet %d (%s) in by port %d: %s\n  v1model: %v\n  chip:    %v",
+				i, kind, port, hex.EncodeToString(data), want, got)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {

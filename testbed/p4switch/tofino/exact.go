@@ -2,6 +2,7 @@ package tofino
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,9 +30,7 @@ func (t *entries) write(m *Model, want map[string]string) error {
 		if _, ok := want[key]; !ok {
 			if len(all) == len(want) {
 				all = map[string]string{}
-				for k, a := range want {
-					all[k] = a
-				}
+				maps.Copy(all, want)
 			}
 			all[key] = t.miss
 		}

@@ -61,8 +61,8 @@ func NewMirror(m *Model) (*Mirror, error) {
 	if err := m.write(w); err != nil {
 		return nil, err
 	}
-	return &Mirror{model: m, selector: s, rows: map[string]*rows{}, exact: map[string]*entries{}, groups: map[string]*group{},
-		trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{}}, nil
+	return &Mirror{model: m, selector: s, rows: map[string]*rows{}, exact: map[string]*entries{},
+		groups: map[string]*group{}, trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{}}, nil
 }
 
 // Use has the model follow a switch's tables from now on.

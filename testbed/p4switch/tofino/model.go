@@ -134,9 +134,10 @@ func (m *Model) Do(commands ...string) (Result, error) {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = fmt.Errorf("no answer within %v", answerWithin)
 			}
-			m.died = fmt.Errorf("tofino: model: %w; it printed last: %s", err, strings.Join(append(wrong, tail(r.Text)...), " | "))
+			last := strings.Join(append(wrong, tail(r.Text)...), " | ")
+			m.died = fmt.Errorf("tofino: model: %w; it printed last: %s", err, last)
 			m.stop()
-			<-wrote
+			<-wrote //nolint:errcheck // the model's end is the error
 			return r, m.died
 		}
 		line = strings.TrimRight(line, "\n")

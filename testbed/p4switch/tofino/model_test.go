@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// actAsHarness answers as the harness does: packets leave as they came, by the next port, and every new entry of a table
-// with the word exact in its name has the next place.
+// actAsHarness answers as the harness does: packets leave as they came, by the next port, and every new entry of a
+// table with the word exact in its name has the next place.
 func actAsHarness(observations string) {
 	log, err := os.OpenFile(observations, os.O_WRONLY, 0)
 	if err != nil {
@@ -106,7 +106,8 @@ func TestModel(t *testing.T) {
 }
 
 func TestStartErrors(t *testing.T) {
-	if _, err := Start(context.Background(), os.Args[0], t.TempDir()); err == nil || !strings.Contains(err.Error(), "make p4-chips") {
+	_, err := Start(context.Background(), os.Args[0], t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "make p4-chips") {
 		t.Errorf("no pipeline: %v; want the command that makes one", err)
 	}
 }
@@ -141,7 +142,8 @@ func TestMirror(t *testing.T) {
 			t.Errorf("commands (-want +got):\n%s", diff)
 		}
 	}
-	sync("setdefault device set_device(switch_id:0x0, hash_seed:0x0, hash_offset:0x0, control_priority:0x0, quench_interval_us:0xffffffff)")
+	sync("setdefault device set_device(switch_id:0x0, hash_seed:0x0, hash_offset:0x0, control_priority:0x0, " +
+		"quench_interval_us:0xffffffff)")
 
 	insert := func(table, action string, match program.FieldMatch, args ...[]byte) interp.Handle {
 		t.Helper()

@@ -37,7 +37,8 @@ func randomPacket(r *rand.Rand) (port uint32, kind string, data []byte) {
 		at := len(data)
 		data = append(data, 0x45, byte(r.Uint32()))
 		data = binary.BigEndian.AppendUint16(data, uint16(20+len(udp)))
-		data = append(data, byte(r.Uint32()), byte(r.Uint32()), pick(0, 0x40, 0x40, 0x20), 0, pick(64, 64, 2, 1, 0), pick(17, 17, 17, 6), 0, 0)
+		data = append(data, byte(r.Uint32()), byte(r.Uint32()), pick(0, 0x40, 0x40, 0x20), 0)
+		data = append(data, pick(64, 64, 2, 1, 0), pick(17, 17, 17, 6), 0, 0)
 		data = append(data, 10, 0, 0, pick(1, 2), 10, pick(0, 0, 1, 2), 0, pick(1, 2, 9))
 		sum := checksum(data[at:])
 		if r.IntN(16) == 0 {
@@ -97,7 +98,8 @@ func labelledPacket(label uint16) []byte {
 
 // labelledPacketV6 is labelledPacket over IPv6, with the label in the flow label.
 func labelledPacketV6(label uint16) []byte {
-	b := []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 3, 0x86, 0xDD, 0x60, 0x0F, 0xC0 | byte(label>>8), byte(label), 0, 8 + 12 + 32, 17, 64}
+	b := []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 3, 0x86, 0xDD}
+	b = append(b, 0x60, 0x0F, 0xC0|byte(label>>8), byte(label), 0, 8+12+32, 17, 64)
 	b = append(b, 0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
 	b = append(b, 0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9)
 	return append(b, roce(0x1234)...)

@@ -65,7 +65,7 @@ func (w *writes) roots(first uint32, places [groupsOfWord]int) {
 
 // mirror has an ingress mirror session send the first bytes of packets to a port's queue.
 func (w *writes) mirror(session, port uint32, class uint8, bytes uint32) {
-	at := uint32(mirrorOfPort + session*mirrorStride)
+	at := mirrorOfPort + session*mirrorStride
 	w.register(at, uint32(class)|1<<3|port<<4|uint32(class)<<13)
 	w.register(at+mirrorCtrl, 1|bytes<<16)
 }

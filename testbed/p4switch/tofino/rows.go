@@ -48,7 +48,8 @@ func ternary(k program.KeyField, m program.FieldMatch) string {
 	for i := range bits {
 		value := bitOf(m.Value, k.Width, i)
 		switch {
-		case m.Any || k.Kind == program.LPM && i >= m.PrefixLen || k.Kind == program.Ternary && m.Mask != nil && bitOf(m.Mask, k.Width, i) == 0:
+		case m.Any || k.Kind == program.LPM && i >= m.PrefixLen ||
+			k.Kind == program.Ternary && m.Mask != nil && bitOf(m.Mask, k.Width, i) == 0:
 			bits[i] = '*'
 		default:
 			bits[i] = '0' + value

@@ -21,7 +21,8 @@ func TestRows(t *testing.T) {
 		{"one above them", []row{a, b, c}, []string{"add t 2 k:c z()"}},
 		{"nothing new", []row{a, b, c}, nil},
 		{"the lowest goes: the top is there twice", []row{b, c}, []string{"add t 0 k:b y()", "add t 1 k:c z()"}},
-		{"all go: what is left does what a miss does", nil, []string{"add t 0 k:* miss()", "add t 1 k:* miss()", "add t 2 k:* miss()"}},
+		{"all go: what is left does what a miss does", nil,
+			[]string{"add t 0 k:* miss()", "add t 1 k:* miss()", "add t 2 k:* miss()"}},
 		{"one comes back", []row{a}, []string{"add t 0 k:a x()", "add t 1 k:a x()", "add t 2 k:a x()"}},
 	} {
 		if diff := cmp.Diff(step.out, tab.write(step.want)); diff != "" {

@@ -13,9 +13,10 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
-// Table ecmp picks among a group's live members: its entry points to a word of the selector's memory, a bit a member and
-// their number, and to as many entries of the action profile. The harness has a command for that word, which it cannot
-// carry out: p4c names the register of the live bits as it names the selector, and the harness keeps one table by a name.
+// Table ecmp picks among a group's live members: its entry points to a word of the selector's memory, a bit a member
+// and their number, and to as many entries of the action profile. The harness has a command for that word, which it
+// cannot carry out: p4c names the register of the live bits as it names the selector, and the harness keeps one table
+// by a name.
 const (
 	selectorTable = "ecmp_groups"
 	profileTable  = "ecmp_selector"
@@ -190,7 +191,8 @@ func (m *Mirror) writeGroup(old *group, g group) error {
 	var commands []string
 	for at, port := range g.ports {
 		if g.has>>at&1 == 1 && (old == nil || old.ports[at] != port) {
-			commands = append(commands, fmt.Sprintf("add %s %d take_uplink(port:%#x)", profileTable, g.place*wordMembers+at, port))
+			add := fmt.Sprintf("add %s %d take_uplink(port:%#x)", profileTable, g.place*wordMembers+at, port)
+			commands = append(commands, add)
 		}
 	}
 	if len(commands) > 0 {
