@@ -11,7 +11,7 @@ import (
 
 // flowLabel returns the flow label that drivers fold to a path's UDP source port: its upper six bits are 1, and change
 // the lower six.
-func flowLabel(l fabric.Label) uint32 { return 0xFC000 | uint32(l)^0x3F }
+func flowLabel(l fabric.Label) uint32 { return 0xFC000 | uint32(l) ^ 0x3F }
 
 // Perftest writes two commands of perftest that send from one host to another, with a queue pair for each path, and its
 // flow label: first the receiver's, whose answers take such paths too, then the sender's.
