@@ -53,7 +53,7 @@ type Config struct {
 
 	// Losses is the test by which a path is left for what it loses ([Core.Lost]).
 	Losses LossTest `json:",omitzero"`
-	// Calm is for how long after a switch's mark losses are laid to congestion: as
+	// Calm is for how long after a switch's mark a time-out can be due to congestion: as
 	// long as a full buffer takes to drain.
 	Calm fabric.Time `json:",omitzero"`
 	// ProbeEvery is the time between two rounds of probes of a path that was left for

@@ -43,13 +43,14 @@ type Reason uint8
 const (
 	ByTimeout Reason = iota
 	ByQuench
-	ByPush // a controller's update
-	ByLoss // the path loses packets, though not all
-	BySlow // the path is slower than others: it works, and keeps a share
-	Return // the piece's home path is good again, or any path when all were dead
+	ByPush    // a controller's update
+	ByLoss    // the path loses packets, though not all
+	BySlow    // the path is slower than others: it works, and keeps a share
+	BySilence // a queue pair is not answered, though others are
+	Return    // the piece's home path is good again, or any path when all were dead
 )
 
-var reasons = [...]string{"timeout", "quench", "push", "loss", "slow", "return"}
+var reasons = [...]string{"timeout", "quench", "push", "loss", "slow", "silence", "return"}
 
 func (r Reason) String() string { return reasons[r] }
 
@@ -72,17 +73,18 @@ type Flip struct {
 	QP       QP
 	From, To fabric.Label
 	Reason   Reason
-	Dead     bool // From is taken for dead: what is on its way there is retransmitted
+	Dead     bool // From is taken for dead, or suspected: what is on its way there is retransmitted
 }
 
 // Ready is what is to be done, in this order: open queue pairs for Open, then
-// relabel those in Flip. A queue pair can be in both.
+// relabel those in Flip, then close the probes in Close. A queue pair can be in several.
 //
 // Failed is for a controller that combines the agents' time-outs; without one it
 // ignores it.
 type Ready struct {
 	Open   []Piece
 	Flip   []Flip
+	Close  []QP
 	Failed []Failed
 }
 
@@ -99,6 +101,7 @@ type Stats struct {
 	Timeouts, TimeoutsIgnored     uint64
 	Losses                        uint64                  // packets and ACKs reported by [Core.Lost]
 	LossesIgnored, LossesExcused  uint64                  // of those: of paths already left; where switches marked
+	Silences, SilencesExcused     uint64                  // of queue pairs, while others were answered; of those: by queues
 	Left, CameBack                uint64                  // sets of paths, for what they lose
 	Slow                          uint64                  // times that the share of a path or an uplink was halved
 	SlowHosts                     uint64                  // of those: taken back, since the destination was slow
@@ -145,9 +148,9 @@ type Core struct {
 
 	lossy    []*lossy
 	probing  map[QP]lossyProbe
-	carried  []record      // by way: all packets, over all destinations
-	marked   []fabric.Time // by way: when a packet of ours was last marked
-	markedIn fabric.Time   // when a packet to us was
+	carried  []record    // by way: all packets, over all destinations
+	markedIn fabric.Time // when a packet to us was last marked
+	suspects []*suspect
 
 	slowWays               *slowness // by way; nil before the first mark
 	lowered                []int     // ways that got a smaller share, or a path by them did, since shiftedAt
@@ -158,6 +161,7 @@ type Core struct {
 
 	open, openBefore []Piece
 	flip, flipBefore []Flip
+	closes, closed   []QP
 	failed, lastFail []Failed
 
 	// Scratch of Post.
@@ -188,10 +192,7 @@ func New(cfg Config) (*Core, error) {
 		markedIn: fabric.LongAgo, shiftedAt: fabric.LongAgo, shiftedLast: fabric.LongAgo,
 	}
 	c.takeShare()
-	c.carried, c.marked = make([]record, c.ways), make([]fabric.Time, c.ways)
-	for u := range c.marked {
-		c.marked[u] = fabric.LongAgo
-	}
+	c.carried = make([]record, c.ways)
 	if f.ThreeTier() {
 		c.aggs = f.Spec().AggsPerPod
 		c.aggUps = f.Node(f.AggID(0)).Uplinks()
@@ -216,7 +217,7 @@ func (c *Core) Post(now fabric.Time, batch []Flow) error {
 		}
 		d := c.towards(f.Dst)
 		if f.Bytes <= c.cfg.Whole {
-			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return)}, d)
+			c.openPiece(f, Cut{Flow: i, Bytes: f.Bytes, Path: c.leastLoaded(&piece{dst: d}, Return, d.good(c.paths[:0]))}, d)
 			continue
 		}
 		if len(d.batch) == 0 {
@@ -375,6 +376,11 @@ func (c *Core) Acked(now fabric.Time, qp QP, bytes int64) {
 			p.dst.records[path].fine++ // one packet or more
 			c.carried[p.dst.way(path)].fine++
 			c.noteFine(p.dst, path)
+			first, _ := c.fabric.HostsOf(p.dst.tor)
+			p.dst.answered[p.host-first] = c.now
+			if p.left == 0 {
+				c.dropIdle(p.dst)
+			}
 			if p.race != nil && p.race.took > 0 && p.left > 0 {
 				c.judge(p)
 			}
@@ -387,7 +393,9 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 	c.advance(now)
 	p := c.pieces.get(qp)
 	if p == nil {
-		c.probeDone(qp)
+		if !c.suspectCleared(qp) {
+			c.probeDone(qp)
+		}
 		return
 	}
 	if p.dst != nil {
@@ -400,15 +408,16 @@ func (c *Core) Done(now fabric.Time, qp QP) {
 
 // Ready returns what has become due since the last call, for the caller to do.
 func (c *Core) Ready() Ready {
-	r := Ready{Open: c.open, Flip: c.flip, Failed: c.failed}
+	r := Ready{Open: c.open, Flip: c.flip, Close: c.closes, Failed: c.failed}
 	c.open, c.openBefore = c.openBefore[:0], c.open
 	c.flip, c.flipBefore = c.flipBefore[:0], c.flip
+	c.closes, c.closed = c.closed[:0], c.closes
 	c.failed, c.lastFail = c.lastFail[:0], c.failed
 	return r
 }
 
 // Pending reports whether Ready has anything.
-func (c *Core) Pending() bool { return len(c.open)+len(c.flip)+len(c.failed) > 0 }
+func (c *Core) Pending() bool { return len(c.open)+len(c.flip)+len(c.closes)+len(c.failed) > 0 }
 
 // Tick does what is due by now: see [Core.Deadline].
 func (c *Core) Tick(now fabric.Time) { c.advance(now) }

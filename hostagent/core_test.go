@@ -135,6 +135,7 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 	qp := QP(rapid.Uint32Range(0, 60).Draw(t, "qp"))
 	switch kind := rapid.SampledFrom([]string{
 		"post", "acked", "done", "timeout", "quench", "quench", "quench", "update", "update", "tick", "respond", "lost", "lost", "congested",
+		"unanswered", "unanswered", "late",
 	}).Draw(t, "event"); kind {
 	case "post":
 		var batch []Flow
@@ -173,8 +174,16 @@ func drawEvent(t *rapid.T, f *fabric.Fabric, host fabric.NodeID) event {
 		}
 		return event{kind, func(c *Core, now fabric.Time) any { c.Update(now, u); return nil }}
 	case "lost":
-		n := rapid.IntRange(0, 3).Draw(t, "packets")
-		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, n); return nil }}
+		n, acks := rapid.IntRange(0, 3).Draw(t, "packets"), rapid.IntRange(0, 1).Draw(t, "acks")
+		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
+		return event{kind, func(c *Core, now fabric.Time) any { c.Lost(now, qp, Loss{n, acks, now - ago}); return nil }}
+	case "unanswered":
+		ago := fabric.Time(rapid.IntRange(0, 100).Draw(t, "us ago")) * fabric.Microsecond
+		times := rapid.IntRange(0, 4).Draw(t, "times")
+		return event{kind, func(c *Core, now fabric.Time) any { c.Unanswered(now, qp, Silence{now - ago, ago, times}); return nil }}
+	case "late":
+		peer, l := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label"))
+		return event{kind, func(c *Core, now fabric.Time) any { c.Late(now, peer, l); return nil }}
 	case "congested":
 		peer, l, inbound := node("peer"), fabric.Label(rapid.IntRange(0, 8).Draw(t, "label")), rapid.Bool().Draw(t, "inbound")
 		return event{kind, func(c *Core, now fabric.Time) any { c.Congested(now, peer, l, inbound); return nil }}
@@ -200,6 +209,7 @@ func TestInvariants(t *testing.T) {
 		c, twin := mustCore(t, cfg), mustCore(t, cfg)
 		path := make(map[QP]fabric.Label) // as the caller knows it
 		home := make(map[QP]fabric.Label)
+		moved := make(map[QP]bool)
 		var probes []QP
 		now, zero := fabric.Time(0), fabric.Time(0) // zero: of the twin
 		readyTwin := func() Ready {
@@ -241,7 +251,10 @@ func TestInvariants(t *testing.T) {
 				case !fl.Dead && fl.Reason != Return:
 					rt.Fatalf("%+v: from a good path, yet not to return", fl)
 				}
-				path[fl.QP] = fl.To
+				if path[fl.QP] = fl.To; fl.Reason == BySilence && moved[fl.QP] {
+					home[fl.QP] = fl.To // it does not go to and fro
+				}
+				moved[fl.QP] = true
 			}
 			// The same word again changes nothing. (A time-out again is a
 			// new one.)
@@ -257,8 +270,10 @@ func TestInvariants(t *testing.T) {
 		}
 		// When all memory has expired and a new controller calls every link
 		// up, every piece is at home.
-		now += fabric.Second
-		c.Tick(now)
+		for range 2 { // what is still suspected gets its verdict first
+			now += fabric.Second
+			c.Tick(now)
+		}
 		c.Update(now, &statepb.Update{Snapshot: true, Instance: "last"})
 		checkInvariants(rt, c)
 		// When probes have found every path left for its losses healthy, too.

@@ -50,7 +50,8 @@
 //
 //   - [Core.Timeout]: a queue pair's retransmission timer expired. The path to
 //     that ToR is taken for dead for [Config.FailedPathMemory]. Since nobody
-//     knows where it broke, the new label differs in both tiers if it can.
+//     knows where it broke, the new label differs in both tiers if it can. If packets
+//     to that ToR were marked within [Config.Calm] a probe decides first.
 //
 //   - [Core.Quench]: a switch says that a packet of ours met a dead port. The
 //     port names a link, and all paths over it die, to every ToR, for as long.
@@ -89,8 +90,9 @@
 // lossy one kept for one in a hundred (Beta). With these defaults the first loss among
 // some two thousand packets decides. Three things keep that from being wrong:
 //
-//   - Congestion: within [Config.Calm] of a mark, of a packet to that ToR, by that
-//     uplink, or to this host, no loss counts.
+//   - Congestion: no loss counts where a packet on that path was marked since the lost
+//     one was sent ([Core.Congested]). Marks on what comes in excuse lost
+//     acknowledgements alone.
 //   - The others: where most other uplinks of this host lose packets too, their median
 //     takes the place of the healthy ratio. What the whole fabric loses is no reason.
 //   - The last good path is kept.
@@ -122,6 +124,18 @@
 // cut by rates at once, and nothing has to be found out.
 //
 // A piece that leaves a slow path goes on as a fresh queue pair would: at line rate, since its rate was the old path's.
+//
+// # Silence
+//
+// A queue pair that is not answered, while others of the host are, has likely met a dead
+// path. [Core.Unanswered] moves it to a spare path, and has a probe follow on the path it
+// left. Packets on a path stay in order: when the probe is answered, and nothing that was
+// sent before it ([Core.Late]), a packet was lost there; when the probe is not answered,
+// two were. The test above decides. The queue pair returns when the probe is answered,
+// unless it had been moved before. Marks on the path excuse a silence; marks on other
+// paths to the same ToR do so three times, as do links near it that are known to be dead
+// and doubts about all other uplinks, since the path then carries more. Where switches
+// pause senders ([LossTest]), an unanswered probe is no evidence.
 //
 // # Trust
 //

@@ -78,6 +78,7 @@ func (c *Core) advance(now fabric.Time) {
 	if due {
 		c.movePieces(Return)
 	}
+	c.judgeSuspects()
 	c.probeLossy()
 }
 
@@ -102,8 +103,8 @@ func (c *Core) Rebase(now fabric.Time) {
 	for _, l := range c.lossy {
 		l.next = l.next.Rebase(now)
 	}
-	for u := range c.marked {
-		c.marked[u] = c.marked[u].Rebase(now)
+	for _, x := range c.suspects {
+		x.since, x.until = x.since.Rebase(now), x.until.Rebase(now)
 	}
 	races := map[*race]bool{} // pieces of a flow share one
 	for p := range c.pieces.all() {
@@ -119,7 +120,10 @@ func (c *Core) Rebase(now fabric.Time) {
 	}
 	for _, d := range c.destinations {
 		d.slow.rebase(now)
-		d.marked = d.marked.Rebase(now)
+		d.marks.rebase(now)
+		for i := range d.answered {
+			d.answered[i] = d.answered[i].Rebase(now)
+		}
 		for p, until := range d.until {
 			if until != 0 {
 				d.until[p] = until.Rebase(now)
@@ -134,6 +138,9 @@ func (c *Core) Deadline() (at fabric.Time, ok bool) {
 	at = fabric.Never
 	for _, l := range c.lossy {
 		at = min(at, l.next)
+	}
+	for _, x := range c.suspects {
+		at = min(at, x.until)
 	}
 	for {
 		e, ok := c.expiries.front()

@@ -98,7 +98,8 @@ func (c *Core) hasChoice(id uint32) bool {
 	return int64(id) < int64(c.fabric.Links()) && (c.fabric.Planes() > 1 || int(id) >= c.fabric.Hosts())
 }
 
-// Timeout says that a queue pair's retransmission timer expired.
+// Timeout says that a queue pair's retransmission timer expired. Where packets to that ToR were marked within
+// [Config.Calm], it may be congestion: a probe follows on the path and decides.
 func (c *Core) Timeout(now fabric.Time, qp QP) {
 	c.advance(now)
 	c.stats.Timeouts++
@@ -110,18 +111,28 @@ func (c *Core) Timeout(now fabric.Time, qp QP) {
 		c.stats.TimeoutsIgnored++
 		return
 	}
-	d := p.dst
 	p.race = nil
-	path := int(p.path)
-	if d.isGood(path) && !d.dead.get(path) {
-		c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, path)})
+	s := sample{p.dst, int(p.path), p.host}
+	if c.now-s.d.marks.last < c.cfg.Calm && !s.d.dead.get(s.path) && c.suspected(s.d, s.path) < 0 {
+		c.suspect(s, c.now, c.cfg.ProbeEvery).timedOut = true
+		return
+	}
+	c.timedOut(s)
+	c.keepAnother(s, ByTimeout)
+}
+
+// timedOut takes a path for dead.
+func (c *Core) timedOut(s sample) {
+	d := s.d
+	if d.isGood(s.path) && !d.dead.get(s.path) {
+		c.failed = append(c.failed, Failed{Dst: s.host, DstToR: d.tor, Label: c.label(d, s.path)})
 	}
 	if d.until == nil {
 		d.until = make([]fabric.Time, d.paths)
 	}
 	until := c.now + c.cfg.FailedPathMemory
-	d.until[path] = until
-	c.expiries.push(expiry{at: until, dst: d, path: path})
+	d.until[s.path] = until
+	c.expiries.push(expiry{at: until, dst: d, path: s.path})
 	d.dirty = true
 	c.movePieces(ByTimeout)
 }

@@ -53,26 +53,18 @@ func (l *lossy) grow(s sample) {
 	}
 }
 
-// Lost says that packets of a queue pair, or acknowledgements of them, are known to be
-// lost, without a time-out. See the package comment on when its path is left for it.
-func (c *Core) Lost(now fabric.Time, qp QP, packets int) {
-	c.advance(now)
-	c.lost(qp, packets)
+// Loss is what a queue pair is known to have lost.
+type Loss struct {
+	Packets int         `json:",omitempty"` // that its receiver asked for
+	Acks    int         `json:",omitempty"` // answers that did not come, though later ones did
+	Since   fabric.Time `json:",omitempty"` // what is lost was sent then, or later
 }
 
-// Unanswered says that a queue pair's last packets and a probe sent behind them are
-// not answered, though what was sent later by other paths is: two packets are lost, or
-// their acknowledgements, and nobody will ask for them.
-func (c *Core) Unanswered(now fabric.Time, qp QP) {
+// Lost says what a queue pair has lost, without a time-out. See the package comment on when its path is left for it.
+func (c *Core) Lost(now fabric.Time, qp QP, l Loss) {
 	c.advance(now)
-	c.lost(qp, 2)
-}
-
-func (c *Core) lost(qp QP, packets int) {
-	if packets < 1 || c.cfg.Losses.Off {
-		return
-	}
-	if c.probeLost(qp) {
+	n := l.Packets + l.Acks
+	if n < 1 || c.cfg.Losses.Off || c.probeLost(qp) {
 		return
 	}
 	p := c.pieces.get(qp)
@@ -80,51 +72,38 @@ func (c *Core) lost(qp QP, packets int) {
 		return
 	}
 	p.race = nil // it falls behind for that
-	c.stats.Losses += uint64(packets)
-	d, path := p.dst, int(p.path)
-	u := d.way(path)
+	c.stats.Losses += uint64(n)
+	s := sample{p.dst, int(p.path), p.host}
 	switch {
-	case d.dead.get(path), c.now-p.flipped < c.cfg.TimeoutGrace:
-		c.stats.LossesIgnored += uint64(packets) // of the path before, or no news
+	case s.d.dead.get(s.path), c.now-p.flipped < c.cfg.TimeoutGrace:
+		c.stats.LossesIgnored += uint64(n) // of the path before, or no news
 		return
-	case c.congested(d, u):
-		c.stats.LossesExcused += uint64(packets)
+	case c.excused(s, l.Since):
+		c.stats.LossesExcused += uint64(n)
+		return
+	case c.markedIn >= l.Since: // answers come by the same link as what other hosts send
+		c.stats.LossesExcused += uint64(l.Acks)
+		n = l.Packets
+	}
+	c.testLoss(s, n)
+}
+
+// testLoss tests a path that has lost packets more, and leaves it if it is found lossy.
+func (c *Core) testLoss(s sample, packets int) {
+	d, u := s.d, s.d.way(s.path)
+	if packets < 1 || d.dead.get(s.path) {
 		return
 	}
 	w := c.cfg.Losses.against(c.othersLose(u))
 	c.carried[u].lost += uint32(packets)
-	r := w.restart(d.records[path])
+	r := w.restart(d.records[s.path])
 	r.lost += uint32(packets)
-	d.records[path] = r
+	d.records[s.path] = r
 	if w.sum(r) < w.lossy {
 		return
 	}
-	c.failed = append(c.failed, Failed{Dst: p.host, DstToR: d.tor, Label: c.label(d, path)})
-	c.leave(sample{d, path, p.host})
-}
-
-// Congested says that a switch has marked a packet to a peer, or one from it, on a
-// path: what is lost there within [Config.Calm] is no reason to leave a path.
-func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
-	c.advance(now)
-	if inbound {
-		c.markedIn = c.now // acknowledgements of all peers come by the same link
-		return
-	}
-	if !c.choice(peer) {
-		return
-	}
-	d := c.towards(peer)
-	d.marked = c.now
-	if path, ok := c.pathOf(d, l); ok {
-		c.marked[d.way(path)] = c.now
-		c.noteMark(d, path, peer)
-	}
-}
-
-// congested reports whether packets to d by an uplink met congestion recently.
-func (c *Core) congested(d *destination, uplink int) bool {
-	return c.now-max(c.markedIn, d.marked, c.marked[uplink]) < c.cfg.Calm
+	c.failed = append(c.failed, Failed{Dst: s.host, DstToR: d.tor, Label: c.label(d, s.path)})
+	c.leave(s)
 }
 
 // othersLose returns the median of what this host's packets by the other uplinks of
@@ -274,12 +253,18 @@ func (c *Core) comeBack(l *lossy) {
 
 // forgetLosses forgets what paths over a link have lost: it was repaired.
 func (c *Core) forgetLosses(id fabric.LinkID) {
+	crosses := func(s sample) bool {
+		at, ok := c.over(s.d, id)
+		u := s.d.way(s.path)
+		return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
+	}
+	for i := len(c.suspects) - 1; i >= 0; i-- {
+		if crosses(c.suspects[i].sample) {
+			c.dropSuspect(i)
+		}
+	}
 	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
-		over := slices.ContainsFunc(l.samples, func(s sample) bool {
-			at, ok := c.over(s.d, id)
-			u := s.d.way(s.path)
-			return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
-		})
+		over := slices.ContainsFunc(l.samples, crosses)
 		if over {
 			c.lossyChanged(l)
 		}

@@ -92,7 +92,7 @@ func TestLossOfAll(t *testing.T) {
 			}
 			for _, p := range c.Ready().Open {
 				if lost := rng.Float64() < 0.05; lost && (!one || p.Label == 3) {
-					c.Lost(now, p.QP, 1)
+					c.Lost(now, p.QP, Loss{Packets: 1, Since: now})
 				}
 				c.Acked(now, p.QP, p.Bytes)
 				c.Done(now, p.QP)

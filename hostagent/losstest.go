@@ -30,6 +30,9 @@ type LossTest struct {
 	// healthy, Beta the other way round.
 	Alpha, Beta float64 `json:",omitzero"`
 	Off         bool    `json:",omitzero"`
+	// Pauses says that switches pause senders. What a pause holds back is not lost: a silent queue pair moves, and a probe
+	// that is not answered is no evidence against its path.
+	Pauses bool `json:",omitzero"`
 }
 
 func (t LossTest) withDefaults() LossTest {

@@ -27,9 +27,10 @@ type destination struct {
 	until []fabric.Time // by path: a time-out is remembered till then, 0 none; nil if there was never one
 	bytes []int64       // outstanding, by path
 
-	records []record    // by path
-	marked  fabric.Time // when a packet to this ToR was last marked
-	slow    *slowness   // by path; nil before the first mark
+	records  []record // by path
+	marks    marks
+	answered []fabric.Time // by host of the ToR: its latest answer
+	slow     *slowness     // by path; nil before the first mark
 
 	first, last *piece
 	batch       []Flow // scratch of Post
@@ -125,7 +126,9 @@ func (c *Core) destination(tor, host fabric.NodeID) *destination {
 	}
 	d.dead, d.used = newBitmap(d.paths), newBitmap(d.paths)
 	d.bytes = make([]int64, d.paths)
-	d.records, d.marked = make([]record, d.paths), fabric.LongAgo
+	d.records, d.marks.last = make([]record, d.paths), fabric.LongAgo
+	_, hosts := c.fabric.HostsOf(tor)
+	d.answered = longAgo(hosts)
 	at, _ := c.find(tor, host)
 	c.destinations = slices.Insert(c.destinations, at, d)
 	c.recent = d
@@ -305,6 +308,7 @@ func (c *Core) recompute(d *destination) {
 			d.dead.set(p)
 		}
 	}
+	c.dropDead(d)
 	if !d.allDead() || was.count() == d.paths {
 		return
 	}
@@ -327,14 +331,14 @@ func (c *Core) movePieces(why Reason) {
 		c.recompute(d)
 		for p := d.first; p != nil; p = p.next {
 			switch {
-			case p.path != p.home && d.isGood(int(p.home)):
+			case p.path != p.home && d.isGood(int(p.home)) && c.suspected(d, int(p.home)) < 0:
 				reason := why
 				if !d.dead.get(int(p.path)) {
 					reason = Return
 				}
 				c.move(p, int(p.home), reason)
 			case !d.isGood(int(p.path)):
-				c.move(p, c.leastLoaded(p, why), why)
+				c.move(p, c.leastLoaded(p, why, d.good(c.paths[:0])), why)
 			}
 		}
 	}
@@ -359,12 +363,13 @@ func (c *Core) move(p *piece, to int, why Reason) {
 	p.path, p.flipped, p.race = int16(to), c.now, nil
 }
 
-// leastLoaded returns the good path for a piece whose own is dead.
-func (c *Core) leastLoaded(p *piece, why Reason) int {
+// leastLoaded returns which of some paths a piece takes whose own is dead.
+func (c *Core) leastLoaded(p *piece, why Reason, of []int) int {
+	c.paths = of
 	d := p.dst
 	best := -1
 	better := func(a, b int) bool {
-		if why == ByTimeout || why == ByLoss {
+		if why == ByTimeout || why == ByLoss || why == BySilence {
 			if x, y := d.shared(int(p.path), a), d.shared(int(p.path), b); x != y {
 				return x < y
 			}
@@ -377,8 +382,7 @@ func (c *Core) leastLoaded(p *piece, why Reason) int {
 		}
 		return c.order(d, a) < c.order(d, b)
 	}
-	c.paths = d.good(c.paths[:0])
-	for _, q := range c.paths {
+	for _, q := range of {
 		if best < 0 || better(q, best) {
 			best = q
 		}

@@ -24,7 +24,8 @@ import (
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
 //	update at= [snapshot] [instance=a]  link states, one a line: LINK up|down|suspected|clear|RATE EPOCH
-//	lost at= qp= packets= / congested at= peer=h8 label=3 [inbound]
+//	lost at= qp= [packets=] [acks=] [since=] / congested at= peer=h8 label=3 [inbound]
+//	unanswered at= qp= since= wait= [times=] / late at= peer=h8 label=3
 //	round at= [lost=1]    a round of probes, of which so many are lost and retransmitted; what is done when it is over
 //	tick at= / paths dst=h8 / respond at= peer=h8 label=3 [rerouted] / load / stats
 func TestScenarios(t *testing.T) {
@@ -58,7 +59,15 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "timeout":
 		s.c.Timeout(at, QP(s.number(t, d, "qp")))
 	case "lost":
-		s.c.Lost(at, QP(s.number(t, d, "qp")), int(s.number(t, d, "packets")))
+		l := Loss{Packets: s.count(t, d, "packets"), Acks: s.count(t, d, "acks"), Since: at}
+		if d.HasArg("since") {
+			l.Since = s.time(t, d, "since")
+		}
+		s.c.Lost(at, QP(s.number(t, d, "qp")), l)
+	case "unanswered":
+		s.c.Unanswered(at, QP(s.number(t, d, "qp")), Silence{s.time(t, d, "since"), s.time(t, d, "wait"), s.count(t, d, "times")})
+	case "late":
+		s.c.Late(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")))
 	case "congested":
 		s.c.Congested(at, s.node(t, d, "peer"), fabric.Label(s.number(t, d, "label")), d.HasArg("inbound"))
 	case "round": // of probes: all arrive but those lost, at a time
@@ -97,7 +106,7 @@ func (s *scenario) round(t *testing.T, d *datadriven.TestData, at fabric.Time) s
 		}
 		to[fmt.Sprintf("%s label %d", s.f.Name(p.Dst), p.Label)]++
 		if i < lost {
-			s.c.Lost(at, p.QP, 1)
+			s.c.Lost(at, p.QP, Loss{Packets: 1, Since: at})
 		}
 		s.c.Done(at, p.QP)
 	}
@@ -149,6 +158,9 @@ func (s *scenario) ready() string {
 			from = "dead"
 		}
 		fmt.Fprintf(&b, "flip qp%d %d -> %d %v (%s)\n", f.QP, f.From, f.To, f.Reason, from)
+	}
+	for _, qp := range r.Close {
+		fmt.Fprintf(&b, "close qp%d\n", qp)
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(&b, "failed %s of %s label %d\n", s.f.Name(f.Dst), s.f.Name(f.DstToR), f.Label)
@@ -264,6 +276,13 @@ func (s *scenario) number(t *testing.T, d *datadriven.TestData, key string) (n i
 	return n
 }
 
+func (s *scenario) count(t *testing.T, d *datadriven.TestData, key string) int {
+	if !d.HasArg(key) {
+		return 0
+	}
+	return int(s.number(t, d, key))
+}
+
 func (s *scenario) node(t *testing.T, d *datadriven.TestData, key string) fabric.NodeID {
 	var name string
 	d.ScanArgs(t, key, &name)
@@ -289,7 +308,7 @@ func checkInvariants(t interface{ Fatalf(string, ...any) }, c *Core) {
 			if !slices.Contains(good, int(p.path)) {
 				t.Fatalf("qp %d stays on path %d; good are %v", p.qp, p.path, good)
 			}
-			if p.path != p.home && slices.Contains(good, int(p.home)) {
+			if p.path != p.home && slices.Contains(good, int(p.home)) && c.suspected(d, int(p.home)) < 0 {
 				t.Fatalf("qp %d stays on path %d though its home %d is good", p.qp, p.path, p.home)
 			}
 			bytes[p.path] += p.left

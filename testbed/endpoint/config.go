@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -192,14 +193,15 @@ func hashedPSN(src, dst fabric.NodeID, qpn uint32) uint32 {
 // [Handler] may.
 type PathWatcher interface {
 	// Lost reports packets of a QP, or acknowledgements of them, that are known to
-	// be lost: a receiver asked for one, or an ACK came without those before it. What
-	// a time-out reveals is reported to the Handler alone.
-	Lost(now fabric.Time, qp QP, packets int)
-	// Unanswered reports that neither the last packets of a QP nor the probe behind
-	// them are answered. They may still be: the QP sends nothing again by itself.
-	// others says that the same peer has answered other QPs' packets sent since; if it
-	// has not, other peers have.
-	Unanswered(now fabric.Time, qp QP, others bool)
+	// be lost: a receiver asked for one, or an ACK came without those before it. A
+	// time-out is reported to the Handler alone.
+	Lost(now fabric.Time, qp QP, l hostagent.Loss)
+	// Unanswered reports that nothing is answered of what a QP has sent since a time,
+	// though other QPs are answered. It may still be: the QP sends nothing again by
+	// itself.
+	Unanswered(now fabric.Time, qp QP, l hostagent.Silence)
+	// Late reports that an answer came by a path that its QP is not on any more.
+	Late(now fabric.Time, peer fabric.NodeID, l fabric.Label)
 	// Congested reports that a switch has marked a packet to a peer or, inbound, one
 	// from it. It precedes Lost where one packet causes both.
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)

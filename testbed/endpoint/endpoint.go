@@ -94,8 +94,8 @@ type Endpoint struct {
 
 	stats  Stats
 	paused bool // no data may be sent
-	tails  tails
-	lates  lates
+	silences
+	lates lates
 
 	ports    []port // one a plane
 	incoming packet // scratch of Receive
@@ -144,6 +144,7 @@ func New(c Config, h Handler) (*Endpoint, error) {
 		return nil, fmt.Errorf("endpoint: header template: %w", err)
 	}
 	e.transport = receiver.transport(e)
+	e.openSilences()
 	e.control = newControl(e)
 	if e.control.losses == nil {
 		e.control.losses = lineRate{}
@@ -194,7 +195,7 @@ func (e *Endpoint) NextWakeBy(number int) (at fabric.Time, ok bool) {
 		return 0, true
 	}
 	at, ok = e.nextTimeout()
-	if t, waits := e.nextTail(); waits && (!ok || t < at) {
+	if t, waits := e.nextSilence(); waits && (!ok || t < at) {
 		at, ok = t, true
 	}
 	if t, waits := e.nextLate(); waits && (!ok || t < at) {

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -25,12 +26,11 @@ func (t goBackN) pick(q *qp) (packet int32, ok bool) {
 	return q.nextOut, q.nextOut < min(q.total(), q.unacked+q.window) && !q.failed
 }
 
-func (t goBackN) sent(now fabric.Time, q *qp, _ int32) (more bool) {
+func (t goBackN) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	q.nextOut++
 	t.restart(now, q)
-	if _, more = t.pick(q); !more && q.nextOut == q.total() {
-		t.tailSent(now, q)
-	}
+	t.awaitAnswer(now, q, i)
+	_, more = t.pick(q)
 	return more
 }
 
@@ -50,6 +50,7 @@ func (t goBackN) lost(q *qp) {
 	if q.state != nil {
 		q.state.timing.packet = 0 // its ACK could be for either copy
 	}
+	t.recount(q)
 }
 
 func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) {
@@ -75,14 +76,14 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	}
 	newly := upTo - q.unacked
 	bytes := q.payload(q.unacked, upTo, int64(t.cfg.MTU))
-	lost := 0
+	lost := hostagent.Loss{}
 	if t.cfg.Watcher != nil {
 		lost = t.lostBy(q, upTo, nak)
 	}
-	t.tailAnswered(now, q, upTo)
 	q.unacked = upTo
 	late := upTo > q.nextOut
 	q.nextOut = max(q.nextOut, upTo)
+	t.answerCame(now, q)
 	if p.becn = p.becn && !nak; p.becn { // a NAK's mark is in the next ACK as well
 		t.stats.Marked++
 	}
@@ -99,7 +100,7 @@ func (t goBackN) answered(now fabric.Time, q *qp, p *packet, s rocev2.Syndrome) 
 	} else {
 		q.expireAt = never
 	}
-	if lost > 0 {
+	if lost.Packets+lost.Acks > 0 {
 		id := q.id
 		if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
 			return // it was closed
@@ -235,21 +236,17 @@ func (t goBackN) reply(now fabric.Time, c *context, p *packet, syndrome rocev2.S
 	})
 }
 
-// lostBy returns how many packets or ACKs an ACK shows to be lost, of a QP that
-// keeps its packets in order. upTo is the first packet that it does not
-// acknowledge. Packets of which each asks for an ACK have theirs in order: one that
-// acknowledges several comes without those before it. Of packets that were sent
-// again that says nothing.
-func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) int {
-	lost := 0
+// lostBy returns what an ACK shows to be lost of a QP that keeps its packets in order. upTo is
+// the first packet that it does not acknowledge. Packets of which each asks for an ACK have
+// theirs in order: one that acknowledges several comes without those before it. Of packets that
+// were retransmitted that says nothing.
+func (e *Endpoint) lostBy(q *qp, upTo int32, nak bool) (l hostagent.Loss) {
+	l.Since = q.tail.since
 	if nak {
-		lost = 1
+		l.Packets = 1
 	}
 	if e.ask == 1 && q.unacked >= q.once && upTo > q.unacked {
-		lost += int(upTo - q.unacked)
-		if !nak {
-			lost--
-		}
+		l.Acks = int(upTo-q.unacked) - 1 + l.Packets
 	}
-	return lost
+	return l
 }

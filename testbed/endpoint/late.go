@@ -4,7 +4,7 @@ import "github.com/ethereal-fabric/ethereal/fabric"
 
 // Loss detection by time, for QPs whose packets take several paths: a packet that is missing may be late, so later ones
 // that have arrived do not show. After RACK-TLP (RFC 8985) a packet is lost when one that was sent later is answered and
-// its own answer has been waited for as long as the last packets of a QP with one path are ([tails]): twice the round trip
+// its own answer has been waited for as long as the last packets of a QP with one path are ([silences]): twice the round trip
 // so far and four times its variation. Where nothing that was sent later is answered, a zero-length WRITE is sent behind
 // the last packets; if that is not answered either, what waits is taken for lost, at doubling intervals.
 //

@@ -15,8 +15,6 @@ type peer struct {
 	order                        // of share 0
 	others   map[uint16]*order   // of other shares, while there are any
 
-	answered fabric.Time // when the latest packet was sent that the peer has answered, of those last of their QP
-
 	more  []slot // above the lowest
 	free  []uint16
 	slots uint16 // that there are

@@ -144,6 +144,9 @@ func (e *Endpoint) receiveAck(now fabric.Time, p *packet) {
 		return
 	}
 	q := e.lookup(p.src, p.qpn)
+	if e.cfg.Watcher != nil && (q == nil || !q.balanced && p.label != e.stack.label(q.hdr[:])) {
+		e.cfg.Watcher.Late(now, p.src, p.label)
+	}
 	if q == nil {
 		e.stats.StaleAcks++
 		return

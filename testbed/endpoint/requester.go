@@ -160,8 +160,8 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.nudges, q.unacked, q.nextOut, q.sent, q.once = 0, 0, 0, 0, 0
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
-	q.tail.alone = 0
 	q.moved = false
+	q.tail.tries, q.tail.way, q.tail.count = 0, e.wayOf(m.Dst, m.Label), 0
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}
@@ -203,6 +203,7 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	q := e.qps[pos]
 	e.stack.setLabel(q.hdr[:], l)
 	e.changePort(q, l)
+	e.changeWay(q, l)
 	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
 		q.nudges++
 		e.stats.Nudges++
@@ -324,6 +325,7 @@ func (e *Endpoint) release(q *qp) {
 	p.free = append(p.free, uint16(s))
 	e.byID.remove(uint64(q.id))
 	q.live = false
+	e.recount(q)
 	q.expireAt = never
 	e.open--
 	if !queued {

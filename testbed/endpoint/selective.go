@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
 )
 
@@ -124,9 +125,8 @@ func (t selectiveRepeat) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	if q.expireAt == never {
 		t.restart(now, q)
 	}
-	if _, more = t.pick(q); !more && q.nextOut == q.total() {
-		t.tailSent(now, q)
-	}
+	t.awaitAnswer(now, q, i)
+	_, more = t.pick(q)
 	return more
 }
 
@@ -167,6 +167,7 @@ func (t selectiveRepeat) repeats(q *qp) {
 	s.onTheWay = 0
 	s.reportedCut.reset()
 	q.state.late.forget(-1)
+	t.recount(q)
 }
 
 // answered takes an ACK of one packet, in MSN, and of all up to another.
@@ -219,14 +220,15 @@ func (t selectiveRepeat) answered(now fabric.Time, q *qp, p *packet, syndrome ro
 	if s.onTheWay = max(0, s.onTheWay-newly); q.unacked == q.sent {
 		s.onTheWay = 0
 	}
-	t.tailAnswered(now, q, q.unacked)
+	since := q.tail.since
+	t.answerCame(now, q)
 	t.control.pacer.acked(now, q, p, newly, max(upTo, own+1), false)
 	if lost := t.lose(now, q, own-s.threshold+1); lost > 0 {
 		q.once = q.sent
 		s.onTheWay = max(0, s.onTheWay-int32(lost))
 		t.control.losses.lost(now, q, int32(lost))
 		if id := q.id; t.cfg.Watcher != nil {
-			if t.cfg.Watcher.Lost(now, id, lost); !q.live || q.id != id {
+			if t.cfg.Watcher.Lost(now, id, hostagent.Loss{Packets: lost, Since: since}); !q.live || q.id != id {
 				return // it was closed
 			}
 		}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -23,11 +24,11 @@ func TestTail(t *testing.T) {
 		reports  []string
 	}{
 		{name: "nothing", within: 10 * fabric.Microsecond},
-		{name: "the last packet", data: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
-		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
-		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
-		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1"}},
-		// Nobody else is answered by that peer, so that only the timer reveals it.
+		{name: "the last packet", data: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
+		{name: "the last three", data: []int{8, 9, 10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
+		{name: "the last ACK", acks: []int{10}, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"0 of QP 1, 1 ACKs"}},
+		{name: "the last packet, selective repeat", data: []int{10}, receiver: SelectiveRepeat, probes: 1, within: 30 * fabric.Microsecond, reports: []string{"1 of QP 1, 0 ACKs"}},
+		// Nobody else is answered by that peer, so that only the timer tells.
 		{name: "the probe as well", data: []int{10, 11}, probes: 1, within: DefaultRTO + 50*fabric.Microsecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,82 +71,71 @@ func losing(data, acks []int) func(fabric.Time, []byte, bool) fate {
 	}
 }
 
-// A QP on a path that swallows all is found out by another to the same peer, and not
-// where that peer answers nobody.
+// A QP on a path that swallows all is silent while others are answered, be it by the same peer or by another: it is
+// moved, and nothing is sent again by the path that it leaves. Where nobody is answered there is no evidence.
 func TestUnanswered(t *testing.T) {
-	for _, all := range []bool{false, true} {
-		seen := &watched{}
-		w := newWorld(t, 2, func(cfg *Config) {
-			cfg.Trip = 5 * fabric.Microsecond
-			if cfg.Host == 0 {
-				cfg.Watcher = seen
+	const trip = 5 * fabric.Microsecond
+	for _, c := range []struct {
+		name     string
+		receiver Receiver
+		peer     fabric.NodeID // of the other QP
+		all      bool          // paths swallow all
+		packets  int64
+		control  bool // only answers are lost
+	}{
+		{name: "the peer answers the other", peer: 1, packets: 1},
+		{name: "only another peer answers", peer: 2, packets: 1},
+		{name: "selective repeat", peer: 2, packets: 3, receiver: SelectiveRepeat},
+		{name: "in the middle of a message", peer: 2, packets: 400},
+		{name: "the NAK is lost", peer: 2, packets: 3, control: true},
+		{name: "nobody answers", peer: 2, packets: 1, all: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := &watched{}
+			w := newWorld(t, 3, func(cfg *Config) {
+				cfg.Trip, cfg.Receiver = trip, c.receiver
+				if cfg.Host == 0 {
+					cfg.Watcher = seen
+				}
+			})
+			var moved fabric.Time
+			seen.move = func(qp QP) {
+				moved = w.now
+				if err := errors.Join(w.hosts[0].e.Resend(qp), w.hosts[0].e.Relabel(qp, 3)); err != nil {
+					t.Error(err)
+				}
+			}
+			stray := 0 // data by the path that was left
+			w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+				label := hdr[35] & 3
+				if label == 1 && moved > 0 && !control {
+					stray++
+				}
+				if (c.all || label == 1) && (!c.control || control) {
+					return fate{}
+				}
+				return fate{copies: []fabric.Time{0}}
+			}
+			w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: c.packets * 9000, Label: 1})
+			w.open(0, Message{QP: 2, ID: 2, Dst: c.peer, Bytes: c.packets * 9000, Label: 2})
+			w.run(500 * fabric.Microsecond)
+			want := []string{"QP 1 unanswered"}
+			switch {
+			case c.all:
+				want = nil
+			case c.control: // what is sent again is answered again, when the QP is done
+				want = append(want, "late by 3 from 1", "late by 3 from 1")
+			}
+			if d := cmp.Diff(want, seen.reports); d != "" {
+				t.Errorf("reports (-want +got)\n%s", d)
+			}
+			if moved > 4*trip || stray > 0 {
+				t.Errorf("moved at %v, want by %v; %d packets by the path that it left", moved, 4*trip, stray)
+			}
+			if s := w.hosts[0].e.Stats(); s.Timeouts > 0 || !c.all && s.QPsDone == 0 {
+				t.Errorf("%+v", s)
 			}
 		})
-		w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-			if label := hdr[35] & 3; !control && (all || label == 1) {
-				return fate{}
-			}
-			return fate{copies: []fabric.Time{0}}
-		}
-		w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 9000, Label: 1})
-		w.open(0, Message{QP: 2, ID: 2, Dst: 1, Bytes: 9000, Label: 2})
-		w.run(500 * fabric.Microsecond)
-		var want []string
-		if !all {
-			want = []string{"QP 1 unanswered, others true"}
-		}
-		if d := cmp.Diff(want, seen.reports); d != "" {
-			t.Errorf("all %v: reports (-want +got)\n%s", all, d)
-		}
-		if s := w.hosts[0].e.Stats(); s.Timeouts > 0 {
-			t.Errorf("all %v: %+v", all, s)
-		}
-	}
-}
-
-// A receiver asks for a packet once. When that NAK is lost, and no other QP to that peer
-// reveals it, the watcher learns of it as soon as another peer has answered, and may have the
-// packets retransmitted: no timer runs.
-func TestLostNAK(t *testing.T) {
-	seen := &watched{}
-	w := newWorld(t, 3, func(cfg *Config) {
-		cfg.Trip = 5 * fabric.Microsecond
-		if cfg.Host == 0 {
-			cfg.Watcher = seen
-		}
-	})
-	seen.alone = func(qp QP) {
-		if err := w.hosts[0].e.Resend(qp); err != nil {
-			t.Error(err)
-		}
-	}
-	first, naks := true, 0
-	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
-		switch label := hdr[35] & 3; {
-		case label != 1:
-		case !control && first: // the first packet of QP 1
-			first = false
-			return fate{}
-		case control && naks == 0: // what asks for it
-			naks++
-			return fate{}
-		}
-		return fate{copies: []fabric.Time{0}}
-	}
-	var done fabric.Time
-	w.hosts[0].onDone = func(qp QP) {
-		if qp == 1 {
-			done = w.now
-		}
-	}
-	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 2 * 9000, Label: 1})
-	w.open(0, Message{QP: 2, ID: 2, Dst: 2, Bytes: 4 * 9000, Label: 2})
-	w.run(never)
-	if s := w.hosts[0].e.Stats(); done == 0 || done > 60*fabric.Microsecond || s.Timeouts > 0 {
-		t.Errorf("done at %v, want by 60us; %+v", done, s)
-	}
-	if d := cmp.Diff([]string{"QP 1 unanswered, others false"}, seen.reports); d != "" {
-		t.Errorf("reports (-want +got)\n%s", d)
 	}
 }
 

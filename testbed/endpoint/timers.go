@@ -76,7 +76,7 @@ func (e *Endpoint) expire(now fabric.Time) {
 			e.free = append(e.free, q.pos)
 		}
 	}
-	e.probeTails(now)
+	e.noticeSilence(now)
 	e.findLate(now)
 	for {
 		at, ok := e.nextTimeout()

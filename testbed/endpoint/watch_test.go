@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
 // watched is a sender's watcher that writes down what it receives, and does what it was
@@ -15,21 +16,25 @@ import (
 type watched struct {
 	reports []string
 	then    func(QP)
-	alone   func(QP) // what to do of a QP that is unanswered while others to that peer may be, too
+	move    func(QP) // what to do of a QP that is silent
 }
 
-func (w *watched) Lost(_ fabric.Time, qp QP, packets int) {
-	w.reports = append(w.reports, fmt.Sprintf("%d of QP %d", packets, qp))
+func (w *watched) Lost(_ fabric.Time, qp QP, l hostagent.Loss) {
+	w.reports = append(w.reports, fmt.Sprintf("%d of QP %d, %d ACKs", l.Packets, qp, l.Acks))
 	if w.then != nil {
 		w.then(qp)
 	}
 }
 
-func (w *watched) Unanswered(_ fabric.Time, qp QP, others bool) {
-	w.reports = append(w.reports, fmt.Sprintf("QP %d unanswered, others %v", qp, others))
-	if !others && w.alone != nil {
-		w.alone(qp)
+func (w *watched) Unanswered(_ fabric.Time, qp QP, _ hostagent.Silence) {
+	w.reports = append(w.reports, fmt.Sprintf("QP %d unanswered", qp))
+	if w.move != nil {
+		w.move(qp)
 	}
+}
+
+func (w *watched) Late(_ fabric.Time, peer fabric.NodeID, l fabric.Label) {
+	w.reports = append(w.reports, fmt.Sprintf("late by %d from %d", l, peer))
 }
 
 func (w *watched) Congested(_ fabric.Time, peer fabric.NodeID, l fabric.Label, _ bool) {
@@ -49,12 +54,12 @@ func TestWatcher(t *testing.T) {
 		want       []string
 	}{
 		{name: "nothing", want: nil},
-		{name: "data", data: []int{4}, want: []string{"1 of QP 1"}},
-		{name: "data twice", data: []int{4, 60}, want: []string{"1 of QP 1", "1 of QP 1"}},
-		{name: "an ACK", acks: []int{7}, want: []string{"1 of QP 1"}},
-		{name: "two ACKs in a row", acks: []int{7, 8}, want: []string{"2 of QP 1"}},
-		{name: "data, the NAK for it marked", data: []int{4}, marked: 5, want: []string{"marked by 2 to 1", "1 of QP 1", "marked by 2 to 1"}},
-		{name: "data, selective repeat", data: []int{4, 5}, receiver: SelectiveRepeat, want: []string{"2 of QP 1"}},
+		{name: "data", data: []int{4}, want: []string{"1 of QP 1, 0 ACKs"}},
+		{name: "data twice", data: []int{4, 60}, want: []string{"1 of QP 1, 0 ACKs", "1 of QP 1, 0 ACKs"}},
+		{name: "an ACK", acks: []int{7}, want: []string{"0 of QP 1, 1 ACKs"}},
+		{name: "two ACKs in a row", acks: []int{7, 8}, want: []string{"0 of QP 1, 2 ACKs"}},
+		{name: "data, the NAK for it marked", data: []int{4}, marked: 5, want: []string{"marked by 2 to 1", "1 of QP 1, 0 ACKs", "marked by 2 to 1"}},
+		{name: "data, selective repeat", data: []int{4, 5}, receiver: SelectiveRepeat, want: []string{"2 of QP 1, 0 ACKs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := &watched{}

@@ -230,14 +230,34 @@ func (r *Recorder) Flipped(now fabric.Time, host fabric.NodeID, f hostagent.Flip
 	if r == nil {
 		return
 	}
+	at, open := r.pieces[key{host, uint64(f.QP)}]
+	cause := r.causeOf(host)
+	if cause < 0 && open { // the host found out by itself
+		src, dst := r.r.Slices[at].Node, r.r.Slices[at].Dst
+		cause = max(r.changeOn(pathOf(r.f, src, dst, f.From)), r.changeOn(pathOf(r.f, src, dst, f.To)))
+	}
 	r.add(Instant{
-		At: now, Kind: Flip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: r.causeOf(host),
+		At: now, Kind: Flip, Node: host, Dir: -1, QP: uint64(f.QP), Cause: cause,
 		Text: fmt.Sprintf("from path %d to %d: %v", f.From, f.To, f.Reason),
 	})
-	if at, ok := r.pieces[key{host, uint64(f.QP)}]; ok && f.Reason != hostagent.Return {
+	if open && f.Reason != hostagent.Return {
 		s := &r.r.Slices[at]
 		s.Label, s.Path = f.To, pathOf(r.f, host, s.Dst, f.To) // where it ended
 	}
+}
+
+// changeOn returns the latest change of a link on a path, -1 if there is none.
+func (r *Recorder) changeOn(path []fabric.NodeID) int32 {
+	latest := int32(-1)
+	for link, c := range r.changes {
+		l := r.f.Link(link)
+		for i := 1; i < len(path); i++ {
+			if a, b := path[i-1], path[i]; l.A.Node == a && l.B.Node == b || l.A.Node == b && l.B.Node == a {
+				latest = max(latest, c)
+			}
+		}
+	}
+	return latest
 }
 
 func (r *Recorder) causeOf(host fabric.NodeID) int32 {

@@ -25,6 +25,6 @@ func (r Run) Hosts() (host.Settings, error) {
 		LateLoss: spec.FindsLate(r.Scheme.Params),
 		NoNudge:  !h.NudgeOnFlip, NoResend: !h.ResendOnFlip, NoTailProbe: !h.TailProbe,
 		BatchWindow: a.BatchWindow, StartJitter: a.StartJitter, NoJitter: a.StartJitter == 0, FailedMemory: a.FailedPathMemory,
-		Losses: hostagent.LossTest{Off: silent},
+		Losses: hostagent.LossTest{Off: silent, Pauses: r.Scenario.FlowControl().On()},
 	}, nil
 }

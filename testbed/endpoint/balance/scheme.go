@@ -33,12 +33,13 @@ type Host interface {
 	Ready() hostagent.Ready
 }
 
-// LossHost is a [Host] that leaves paths for what they lose. The two methods are its
-// queue pairs' [endpoint.PathWatcher], and can ask for things by Ready.
+// LossHost is a [Host] that leaves paths for what they lose. The methods are its queue
+// pairs' [endpoint.PathWatcher], and can ask for things by Ready.
 type LossHost interface {
 	Host
-	Lost(now fabric.Time, qp hostagent.QP, packets int)
-	Unanswered(now fabric.Time, qp hostagent.QP)
+	Lost(now fabric.Time, qp hostagent.QP, l hostagent.Loss)
+	Unanswered(now fabric.Time, qp hostagent.QP, l hostagent.Silence)
+	Late(now fabric.Time, peer fabric.NodeID, l fabric.Label)
 	Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool)
 }
 

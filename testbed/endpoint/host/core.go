@@ -191,11 +191,12 @@ func (c *Core) act(now fabric.Time) {
 			}
 		}
 	}
+	for _, qp := range ready.Close {
+		c.close(now, qp)
+	}
 	if c.ender != nil {
 		for _, qp := range c.ender.Ends() {
-			if _, open := c.end(now, qp); open {
-				c.check(now, c.endpoint.Close(qp))
-			}
+			c.close(now, qp)
 		}
 	}
 	if len(ready.Failed) > 0 {
@@ -207,6 +208,13 @@ func (c *Core) act(now fabric.Time) {
 	if at, ok := c.scheme.Deadline(); ok && at < c.tickAt {
 		c.tickAt = at
 		c.shell.Alarm(at)
+	}
+}
+
+// close ends a probe that is of no interest any more.
+func (c *Core) close(now fabric.Time, qp endpoint.QP) {
+	if _, open := c.end(now, qp); open {
+		c.check(now, c.endpoint.Close(qp))
 	}
 }
 
@@ -404,33 +412,35 @@ func (c *Core) Timeout(now fabric.Time, qp endpoint.QP) {
 }
 
 // Lost implements [endpoint.PathWatcher].
-func (c *Core) Lost(now fabric.Time, qp endpoint.QP, packets int) {
+func (c *Core) Lost(now fabric.Time, qp endpoint.QP, l hostagent.Loss) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "lost", QP: qp, Packets: packets})
+		c.log.add(Record{At: now, Call: "lost", QP: qp, Lost: &l})
 	}
 	if !c.away && !Asked(qp) {
-		c.losses.Lost(now, qp, packets)
+		c.losses.Lost(now, qp, l)
 		c.act(now)
 	}
 }
 
 // Unanswered implements [endpoint.PathWatcher].
-//
-// A path is left only where others to the same peer are answered: it could be the peer.
-// Unanswered packets are retransmitted all the same, by the same path, where hosts can do
-// that: a receiver asks for a packet once, and what asked may be lost as well.
-func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, others bool) {
+func (c *Core) Unanswered(now fabric.Time, qp endpoint.QP, l hostagent.Silence) {
 	if c.log != nil {
-		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Others: others})
+		c.log.add(Record{At: now, Call: "unanswered", QP: qp, Unanswered: &l})
 	}
-	switch {
-	case c.away || Asked(qp):
-	case others:
-		c.losses.Unanswered(now, qp)
+	if !c.away && !Asked(qp) {
+		c.losses.Unanswered(now, qp, l)
 		c.act(now)
-	case c.cfg.ResendOnFlip:
-		c.check(now, c.endpoint.Resend(qp))
-		c.shell.Wake(now)
+	}
+}
+
+// Late implements [endpoint.PathWatcher].
+func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
+	if c.log != nil {
+		c.log.add(Record{At: now, Call: "late", Dst: peer, Label: l})
+	}
+	if !c.away {
+		c.losses.Late(now, peer, l)
+		c.act(now)
 	}
 }
 

@@ -35,19 +35,19 @@ type Record struct {
 	Dst     fabric.NodeID `json:"dst,omitempty"`
 	Offset  uint64        `json:"offset,omitempty"`
 	Bytes   int64         `json:"bytes,omitempty"`
-	Packets int           `json:"packets,omitempty"`
 	Label   fabric.Label  `json:"label,omitempty"`
 	Start   fabric.Time   `json:"start,omitempty"` // of a queue pair, an alarm, or the end of a hold
-	Others  bool          `json:"others,omitempty"`
 	Inbound bool          `json:"inbound,omitempty"`
 	Fault   string        `json:"fault,omitempty"`
 
-	Echo   *endpoint.Echo    `json:"echo,omitempty"`
-	Quench *hostagent.Quench `json:"quench,omitempty"`
-	Flip   *hostagent.Flip   `json:"flip,omitempty"`
-	Update *statepb.Update   `json:"update,omitempty"`
-	Probe  *ProbeRequest     `json:"probe,omitempty"`
-	Probed *ProbeResult      `json:"probed,omitempty"`
+	Lost       *hostagent.Loss    `json:"lost,omitempty"`
+	Unanswered *hostagent.Silence `json:"unanswered,omitempty"`
+	Echo       *endpoint.Echo     `json:"echo,omitempty"`
+	Quench     *hostagent.Quench  `json:"quench,omitempty"`
+	Flip       *hostagent.Flip    `json:"flip,omitempty"`
+	Update     *statepb.Update    `json:"update,omitempty"`
+	Probe      *ProbeRequest      `json:"probe,omitempty"`
+	Probed     *ProbeResult       `json:"probed,omitempty"`
 }
 
 // Start is what a core is made of. Written times are not below zero, which means none: two flags say that.
@@ -140,7 +140,8 @@ func ReadLog(r io.Reader, f *fabric.Fabric, each func(Record) error) error {
 // Play makes a call again. The error says what the record lacks.
 func (r *Record) Play(c *Core) error {
 	switch {
-	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil:
+	case r.Call == "quench" && r.Quench == nil, r.Call == "echo" && r.Echo == nil, r.Call == "probe" && r.Probe == nil,
+		r.Call == "lost" && r.Lost == nil, r.Call == "unanswered" && r.Unanswered == nil:
 		return fmt.Errorf("call %s: want %s as well", r.Call, r.Call)
 	case r.Call == "congested" && (r.Dst < 0 || int(r.Dst) >= c.cfg.Fabric.Hosts()):
 		return fmt.Errorf("call congested: dst: %d is no host", r.Dst)
@@ -174,11 +175,15 @@ func (r *Record) Play(c *Core) error {
 		c.Timeout(r.At, r.QP)
 	case "lost":
 		if c.losses != nil {
-			c.Lost(r.At, r.QP, r.Packets)
+			c.Lost(r.At, r.QP, *r.Lost)
 		}
 	case "unanswered":
 		if c.losses != nil {
-			c.Unanswered(r.At, r.QP, r.Others)
+			c.Unanswered(r.At, r.QP, *r.Unanswered)
+		}
+	case "late":
+		if c.losses != nil {
+			c.Late(r.At, r.Dst, r.Label)
 		}
 	case "congested":
 		if c.losses != nil {

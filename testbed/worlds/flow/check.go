@@ -90,7 +90,7 @@ func unfit(c scenario.Collective, spec balance.Spec, n scenario.Notifier) string
 		return "it hangs on the last packets of few queue pairs: a sender that is still sending is asked for what it lost, another waits for its timer"
 	case spec.Flows == balance.Hashed:
 		return ""
-	case n == scenario.NotifyTimeout && (steps || tree || incast):
+	case n == scenario.NotifyTimeout && (tree || incast), !n.Quench() && steps:
 		return "whether a host leaves a path or waits for its timer hangs on marks, and those on queues"
 	case n.Quench() && (steps || direct):
 		return "steps overlap once ranks are apart, and queues serve the older first, where rates are alike"

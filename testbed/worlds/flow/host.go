@@ -21,11 +21,10 @@ type fluidHost struct {
 
 	messages map[fabric.NodeID]*message // the oldest that is not sent, by peer
 
-	// Where something fails: its pieces, and what it knows of last packets, as package endpoint does.
+	// Where something fails: its pieces, and when the latest last packet was sent that is answered.
 	open       []int32
-	answered   map[fabric.NodeID]fabric.Time // when the latest was sent that a peer has answered
-	latest     fabric.Time                   // of all peers'
-	trip, vary fabric.Time                   // smoothed round trip, and its mean deviation
+	latest     fabric.Time
+	trip, vary fabric.Time // smoothed round trip of last packets, and its mean deviation, where nobody watches paths
 }
 
 var (
@@ -52,9 +51,6 @@ func (w *world) host(id fabric.NodeID) (*fluidHost, error) {
 	h := &fluidHost{w: w, id: id, core: core, nic: settings.Endpoint(core), messages: map[fabric.NodeID]*message{}}
 	core.Attach(h, h)
 	w.hosts[id] = h
-	if w.fails {
-		h.answered = map[fabric.NodeID]fabric.Time{}
-	}
 	for _, n := range w.notices { // what the others have received already
 		n.give(n.at, h)
 	}

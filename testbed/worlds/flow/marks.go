@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
-	"github.com/ethereal-fabric/ethereal/hostagent"
 )
 
 // queues estimates which switch ports mark packets, for agents that lay what they lose to congestion: a port's queue
@@ -96,22 +95,12 @@ func (q *queues) delay(links []int32) (t fabric.Time) {
 	return t
 }
 
-// reportMarks notifies a host's agent of the marks that it has seen recently, on a path and on what comes to the host.
-func (h *fluidHost) reportMarks(now fabric.Time, p *piece) {
-	q := h.w.queues
-	if q == nil || h.nic.Watcher == nil {
-		return
+// reportMarks notifies a host's agent of the marks on a queue pair's path since its last packet was sent, or so, and returns
+// that time.
+func (h *fluidHost) reportMarks(now fabric.Time, p *piece) (since fabric.Time) {
+	since = p.track.since
+	if y := h.w.healthyWay(p, p.label); h.nic.Watcher != nil && h.w.queues.mark(y.links[1:y.hops], since) {
+		h.core.Congested(now, p.dst, p.label, false)
 	}
-	lately := func(d int32) bool { return q.marked[d] > 0 && now-q.marked[d] < hostagent.DefaultCalm }
-	for plane := range h.w.f.Planes() {
-		if lately(int32(2*h.w.f.HostLink(h.id, plane)) + 1) {
-			h.core.Congested(now, p.dst, p.label, true)
-		}
-	}
-	for _, l := range h.w.labels(p.src, p.dst) { // marks of packets to the same ToR, by whatever path, count
-		if y := h.w.healthyWay(p, l); slices.ContainsFunc(y.links[1:y.hops], lately) {
-			h.core.Congested(now, p.dst, l, false)
-			return
-		}
-	}
+	return since
 }

@@ -35,9 +35,10 @@ type track struct {
 	slowed  bool // marks had brought down the rate that it was sent with
 
 	expire fabric.Time // retransmission timer; 0: it does not run
-	tail   fabric.Time // when the answer to the last packet is late; 0: it is not waited for
+	since  fabric.Time // the first packet that is not answered was sent then
+	tail   fabric.Time // when it is silent; 0: nothing is waited for
 	probes int8        // sent behind the last packet
-	alone  int8        // how often they were not answered, nor were others to the peer
+	tries  int8        // how often it was silent
 }
 
 func (t *track) ailing() bool { return t.lost || t.muted }
@@ -142,7 +143,7 @@ func (w *world) reroute() {
 func (w *world) move(k int32, there, back way) {
 	p := &w.pieces[k]
 	t := p.track
-	now, ailing, sending := w.clock, t.ailing(), t.flow >= 0
+	now, ailing, sending, since := w.clock, t.ailing(), t.flow >= 0, w.clock
 	if t.way.live && w.severedAt(&t.way) < t.way.hops {
 		t.slowed = w.queues.mark(t.way.links[1:t.way.hops], t.began)
 		if sending {
@@ -153,12 +154,14 @@ func (w *world) move(k int32, there, back way) {
 		lag := w.delay(&t.way, at+1, int64(w.fullBytes()))
 		if arrived := max(t.base, w.sentBy(p, now-lag)); arrived < w.packets(p) {
 			t.lost, t.arrived, t.asked = true, arrived, false
+			since = now - lag
 		}
 	}
 	if at := w.severedAt(&t.back); t.back.live && at < t.back.hops && !t.muted {
 		lag := w.there(t) + w.delay(&t.back, at+1, w.ack)
 		if acked := max(t.base, w.sentBy(p, now-lag)); acked < w.packets(p) {
 			t.muted, t.acked = true, acked
+			since = min(since, now-lag)
 		}
 	}
 	switch {
@@ -179,6 +182,7 @@ func (w *world) move(k int32, there, back way) {
 	}
 	if t.ailing() && !ailing {
 		w.suffer(k)
+		w.silentFrom(k, since, since+w.answered(t))
 	}
 	if revived && t.lost && sending {
 		w.ask(k, now)
@@ -242,7 +246,11 @@ func (w *world) awaitAnswer(k int32) {
 	}
 	w.expireAt(k, t.ended+w.run.Scenario.Host.RTO)
 	if h.nic.Trip > 0 && t.tail == 0 && w.pieces[k].bytes > 0 {
-		w.lateAt(k, t.ended+h.patience()<<(t.probes+t.alone))
+		if h.nic.Watcher == nil {
+			w.lateAt(k, t.ended+h.lastPatience()<<t.probes)
+			return
+		}
+		w.lateAt(k, t.ended+h.patience(&w.pieces[k])<<t.tries)
 	}
 }
 
@@ -272,7 +280,7 @@ func (w *world) expired(k int32) {
 	w.hosts[src].core.Timeout(w.clock, qp)
 }
 
-// late is the answer to a last packet: what package endpoint does about it, in tail.go.
+// late is a queue pair that is silent: what package endpoint does about it, in tail.go.
 func (w *world) late(k int32) {
 	p := &w.pieces[k]
 	t, h, now := p.track, w.hosts[p.src], w.clock
@@ -280,29 +288,33 @@ func (w *world) late(k int32) {
 		return
 	}
 	t.tail = 0
-	if t.probes < endpoint.MaxTailProbes {
-		t.probes++
-		w.expireAt(k, now+w.run.Scenario.Host.RTO)
-		w.lateAt(k, now+h.patience()<<(t.probes+t.alone))
-		w.ask(k, now)
-		return
-	}
 	if h.nic.Watcher == nil {
+		if t.probes < endpoint.MaxTailProbes {
+			t.probes++
+			w.expireAt(k, now+w.run.Scenario.Host.RTO)
+			w.ask(k, now)
+		}
 		return
 	}
-	at := h.answered[p.dst]
-	others := at > 0 && at > t.ended-h.patience()
-	if !others {
-		again := t.alone < endpoint.MaxAlone
-		t.alone = min(t.alone+1, endpoint.MaxAlone)
-		holds := w.f.Link(w.f.HostLink(p.src, 0)).Rate.TimeFor(int64(w.fullBytes()))*fabric.Time(w.packets(p)-t.acked) <= h.roundTrip()
-		if !again || h.latest <= t.ended || !holds {
-			w.lateAt(k, now+h.patience()<<(1+t.alone))
+	if !t.ailing() {
+		return
+	}
+	wait := h.patience(p)
+	if h.othersAnswered(p) {
+		h.reportMarks(now, p)
+		was := p.label
+		h.core.Unanswered(now, p.qp, hostagent.Silence{Since: t.since, Wait: wait << t.tries, Times: int(t.tries)})
+		if p = &w.pieces[k]; p.label != was {
 			return
 		}
 	}
-	h.reportMarks(now, p)
-	h.core.Unanswered(now, p.qp, others)
+	if t.flow < 0 && t.probes < endpoint.MaxTailProbes {
+		t.probes++
+		w.expireAt(k, now+w.run.Scenario.Host.RTO)
+		w.ask(k, now)
+	}
+	t.tries = min(t.tries+1, endpoint.MaxTries)
+	w.lateAt(k, now+wait<<t.tries)
 }
 
 // ask has a packet behind what is lost reach the receiver, if it can: the receiver asks for what is missing, or says
@@ -327,10 +339,10 @@ func (w *world) receiveAnswer(k int32) {
 	}
 	t.muted, t.acked = false, t.arrived
 	h, qp := w.hosts[p.src], p.qp
-	h.reportMarks(w.clock, p)
+	since := h.reportMarks(w.clock, p)
 	w.goBack(k)
 	if h.nic.Watcher != nil {
-		h.core.Lost(w.clock, qp, 1)
+		h.core.Lost(w.clock, qp, hostagent.Loss{Packets: 1, Since: since})
 	}
 }
 
@@ -367,6 +379,20 @@ func (w *world) attempt(k int32) {
 	}
 	w.limitRate(t)
 	w.doomed(p, t.base)
+	if t.ailing() {
+		w.silentFrom(k, w.clock, w.clock)
+	}
+}
+
+// silentFrom has a queue pair wait whose first packet without an answer was sent at a time: package endpoint does so
+// from the latest answer on.
+func (w *world) silentFrom(k int32, since, answer fabric.Time) {
+	p := &w.pieces[k]
+	h := w.hosts[p.src]
+	p.track.since = since
+	if h.nic.Watcher != nil && h.nic.Trip > 0 && p.bytes > 0 && !p.once {
+		w.lateAt(k, answer+h.patience(p)<<p.track.tries)
+	}
 }
 
 // limitRate has a queue pair send no faster than it did while nothing is answered, or after marks.
@@ -397,10 +423,42 @@ func (w *world) sentAll(k int32, f *flow, at fabric.Time) {
 	}
 }
 
-// patience is how long the answer to a last packet is waited for: see package endpoint's tail.go.
-func (h *fluidHost) patience() fabric.Time { return 2*h.roundTrip() + 4*h.vary }
+// patience is how long an answer is waited for: see package endpoint's tail.go. What a host has on the way by an uplink
+// is what it sends by it in an idle fabric's round trip.
+func (h *fluidHost) patience(p *piece) fabric.Time {
+	w := h.w
+	own, _, ok := w.f.SplitLabel(p.label)
+	if !ok || w.f.ToROf(p.dst) == w.f.ToROf(p.src) {
+		return 2 * h.nic.Trip
+	}
+	rate := 0.0
+	for _, k := range h.open {
+		o := &w.pieces[k]
+		if u, _, ok := w.f.SplitLabel(o.label); ok && u == own && o.track != nil && o.track.flow >= 0 && w.f.ToROf(o.dst) != w.f.ToROf(o.src) {
+			rate += w.flows[o.track.flow].rate
+		}
+	}
+	s := w.f.Spec()
+	packets := rate * float64(h.nic.Trip) / w.fullBytes()
+	each := s.ToRUplink.Rate.TimeFor(int64(w.fullBytes())) * fabric.Time(s.HostsPerToR)
+	return 2*h.nic.Trip + fabric.Time(packets*float64(each))
+}
 
-func (h *fluidHost) roundTrip() fabric.Time { return max(h.nic.Trip, h.trip) }
+// othersAnswered reports whether other queue pairs are answered what they sent since about when one did that waits.
+func (h *fluidHost) othersAnswered(p *piece) bool {
+	since := p.track.since - h.nic.Trip
+	if h.latest > since {
+		return true
+	}
+	for _, k := range h.open {
+		o := &h.w.pieces[k]
+		t := o.track
+		if o.qp != p.qp && t != nil && !o.waits && !t.ailing() && t.flow >= 0 && h.w.clock-t.began > h.w.answered(t) {
+			return true
+		}
+	}
+	return false
+}
 
 // tailAnswered takes note of an answer to a last packet.
 func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
@@ -408,7 +466,7 @@ func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
 	if t.again {
 		return
 	}
-	h.answered[p.dst], h.latest = max(h.answered[p.dst], t.ended), max(h.latest, t.ended)
+	h.latest = max(h.latest, t.ended)
 	if t.probes > 0 {
 		return
 	}
@@ -419,6 +477,9 @@ func (h *fluidHost) tailAnswered(now fabric.Time, p *piece) {
 	h.vary += (max(trip-h.trip, h.trip-trip) - h.vary) / 4
 	h.trip += (trip - h.trip) / 8
 }
+
+// lastPatience is how long the answer to a last packet is waited for where nobody watches paths.
+func (h *fluidHost) lastPatience() fabric.Time { return 2*max(h.nic.Trip, h.trip) + 4*h.vary }
 
 // relabel moves a queue pair.
 func (w *world) relabel(k int32, l fabric.Label) {

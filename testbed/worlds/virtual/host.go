@@ -291,6 +291,12 @@ func (e recordedEndpoint) Open(now fabric.Time, m endpoint.Message) error {
 	return e.Endpoint.Open(now, m)
 }
 
+// Close implements [host.Endpoint].
+func (e recordedEndpoint) Close(qp endpoint.QP) error {
+	e.h.w.obs.Recorder.Closed(e.h.w.net.Now(), e.h.id, uint64(qp))
+	return e.Endpoint.Close(qp)
+}
+
 // note puts an event of the host's on the timeline.
 func (h *hostShell) note(kind report.Kind, text string) {
 	h.w.net.Serially(h.id, func(now fabric.Time) { h.w.note(now, kind, h.w.f.Name(h.id), text) })

@@ -73,10 +73,11 @@ func playLive(t *testing.T, f *fabric.Fabric, scheme string) string {
 			ranks[0].Quench(now, hostagent.Quench{
 				Dst: f.HostAddr4(3), Switch: f.ToRID(0), Port: f.Link(dead).A.Port, Epoch: 1,
 			})
-		case 9 * fabric.Millisecond:
+		case 150 * fabric.Microsecond: // before silence could move what the link carries
 			ranks[0].Update(now, &statepb.Update{
 				Instance: "one run", Epoch: 1, Snapshot: true, Links: []*statepb.LinkState{{Link: uint32(dead), Epoch: 1}},
 			})
+		case 9 * fabric.Millisecond:
 			ranks[0].Probe(now, &statepb.ProbeRequest{Id: 5, Dst: 2, Label: 1, Packets: 3, TimeoutNs: 5e5}, func(*statepb.ProbeResult) {})
 		}
 		for i, r := range ranks {
@@ -126,7 +127,7 @@ func TestLiveHostsLog(t *testing.T) {
 	lab := newLab(t)
 	want := map[string][]string{ // effects that the log is to have
 		"ethereal": {
-			`"do":"open"`, `"do":"relabel"`, `"do":"resend"`, `"Reason":"push"`, `"call":"quench"`, `"call":"update"`, `"call":"acked"`,
+			`"do":"open"`, `"do":"relabel"`, `"do":"resend"`, `"Reason":"push"`, `"call":"quench"`, `"call":"unanswered"`, `"call":"update"`, `"call":"acked"`,
 			`"do":"probed","probed":{"ID":1,"Sent":3,"Lost":0`, `"do":"sent"`,
 		},
 		"hopper": {`"do":"open"`, `"do":"hold"`, `"do":"label"`, `"do":"sent"`},

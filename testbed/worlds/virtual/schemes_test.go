@@ -118,7 +118,8 @@ func TestSchemesDeliver(t *testing.T) {
 				cnps := uint64(0)
 				for _, h := range w.hosts {
 					cnps += h.nic.Stats().CNPsTaken
-					if h.core.Probes() != 0 {
+					// The path of a silent queue pair may still be probed when the last host is done.
+					if h.core.Probes() != 0 && run.Scheme.Name != balance.Ethereal {
 						t.Errorf("%v: %s: %d probes are left over", run, w.f.Name(h.id), h.core.Probes())
 					}
 				}

@@ -1,0 +1,337 @@
+package hostagent
+
+import (
+	"slices"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// suspect is a path on which a queue pair met silence, or a time-out near marks. Neither is a verdict: a probe follows
+// on the path and decides.
+type suspect struct {
+	sample
+	probe    QP
+	since    fabric.Time // the packet that is not answered was sent then, or later
+	wait     fabric.Time // for an answer
+	waits    uint        // how often it was waited for again
+	judged   bool        // two losses are counted
+	until    fabric.Time // the probe is lost if it is not answered by then
+	late     bool        // an answer has come by the path, to a queue pair that had left it
+	timedOut bool        // it was a time-out
+}
+
+// Silence is what is known of a queue pair that is not answered.
+type Silence struct {
+	Since fabric.Time `json:",omitempty"` // what is not answered was sent then, or later
+	Wait  fabric.Time `json:",omitempty"` // an answer takes no longer, by what is known of the path
+	Times int         `json:",omitempty"` // how often it was silent before, at doubling intervals
+}
+
+// mostExcuses is how often a queue at the end of a path excuses a silence: where packets to the ToR are marked, or links
+// near it are dead, it may be longer than a host can know. A path that is dead is excused no more often.
+const mostExcuses = 3
+
+// Unanswered says that a queue pair is silent, though other queue pairs of this host are answered. It is evidence
+// against its path, unless packets on that path were marked meanwhile. The queue pair leaves the path for a spare one,
+// and a probe follows on the path it left.
+func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
+	c.advance(now)
+	p := c.pieces.get(qp)
+	if p == nil || p.dst == nil || c.cfg.Losses.Off {
+		return
+	}
+	c.stats.Silences++
+	s := sample{p.dst, int(p.path), p.host}
+	queue := s.d.marks.last >= l.Since || c.narrowed(s.d) || c.peerSilent(p, l.Since) || c.carriesMore(p)
+	if c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
+		c.stats.SilencesExcused++
+		return
+	}
+	if s.d.dead.get(s.path) {
+		c.keepAnother(s, ByLoss)
+		return
+	}
+	to, ok := c.spare(p)
+	if !ok {
+		return
+	}
+	if p.flipped != fabric.LongAgo {
+		p.home = int16(to) // it has moved before: it does not go to and fro
+	}
+	c.suspect(s, l.Since, l.Wait)
+	c.move(p, to, BySilence)
+	c.flip[len(c.flip)-1].Dead = true
+}
+
+// answeredSince reports whether a piece's peer has answered anything since a time.
+func (c *Core) answeredSince(p *piece, since fabric.Time) bool {
+	first, _ := c.fabric.HostsOf(p.dst.tor)
+	return p.dst.answered[p.host-first] >= since
+}
+
+// peerSilent reports whether a path by another uplink to the same host is a suspect, and the host has answered nothing
+// since a time: it can be the host.
+func (c *Core) peerSilent(p *piece, since fabric.Time) bool {
+	return !c.answeredSince(p, since) && slices.ContainsFunc(c.suspects, func(x *suspect) bool {
+		return x.host == p.host && x.d.way(x.path) != p.dst.way(int(p.path))
+	})
+}
+
+// hostSilent reports whether a suspect's host has answered nothing since then by other uplinks either, though queue pairs
+// to it take them: it can be the host.
+func (c *Core) hostSilent(x *suspect) bool {
+	first, _ := c.fabric.HostsOf(x.d.tor)
+	if x.d.answered[x.host-first] >= x.since {
+		return false
+	}
+	for p := x.d.first; p != nil; p = p.next {
+		if p.host == x.host && x.d.way(int(p.path)) != x.d.way(x.path) {
+			return true
+		}
+	}
+	return false
+}
+
+// carriesMore reports whether all other uplinks that lead to a piece's peer have suspects or lossy paths: what leaves
+// those comes by the piece's own uplink, which has none.
+func (c *Core) carriesMore(p *piece) bool {
+	own := p.dst.way(int(p.path))
+	if c.doubted(own) {
+		return false
+	}
+	for path := range p.dst.paths {
+		if u := p.dst.way(path); u != own && !c.doubted(u) {
+			return false
+		}
+	}
+	return true
+}
+
+// doubted reports whether a path by an uplink is a suspect or was left for what it loses.
+func (c *Core) doubted(way int) bool {
+	return slices.ContainsFunc(c.suspects, func(x *suspect) bool { return x.d.way(x.path) == way }) ||
+		slices.ContainsFunc(c.lossy, func(l *lossy) bool { return l.u == way })
+}
+
+// narrowed reports whether links are known to be dead or slow on paths to a ToR, or in its pod or this host's: what they do not
+// carry is in the queues of others.
+func (c *Core) narrowed(d *destination) bool {
+	near := func(id fabric.LinkID) bool {
+		low := c.fabric.Node(c.fabric.Link(id).A.Node)
+		_, crossed := c.over(d, id)
+		return crossed || c.fabric.ThreeTier() && low.Tier != fabric.Host && (low.Pod == d.pod || low.Pod == c.pod)
+	}
+	return slices.ContainsFunc(c.deadLinks, near) || slices.ContainsFunc(c.slowLinks, near)
+}
+
+// keepAnother has another path kept where all are left and the kept one does not work either: what speaks against the
+// others speaks against it as well. Links that are known to be dead are the last choice.
+func (c *Core) keepAnother(s sample, why Reason) {
+	d := s.d
+	if !d.allDead() || s.path != d.kept || d.paths == 1 {
+		return
+	}
+	dead := newBitmap(d.paths)
+	for _, id := range c.deadLinks {
+		if over, ok := c.over(d, id); ok {
+			d.each(over, dead.set)
+		}
+	}
+	for i := 1; i < d.paths; i++ {
+		if p := (s.path + i*max(1, d.vs+1)) % d.paths; p != s.path && !dead.get(p) {
+			d.kept, d.dirty = p, true
+			c.movePieces(why)
+			return
+		}
+	}
+}
+
+// spare returns the least loaded path that a queue pair can take in place of its own. ok is false if there is none.
+func (c *Core) spare(p *piece) (path int, ok bool) {
+	c.paths = slices.DeleteFunc(p.dst.good(c.paths[:0]), func(q int) bool {
+		return q == int(p.path) || c.suspected(p.dst, q) >= 0
+	})
+	trusted := slices.DeleteFunc(slices.Clone(c.paths), func(q int) bool { return c.doubted(p.dst.way(q)) })
+	if len(trusted) > 0 {
+		c.paths = trusted
+	}
+	if len(c.paths) == 0 {
+		return 0, false
+	}
+	return c.leastLoaded(p, BySilence, c.paths), true
+}
+
+// suspected returns which of the suspects a path is, -1 if it is none.
+func (c *Core) suspected(d *destination, path int) int {
+	return slices.IndexFunc(c.suspects, func(s *suspect) bool { return s.d == d && s.path == path })
+}
+
+// suspect has a probe follow on a path.
+func (c *Core) suspect(s sample, since, wait fabric.Time) *suspect {
+	if i := c.suspected(s.d, s.path); i >= 0 {
+		return c.suspects[i]
+	}
+	c.nextQP++
+	x := &suspect{sample: s, probe: c.nextQP, since: since, wait: max(wait, 1), until: c.now + wait}
+	c.suspects = append(c.suspects, x)
+	c.open = append(c.open, Piece{QP: x.probe, Dst: s.host, Label: c.label(s.d, s.path), Labelled: true, Start: c.now})
+	return x
+}
+
+// Late says that an answer of a peer came by a path, to a queue pair that is not on that path any more: what was silent
+// there was slow, and is not lost.
+func (c *Core) Late(now fabric.Time, peer fabric.NodeID, l fabric.Label) {
+	c.advance(now)
+	for _, x := range c.suspects {
+		if x.host == peer && c.label(x.d, x.path) == l {
+			x.late = true
+		}
+	}
+}
+
+// suspectCleared takes note that a suspect's probe is answered. ok is false if it is none's. Packets on a path stay in
+// order: if nothing that was sent before the probe was answered by then, it is lost.
+func (c *Core) suspectCleared(qp QP) (ok bool) {
+	i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.probe == qp })
+	if i < 0 {
+		return false
+	}
+	x := c.suspects[i]
+	c.suspects = slices.Delete(c.suspects, i, i+1)
+	if !x.late && !x.judged && !x.timedOut && !c.excused(x.sample, x.since) {
+		c.stats.Losses++
+		c.testLoss(x.sample, 1)
+	}
+	x.d.dirty = true
+	c.movePieces(Return)
+	return true
+}
+
+// judgeSuspects gives a verdict on the suspects whose probes are late. A path that is not left then stays a suspect until
+// its probe is answered, as long as a piece waits to return to it.
+func (c *Core) judgeSuspects() {
+	for {
+		i := slices.IndexFunc(c.suspects, func(x *suspect) bool { return x.until <= c.now })
+		if i < 0 {
+			return
+		}
+		x := c.suspects[i]
+		works := x.late || c.markedBy(x.sample) >= x.since
+		queued := (x.d.marks.last >= x.since || c.hostSilent(x)) && x.waits < mostExcuses
+		switch {
+		case works:
+			c.dropSuspect(i)
+			x.d.dirty = true
+			c.movePieces(Return)
+		case x.timedOut:
+			c.dropSuspect(i)
+			c.timedOut(x.sample)
+		default:
+			x.waits = min(x.waits+1, maxLossyRounds)
+			x.until = c.now + x.wait<<x.waits
+			if !queued && !x.judged && !c.cfg.Losses.Pauses {
+				x.judged = true
+				c.stats.Losses += 2
+				c.testLoss(x.sample, 2) // what was silent, and the probe
+			}
+			c.dropIdle(x.d)
+		}
+	}
+}
+
+// awaited reports whether a piece is to return to a suspect's path.
+func (c *Core) awaited(x *suspect) bool {
+	for p := x.d.first; p != nil; p = p.next {
+		if p.left > 0 && int(p.home) == x.path && p.path != p.home {
+			return true
+		}
+	}
+	return false
+}
+
+// dropIdle forgets the suspects among the paths to d whose probes were waited for in vain, and to which no piece is to
+// return.
+func (c *Core) dropIdle(d *destination) {
+	for i := len(c.suspects) - 1; i >= 0; i-- {
+		if x := c.suspects[i]; x.d == d && x.waits > 0 && !c.awaited(x) {
+			c.dropSuspect(i)
+		}
+	}
+}
+
+// dropDead forgets the suspects among the paths to d that are dead: they have their verdict.
+func (c *Core) dropDead(d *destination) {
+	for i := len(c.suspects) - 1; i >= 0; i-- {
+		if x := c.suspects[i]; x.d == d && d.dead.get(x.path) {
+			c.dropSuspect(i)
+		}
+	}
+}
+
+// dropSuspect forgets a suspect, and ends its probe.
+func (c *Core) dropSuspect(i int) {
+	c.closes = append(c.closes, c.suspects[i].probe)
+	c.suspects = slices.Delete(c.suspects, i, i+1)
+}
+
+// marks are when packets to a ToR were last marked. Both slices are nil until one was.
+type marks struct {
+	last fabric.Time
+	by   []fabric.Time // by way
+	to   []fabric.Time // by host of the ToR
+}
+
+// Congested says that a switch has marked a packet to a peer, or one from it, on a path: what is lost there of what was
+// sent by then is no reason to leave the path.
+func (c *Core) Congested(now fabric.Time, peer fabric.NodeID, l fabric.Label, inbound bool) {
+	c.advance(now)
+	if inbound {
+		c.markedIn = c.now // acknowledgements of all peers come by the same link
+		return
+	}
+	if !c.choice(peer) {
+		return
+	}
+	d := c.towards(peer)
+	if d.marks.to == nil {
+		_, hosts := c.fabric.HostsOf(d.tor)
+		d.marks.by, d.marks.to = longAgo(c.ways), longAgo(hosts)
+	}
+	first, _ := c.fabric.HostsOf(d.tor)
+	d.marks.last, d.marks.to[peer-first] = c.now, c.now
+	if path, ok := c.pathOf(d, l); ok {
+		d.marks.by[d.way(path)] = c.now
+		c.noteMark(d, path, peer)
+	}
+}
+
+func (m *marks) rebase(now fabric.Time) {
+	m.last = m.last.Rebase(now)
+	for _, times := range [][]fabric.Time{m.by, m.to} {
+		for i := range times {
+			times[i] = times[i].Rebase(now)
+		}
+	}
+}
+
+func longAgo(n int) []fabric.Time {
+	return slices.Repeat([]fabric.Time{fabric.LongAgo}, n)
+}
+
+// excused reports whether a packet on a path was marked since a time: one to the same ToR by the same uplink, or one to
+// the same host, whose link is on all paths to it.
+func (c *Core) excused(s sample, since fabric.Time) bool {
+	if s.d.marks.to == nil {
+		return false
+	}
+	first, _ := c.fabric.HostsOf(s.d.tor)
+	return max(c.markedBy(s), s.d.marks.to[s.host-first]) >= since
+}
+
+// markedBy returns when a packet to a path's ToR by its uplink was last marked.
+func (c *Core) markedBy(s sample) fabric.Time {
+	if s.d.marks.by == nil {
+		return fabric.LongAgo
+	}
+	return s.d.marks.by[s.d.way(s.path)]
+}
