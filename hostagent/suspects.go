@@ -250,11 +250,12 @@ func (c *Core) awaited(x *suspect) bool {
 }
 
 // dropIdle forgets the suspects among the paths to d whose probes were waited for in vain, and to which no piece is to
-// return.
+// return. A piece with nothing left to send returns when pieces are moved next.
 func (c *Core) dropIdle(d *destination) {
 	for i := len(c.suspects) - 1; i >= 0; i-- {
 		if x := c.suspects[i]; x.d == d && x.waits > 0 && !c.awaited(x) {
 			c.dropSuspect(i)
+			d.dirty = true
 		}
 	}
 }
