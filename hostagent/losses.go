@@ -258,11 +258,7 @@ func (c *Core) forgetLosses(id fabric.LinkID) {
 		u := s.d.way(s.path)
 		return ok && at.u <= u && u < at.u+at.n && (at.v < 0 || at.v == s.path%s.d.vs)
 	}
-	for i := len(c.suspects) - 1; i >= 0; i-- {
-		if crosses(c.suspects[i].sample) {
-			c.dropSuspect(i)
-		}
-	}
+	c.dropSuspects(func(x *suspect) bool { return crosses(x.sample) })
 	c.lossy = slices.DeleteFunc(c.lossy, func(l *lossy) bool {
 		over := slices.ContainsFunc(l.samples, crosses)
 		if over {

@@ -252,18 +252,22 @@ func (c *Core) awaited(x *suspect) bool {
 // dropIdle forgets the suspects among the paths to d whose probes were waited for in vain, and to which no piece is to
 // return. A piece with nothing left to send returns when pieces are moved next.
 func (c *Core) dropIdle(d *destination) {
-	for i := len(c.suspects) - 1; i >= 0; i-- {
-		if x := c.suspects[i]; x.d == d && x.waits > 0 && !c.awaited(x) {
-			c.dropSuspect(i)
-			d.dirty = true
-		}
-	}
+	c.dropSuspects(func(x *suspect) bool {
+		idle := x.d == d && x.waits > 0 && !c.awaited(x)
+		d.dirty = d.dirty || idle
+		return idle
+	})
 }
 
 // dropDead forgets the suspects among the paths to d that are dead: they have their verdict.
 func (c *Core) dropDead(d *destination) {
-	for i := len(c.suspects) - 1; i >= 0; i-- {
-		if x := c.suspects[i]; x.d == d && d.dead.get(x.path) {
+	c.dropSuspects(func(x *suspect) bool { return x.d == d && d.dead.get(x.path) })
+}
+
+// dropSuspects forgets the suspects for which drop is true, the latest first.
+func (c *Core) dropSuspects(drop func(*suspect) bool) {
+	for i, x := range slices.Backward(c.suspects) {
+		if drop(x) {
 			c.dropSuspect(i)
 		}
 	}

@@ -52,15 +52,16 @@ const (
 func (q *qp) noTail() { q.tail.at, q.tail.probes, q.tail.probed = never, 0, fabric.LongAgo }
 
 func (e *Endpoint) openSilences() {
-	e.silences.answered = [2]answer{{sent: fabric.LongAgo}, {sent: fabric.LongAgo}}
+	s := &e.silences
+	s.answered = [2]answer{{sent: fabric.LongAgo}, {sent: fabric.LongAgo}}
 	f := e.cfg.Fabric
 	ways := f.Planes() * f.ToRUplinks()
-	e.silences.ways, e.silences.gaps = make([]int32, ways+1), make([]fabric.Time, ways+1)
+	s.ways, s.gaps = make([]int32, ways+1), make([]fabric.Time, ways+1)
 	spec := f.Spec()
 	for u := range ways {
-		e.silences.gaps[u] = spec.ToRUplink.Rate.TimeFor(int64(e.full)) * fabric.Time(spec.HostsPerToR)
+		s.gaps[u] = spec.ToRUplink.Rate.TimeFor(int64(e.full)) * fabric.Time(spec.HostsPerToR)
 	}
-	e.silences.gaps[ways] = e.fullGap
+	s.gaps[ways] = e.fullGap
 }
 
 // wayOf returns which of silences.ways packets to a host take that carry a label.
