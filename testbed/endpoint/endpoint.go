@@ -92,10 +92,10 @@ type Endpoint struct {
 	// dataField and ackField are as in [Needs].
 	dataField, ackField int
 
-	stats  Stats
-	paused bool // no data may be sent
-	silences
-	lates lates
+	stats    Stats
+	paused   bool // no data may be sent
+	silences silences
+	lates    lates
 
 	ports    []port // one a plane
 	incoming packet // scratch of Receive
