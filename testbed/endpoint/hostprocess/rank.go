@@ -112,7 +112,7 @@ func inSoftware(s *host.Settings) {
 	orDefault(&s.Payload, 1024)
 	orDefault(&s.RTO, 50*fabric.Millisecond)
 	orDefault(&s.Control, endpoint.NoControl)
-	orDefault(&s.LeastTrip, s.RTO/16)   // probed and unanswered before the timer runs
+	orDefault(&s.LeastTrip, s.RTO/5)    // two of it is silence: before the timer runs, and longer than processes wait
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
 	orDefault(&s.Calm, s.RTO)           // what drains slower times out
 	orDefault(&s.ProbeEvery, s.RTO)
