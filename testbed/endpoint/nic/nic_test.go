@@ -160,10 +160,11 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, async, err := pipe()
+	read, async, err := pipe()
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Cleanup(func() { unix.Close(read) }) //nolint:errcheck // as above
 	c := &client{
 		n: n, memory: programMemory{fd}, bell: bell, async: async, kick: -1, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
 		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
@@ -183,9 +184,12 @@ func (p *program) call(o op, args ...uint64) uint32 {
 	p.w.t.Helper()
 	in := call{word: uint32(o)}
 	copy(in.arg[:], args)
-	out, _, err := p.c.do(p.w.now, &in)
+	out, fd, err := p.c.do(p.w.now, &in)
 	if err != nil {
 		p.w.t.Fatalf("call %d: %v", o, err)
+	}
+	if fd >= 0 {
+		unix.Close(fd) //nolint:errcheck // the ring is read by the NIC's mapping
 	}
 	return uint32(out.arg[0])
 }
