@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/stf/stftest"
 )
 
 // chip returns the harness and the pipeline that the environment names.
@@ -43,14 +43,6 @@ func chip(t *testing.T) (harness, pipeline string) {
 // one model: ETHEREAL_CHIP_TESTS names folders of its scripts, with colons between.
 func TestChipScripts(t *testing.T) {
 	m := onChip(t)
-	dirs := os.Getenv("ETHEREAL_CHIP_TESTS")
-	if dirs == "" {
-		t.Skip("ETHEREAL_CHIP_TESTS names no folder of P4Testgen's scripts: docs/tofino.md")
-	}
-	prog, err := program.Load(p4src.V1ModelJSON())
-	if err != nil {
-		t.Fatal(err)
-	}
 	through := func(sw *interp.Switch) (stf.Process, error) {
 		m.Use(sw)
 		return func(in interp.Input, emit func(interp.Output)) error {
@@ -64,44 +56,8 @@ func TestChipScripts(t *testing.T) {
 			return err
 		}, nil
 	}
-	agreed, out, differ := 0, 0, 0
-	for dir := range strings.SplitSeq(dirs, ":") {
-		scripts, err := filepath.Glob(filepath.Join(dir, "*.stf"))
-		if err != nil || len(scripts) == 0 {
-			t.Fatalf("no scripts in %s: %v", dir, err)
-		}
-		for _, script := range scripts {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = chipCPU.ReplaceAll(text, fmt.Appendf(nil, "${1} %d ", p4src.CPUPort))
-			s, err := stf.Parse(filepath.Base(script), text)
-			if err != nil {
-				t.Fatalf("%s: %v", script, err)
-			}
-			rep, err := s.RunThrough(prog, through)
-			if err != nil {
-				t.Fatalf("%s: %v", script, err)
-			}
-			if rep.Received > rep.Expected {
-				rep.Failures = append(rep.Failures, fmt.Sprintf("%d packets came out, of %d expected", rep.Received, rep.Expected))
-			}
-			if rep.Passed() {
-				agreed++
-				out += rep.Expected
-				continue
-			}
-			if differ++; differ < 12 {
-				t.Errorf("%s: %s", script, strings.Join(rep.Failures, "\n"))
-			}
-		}
-	}
-	t.Logf("%d agree, of which %d send a packet on; %d differ", agreed, out, differ)
+	stftest.Chip(t, func(s *stf.Script, prog *program.Program) (*stf.Report, error) { return s.RunThrough(prog, through) })
 }
-
-// chipCPU is the chip's port to the CPU as lines of a script name it: v1model's is another.
-var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
 
 // onChip starts the model and returns what keeps its tables.
 func onChip(t *testing.T) *Mirror {
