@@ -244,17 +244,7 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 	case opRegMR:
 		out.arg[0], err = c.register(a)
 	case opDeregMR:
-		err = unix.ENOENT
-		switch r := c.n.regions[small]; {
-		case r == nil || r.c != c:
-		case r.windows > 0:
-			err = unix.EBUSY
-		default:
-			delete(c.n.regions, small)
-			r.pd.users--
-			c.regions--
-			err = nil
-		}
+		err = c.deregister(small)
 	case opAllocMW:
 		err = c.allocWindow(a, &out)
 	case opDeallocMW:

@@ -113,3 +113,18 @@ func (c *client) reregister(a *[callArgs]uint64) error {
 	*r = is
 	return nil
 }
+
+// deregister ends a memory region that no window is bound to.
+func (c *client) deregister(key uint32) error {
+	r := c.n.regions[key]
+	switch {
+	case r == nil || r.c != c:
+		return unix.ENOENT
+	case r.windows > 0:
+		return unix.EBUSY
+	}
+	delete(c.n.regions, key)
+	r.pd.users--
+	c.regions--
+	return nil
+}
