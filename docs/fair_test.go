@@ -72,7 +72,7 @@ func overBound(rs []*report.Result) string {
 	for _, r := range rs {
 		x, ok := r.Slowdown()
 		if !ok {
-			return "not by 300 ms"
+			return "over 300 ms"
 		}
 		low, high = min(low, x), max(high, x)
 	}

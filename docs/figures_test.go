@@ -43,7 +43,7 @@ func microRange(rs []*report.Result, get func(*report.Result) *float64) string {
 	for _, r := range rs {
 		v := get(r)
 		if v == nil {
-			return "not by " + strconv.FormatFloat(r.EndTime/1000, 'f', -1, 64) + " ms"
+			return "over " + strconv.FormatFloat(r.EndTime/1000, 'f', -1, 64) + " ms"
 		}
 		low, high = min(low, *v), max(high, *v)
 	}

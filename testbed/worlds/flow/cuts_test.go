@@ -144,10 +144,11 @@ func table(rows []string, cells map[string]map[string]*offCell) string {
 	var b strings.Builder
 	b.WriteString(`# The flow world after a cut
 
-How much longer, in percent, a run takes without packets than with them. Each cell is over four runs of 4 MB
-([flow.yaml](../../testbed/sweeps/flow.yaml)): on a leaf-spine and on a fat-tree, cut at 20 % and at 60 % of the healthy
-time. *refused*: the flow world does not run it, because rates without packets describe it too badly. *does not end*:
-nobody repairs the path, with or without packets. The flow world refuses spray and REPS after every cut.
+The table shows by how many percent the CCT is longer in the flow world (without packets) than in the virtual world
+(with packets). Each cell is the range over four runs of 4 MB ([flow.yaml](../../testbed/sweeps/flow.yaml)): on a
+leaf-spine and on a fat-tree, each cut at 20 % and at 60 % of the healthy time. *refused*: the flow world refuses the
+run, because flow rates predict it too badly. *does not end*: no mechanism repairs the path in either world. The flow
+world refuses spray and REPS after every cut.
 
 ` + "`go test ./testbed/worlds/flow -run TestAfterCut -rewrite`" + ` writes this page from
 [flow.jsonl](../evaluation/flow.jsonl).
