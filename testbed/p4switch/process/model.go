@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/tofino"
 )
 
@@ -76,10 +77,32 @@ func (d *Device) closeModel() error {
 func (d *Device) modelBy(sw *interp.Switch) {
 	if d.model.in != nil {
 		d.model.mu.Lock()
-		d.model.mirror.Use(sw)
+		err := d.model.mirror.Use(sw)
+		if err != nil && d.model.failed == nil {
+			d.modelFailed(err)
+		}
 		d.model.mu.Unlock()
+		sw.AddCounting(modelCounts{d})
 		d.syncModel()
 	}
+}
+
+// modelCounts is what the model has counted: see [interp.Counting].
+type modelCounts struct{ d *Device }
+
+// Counted implements [interp.Counting].
+func (m modelCounts) Counted(id program.CounterID, index int) (packets, bytes uint64, err error) {
+	m.d.model.mu.Lock()
+	defer m.d.model.mu.Unlock()
+	if err := m.d.model.failed; err != nil {
+		return 0, 0, fmt.Errorf("switch: the model has ended: %w", err)
+	}
+	return m.d.model.mirror.Counted(id, index)
+}
+
+// CountedAt implements [interp.Counting].
+func (m modelCounts) CountedAt(id program.TableID, place int) (packets, bytes uint64, err error) {
+	return m.d.model.mirror.CountedAt(id, place)
 }
 
 // syncModel writes to the model what the control side has changed. After an error the model forwards nothing: its
@@ -129,11 +152,9 @@ func (d *Device) passThroughModel() {
 			}
 		}
 		out := d.inModel(batch)
-		if len(out) == 0 {
-			continue
-		}
 		d.mu.mu.Lock()
 		d.model.out = append(d.model.out, out...)
+		d.keepPortDown()
 		d.mu.mu.Unlock()
 		d.poller.Wake()
 	}
@@ -151,6 +172,18 @@ func (d *Device) inModel(batch []tofino.Packet) []tofino.Packet {
 		d.modelFailed(err)
 	}
 	return out
+}
+
+// keepPortDown has the switch's register of dead ports follow the model's.
+func (d *Device) keepPortDown() {
+	d.model.mu.Lock()
+	defer d.model.mu.Unlock()
+	if d.model.failed != nil {
+		return
+	}
+	if err := d.model.mirror.KeepPortDown(); err != nil {
+		d.modelFailed(err)
+	}
 }
 
 // fromModel sends what has left the model.

@@ -41,6 +41,9 @@ type Mirror struct {
 	trees    map[uint32]tree // multicast groups
 	sessions map[uint32]session
 	down     map[uint32]bool // ports of which the model saw a down event last
+
+	before map[cell]count      // what was counted before the switch's program was set
+	events map[uint32]struct{} // ports whose events KeepPortDown has not followed
 }
 
 // misses are the actions that do what a miss does.
@@ -62,11 +65,15 @@ func NewMirror(m *Model) (*Mirror, error) {
 		return nil, err
 	}
 	return &Mirror{model: m, selector: s, rows: map[string]*rows{}, exact: map[string]*entries{},
-		groups: map[string]*group{}, trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{}}, nil
+		groups: map[string]*group{}, trees: map[uint32]tree{}, sessions: map[uint32]session{}, down: map[uint32]bool{},
+		events: map[uint32]struct{}{}}, nil
 }
 
-// Use has the model follow a switch's tables from now on.
-func (m *Mirror) Use(sw *interp.Switch) { m.sw = sw }
+// Use has the model follow a switch's tables from now on, and the switch's counters be the model's.
+func (m *Mirror) Use(sw *interp.Switch) error {
+	m.sw = sw
+	return m.countAll()
+}
 
 // Sync writes what has changed.
 func (m *Mirror) Sync() error {
@@ -242,6 +249,8 @@ func (m *Mirror) note(data []byte) {
 		return
 	}
 	if event := data[p4src.PortEventBytes-8:]; event[0] == 1 {
-		m.down[uint32(event[2])<<8|uint32(event[3])] = event[1] == 0
+		port := uint32(event[2])<<8 | uint32(event[3])
+		m.down[port] = event[1] == 0
+		m.events[port] = struct{}{}
 	}
 }

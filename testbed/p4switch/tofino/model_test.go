@@ -47,6 +47,17 @@ func actAsHarness(observations string) {
 				place++
 			}
 			fmt.Fprintln(log, "carried out:", in.Text())
+		case "check_counter": // 5 packets of 91 bytes by port 3, nothing else
+			name, index, _ := strings.Cut(strings.TrimSuffix(w[1], ")"), "(")
+			n := 0
+			if w[1] == "port_tx_data(3)" {
+				n = 5
+			}
+			fmt.Printf("counter %s(virtual %s): bytes=%d packets=%d\n", name, index, n*91, n)
+		case "check_register": // port 3 is down; no other port was looked at
+			if w[1] == "port_down(3)" {
+				fmt.Println("register port_down(physical 3): lo=6")
+			}
 		case "setdefault", "load":
 			fmt.Fprintln(log, "carried out:", in.Text())
 		case "wait":
@@ -131,7 +142,9 @@ func TestMirror(t *testing.T) {
 			}
 		}
 	}
-	m.Use(sw)
+	if err := m.Use(sw); err != nil {
+		t.Fatal(err)
+	}
 	sync := func(want ...string) {
 		t.Helper()
 		lines = nil
@@ -174,4 +187,42 @@ func TestMirror(t *testing.T) {
 		"add route_v4 0 dst:0b00001010000000000000000100000010 forward_down(port:0x2)")
 	insert("label_carrier", "carrier_udp_sport", program.FieldMatch{Value: []byte{0}})
 	sync("add label_carrier 0 is_ipv6:0x0 carrier_udp_sport()")
+}
+
+// TestCells: counters begin at 0 with a new program, and port_down follows the chip's after an event.
+func TestCells(t *testing.T) {
+	prog, err := program.Load(p4src.V1ModelJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMirror(standIn(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sw := interp.NewSwitch(prog, interp.Config{})
+	if err := m.Use(sw); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := prog.CounterByName("port_tx_data")
+	if packets, _, err := m.Counted(data, 3); packets != 0 || err != nil {
+		t.Errorf("a new program's counter: %d packets, %v", packets, err)
+	}
+	clear(m.before)
+	if packets, bytes, err := m.Counted(data, 3); packets != 5 || bytes != 5*86 || err != nil {
+		t.Errorf("port 3: %d packets of %d bytes in all, %v; want 5 of 430", packets, bytes, err)
+	}
+	for _, port := range []uint16{3, 4} {
+		if _, err := m.Inject(p4src.PortEventPort, p4src.AppendPortEvent(nil, port, false, 6)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.KeepPortDown(); err != nil {
+		t.Fatal(err)
+	}
+	register, _ := prog.RegisterByName("port_down")
+	for port, want := range map[int]byte{3: 6, 4: 0} {
+		if v, err := sw.Register(register, port); err != nil || v[len(v)-1] != want {
+			t.Errorf("port_down of port %d: %x, %v; want %d", port, v, err, want)
+		}
+	}
 }
