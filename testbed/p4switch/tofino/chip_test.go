@@ -167,73 +167,114 @@ func torTables(t *testing.T, sw *interp.Switch) {
 	}
 }
 
-// TestChipFailure takes the model through the death of an uplink, beside the interpreter with v1model's program: the
-// notice, the quench and the rerouted packet must be the same bytes by the same ports. Behind the quench's IP packet
-// the chip leaves padding.
-func TestChipFailure(t *testing.T) {
-	chip, sw := torOnBoth(t)
-	now := int64(0)
-	unlabelled := false // the chip's quenches are compared without their label
-	both := func(what string, port uint32, data []byte) []Packet {
-		t.Helper()
-		now += 1e9
-		var want []Packet
-		sw.Process(interp.Input{Port: port, Data: slices.Clone(data), Now: now}, func(o interp.Output) {
-			want = append(want, Packet{o.Port, slices.Clone(o.Data)})
-		})
-		got, err := chip.Inject(port, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		order := func(a, b Packet) int { return cmp.Or(int(a.Port)-int(b.Port), bytes.Compare(a.Data, b.Data)) }
-		slices.SortFunc(want, order)
-		slices.SortFunc(got, order)
-		if len(want) != len(got) {
-			t.Errorf("%s: v1model sends %v, the chip %v", what, want, got)
-			return got
-		}
-		for i, w := range want {
-			if q := 14 + 20 + 8; unlabelled && len(got[i].Data) > q+4 {
-				got[i].Data[q+1] &^= 2
-				got[i].Data[q+2], got[i].Data[q+3] = 0, 0
-			}
-			if got[i].Port != w.Port || !bytes.HasPrefix(got[i].Data, w.Data) {
-				t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x",
-					what, i, w.Port, w.Data, got[i].Port, got[i].Data)
-			}
-		}
+// twins are the model and the interpreter with v1model's program, to which the same happens.
+type twins struct {
+	*testing.T
+	chip       *Mirror
+	sw         *interp.Switch
+	now        int64
+	unlabelled bool // the chip's quenches are compared without their label
+}
+
+// both has a packet come in by a port of both, and compares what leaves.
+func (t *twins) both(what string, port uint32, data []byte) []Packet {
+	t.Helper()
+	return t.compare(what, Packet{port, data}, func() ([]Packet, error) { return t.chip.Inject(port, data) })
+}
+
+// compare has a packet come into v1model's program, and does the same to the chip: the same bytes must leave by the same
+// ports. Behind the IP packet of a quench or notice the chip leaves padding.
+func (t *twins) compare(what string, in Packet, chip func() ([]Packet, error)) []Packet {
+	t.Helper()
+	t.now += 1e9
+	var want []Packet
+	t.sw.Process(interp.Input{Port: in.Port, Data: slices.Clone(in.Data), Now: t.now}, func(o interp.Output) {
+		want = append(want, Packet{o.Port, slices.Clone(o.Data)})
+	})
+	got, err := chip()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := func(a, b Packet) int { return cmp.Or(int(a.Port)-int(b.Port), bytes.Compare(a.Data, b.Data)) }
+	slices.SortFunc(want, order)
+	slices.SortFunc(got, order)
+	if len(want) != len(got) {
+		t.Errorf("%s: v1model sends %v, the chip %v", what, want, got)
 		return got
 	}
+	for i, w := range want {
+		if q := 14 + 20 + 8; t.unlabelled && len(got[i].Data) > q+4 {
+			got[i].Data[q+1] &^= 2
+			got[i].Data[q+2], got[i].Data[q+3] = 0, 0
+		}
+		if got[i].Port != w.Port || !bytes.HasPrefix(got[i].Data, w.Data) {
+			t.Errorf("%s, packet %d:\n v1model: port %d %x\n chip:    port %d %x",
+				what, i, w.Port, w.Data, got[i].Port, got[i].Data)
+		}
+	}
+	return got
+}
+
+// TestChipGenerator: an uplink dies, comes back by the controller's packet, and dies again, as the packet generator says
+// it. Its packet comes in by port 68 as tofino1_base.p4 of p4c lays it out (pktgen_port_down_header_t): the harness has
+// no command for the generator itself. A generator's events have epochs 1, 2, ..., which the chip counts.
+func TestChipGenerator(test *testing.T) {
+	chip, sw := torOnBoth(test)
+	t := &twins{T: test, chip: chip, sw: sw}
+	const generator = 68
+	for epoch := range uint32(2) {
+		epoch++
+		notices := t.compare("down event", Packet{p4src.PortEventPort, p4src.AppendPortEvent(nil, 3, false, epoch)},
+			func() ([]Packet, error) {
+				return chip.model.Inject(generator, append([]byte{0, 0, 0, 3, 0, 0}, make([]byte, 58)...))
+			})
+		if len(notices) != 2 {
+			t.Errorf("down event %d: %v, want notices by ports 1 and 2", epoch, notices)
+		}
+		if out := t.both("labelled, dead port", 1, labelledPacket(0)); len(out) != 2 {
+			t.Errorf("a labelled packet to a dead port: %v, want a quench and the packet by another port", out)
+		}
+		t.both("back", p4src.PortEventPort, p4src.AppendPortEvent(nil, 3, true, epoch))
+		if out := t.both("labelled, repaired", 1, labelledPacket(0)); len(out) != 1 || out[0].Port != 3 {
+			t.Errorf("a labelled packet after the repair: %v, want port 3", out)
+		}
+	}
+}
+
+// TestChipFailure: an uplink dies and comes back, and a port that leads down dies, as a controller says it.
+func TestChipFailure(test *testing.T) {
+	chip, sw := torOnBoth(test)
+	t := &twins{T: test, chip: chip, sw: sw}
 	packetOut := append([]byte{0, 2}, labelledPacket(0)...)
-	if out := both("packet-out", p4src.CPUPort, packetOut); len(out) != 1 || out[0].Port != 2 {
+	if out := t.both("packet-out", p4src.CPUPort, packetOut); len(out) != 1 || out[0].Port != 2 {
 		t.Errorf("a packet-out to port 2: %v", out)
 	}
 	labelled := labelledPacket(0)
-	if out := both("labelled", 1, labelled); len(out) != 1 || out[0].Port != 3 {
+	if out := t.both("labelled", 1, labelled); len(out) != 1 || out[0].Port != 3 {
 		t.Errorf("a labelled packet: %v, want port 3", out)
 	}
 	event := func(up bool) []byte { return p4src.AppendPortEvent(nil, 3, up, 5) }
-	notices := both("down event", p4src.PortEventPort, event(false))
+	notices := t.both("down event", p4src.PortEventPort, event(false))
 	if len(notices) == 0 {
 		t.Fatal("the down event made no notice")
 	}
-	if out := both("a neighbour's notice", 4, noticeOf(notices[0].Data, 9)); len(out) != 3 {
+	if out := t.both("a neighbour's notice", 4, noticeOf(notices[0].Data, 9)); len(out) != 3 {
 		t.Errorf("a neighbour's notice by port 4: %v, want copies by ports 1 to 3", out)
 	}
-	if out := both("labelled, dead port", 1, labelled); len(out) != 2 {
+	if out := t.both("labelled, dead port", 1, labelled); len(out) != 2 {
 		t.Errorf("a labelled packet to a dead port: %v, want a quench and the packet by another port", out)
 	}
-	both("IPv6, dead port", 2, labelledPacketV6(0))
-	both("down event of a port without an entry in notice", p4src.PortEventPort, p4src.AppendPortEvent(nil, 5, false, 6))
+	t.both("IPv6, dead port", 2, labelledPacketV6(0))
+	t.both("down event of a port without an entry in notice", p4src.PortEventPort, p4src.AppendPortEvent(nil, 5, false, 6))
 	down := labelledPacket(0)
 	down[14+17] = 1 // to 10.1.0.1, by port 5
 	down[24], down[25] = 0, 0
 	binary.BigEndian.PutUint16(down[24:], checksum(down[14:34]))
-	unlabelled = true // v1model looks for a label only in packets that go up
-	if out := both("no way down", 1, down); len(out) != 1 || out[0].Port != 1 {
+	t.unlabelled = true // v1model looks for a label only in packets that go up
+	if out := t.both("no way down", 1, down); len(out) != 1 || out[0].Port != 1 {
 		t.Errorf("a packet with no way down: %v, want a quench", out)
 	}
-	unlabelled = false
+	t.unlabelled = false
 	register, _ := sw.Program().RegisterByName(portDown)
 	want, err := sw.Register(register, 3)
 	if err != nil {
@@ -245,11 +286,11 @@ func TestChipFailure(t *testing.T) {
 	if got, err := sw.Register(register, 3); err != nil || !bytes.Equal(want, got) || slices.Max(want) == 0 {
 		t.Errorf("register %s of a dead port: v1model's %x, the chip's %x, %v", portDown, want, got, err)
 	}
-	both("back", p4src.PortEventPort, event(true))
-	if out := both("labelled, repaired", 1, labelled); len(out) != 1 || out[0].Port != 3 {
+	t.both("back", p4src.PortEventPort, event(true))
+	if out := t.both("labelled, repaired", 1, labelled); len(out) != 1 || out[0].Port != 3 {
 		t.Errorf("a labelled packet after the repair: %v, want port 3", out)
 	}
-	sameCounters(t, chip, sw, func(port int) int { return port })
+	sameCounters(test, chip, sw, func(port int) int { return port })
 }
 
 // sameCounters compares the model's counters with v1model's. Those of ports are added where by says the same of them.
