@@ -155,7 +155,8 @@ func (a flood) String() string {
 	return fmt.Sprintf("%d a second from %d hosts, own address %v", a.rate, a.hosts, a.own)
 }
 
-// begin has hosts forge until stop is called, which says how many quenches were sent, and how many a second.
+// begin has hosts forge until stop is called, which says how many quenches a second they sent, and how many the hosts' links took:
+// one of 20 Mb/s takes some 38,000.
 func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,11 +180,12 @@ func (a flood) begin(t *testing.T, f *fabric.Fabric, x *live.Fabric) (stop func(
 		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}
-		n := 0
+		sent, taken := 0, uint64(0)
 		for _, g := range all {
-			n += g.sent
+			sent, taken = sent+g.sent, taken+g.taken
 		}
-		return fmt.Sprintf("%d, %.0f a second", n, float64(n)/time.Since(began).Seconds())
+		seconds := time.Since(began).Seconds()
+		return fmt.Sprintf("%.0f a second, of which links took %.0f", float64(sent)/seconds, float64(taken)/seconds)
 	}
 }
 

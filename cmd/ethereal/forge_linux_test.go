@@ -150,6 +150,7 @@ type forger struct {
 	links        []fabric.Hop // of all paths from the victim to its peer
 	n            int          // of the present kind of quench
 	sent         int          // quenches
+	taken        uint64       // of these by its link, when it has ended
 }
 
 func newForger(f *fabric.Fabric, victim, peer fabric.NodeID) *forger {
@@ -219,7 +220,10 @@ func (g *forger) run(ctx context.Context, x *live.Fabric, forge func(*forger) (h
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer func() {
+		g.taken = p.Counters().OutPkts
+		p.Close() //nolint:errcheck // nothing is left to send
+	}()
 	for began := time.Now(); ; {
 		due := int(g.rate*time.Since(began).Seconds()) + 1 - g.sent
 		if due <= 0 {
