@@ -19,6 +19,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/backoff"
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 )
 
 // ErrStale is why a subscription is given up that has gone silent.
@@ -43,7 +44,7 @@ type SessionConfig struct {
 	Log    *slog.Logger // nil: silent
 
 	// OnHealth is notified of every change of health, and of the error that led to
-	// it; OnChanges of every change of ports. Both
+	// it; OnChanges of changes of ports: eight of a port at once, then the last of each second or two. Both
 	// are called on the session's goroutine and must not block.
 	OnHealth  func(Health, error)
 	OnChanges func([]Change)
@@ -58,6 +59,8 @@ type Session struct {
 	health   Health
 	request  int // how the switch is asked; see requests
 	answered bool
+	pace     pacer
+	warn     *loglimit.Limiter
 }
 
 // requests are the ways of asking a switch, best first. The next one is tried when the switch says that it does not
@@ -98,7 +101,8 @@ func NewSession(cfg SessionConfig, conn grpc.ClientConnInterface) (*Session, err
 	if err != nil {
 		return nil, err
 	}
-	return &Session{cfg: cfg, client: gnmi.NewGNMIClient(conn), monitor: m}, nil
+	return &Session{cfg: cfg, client: gnmi.NewGNMIClient(conn), monitor: m,
+		warn: loglimit.New(cfg.Log, time.Second)}, nil
 }
 
 // now is the time on the monitor's clock, which begins anew with every message: a
@@ -228,8 +232,18 @@ func (s *Session) subscribe(ctx context.Context) error {
 func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeResponse) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	flush := time.NewTimer(time.Hour)
+	defer flush.Stop()
 	connected := false
+	hand := func(changes []Change) {
+		if len(changes) > 0 && s.cfg.OnChanges != nil {
+			s.cfg.OnChanges(changes)
+		}
+	}
 	for {
+		if len(s.pace.waiting) > 0 {
+			flush.Reset(time.Until(s.pace.due))
+		}
 		if due, ok := s.monitor.Deadline(); connected && ok {
 			timer.Reset(max(time.Duration((due-s.now())/fabric.Nanosecond), time.Millisecond))
 		}
@@ -241,6 +255,8 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 				continue
 			}
 			return fmt.Errorf("%w: nothing received for %v", ErrStale, s.cfg.StaleAfter)
+		case <-flush.C:
+			hand(s.pace.flush(time.Now()))
 		case m := <-messages:
 			s.heardAt = time.Now()
 			if !connected {
@@ -250,11 +266,9 @@ func (s *Session) listen(ctx context.Context, messages <-chan *gnmi.SubscribeRes
 			}
 			changes, err := s.monitor.Receive(s.now(), m)
 			if err != nil {
-				s.cfg.Log.Warn("notification not understood", "err", err)
+				s.warn.Warn("notification not understood", "err", err)
 			}
-			if len(changes) > 0 && s.cfg.OnChanges != nil {
-				s.cfg.OnChanges(changes)
-			}
+			hand(s.pace.pass(s.heardAt, changes))
 			s.report(nil)
 		}
 	}

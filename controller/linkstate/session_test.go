@@ -261,6 +261,58 @@ func TestSpeeds(t *testing.T) {
 	})
 }
 
+// TestFloodOfChanges: a switch that reports ever other states and speeds of a port has eight of each handed over, and one
+// a second. The last state and speed are handed over, and other ports do not wait.
+func TestFloodOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget(t)
+		l := tg.listen()
+		l.expect(t, []Health{Syncing, Fresh}, Change{Port: 1, Up: true}, Change{Port: 2, Up: true})
+		const seconds = 10
+		for i := range seconds * 1000 {
+			tg.set(1, i%2 == 1)
+			tg.mu.Lock()
+			if err := tg.ports.SetSpeed(1, []string{"SPEED_100GB", "SPEED_400GB"}[i%2], time.Now().UnixNano()); err != nil {
+				t.Error(err)
+			}
+			tg.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+		tg.set(1, false)
+		tg.set(2, false)
+		synctest.Wait()
+		l.mu.Lock()
+		if last := l.events[len(l.events)-1]; last != (Change{Port: 2}) {
+			t.Errorf("a port that has not flapped waits: last change %+v", last)
+		}
+		l.mu.Unlock()
+		time.Sleep(3 * paceInterval)
+		synctest.Wait()
+		l.mu.Lock()
+		states, speeds, up, rate := 0, 0, true, fabric.Rate(0)
+		for _, c := range l.events {
+			switch {
+			case c.Port != 1:
+			case c.Speed:
+				speeds++
+				rate = c.Rate
+			default:
+				states++
+				up = c.Up
+			}
+		}
+		l.mu.Unlock()
+		if most := 8 + seconds + 2; states > most || speeds > most {
+			t.Errorf("%d states and %d speeds were handed over, want at most %d each", states, speeds, most)
+		}
+		if up || rate != 400*fabric.Gbps {
+			t.Errorf("the last state handed over is up=%v at %v, want down at 400 Gb/s", up, rate)
+		}
+		l.close()
+		tg.down()
+	})
+}
+
 // TestSample has a switch that knows no ON_CHANGE.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,93 @@
+package linkstate
+
+import (
+	"time"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// Each change of a port is an update to every agent and a record in the event log. So a switch that reports changes of
+// one port without end has the first few handed over, then one an interval.
+const (
+	paceBurst    = 8
+	paceInterval = time.Second
+)
+
+// pacer bounds how often changes of one port are handed over. The last one always is.
+type pacer struct {
+	of      map[paceKey]*paced
+	waiting map[paceKey]Change
+	due     time.Time // when to call flush, while some wait
+}
+
+type paceKey struct {
+	port  fabric.PortNo
+	speed bool
+}
+
+// paced is what was handed over of a port.
+type paced struct {
+	last Change
+	// credit is when changes that come once an interval would have brought what was handed over: the generic cell rate
+	// algorithm of ITU-T I.371.
+	credit time.Time
+}
+
+// pass returns the changes to hand over now.
+func (p *pacer) pass(now time.Time, changes []Change) (out []Change) {
+	for _, c := range changes {
+		k := paceKey{c.Port, c.Speed}
+		if _, waits := p.waiting[k]; !waits && p.may(k, now) {
+			out = append(out, p.hand(k, now, c))
+			continue
+		}
+		if p.waiting == nil {
+			p.waiting = map[paceKey]Change{}
+		}
+		if len(p.waiting) == 0 {
+			p.due = now.Add(paceInterval)
+		}
+		p.waiting[k] = c
+	}
+	return out
+}
+
+// flush returns the changes that have waited long enough.
+func (p *pacer) flush(now time.Time) (out []Change) {
+	if len(p.waiting) == 0 || now.Before(p.due) {
+		return nil
+	}
+	for k, c := range p.waiting {
+		last := p.of[k].last
+		if last.Up == c.Up && last.Rate == c.Rate {
+			delete(p.waiting, k)
+		} else if p.may(k, now) {
+			delete(p.waiting, k)
+			out = append(out, p.hand(k, now, c))
+		}
+	}
+	p.due = now.Add(paceInterval)
+	return out
+}
+
+func (p *pacer) may(k paceKey, now time.Time) bool {
+	x := p.of[k]
+	return x == nil || !now.Before(x.credit.Add(-(paceBurst-1)*paceInterval))
+}
+
+func (p *pacer) hand(k paceKey, now time.Time, c Change) Change {
+	if p.of == nil {
+		p.of = map[paceKey]*paced{}
+	}
+	x := p.of[k]
+	if x == nil {
+		x = &paced{}
+		p.of[k] = x
+	}
+	if x.credit.Before(now) {
+		x.credit = now
+	}
+	x.credit = x.credit.Add(paceInterval)
+	x.last = c
+	return c
+}
