@@ -40,13 +40,13 @@ type client struct {
 	n       *NIC
 	memory  programMemory
 	bell    *shared
-	seen    uint32 // of the bell
-	kick    int    // what the program writes to
-	async   int    // the pipe's end that is written to
-	bytes   int    // of rings
-	regions int
-	pid     int32  // of the process; 0: not known
-	share   uint16 // of the endpoint's turns, of all connections of the process
+	seen    uint32              // of the bell
+	kick    int                 // what the program writes to
+	async   int                 // the pipe's end that is written to
+	bytes   int                 // of rings
+	regions map[uint32]struct{} // their keys
+	pid     int32               // of the process; 0: not known
+	share   uint16              // of the endpoint's turns, of all connections of the process
 
 	domains  map[uint32]*domain
 	channels map[uint32]*channel
@@ -119,11 +119,8 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 		n.cfg.Log.Warn("a program was refused", "err", err)
 		return nil, nil, unix.EINVAL
 	}
-	c := &client{
-		n: n, memory: programMemory{memory}, pid: pid, share: n.shareOf(pid), domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
-		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
-		windows: map[uint32]*memoryWindow{},
-	}
+	c := n.newClient(memory)
+	c.pid, c.share = pid, n.shareOf(pid)
 	var err error
 	if c.bell, err = newShared(bellSize); err != nil {
 		return nil, nil, unix.ENOMEM
@@ -143,6 +140,15 @@ func (n *NIC) open(memory int, pid int32) (*client, []int, error) {
 	return c, []int{c.bell.fd, c.kick, read}, nil
 }
 
+// newClient makes a client without objects, of a program with such memory.
+func (n *NIC) newClient(memory int) *client {
+	return &client{
+		n: n, memory: programMemory{memory}, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
+		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
+		windows: map[uint32]*memoryWindow{}, regions: map[uint32]struct{}{},
+	}
+}
+
 // pipe makes a pipe whose writing end never blocks. The program has the other end, with
 // flags of its own.
 func pipe() (read, write int, err error) {
@@ -159,21 +165,20 @@ func (c *client) close(now fabric.Time) {
 		c.destroyQP(now, h, q)
 	}
 	for _, s := range c.srqs {
-		s.mem.close()
+		c.free(s.mem)
 	}
 	for _, q := range c.cqs {
-		q.mem.close()
+		c.free(q.mem)
 	}
 	for _, ch := range c.channels {
-		unix.Close(ch.fd) //nolint:errcheck // the program has ended
+		c.endChannel(ch)
 	}
 	for _, w := range c.windows {
 		c.endWindow(w)
 	}
-	for key, r := range c.n.regions {
-		if r.c == c {
-			delete(c.n.regions, key)
-		}
+	for key := range c.regions {
+		delete(c.n.regions, key)
+		c.n.pools.regions.give(c.share)
 	}
 	c.bell.close()
 	unix.Close(c.kick)      //nolint:errcheck // as above
@@ -197,13 +202,36 @@ func newHandle[T any](n *NIC, of map[uint32]*T, most int) (uint32, error) {
 	return n.lastHandle, nil
 }
 
+// createChannel makes a completion channel, of which the NIC keeps a descriptor.
+func (c *client) createChannel() (h uint32, read int, err error) {
+	if h, err = newHandle(c.n, c.channels, maxChannels); err != nil {
+		return 0, -1, err
+	}
+	if !c.n.pools.descriptors.take(c.share) {
+		return 0, -1, unix.EMFILE
+	}
+	read, write, err := pipe()
+	if err != nil {
+		c.n.pools.descriptors.give(c.share)
+		return 0, -1, err
+	}
+	c.channels[h] = &channel{fd: write}
+	return h, read, nil
+}
+
+func (c *client) endChannel(ch *channel) {
+	unix.Close(ch.fd) //nolint:errcheck // nothing is lost
+	c.n.pools.descriptors.give(c.share)
+}
+
 // rings makes shared memory for rings, within the program's bound.
 func (c *client) rings(size int) (*shared, error) {
-	if c.bytes+size > maxShared {
+	if c.bytes+size > maxShared || !c.n.pools.mappings.take(c.share) {
 		return nil, unix.ENOMEM
 	}
 	s, err := newShared(size)
 	if err != nil {
+		c.n.pools.mappings.give(c.share)
 		return nil, unix.ENOMEM
 	}
 	c.bytes += size
@@ -212,6 +240,7 @@ func (c *client) rings(size int) (*shared, error) {
 
 func (c *client) free(s *shared) {
 	c.bytes -= len(s.mem)
+	c.n.pools.mappings.give(c.share)
 	s.close()
 }
 
@@ -253,17 +282,11 @@ func (c *client) do(now fabric.Time, in *call) (out call, fd int, err error) {
 		err = c.reregister(a)
 	case opCreateChannel:
 		var h uint32
-		if h, err = newHandle(c.n, c.channels, maxChannels); err != nil {
-			break
-		}
-		var write int
-		if fd, write, err = pipe(); err == nil {
-			c.channels[h] = &channel{fd: write}
+		if h, fd, err = c.createChannel(); err == nil {
 			out.arg[0] = uint64(h)
 		}
 	case opDestroyChannel:
-		err = drop(c.channels, small, func(ch *channel) bool { return ch.users > 0 },
-			func(ch *channel) { unix.Close(ch.fd) }) //nolint:errcheck // nothing is lost
+		err = drop(c.channels, small, func(ch *channel) bool { return ch.users > 0 }, c.endChannel)
 	case opCreateCQ:
 		fd, err = c.createCQ(a, &out)
 	case opResizeCQ:

@@ -45,6 +45,7 @@ type NIC struct {
 	lastID  uint64
 	// lastHandle is the number of the newest object of any program.
 	lastHandle uint32
+	pools      pools
 	pieces     map[endpoint.QP]*piece
 	grams      map[gramKey][]byte // datagrams of which the end is missing
 
@@ -75,7 +76,7 @@ func New(c Config, h Host) *NIC {
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
-		leaving: map[*outStream]fabric.Time{},
+		leaving: map[*outStream]fabric.Time{}, pools: newPools(),
 	}
 }
 

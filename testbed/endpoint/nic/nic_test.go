@@ -165,11 +165,8 @@ func (w *wire) program(side int, peer *program, rnr uint64) *program {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { unix.Close(read) }) //nolint:errcheck // as above
-	c := &client{
-		n: n, memory: programMemory{fd}, bell: bell, async: async, kick: -1, domains: map[uint32]*domain{}, channels: map[uint32]*channel{},
-		cqs: map[uint32]*completionQueue{}, srqs: map[uint32]*sharedReceive{}, qps: map[uint32]*queuePair{},
-		windows: map[uint32]*memoryWindow{},
-	}
+	c := n.newClient(fd)
+	c.bell, c.async, c.kick = bell, async, -1
 	n.clients[c] = struct{}{}
 	p := &program{w: w, c: c, memory: mem}
 	p.h[0] = p.call(opAllocPD)

@@ -55,13 +55,12 @@ func (c *client) register(a *[callArgs]uint64) (uint64, error) {
 	if err := r.check(); err != nil {
 		return 0, err
 	}
-	if c.regions >= maxRegions {
+	if len(c.regions) >= maxRegions || !c.n.pools.regions.take(c.share) {
 		return 0, unix.ENOMEM
 	}
 	key := newNumber(c.n.regions, 1<<31-1)
-	c.n.regions[key] = r
+	c.n.regions[key], c.regions[key] = r, struct{}{}
 	pd.users++
-	c.regions++
 	return uint64(key), nil
 }
 
@@ -124,7 +123,8 @@ func (c *client) deregister(key uint32) error {
 		return unix.EBUSY
 	}
 	delete(c.n.regions, key)
+	delete(c.regions, key)
+	c.n.pools.regions.give(c.share)
 	r.pd.users--
-	c.regions--
 	return nil
 }

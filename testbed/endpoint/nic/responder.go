@@ -63,6 +63,9 @@ func (s *inStream) accept(now fabric.Time, at uint64, b []byte) endpoint.Placing
 			return endpoint.Unable
 		}
 	}
+	if len(s.stage.spans) >= maxSpans && at != s.next {
+		return endpoint.Unable
+	}
 	s.stage.put(at, b)
 	s.drain(now)
 	return endpoint.Placed
@@ -237,10 +240,14 @@ const (
 	eventAccessErr  = 3
 )
 
+// maxAnswers bounds the parts of answers, two an answer at most, that the other side has not acknowledged. One that keeps
+// the protocol has maxReads requests without an answer, and [window] bytes of answers under way.
+const maxAnswers = 1 << 16
+
 // beginRequest begins a message of the other side's.
 func (q *queuePair) beginRequest(now fabric.Time, in *inMessage) bool {
 	n := uint64(in.length)
-	if n > maxMessage {
+	if n > maxMessage || len(q.responses.segs) > maxAnswers {
 		q.refuse(now, in, remInvReqErr, flushErr, eventRequestErr)
 		return false
 	}

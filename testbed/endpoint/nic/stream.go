@@ -282,6 +282,9 @@ type inStream struct {
 	blocked bool
 }
 
+// maxSpans bounds the pieces of a stage, through which each packet searches.
+const maxSpans = 8192
+
 // stage keeps bytes of a stream that came before their turn: byte at is kept at
 // at modulo window.
 type stage struct {

@@ -49,6 +49,9 @@ func (c *client) allocWindow(a *[callArgs]uint64, out *call) error {
 	if err != nil {
 		return err
 	}
+	if !c.n.pools.windows.take(c.share) {
+		return unix.ENOMEM
+	}
 	w := &memoryWindow{c: c, pd: pd, typ: a[1]}
 	for w.index == 0 || c.n.windows[w.index] != nil {
 		w.index = rand.Uint32()&(windowBit-1) | windowBit
@@ -64,6 +67,7 @@ func (c *client) endWindow(w *memoryWindow) {
 	w.unbind()
 	w.pd.users--
 	delete(c.n.windows, w.index)
+	c.n.pools.windows.give(c.share)
 }
 
 // windowOf finds a program's window by a key, of which the index alone counts.
