@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
@@ -58,13 +59,13 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case errors.As(err, &ended):
 		return int(ended)
 	case errors.Is(err, strictyaml.ErrContent): // says file, line, key and remedy itself
-		fmt.Fprintln(a.stderr, err)
+		fmt.Fprintln(a.stderr, printable.Text(err.Error()))
 		return exitInput
 	case errors.Is(err, errRun), errors.Is(err, errInterrupted):
-		fmt.Fprintf(a.stderr, "ethereal: %v\n", err)
+		fmt.Fprintf(a.stderr, "ethereal: %s\n", printable.Text(err.Error()))
 		return exitRun
 	}
-	fmt.Fprintf(a.stderr, "ethereal: %v\n", err)
+	fmt.Fprintf(a.stderr, "ethereal: %s\n", printable.Text(err.Error()))
 	return exitInput
 }
 

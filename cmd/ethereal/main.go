@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/internal/memory"
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 
@@ -33,6 +34,9 @@ func main() {
 	cobra.EnableCommandSorting = false // the order in groups is that of use
 	a := &app{
 		stdout: os.Stdout, stderr: os.Stderr, run: virtual.Runner(), version: version(), live: isTerminal(os.Stderr), free: memory.Free,
+	}
+	if isTerminal(os.Stdout) { // switches' and agents' names and errors are on it
+		a.stdout = printable.Writer(os.Stdout)
 	}
 	args := os.Args[1:]
 	if switchArgs, ok := switchInvocation(os.Args); ok {

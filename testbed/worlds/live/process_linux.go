@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 )
 
 // Process is a child of the fabric's owner.
@@ -99,22 +100,12 @@ func Tail(log string) string {
 	if err != nil || len(text) == 0 {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(Printable(string(text))), "\n")
+	lines := strings.Split(strings.TrimSpace(printable.Text(string(text))), "\n")
 	return "; its last words:\n\t" + strings.Join(lines[max(0, len(lines)-5):], "\n\t")
 }
 
 // tailBytes is how much of a log [Tail] reads.
 const tailBytes = 8 << 10
-
-// Printable returns a text that another program wrote without what would steer a terminal.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
 
 // Stop ends the process, at once if it does not do so itself in time.
 func (p *Process) Stop(ctx context.Context, limit time.Duration) {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/internal/printable"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
 	placement "github.com/ethereal-fabric/ethereal/testbed/machines"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -214,7 +215,7 @@ func (r *remote) call(ctx context.Context, method, path string, body io.Reader) 
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
 		resp.Body.Close() //nolint:errcheck // it was read
-		return nil, fmt.Errorf("live: machine %s: %s", r.name, live.Printable(string(text)))
+		return nil, fmt.Errorf("live: machine %s: %s", r.name, printable.Text(string(text)))
 	}
 	return resp.Body, nil
 }
