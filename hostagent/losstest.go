@@ -3,6 +3,8 @@ package hostagent
 import (
 	"fmt"
 	"math"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
 // Defaults of a [LossTest].
@@ -30,6 +32,9 @@ type LossTest struct {
 	// healthy, Beta the other way round.
 	Alpha, Beta float64 `json:",omitzero"`
 	Off         bool    `json:",omitzero"`
+	// Patience is the least time for which a queue pair must be silent, while others are answered, to be moved for it. It is
+	// for hosts whose packets wait longest for a processor.
+	Patience fabric.Time `json:",omitzero"`
 	// Pauses says that switches pause senders. What a pause holds back is not lost: a silent queue pair moves, and a probe
 	// that is not answered is no evidence against its path.
 	Pauses bool `json:",omitzero"`
@@ -51,6 +56,9 @@ func (t LossTest) validate() error {
 		if !(p.v >= 0 && p.v <= 0.5) {
 			return fmt.Errorf("%w: Losses.%s: %g is no share of 0 to 0.5", ErrConfig, p.name, p.v)
 		}
+	}
+	if t.Patience < 0 {
+		return fmt.Errorf("%w: Losses.Patience: %v is below zero", ErrConfig, t.Patience)
 	}
 	if t = t.withDefaults(); t.Healthy >= t.Lossy {
 		return fmt.Errorf("%w: Losses: Healthy is %g, Lossy %g; use a greater one", ErrConfig, t.Healthy, t.Lossy)

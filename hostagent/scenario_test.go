@@ -19,7 +19,7 @@ import (
 // event; what follows it is what the core wants done. Run with -rewrite to
 // write what it says now.
 //
-//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [grace=0]  unshuffled, without jitter
+//	new k=4|leafspine=(tors,spines,hosts) host=h0 [memory=100ms] [burst=N] [patience=0]  unshuffled, without jitter
 //	post at=1us      flows, one a line: DST BYTES [xCOUNT], to consecutive hosts
 //	acked at= qp= bytes= / done at= qp= / timeout at= qp=
 //	quench at= switch=tor0 to=agg1 epoch=1 dst=h8     (the port of switch towards to)
@@ -130,6 +130,9 @@ func (s *scenario) create(t *testing.T, d *datadriven.TestData) string {
 	cfg := Config{Fabric: s.f, Host: s.node(t, d, "host"), Unshuffled: true, StartJitter: -1}
 	if d.HasArg("memory") {
 		cfg.FailedPathMemory = s.time(t, d, "memory")
+	}
+	if d.HasArg("patience") {
+		cfg.Losses.Patience = s.time(t, d, "patience")
 	}
 	if d.HasArg("burst") {
 		d.ScanArgs(t, "burst", &cfg.QuenchBurst)

@@ -43,7 +43,7 @@ func (c *Core) Unanswered(now fabric.Time, qp QP, l Silence) {
 	c.stats.Silences++
 	s := sample{p.dst, int(p.path), p.host}
 	queue := s.d.marks.last >= l.Since || c.narrowed(s.d) || c.peerSilent(p, l.Since) || c.carriesMore(p)
-	if c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
+	if c.now-l.Since < c.cfg.Losses.Patience || c.markedBy(s) >= l.Since || queue && l.Times < mostExcuses {
 		c.stats.SilencesExcused++
 		return
 	}

@@ -29,7 +29,7 @@ func CollectLabels(out chan<- prometheus.Metric, bytes map[string]uint64) {
 
 // CollectControllers puts out which controller is followed.
 func CollectControllers(out chan<- prometheus.Metric, cs []Controller) {
-	d := Metric("controller_followed", "1 for the controller whose word counts.", "addr")
+	d := Metric("controller_followed", "1 for the controller that the host follows.", "addr")
 	for _, x := range cs {
 		v := 0.0
 		if x.Followed {

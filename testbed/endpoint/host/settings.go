@@ -49,7 +49,9 @@ type Settings struct {
 	QuenchInterval fabric.Time `json:"quench_interval"`
 	// Losses is the test by which paths are left for what they lose. It is to be off
 	// where switches drop packets and mark none: such a loss looks like any other.
-	Losses     hostagent.LossTest `json:"losses"`
+	Losses hostagent.LossTest `json:"losses"`
+	// Slow is the test by which paths count as slow.
+	Slow       hostagent.SlowTest `json:"slow"`
 	Calm       fabric.Time        `json:"calm"`
 	ProbeEvery fabric.Time        `json:"probe_every"`
 }
@@ -65,7 +67,7 @@ func (s *Settings) Core(f *fabric.Fabric, id fabric.NodeID) Config {
 			Config: hostagent.Config{
 				Fabric: f, Host: id, Seed: s.Seed, FailedPathMemory: s.FailedMemory, StartJitter: jitter,
 				TimeoutGrace: s.TimeoutGrace, QuenchBurst: s.QuenchBurst, QuenchInterval: s.QuenchInterval,
-				Losses: s.Losses, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
+				Losses: s.Losses, Slow: s.Slow, Calm: s.Calm, ProbeEvery: s.ProbeEvery,
 			},
 			MTU: s.Payload,
 		},

@@ -112,7 +112,10 @@ func inSoftware(s *host.Settings) {
 	orDefault(&s.Payload, 1024)
 	orDefault(&s.RTO, 50*fabric.Millisecond)
 	orDefault(&s.Control, endpoint.NoControl)
-	orDefault(&s.LeastTrip, s.RTO/5)    // two of it is silence: before the timer runs, and longer than processes wait
+	orDefault(&s.LeastTrip, s.RTO/5)     // two of it, then the last packet is asked for again
+	orDefault(&s.Losses.Patience, s.RTO) // processes wait for a processor for less
+	orDefault(&s.Slow.After, s.RTO)
+	orDefault(&s.Slow.Memory, s.RTO)
 	orDefault(&s.TimeoutGrace, s.RTO/4) // some trips
 	orDefault(&s.Calm, s.RTO)           // what drains slower times out
 	orDefault(&s.ProbeEvery, s.RTO)
