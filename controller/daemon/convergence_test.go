@@ -149,7 +149,7 @@ func TestConvergence(t *testing.T) {
 			updates += s.Last.Updates
 		}
 	}
-	for range min(*convergenceEvents, 50) {
+	for range min(*convergenceEvents/10, 50) {
 		at := time.Now()
 		var wg sync.WaitGroup
 		err := r.ask(context.Background(), func() {
