@@ -122,7 +122,7 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 	if n, most := len(req.GetPath()), g.budget.Paths; n > most {
 		return nil, rpc.Over("paths", n, most, "split the request")
 	}
-	resp := &gnmipb.GetResponse{}
+	resp, sent := &gnmipb.GetResponse{}, 0
 	for _, path := range req.GetPath() {
 		pat, err := g.compile(req.GetPrefix(), path)
 		if err != nil {
@@ -140,6 +140,9 @@ func (g *Core) get(req *gnmipb.GetRequest) (*gnmipb.GetResponse, error) {
 			if keep(leaves[r.leaf].class) {
 				kept = append(kept, r)
 			}
+		}
+		if sent += len(kept); sent > g.budget.Leaves {
+			return nil, rpc.Over("leaves", sent, g.budget.Leaves, "split the request")
 		}
 		for first := true; first || len(kept) > 0; first = false {
 			k := len(kept)

@@ -84,6 +84,23 @@ func TestBudgets(t *testing.T) {
 	most := rpc.DefaultBudget().Paths
 	_, err := d.gn.Get(&gnmipb.GetRequest{Path: make([]*gnmipb.Path, most+1)})
 	overBudget(t, err, "paths", most)
+
+	// An answer is held by all its values, however few paths ask for them.
+	all := &gnmipb.GetRequest{Path: []*gnmipb.Path{{}}, Encoding: gnmipb.Encoding_PROTO}
+	r, err := d.gn.Get(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.gn.budget.Leaves = 3 * len(r.GetNotification()[0].GetUpdate())
+	for range 2 {
+		all.Path = append(all.Path, &gnmipb.Path{})
+	}
+	if _, err := d.gn.Get(all); err != nil {
+		t.Errorf("as many values as there may be: %v", err)
+	}
+	all.Path = append(all.Path, &gnmipb.Path{})
+	_, err = d.gn.Get(all)
+	overBudget(t, err, "leaves", d.gn.budget.Leaves)
 }
 
 // overBudget holds that an error names a bound and its number.

@@ -34,6 +34,7 @@ type Budget struct {
 
 	Paths      int // of one gNMI request
 	PathElems  int // of one gNMI path with its prefix
+	Leaves     int // values in one answer to a gNMI Get
 	Value      int // bytes of one gNMI value
 	SampleRate int // leaves a second that all subscriptions together sample
 }
@@ -45,7 +46,7 @@ func DefaultBudget() Budget {
 		Message: 8 << 20, Parts: 1 << 18, Requests: 32, Writes: 4, Streams: 32, Connections: 64,
 		Updates: 1 << 14, RollbackUpdates: 1 << 10, AtomicUpdates: 1 << 8, Entities: 256, Metadata: 4 << 10, AllMetadata: 16 << 20, Groups: 1 << 12, Replicas: 1 << 10,
 		Roles: 64, RoleName: 256, RoleStreams: 64, Details: 1 << 10, Queued: 1 << 20,
-		Paths: 256, PathElems: 32, Value: 1 << 20, SampleRate: 200_000,
+		Paths: 256, PathElems: 32, Leaves: 1 << 14, Value: 1 << 20, SampleRate: 200_000,
 	}
 }
 
@@ -59,7 +60,7 @@ func (b Budget) WithDefaults() Budget {
 		{&b.Entities, &def.Entities}, {&b.Metadata, &def.Metadata}, {&b.AllMetadata, &def.AllMetadata},
 		{&b.Groups, &def.Groups}, {&b.Replicas, &def.Replicas}, {&b.Roles, &def.Roles},
 		{&b.RoleName, &def.RoleName}, {&b.RoleStreams, &def.RoleStreams}, {&b.Details, &def.Details},
-		{&b.Queued, &def.Queued}, {&b.Paths, &def.Paths}, {&b.PathElems, &def.PathElems},
+		{&b.Queued, &def.Queued}, {&b.Paths, &def.Paths}, {&b.PathElems, &def.PathElems}, {&b.Leaves, &def.Leaves},
 		{&b.Value, &def.Value}, {&b.SampleRate, &def.SampleRate},
 	} {
 		if *x.have == 0 {
