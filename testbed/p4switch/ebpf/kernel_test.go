@@ -108,6 +108,20 @@ func change(t *testing.T, rng *rand.Rand, ranges bool, k *ebpf.Switch, switches 
 	}
 	var apply func(sw *interp.Switch)
 	switch e := entry(rng, info, target); {
+	case info.DirectMeter >= 0 && rng.IntN(8) == 0:
+		apply = func(sw *interp.Switch) {
+			for h := range sw.Entries(id) {
+				_ = sw.SetDirectMeter(id, h, interp.MeterConfig{})
+				return
+			}
+		}
+	case info.DirectMeter >= 0 && rng.IntN(8) == 0:
+		apply = func(sw *interp.Switch) {
+			for h := range sw.Entries(id) {
+				_ = sw.ClearDirectMeter(id, h)
+				return
+			}
+		}
 	case len(info.Key) == 0 || rng.IntN(8) == 0:
 		apply = func(sw *interp.Switch) { _ = sw.SetDefault(id, target) }
 	case rng.IntN(4) == 0:

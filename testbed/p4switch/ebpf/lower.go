@@ -111,16 +111,16 @@ type lowering struct {
 	size  int // of the scratch so far, bytes
 	what  string
 
-	length, pos, code, hit, act, prio, isExit, pktLen, outPort int // offsets of state in scratch
-	key, key2, head, deparsed, hash                            int
-	journal                                                    []journalSite
-	image                                                      []int // offset of each header's bytes, -1: none
-	upOf                                                       map[string]int
-	tables                                                     map[int]*loweredTable
-	loaded                                                     map[uint32]bool // slots that instructions read
-	nodes                                                      map[string]string
-	pending                                                    []parseNode
-	clearAt, queuesAt                                          int // where journals are cleared, and depths found
+	length, pos, code, hit, act, prio, isExit, pktLen, outPort, written int // offsets of state in scratch
+	key, key2, head, deparsed, hash                                     int
+	journal                                                             []journalSite
+	image                                                               []int // offset of each header's bytes, -1: none
+	upOf                                                                map[string]int
+	tables                                                              map[int]*loweredTable
+	loaded                                                              map[uint32]bool // slots that instructions read
+	nodes                                                               map[string]string
+	pending                                                             []parseNode
+	clearAt, queuesAt                                                   int // where journals are cleared, and depths found
 }
 
 // journalSite is a place of the code that counts: what it counts is noted in
@@ -253,7 +253,7 @@ func (l *lowering) layout() error {
 		return l.tooLarge()
 	}
 	for _, at := range []*int{
-		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.isExit, &l.pktLen, &l.outPort,
+		&l.length, &l.pos, &l.code, &l.hit, &l.act, &l.prio, &l.isExit, &l.pktLen, &l.outPort, &l.written,
 	} {
 		*at = l.take(8)
 	}

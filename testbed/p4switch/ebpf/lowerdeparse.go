@@ -168,12 +168,13 @@ func (l *lowering) deparse() {
 		l.span(l.p.DeparsePC, "dp", "deparse", nil)
 		l.at("deparse")
 	}
-	l.emit(asm.Mov.Imm(regTmp, 0))
+	l.putImm(l.written, 0)
 	for i := range l.p.Deparser {
 		if !l.deparseHeader(&l.p.Deparser[i]) {
 			return
 		}
 	}
+	l.get(regTmp, l.written)
 	fits, same, empty := l.newLabel(), l.newLabel(), l.newLabel()
 	l.emit(asm.JLE.Imm(regTmp, outBytes, fits))
 	l.up(fmt.Sprintf("headers of more than %d bytes", outBytes))
@@ -207,7 +208,8 @@ func (l *lowering) deparse() {
 	l.jump("sent")
 }
 
-// deparseHeader appends one header, when it is valid, at regTmp.
+// deparseHeader appends one header, when it is valid. How long the headers before it are is kept in scratch: a
+// register would hold a constant that depends on which are valid, and the verifier would follow each combination.
 func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 	e := &l.p.Extractions[d.ID]
 	base := l.image[d.ID]
@@ -270,6 +272,7 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 		l.up(fmt.Sprintf("headers of more than %d bytes", outBytes))
 		return false
 	}
+	l.get(regTmp, l.written)
 	l.emit(
 		asm.JGT.Imm(regTmp, int32(outBytes-d.Bytes), l.upLabel(fmt.Sprintf("headers of more than %d bytes", outBytes))),
 		asm.Mov.Reg(asm.R1, regScratch),
@@ -281,6 +284,7 @@ func (l *lowering) deparseHeader(d *program.DeparseStep) bool {
 		l.emit(asm.StoreMem(asm.R1, int16(i), asm.R0, asm.DWord))
 	}
 	l.emit(asm.Add.Imm(regTmp, int32(d.Bytes)))
+	l.put(l.written, regTmp)
 	l.at(skip)
 	return true
 }

@@ -46,8 +46,6 @@ const goesUp = 1 << 20
 // refused says why a table is not looked up in the kernel; "" when it is.
 func refused(t *program.Table) string {
 	switch {
-	case t.Info.DirectMeter >= 0:
-		return "a direct meter"
 	case t.Timeout:
 		return "idle timeouts"
 	case t.Kind == program.LPM && t.Key[t.LPM].Words > 1 && t.Key[t.LPM].Width%64 != 0:
@@ -150,7 +148,7 @@ func (l *lowering) table(id int, prefix, end string) {
 		acts = append(acts, l.newLabel())
 		l.emit(asm.JEq.Imm(asm.R0, int32(k+1), acts[k]))
 	}
-	l.emit(asm.JEq.Imm(asm.R0, goesUp, l.upLabel("an action profile")))
+	l.emit(asm.JEq.Imm(asm.R0, goesUp, l.upLabel("an action profile or a configured meter")))
 	goOn(t.MissPC)
 	for k := range t.Actions {
 		a := &t.Actions[k]
@@ -286,6 +284,9 @@ func (l *lowering) take1(t *program.Table, lt *loweredTable) {
 	}
 	l.emit(asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord))
 	l.put(l.act, asm.R1)
+	if t.MeterTo.Field != nil { // an entry with a configured meter goes up: the others' packets are green
+		l.putImm(int(t.MeterTo.Slot)*8, 0)
+	}
 	if lt.Counted {
 		l.emit(asm.LoadMem(asm.R1, asm.R0, 16, asm.DWord), asm.Add.Imm(asm.R1, 1))
 		l.put(l.journalOf(lt), asm.R1)
@@ -326,7 +327,7 @@ func (lt *loweredTable) entries(s *interp.Switch, p *program.Program) iter.Seq[l
 			}
 			value := make([]byte, 0, lt.ValueSize)
 			act := uint64(r.Target) + 1
-			if r.Kind != interp.ByAction {
+			if r.Kind != interp.ByAction || r.Metered {
 				act = goesUp
 			}
 			value = binary.NativeEndian.AppendUint64(value, act)

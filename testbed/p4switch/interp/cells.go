@@ -223,6 +223,7 @@ func (s *Switch) SetDirectMeter(id program.TableID, h Handle, c MeterConfig) err
 	if ts.meters == nil {
 		ts.meters = map[int32]*meter{}
 	}
+	s.changed(id)
 	putMeter(s, ts.meters, i, newMeter(c, s.now))
 	return nil
 }
@@ -233,6 +234,7 @@ func (s *Switch) ClearDirectMeter(id program.TableID, h Handle) error {
 	if err != nil {
 		return err
 	}
+	s.changed(id)
 	putMeter(s, ts.meters, i, nil)
 	return nil
 }

@@ -103,7 +103,7 @@ func (s *Switch) setDefault(id program.TableID, ts *tableState, d defaultEntry) 
 	s.onRollback(func() { swap(d, old) })
 }
 
-// WatchTables has f called with every table whose entries or default change, before
+// WatchTables has f called with every table whose entries, meters or default change, before
 // or after they do. One watches at a time; nil ends it.
 func (s *Switch) WatchTables(f func(program.TableID)) { s.watch = f }
 

@@ -15,6 +15,7 @@ type Row struct {
 	Priority  int32
 	Key, Args []uint64 // the masked key; the arguments of the action
 	Kind      TargetKind
+	Metered   bool  // its direct meter is configured: not every packet is green
 	Target    int32 // the action, as an index into [program.TableInfo.Actions], or member or group
 }
 
@@ -33,7 +34,7 @@ func (s *Switch) Rows(id program.TableID) iter.Seq[Row] {
 				e := &ts.entries[i]
 				if !yield(Row{
 					Group: gi, PrefixLen: g.plen, Place: i, Priority: e.prio, Key: ts.keys[i*t.Words : (i+1)*t.Words],
-					Args: ts.args[i*t.ArgMax : (i+1)*t.ArgMax], Kind: e.kind, Target: e.target,
+					Args: ts.args[i*t.ArgMax : (i+1)*t.ArgMax], Kind: e.kind, Target: e.target, Metered: ts.meters[int32(i)] != nil,
 				}) {
 					return
 				}
