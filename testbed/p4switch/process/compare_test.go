@@ -133,7 +133,7 @@ func measure(t testing.TB, command []string, prog string, size, load int, durati
 	before, mine, busy := used(), threadCPU(), machineCPU(t)
 	start := time.Now()
 	if load == 0 {
-		m.flood(in, out, packet, duration)
+		m.flood(in, out, [][]byte{packet}, duration)
 	} else {
 		m.pace(in, out, packet, load, duration)
 	}
@@ -142,15 +142,17 @@ func measure(t testing.TB, command []string, prog string, size, load int, durati
 	return m
 }
 
-// flood sends as fast as it goes. Receiving is done between the batches, so
-// that no third thread competes for the processors.
-func (m *measurement) flood(in, out *port.Interface, packet []byte, duration time.Duration) {
+// flood sends the packets as fast as it goes, again and again. Receiving is done between
+// the batches, so that no third thread competes for the processors.
+func (m *measurement) flood(in, out *port.Interface, packets [][]byte, duration time.Duration) {
 	batch := make([][]byte, 64)
-	for i := range batch {
-		batch[i] = packet
-	}
+	n := 0
 	count := func([]byte) { m.received++ }
 	for end := time.Now().Add(duration); time.Now().Before(end); {
+		for i := range batch {
+			batch[i] = packets[n%len(packets)]
+			n++
+		}
 		m.sent += in.Send(batch)
 		out.Receive(1<<20, count)
 		runtime.Gosched()
