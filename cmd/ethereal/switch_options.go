@@ -59,6 +59,7 @@ type switchOptions struct {
 	coalesce     int
 	realtime     int
 	portEvents   string
+	restrictions string // on, off, or auto: unless as BMv2
 	datapath     string
 	ethernetName bool
 	portNames    map[uint32]string // towards gNMI
@@ -211,6 +212,10 @@ func ourSwitchOptions() []switchOption {
 			help: "notify the program of ports by packets on port 508: on, off, or auto, which is\n" +
 				"when it has a register port_down (default auto)",
 			set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
+		{name: "restrictions", kind: oneValue, value: "WHEN",
+			help: "refuse entries that the P4Info's annotations @entry_restriction, @action_restriction and @refers_to\n" +
+				"forbid: on, off, or auto, which is on except under the name simple_switch_grpc (default auto)",
+			set: setRestrictions},
 		{name: "insecure",
 			help: "serve beyond this machine though anybody may then write: without TLS, or without\nclients' certificates",
 			set:  func(o *switchOptions, _ string) error { o.insecure = true; return nil }},
@@ -233,6 +238,13 @@ const auto = "auto"
 func setDatapath(o *switchOptions, v string) error {
 	o.datapath = v
 	return live.CheckDatapath(v, auto)
+}
+
+func setRestrictions(o *switchOptions, v string) error {
+	if o.restrictions = v; v != "on" && v != "off" && v != auto {
+		return fmt.Errorf("it is on, off or auto")
+	}
+	return nil
 }
 
 // modelFromEnvironment says where the model of the chip is, and its program.
@@ -272,7 +284,7 @@ func (o *switchOptions) settleDatapath() error {
 func parseSwitchOptions(args []string) (*switchOptions, error) {
 	o := &switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511,
-		queueDepth: 64, portEvents: "auto", datapath: live.Interpreter, coalesce: int(process.DefaultCoalesce / time.Microsecond),
+		queueDepth: 64, portEvents: "auto", restrictions: auto, datapath: live.Interpreter, coalesce: int(process.DefaultCoalesce / time.Microsecond),
 	}
 	table := switchOptionTable()
 	given := map[string]bool{}

@@ -32,7 +32,7 @@ func TestSwitchOptions(t *testing.T) {
 	dir := t.TempDir()
 	base := switchOptions{
 		maxPorts: 512, useFiles: -1, logLevel: "trace", grpcAddr: defaultGRPCAddr, dropPort: 511, queues: 8,
-		queueDepth: 64, portEvents: "auto", coalesce: 50, datapath: "interpreter",
+		queueDepth: 64, portEvents: "auto", restrictions: "auto", coalesce: 50, datapath: "interpreter",
 	}
 	with := func(f func(*switchOptions)) *switchOptions {
 		o := base

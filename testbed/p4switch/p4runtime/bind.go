@@ -21,8 +21,8 @@ type binder struct {
 }
 
 // bind checks info and ties it to prog. The errors are INVALID_ARGUMENT: the
-// two do not belong together, or info is no P4Info.
-func bind(info *p4config.P4Info, prog *program.Program) (*schema, error) {
+// two do not belong together, or info is no P4Info. restricted has annotations restrict what is written.
+func bind(info *p4config.P4Info, prog *program.Program, restricted bool) (*schema, error) {
 	b := &binder{
 		schema: &schema{
 			info: info, prog: prog,
@@ -46,6 +46,11 @@ func bind(info *p4config.P4Info, prog *program.Program) (*schema, error) {
 		return nil, missing("no table, not even", info.GetTables()[0].GetPreamble().GetName()+",")
 	}
 	b.portNames = b.portNamed()
+	if restricted {
+		if err := b.bindRestrictions(); err != nil {
+			return nil, err
+		}
+	}
 	return b.schema, nil
 }
 

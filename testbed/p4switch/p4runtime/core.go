@@ -65,6 +65,9 @@ type Config struct {
 	// PartialPacketOut accepts packets without some of the packet_out header's fields, which are then 0, as BMv2's server
 	// does. Otherwise they are refused.
 	PartialPacketOut bool
+	// Unrestricted has the annotations @entry_restriction, @action_restriction and @refers_to of a P4Info mean nothing, as
+	// with BMv2. Otherwise what they forbid is refused.
+	Unrestricted bool
 	// OnPortEvent is notified of every change of a port's oper status, after
 	// watch ports have failed over, and of every port's status after a
 	// pipeline came into the data path: the owner of the data plane makes

@@ -31,6 +31,9 @@ type pipeline struct {
 	metadata   int                   // bytes that entries keep
 	portTables bool                  // one of the core's PortTables changed
 
+	referentStates []*referentState // of schema.referents
+	inheriting     bool             // entries come in any order
+
 	inTx bool
 	undo []func()
 }
@@ -50,7 +53,7 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	if err != nil {
 		return nil, rpc.Invalidf("p4_device_config: %v", err)
 	}
-	sch, err := bind(config.GetP4Info(), prog)
+	sch, err := bind(config.GetP4Info(), prog, !c.cfg.Unrestricted)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +71,16 @@ func (c *Core) realize(config *p4.ForwardingPipelineConfig) (*pipeline, error) {
 	for _, ps := range sch.profileList {
 		p.profileStates = append(p.profileStates, newProfileState(ps))
 	}
+	for _, r := range sch.referents {
+		p.referentStates = append(p.referentStates, &referentState{referent: r, there: map[string]int{}, wanted: map[string]int{}})
+	}
 	for _, ts := range sch.tableList {
 		state := newTableState(ts)
+		for _, r := range p.referentStates {
+			if r.table == ts {
+				state.referents = append(state.referents, r)
+			}
+		}
 		state.metadata = &p.metadata
 		state.ofPorts = slices.Contains(c.cfg.PortTables, ts.name)
 		p.tableStates = append(p.tableStates, state)

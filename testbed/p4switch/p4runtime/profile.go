@@ -1,6 +1,7 @@
 package p4runtime
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -127,6 +128,7 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 			}
 		}
 		delete(ps.members, id)
+		p.hold(p.referencesOfAction(m.action), -1)
 		return nil
 	}
 	if msg.GetAction() == nil {
@@ -135,6 +137,13 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 	call, action, err := p.core.scratch.parseAction(ps.actions, msg.GetAction(), false)
 	if err != nil {
 		return err
+	}
+	if err := p.permitAction(action); err != nil {
+		return rpc.Within(fmt.Sprintf("member %d", id), err)
+	}
+	refs := p.referencesOfAction(action)
+	if err := p.refer(refs); err != nil {
+		return rpc.Within(fmt.Sprintf("member %d", id), err)
 	}
 	switch typ {
 	case p4.Update_INSERT:
@@ -155,10 +164,12 @@ func (p *pipeline) updateMember(ps *profileState, typ p4.Update_Type, msg *p4.Ac
 				return fromSwitch(err)
 			}
 		}
+		p.hold(p.referencesOfAction(m.action), -1)
 		m.action = action
 	default:
 		return rpc.Invalidf("update type %v", typ)
 	}
+	p.hold(refs, 1)
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 // Counters, registers and meters keep their values where the new array has
 // the cell; idle timers start anew.
 func (p *pipeline) inherit(old *pipeline) error {
+	p.inheriting = true
+	defer func() { p.inheriting = false }()
 	for _, step := range []func(*pipeline) error{
 		p.inheritNames, p.inheritReplication, p.inheritProfiles, p.inheritTables, p.inheritSets, p.inheritArrays,
 	} {
@@ -23,7 +25,7 @@ func (p *pipeline) inherit(old *pipeline) error {
 			return err
 		}
 	}
-	return nil
+	return p.settled()
 }
 
 func (p *pipeline) inheritReplication(old *pipeline) error {

@@ -87,11 +87,16 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 		}
 	}
 	if typ == p4.Update_DELETE {
+		if err := p.keepGroup(id); err != nil {
+			return err
+		}
 		if err := p.sw.DeleteMulticastGroup(id); err != nil {
 			return fromSwitch(err)
 		}
 		p.onUndo(restore)
 		delete(p.pre.groups, id)
+		p.indexGroup(id, -1)
+		p.hold(p.referencesOfGroup(old), -1)
 		return nil
 	}
 	if err := p.roomFor(len(p.pre.groups), there, e.GetReplicas()); err != nil {
@@ -111,11 +116,21 @@ func (p *pipeline) writeMulticast(typ p4.Update_Type, e *p4.MulticastGroupEntry)
 		m.replicas = append(m.replicas, chain)
 		m.backups = m.backups || len(chain) > 1
 	}
+	refs := p.referencesOfGroup(m)
+	if err := p.refer(refs); err != nil {
+		return err
+	}
 	if err := p.sw.SetMulticastGroup(id, m.live(p)); err != nil {
 		return fromSwitch(err)
 	}
 	p.onUndo(restore)
 	p.pre.groups[id] = m
+	p.hold(refs, 1)
+	if there {
+		p.hold(p.referencesOfGroup(old), -1)
+	} else {
+		p.indexGroup(id, 1)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package p4runtime
 import (
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/constraints"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/program"
 )
 
@@ -33,6 +34,9 @@ type schema struct {
 
 	absent map[uint32]string // by id: what P4Info lists and the program has not
 
+	referents  []*referent
+	ofReplicas []reference // of every multicast replica
+
 	packetIn, packetOut *headerLayout // nil: the program declares none
 
 	nameTypes map[string]*nameType // types that are translated to strings
@@ -60,9 +64,11 @@ type tableSchema struct {
 	constTable    bool
 	constDefault  bool
 	idleTimeout   bool
-	profile       *profileSchema // nil: direct actions
-	directCounter uint32         // P4Info id, 0: none
-	directMeter   *meterSchema   // nil: none
+	profile       *profileSchema          // nil: direct actions
+	directCounter uint32                  // P4Info id, 0: none
+	directMeter   *meterSchema            // nil: none
+	restriction   *constraints.Constraint // nil: none
+	references    map[uint32][]reference  // by action; of 0 those of entries that name no action
 }
 
 // fieldSchema is one field of a key, of a table or a value set.
@@ -86,6 +92,9 @@ type actionSchema struct {
 	object
 	params    []*paramSchema
 	paramByID map[uint32]int
+
+	restriction *constraints.Constraint // nil: none
+	references  []reference             // of the parameters alone
 }
 
 type paramSchema struct {

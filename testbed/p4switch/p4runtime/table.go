@@ -3,6 +3,7 @@ package p4runtime
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -16,10 +17,11 @@ import (
 // shared with requests and responses and never changed in place.
 type tableState struct {
 	*tableSchema
-	byKey    map[string]*entry
-	list     []*entry // in a deterministic order
-	dflt     defaultEntry
-	metadata *int // bytes, the pipeline's
+	byKey     map[string]*entry
+	list      []*entry // in a deterministic order
+	dflt      defaultEntry
+	metadata  *int             // bytes, the pipeline's
+	referents []*referentState // sets of its fields that others refer to
 	// ofPorts: port events mean something else when it changes.
 	ofPorts bool
 }
@@ -79,7 +81,14 @@ func (p *pipeline) loadInitialEntries() error {
 			}
 			t.byKey[e.key] = e
 			t.list = append(t.list, e)
+			t.index(e.match, 1)
+			if !e.isConst {
+				p.hold(p.referencesOf(t, e.match, e.action), 1)
+			}
 		}
+	}
+	for _, r := range p.referentStates {
+		r.initial = maps.Clone(r.wanted)
 	}
 	return nil
 }
@@ -151,6 +160,7 @@ func (t *tableState) add(p *pipeline, e *entry) {
 	e.index, e.gone = len(t.list), false
 	t.list = append(t.list, e)
 	t.byKey[e.key] = e
+	t.index(e.match, 1)
 	*t.metadata += len(e.metadata)
 	p.onUndo(func() { t.remove(e) })
 }
@@ -163,6 +173,7 @@ func (t *tableState) remove(e *entry) {
 	t.list[len(t.list)-1] = nil
 	t.list = t.list[:len(t.list)-1]
 	delete(t.byKey, e.key)
+	t.index(e.match, -1)
 	*t.metadata -= len(e.metadata)
 	e.gone = true
 }
@@ -178,6 +189,7 @@ func (t *tableState) restore(e *entry) {
 		t.list = append(t.list, e)
 	}
 	t.byKey[e.key] = e
+	t.index(e.match, 1)
 	*t.metadata += len(e.metadata)
 	e.gone = false
 }
@@ -267,6 +279,10 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 	if be.Target, err = p.aim(t, te.GetAction(), e); err != nil {
 		return err
 	}
+	if err := p.permit(t, e.match, e.priority, e.action); err != nil {
+		p.unaim(t, e)
+		return err
+	}
 	if e.handle, err = p.sw.Insert(t.tid, be); err != nil {
 		p.unaim(t, e)
 		return fromSwitch(err)
@@ -277,6 +293,7 @@ func (p *pipeline) insertEntry(t *tableState, te *p4.TableEntry) error {
 		return err
 	}
 	t.add(p, e)
+	p.hold(p.referencesOf(t, e.match, e.action), 1)
 	p.armIdle(t, e)
 	return nil
 }
@@ -301,6 +318,10 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 		if err != nil {
 			return err
 		}
+		if err := p.permit(t, e.match, e.priority, next.action); err != nil {
+			p.unaim(t, next)
+			return err
+		}
 		if err := p.sw.Modify(t.tid, e.handle, target); err != nil {
 			p.unaim(t, next)
 			return fromSwitch(err)
@@ -308,6 +329,8 @@ func (p *pipeline) modifyEntry(t *tableState, te *p4.TableEntry) error {
 		old := entry{action: e.action, group: e.group}
 		p.onUndo(func() { e.action, e.group = old.action, old.group })
 		e.action, e.group = next.action, next.group
+		p.hold(p.referencesOf(t, e.match, next.action), 1)
+		p.hold(p.referencesOf(t, e.match, old.action), -1)
 		p.unaim(t, &old)
 	}
 	if e.idleNs != te.GetIdleTimeoutNs() {
@@ -339,11 +362,15 @@ func (p *pipeline) deleteEntry(t *tableState, te *p4.TableEntry) error {
 	if e.isConst {
 		return rpc.Errorf(codes.PermissionDenied, "the entry is constant in the P4 program")
 	}
+	if err := t.keep(e.match); err != nil {
+		return err
+	}
 	if err := p.sw.Delete(t.tid, e.handle); err != nil {
 		return fromSwitch(err)
 	}
 	t.remove(e)
 	p.onUndo(func() { t.restore(e) })
+	p.hold(p.referencesOf(t, e.match, e.action), -1)
 	p.unaim(t, e)
 	return nil
 }
@@ -373,6 +400,7 @@ func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableE
 		}
 		p.onUndo(func() { t.dflt = old })
 		t.dflt = defaultEntry{}
+		p.hold(p.referencesOf(t, nil, old.action), -1)
 		return nil
 	}
 	if t.profile != nil {
@@ -386,13 +414,20 @@ func (p *pipeline) writeDefault(t *tableState, typ p4.Update_Type, te *p4.TableE
 	if err != nil {
 		return err
 	}
+	action := &p4.TableAction{Type: &p4.TableAction_Action{Action: a}}
+	refs := p.referencesOf(t, nil, action)
+	if err := p.permitAction(a); err != nil {
+		return err
+	}
+	if err := p.refer(refs); err != nil {
+		return err
+	}
 	if err := p.sw.SetDefault(t.tid, interp.Target{Kind: interp.ByAction, Call: call}); err != nil {
 		return fromSwitch(err)
 	}
 	p.onUndo(func() { t.dflt = old })
-	t.dflt = defaultEntry{
-		action: &p4.TableAction{Type: &p4.TableAction_Action{Action: a}},
-		cookie: te.GetControllerMetadata(), metadata: slices.Clone(te.GetMetadata()),
-	}
+	t.dflt = defaultEntry{action: action, cookie: te.GetControllerMetadata(), metadata: slices.Clone(te.GetMetadata())}
+	p.hold(refs, 1)
+	p.hold(p.referencesOf(t, nil, old.action), -1)
 	return nil
 }

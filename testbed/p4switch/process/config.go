@@ -74,6 +74,8 @@ type Config struct {
 	CPUPort  uint32 // port of packet-in and packet-out; 0: none
 	// PartialPacketOut is as in p4runtime.Config.
 	PartialPacketOut bool
+	// Unrestricted is as in p4runtime.Config.
+	Unrestricted bool
 
 	DropPort uint32 // egress port that means drop; 0: DefaultDropPort
 	Queues   int    // priorities per port, 1 to 8; 0: 1

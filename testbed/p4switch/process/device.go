@@ -234,7 +234,7 @@ func (d *Device) addServices() (err error) {
 		DeviceID: d.cfg.DeviceID, AllowDeviceZero: true, Ports: d.states, CPUPort: d.cfg.CPUPort,
 		Budget: d.cfg.Budget, DataPath: &d.mu, Later: d.later,
 		Now: d.unix, Epoch: d.start, Switch: cfg,
-		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, OnPortEvent: d.onPortEvent,
+		OnSwitch: d.useSwitch, OnPacketOut: d.packetOut, PartialPacketOut: d.cfg.PartialPacketOut, Unrestricted: d.cfg.Unrestricted, OnPortEvent: d.onPortEvent,
 		PortTables: p4src.PortTables(), OnPortTables: d.repeatPortEvents,
 	})
 	if err != nil {
