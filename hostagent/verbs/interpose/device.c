@@ -38,15 +38,16 @@ static void forked(void) { atomic_fetch_add(&generation, 1); }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
 
-bool in_child(const struct context *c) { return c->generation != atomic_load(&generation); }
+int process_generation(void) { return atomic_load(&generation); }
+
+bool in_child(const struct context *c) { return c->generation != process_generation(); }
 
 struct context *context_of(struct ibv_context *c)
 {
 	return (struct context *)((uint8_t *)c - offsetof(struct context, verbs.context));
 }
 
-/* socket_path returns where the host's NIC serves, NULL if the program is in no host. */
-static const char *socket_path(void)
+const char *socket_path(void)
 {
 	const char *path = getenv("ETHEREAL_NIC");
 	if (!path || !*path)
@@ -77,7 +78,7 @@ int ibv_get_device_index(struct ibv_device *d)
 	return -1; /* the kernel has none */
 }
 
-static int transact(int socket, const struct nic_call *in, int send_fd, struct nic_answer *out, int *fds, int nfds)
+int transact(int socket, const struct nic_call *in, int send_fd, struct nic_answer *out, int *fds, int nfds)
 {
 	union {
 		struct cmsghdr head;
@@ -186,7 +187,7 @@ void end_mappings(struct mapping *m)
 	}
 }
 
-static int connect_nic(void)
+int connect_nic(void)
 {
 	const char *path = socket_path();
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -210,9 +211,6 @@ static int connect_nic(void)
 static int query_port_full(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size);
 static int query_device_full(struct ibv_context *ctx, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *attr,
 			     size_t size);
-struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init);
-struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *init);
-struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *init);
 
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {

@@ -11,6 +11,8 @@
 
 #include "nic.h"
 
+#pragma GCC visibility push(hidden)
+
 /* MAX_AH is how many address handles a program may have. The NIC does not know them. */
 enum { MAX_AH = 65536 };
 
@@ -93,6 +95,15 @@ struct qp {
 	int failed;
 };
 
+/* socket_path returns where the host's NIC serves, NULL if the program is in no host. */
+const char *socket_path(void);
+
+/* connect_nic connects to the host's NIC. It returns a socket, or -1. */
+int connect_nic(void);
+
+/* transact asks the NIC over a socket, and sends a descriptor unless it is -1. It returns an errno. */
+int transact(int socket, const struct nic_call *in, int send_fd, struct nic_answer *out, int *fds, int nfds);
+
 struct context *context_of(struct ibv_context *c);
 
 /* call asks the NIC. It returns an errno, and sets it. Descriptors that come back are the caller's. */
@@ -121,6 +132,10 @@ uint32_t recv_stride(uint32_t sges);
 
 void set_ops(struct ibv_context_ops *ops);
 
+struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init);
+struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *init);
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *init);
+
 struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int dealloc_mw(struct ibv_mw *mw);
 void set_poll(struct cq *q);
@@ -129,7 +144,12 @@ void set_poll(struct cq *q);
 void forget_completions(struct ibv_cq *cq, uint32_t qp_num);
 void set_wr(struct ibv_qp_ex *qp);
 
+/* process_generation is a number that a fork's child has another of. */
+int process_generation(void);
+
 /* in_child says that this process is a child of the one that opened c. */
 bool in_child(const struct context *c);
+
+#pragma GCC visibility pop
 
 #endif

@@ -40,6 +40,7 @@ enum nic_op {
 	NIC_REREG_MR,        /* key, flags of ibv_rereg_mr, pd, address, length, access */
 	NIC_ALLOC_MW,        /* pd, type -> handle, key */
 	NIC_DEALLOC_MW,      /* handle */
+	NIC_CM,              /* abi; instead of NIC_HELLO: this connection carries struct nic_cm_call from now on */
 };
 
 /* How many of a kind a program may have, in the answer to NIC_HELLO. */
@@ -158,6 +159,21 @@ struct nic_async {
 	uint64_t cookie; /* of the QP, CQ or SRQ; 0: the port */
 	uint32_t type;   /* enum ibv_event_type */
 	uint32_t reserved;
+};
+
+/* A command to the connection manager, and the answer. Both are sent without the bytes behind the last that is used. */
+enum { NIC_CM_MOST = 512, NIC_CM_OPTION = 16 };
+
+struct nic_cm_call {
+	uint32_t channel; /* 0, without a command: make a channel -> its number (4 bytes); fd: a byte for each event */
+	uint32_t reserved;
+	uint8_t command[NIC_CM_MOST]; /* as written to /dev/infiniband/rdma_cm (rdma/rdma_user_cm.h); an option's value behind it */
+};
+
+struct nic_cm_answer {
+	int32_t error;	  /* an errno, or 0 */
+	uint32_t dropped; /* so many events that were shown are no more: the program takes their bytes */
+	uint8_t response[NIC_CM_MOST];
 };
 
 #endif

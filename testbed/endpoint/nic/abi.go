@@ -38,6 +38,7 @@ const (
 	opReregMR
 	opAllocMW
 	opDeallocMW
+	opCM
 )
 
 // firstLimit is where limits begin in the answer to opHello.
@@ -60,6 +61,9 @@ const (
 	recvSize    = 16
 	cqeSize     = 48
 	asyncSize   = 16
+	cmCallHead  = 8 // of struct nic_cm_call, and of the answer
+	cmMost      = 512
+	cmOption    = 16
 )
 
 // Arguments of opModifyQP.

@@ -10,7 +10,31 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 )
 
-// A datagram is a message of one flow, without a place in a stream.
+// gram is a datagram: a message of one flow, without a place in a stream.
+type gram struct {
+	until fabric.Time // when it is given up
+	// over is called once: when it has arrived, or is given up.
+	over func(now fabric.Time, arrived bool)
+}
+
+// sendGram sends a datagram's bytes, which are not the program's, to a host.
+func (n *NIC) sendGram(now fabric.Time, q *queuePair, key uint32, dst fabric.NodeID, b []byte, g *gram) {
+	s := &outStream{q: q, key: key, dst: dst, moved: now}
+	s.put(content{local: b})
+	f := &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next), gram: g}
+	if len(n.sending) == 0 {
+		n.checkAt = 0
+	}
+	n.post(now, f)
+	n.sending = append(n.sending, f)
+}
+
+// lose forgets a datagram that will not arrive.
+func (n *NIC) lose(now fabric.Time, f *flow) {
+	delete(n.flows, f.id)
+	f.gram.over(now, false)
+	n.touch(f.s.q)
+}
 
 type gramKey struct {
 	src fabric.NodeID
@@ -53,12 +77,10 @@ func (q *queuePair) sendDatagram(now fabric.Time, r *sendRequest, ok bool) {
 				break
 			}
 		}
-		s := &outStream{q: q, key: streamKey(kindDatagrams, r.udQPN&0xffffff), dst: dst, moved: now}
-		s.put(content{local: append(h.append(nil), data...)})
-		f := &flow{s: s, span: span{0, int64(s.next)}, left: int64(s.next)}
 		q.grams++
-		q.n.post(now, f)
-		q.n.sending = append(q.n.sending, f)
+		q.n.sendGram(now, q, streamKey(kindDatagrams, r.udQPN&0xffffff), dst, append(h.append(nil), data...), &gram{
+			until: now + datagramLife, over: func(fabric.Time, bool) { q.grams-- },
+		})
 	}
 	q.sq.release(1)
 	if q.sigAll || r.flags&sendSignaled != 0 || done.status != success {
@@ -78,38 +100,53 @@ const datagramLife = 2 * fabric.Second
 
 // forgetDatagrams forgets datagrams that have arrived, and gives up those that are too old.
 func (n *NIC) forgetDatagrams(now fabric.Time) {
-	old := map[*outStream]bool{}
+	old := map[*outStream]*flow{}
 	n.sending = slices.DeleteFunc(n.sending, func(f *flow) bool {
 		if n.flows[f.id] != f {
 			return true
 		}
-		if now-f.s.moved <= datagramLife {
+		if now <= f.gram.until {
 			return false
 		}
-		delete(n.flows, f.id)
-		old[f.s] = true
-		f.s.q.grams--
-		n.touch(f.s.q)
+		old[f.s] = f
 		return true
 	})
 	if len(old) == 0 {
 		return
 	}
 	for qp, p := range n.pieces {
-		if old[p.f.s] {
+		if old[p.f.s] != nil {
 			delete(n.pieces, qp)
 			n.host.CloseFlow(now, qp)
 		}
+	}
+	for _, f := range old {
+		n.lose(now, f)
 	}
 }
 
 // maxDatagram is the longest datagram in bytes: the largest MTU of verbs.
 const maxDatagram = 4096
 
-// placeDatagram takes a packet of a datagram. What cannot be delivered is dropped.
-func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte) {
+// placeGram takes a packet of a datagram to a queue pair, or, q being nil, of one about connections. What cannot be
+// delivered is dropped.
+func (n *NIC) placeGram(now fabric.Time, p *endpoint.Placement, kind uint32, q *queuePair, payload []byte) {
+	b := n.gather(p, payload)
+	switch {
+	case b == nil:
+	case kind == kindCM:
+		if err := n.manager.Receive(now, p.Src, b); err != nil {
+			n.cut.Warn("dropped what another host sent", "host", n.cfg.Fabric.Name(p.Src), "err", err)
+		}
+	case len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr:
+		q.datagram(p.Src, parseHeader(b), b[headerSize:])
+	}
+}
+
+// gather puts a datagram's packets together. It returns it when the last one is there.
+func (n *NIC) gather(p *endpoint.Placement, payload []byte) []byte {
 	if p.Length > headerSize+maxDatagram {
-		return
+		return nil
 	}
 	key := gramKey{p.Src, p.QPN}
 	b := n.grams[key]
@@ -118,7 +155,7 @@ func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte)
 	}
 	if int64(len(b)) != p.Offset {
 		delete(n.grams, key)
-		return
+		return nil
 	}
 	b = append(b, payload...)
 	if !p.Last {
@@ -126,12 +163,10 @@ func (n *NIC) placeDatagram(p *endpoint.Placement, q *queuePair, payload []byte)
 			clear(n.grams)
 		}
 		n.grams[key] = b
-		return
+		return nil
 	}
 	delete(n.grams, key)
-	if len(b) >= headerSize && q != nil && q.typ == qptUD && q.state >= qpsRTR && q.state != qpsErr {
-		q.datagram(p.Src, parseHeader(b), b[headerSize:])
-	}
+	return b
 }
 
 // datagram delivers a datagram, behind what stands for its GRH.

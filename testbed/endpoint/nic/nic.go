@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/hostagent/rocev2"
+	"github.com/ethereal-fabric/ethereal/internal/loglimit"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic/cm"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
 )
 
@@ -58,6 +61,9 @@ type NIC struct {
 	leaving map[*outStream]fabric.Time // answers of queue pairs that are gone, and until when they are sent
 	stages  []*stage
 	staged  int // in use
+
+	manager *cm.Manager
+	cut     *loglimit.Limiter // of what other hosts send
 }
 
 // maxStages bounds what is kept of streams out of turn: 256 MiB.
@@ -72,22 +78,29 @@ func New(c Config, h Host) *NIC {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	a := c.Fabric.HostAddr4(c.Host).As4()
-	return &NIC{
+	n := &NIC{
 		cfg: c, host: h, addr: uint32(a[0])<<24 | uint32(a[1])<<16 | uint32(a[2])<<8 | uint32(a[3]),
 		clients: map[*client]struct{}{}, qps: map[uint32]*queuePair{}, regions: map[uint32]*region{}, windows: map[uint32]*memoryWindow{}, flows: map[uint64]*flow{},
 		copied: make([]byte, 64<<10), pieces: map[endpoint.QP]*piece{}, grams: map[gramKey][]byte{}, waiting: map[*queuePair]struct{}{},
-		leaving: map[*outStream]fabric.Time{}, pools: newPools(),
+		leaving: map[*outStream]fabric.Time{}, pools: newPools(), cut: loglimit.New(c.Log, time.Second),
 	}
+	n.manager = cm.New(cm.Config{Fabric: c.Fabric, Host: c.Host, GUID: n.guid(), MTU: mtu(c.Payload), Send: n.sendMessage})
+	return n
 }
 
 // Reset ends what is under way: the host's endpoint has begun anew.
 func (n *NIC) Reset(now fabric.Time) {
+	lost := n.sending
+	n.local, n.sending = nil, nil
+	for _, f := range lost {
+		if n.flows[f.id] == f {
+			n.lose(now, f)
+		}
+	}
 	clear(n.flows)
 	clear(n.pieces)
 	clear(n.leaving)
-	n.local, n.sending = nil, nil
 	for _, q := range n.qps {
-		q.grams = 0
 		q.fail(now, retryExcErr)
 	}
 }
@@ -146,10 +159,10 @@ func (n *NIC) Done(now fabric.Time, qp endpoint.QP) {
 // arrived takes note that bytes of a flow have arrived.
 func (n *NIC) arrived(now fabric.Time, f *flow, bytes int64) {
 	if f.left -= bytes; f.left == 0 {
-		delete(n.flows, f.id)
-		if f.s.datagram() {
-			f.s.q.grams--
+		if f.gram != nil && n.flows[f.id] == f {
+			f.gram.over(now, true)
 		}
+		delete(n.flows, f.id)
 	}
 	if f.probe {
 		f.s.probing = false
@@ -217,8 +230,10 @@ const (
 func (n *NIC) refused(now fabric.Time, p *piece) {
 	f, s := p.f, p.f.s
 	switch {
-	case s.datagram():
-		n.arrived(now, f, p.n) // lost, as datagrams are
+	case f.gram != nil:
+		if n.flows[f.id] == f {
+			n.lose(now, f) // as datagrams are
+		}
 		return
 	case s.q == nil: // neither side has the queue pair any more
 		n.closeStream(now, s)
@@ -350,6 +365,7 @@ func (n *NIC) Tick(now fabric.Time) {
 	for c := range n.clients {
 		c.look(n)
 	}
+	n.manager.Tick(now)
 	for len(n.dirty)+len(n.local) > 0 {
 		dirty := n.dirty
 		n.dirty = nil
@@ -386,7 +402,13 @@ func (n *NIC) Wake() (at fabric.Time, ok bool) {
 	if len(n.dirty)+len(n.local) > 0 {
 		return 0, true
 	}
-	return n.checkAt, len(n.waiting)+len(n.sending)+len(n.leaving) > 0
+	if at, ok = n.manager.Wake(); len(n.waiting)+len(n.sending)+len(n.leaving) == 0 {
+		return at, ok
+	}
+	if !ok || n.checkAt < at {
+		at = n.checkAt
+	}
+	return at, true
 }
 
 // newNumber draws a number that is not in use.

@@ -15,8 +15,8 @@ const maxMessage = 1 << 30
 func (n *NIC) Place(now fabric.Time, p *endpoint.Placement, payload []byte) endpoint.Placing {
 	kind, number := parseKey(p.RKey)
 	q := n.qps[number]
-	if kind == kindDatagrams {
-		n.placeDatagram(p, q, payload)
+	if kind == kindDatagrams || kind == kindCM {
+		n.placeGram(now, p, kind, q, payload)
 		return endpoint.Placed
 	}
 	if q == nil || q.typ != qptRC || q.dst != p.Src {

@@ -56,6 +56,11 @@ func (n *NIC) serve(ctx context.Context, conn *net.UnixConn, d Driver) (err erro
 		out, fds, once := call{}, []int(nil), -1 // once: a descriptor that is only the program's
 		var failed error
 		switch {
+		case c == nil && op(in.word) == opCM && in.arg[0] == ABI && memory < 0:
+			if _, err = conn.Write(out.encode()); err != nil {
+				return fmt.Errorf("nic: answer: %w", err)
+			}
+			return n.serveConnections(ctx, conn, d)
 		case c == nil && op(in.word) == opHello && in.arg[0] == ABI && memory >= 0:
 			err = d.Call(ctx, func(fabric.Time) { c, fds, failed = n.open(memory, accept.PeerOf(conn).PID) })
 			if err == nil && c != nil {

@@ -19,6 +19,7 @@ const (
 	kindRequests  = 1
 	kindResponses = 2
 	kindDatagrams = 3
+	kindCM        = 4          // messages of connection management, of no queue pair
 	keyMark       = 0xe7 << 24 // distinguishes such keys from others
 )
 
@@ -188,15 +189,13 @@ type flow struct {
 	// for the first time.
 	of    *flow
 	probe bool
+	gram  *gram // nil: it is no datagram
 }
 
 func (s *outStream) begin(psn, key uint32, dst fabric.NodeID) {
 	at := firstPosition(psn)
 	*s = outStream{q: s.q, key: key, dst: dst, base: at, sent: at, next: at}
 }
-
-// datagram returns whether it is one datagram, not a stream of a connection.
-func (s *outStream) datagram() bool { return s.key>>24^keyMark>>24 == kindDatagrams }
 
 // room returns whether another message may be put in.
 func (s *outStream) room() bool { return s.next-s.base < window }

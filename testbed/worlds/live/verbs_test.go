@@ -109,11 +109,17 @@ func leafSpine(spines, hostsPerToR int) string {
 // pair runs a program in h0 and, as its client, in h1, and returns what the client said.
 func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(words[0]); err != nil {
-		t.Skip("not installed (Debian: perftest)")
+	return couple(t, command, words, append(slices.Clone(words), "h0"))
+}
+
+// couple runs a server in h0 and a client in h1, and returns what the client said.
+func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked []string) string {
+	t.Helper()
+	if _, err := exec.LookPath(served[0]); err != nil {
+		t.Skipf("%s is not installed (Debian: perftest, rdmacm-utils, ibverbs-utils)", served[0])
 	}
 	var said [2]bytes.Buffer
-	server := command(append([]string{"exec", "h0", "--"}, words...)...)
+	server := command(append([]string{"exec", "h0", "--"}, served...)...)
 	server.Stdout, server.Stderr = &said[0], &said[0]
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -121,10 +127,10 @@ func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string)
 	var err error
 	for range 20 { // until the server listens
 		time.Sleep(100 * time.Millisecond)
-		client := command(append(append([]string{"exec", "h1", "--"}, words...), "h0")...)
+		client := command(append([]string{"exec", "h1", "--"}, asked...)...)
 		said[1].Reset()
 		client.Stdout, client.Stderr = &said[1], &said[1]
-		if err = client.Run(); err == nil || !strings.Contains(said[1].String(), "onnect") {
+		if err = client.Run(); err == nil || !notListening(said[1].String()) {
 			break
 		}
 	}
@@ -135,6 +141,11 @@ func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string)
 		t.Fatalf("client: %v, server: %v\n%s\n%s", err, other, said[1].String(), said[0].String())
 	}
 	return said[1].String()
+}
+
+// notListening reports whether a client says that it found no server.
+func notListening(said string) bool {
+	return slices.ContainsFunc([]string{"onnect", "REJECTED", "UNREACHABLE"}, func(s string) bool { return strings.Contains(said, s) })
 }
 
 // uplinks reads over P4Runtime how many bytes of data the ToR of h1 has sent by each uplink.

@@ -1,0 +1,316 @@
+package cm
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"syscall"
+
+	"github.com/ethereal-fabric/ethereal/fabric"
+)
+
+// state is where an identifier is on its way.
+type state uint8
+
+const (
+	stateIdle state = iota
+	stateBound
+	stateResolved // the address
+	stateRouted   // the route, too
+	stateListening
+	stateConnecting // asked
+	stateAnswered   // the other side has accepted
+	stateRequested  // asked by the other side
+	stateAccepted
+	stateEstablished
+	stateDisconnecting
+	stateEnded
+)
+
+// ident is one end of a connection, a service of datagrams, or what listens for them: struct rdma_cm_id.
+type ident struct {
+	program *Program // nil: destroyed
+	channel *channel
+	number  uint32 // the program's
+	uid     uint64 // the program's; 0: it does not know the identifier yet
+	space   uint16
+	state   state
+	fetched uint32 // events that the program has got
+
+	src, dst   netip.AddrPort
+	bound      bool // src's port is taken
+	device     bool // it is known that the device is used
+	reuse      bool
+	v6only     bool
+	tos        uint8
+	ackTimeout uint8
+
+	backlog  uint32 // of a listener: how many more requests may wait
+	listener *ident // of a request that the program has not accepted
+	counted  bool   // it has been returned to the listener's backlog
+
+	peer      fabric.NodeID
+	sent      uint32 // this identifier's number in messages
+	peerSent  uint32 // the other side's
+	key       peerKey
+	until     fabric.Time
+	psn       uint32
+	remotePSN uint32
+	mine      param
+	remote    param
+	vendor    uint32
+	options   uint32
+	out       []outgoing
+}
+
+// outgoing is a message that has not arrived.
+type outgoing struct {
+	kind  kind
+	bytes []byte
+}
+
+// defaultAckTimeout is 4.096 us * 2^18, a second: the kernel's of RoCE.
+const defaultAckTimeout = 18
+
+// defaultQKey is that of the UDP port space.
+const defaultQKey = 0x01234567
+
+// event is one that a program has not fetched.
+type event struct {
+	of    *ident // whose it is
+	about *ident // the new identifier of a request, else of
+	bytes []byte
+}
+
+// raise has the program get an event.
+func (i *ident) raise(kind uint32, status int32, p param) {
+	if i.program == nil || i.uid == 0 {
+		return // as the kernel, which lets a program learn at its next command what has become of a request
+	}
+	i.pushTo(i, kind, status, p)
+}
+
+// pushTo has an event about i be of another identifier.
+func (i *ident) pushTo(of *ident, kind uint32, status int32, p param) {
+	b := make([]byte, eventSize)
+	native.PutUint64(b, of.uid)
+	native.PutUint32(b[8:], i.number)
+	native.PutUint32(b[12:], kind)
+	native.PutUint32(b[16:], uint32(status))
+	if i.space == spaceUDP {
+		p.putDatagram(b[eventParam:], i.dst.Addr())
+	} else {
+		p.put(b[eventParam:])
+	}
+	native.PutUint32(b[eventECE:], i.vendor)
+	native.PutUint32(b[eventECE+4:], i.options)
+	of.channel.push(event{of, i, b})
+}
+
+// destroy ends an identifier, and what waits at it.
+func (i *ident) destroy(now fabric.Time) {
+	m := i.program.m
+	was := i.state
+	i.state = stateEnded
+	i.channel.discard(func(e event) bool {
+		if e.of == i && e.about != i {
+			e.about.destroy(now)
+		}
+		return e.of == i
+	})
+	switch was {
+	case stateConnecting:
+		if i.space == spaceTCP {
+			m.post(now, i, message{kind: kindReject, reason: reasonTimeout})
+		}
+	case stateRequested, stateAnswered, stateAccepted:
+		if i.space == spaceTCP || was == stateRequested {
+			i.reject(now, 0, nil)
+		}
+	case stateEstablished:
+		if i.space == spaceTCP {
+			m.post(now, i, message{kind: kindDisconnect})
+		}
+	}
+	i.count()
+	m.unbind(i)
+	delete(m.waits, i)
+	delete(m.sent, i.sent)
+	if m.peers[i.key] == i {
+		delete(m.peers, i.key)
+	}
+	delete(i.program.idents, i.number)
+	i.program = nil
+}
+
+// reject sends a rejection; reason 0: the program's wish.
+func (i *ident) reject(now fabric.Time, reason uint32, private []byte) {
+	if reason == 0 {
+		reason = reasonConsumer
+		if i.space == spaceUDP {
+			reason = statusRejected
+		}
+	}
+	i.program.m.post(now, i, message{kind: kindReject, reason: reason, param: param{private: private}})
+}
+
+// count gives a request's place in its listener's backlog back.
+func (i *ident) count() {
+	if l := i.listener; l != nil && !i.counted {
+		i.counted = true
+		l.backlog++
+	}
+	i.listener = nil
+}
+
+func (i *ident) connect(now fabric.Time, p *param, vendor, options uint32) error {
+	m := i.program.m
+	if i.state != stateRouted || len(p.private) > privateMost(kindRequest, i.space) {
+		return syscall.EINVAL
+	}
+	m.number(i)
+	i.mine, i.state = *p, stateConnecting
+	m.await(now, answerTime, i)
+	m.post(now, i, message{kind: kindRequest, psn: i.psn, vendor: vendor, options: options, param: *p})
+	return nil
+}
+
+func (i *ident) accept(now fabric.Time, uid uint64, p *param, vendor, options uint32) error {
+	m := i.program.m
+	switch {
+	case p.valid && i.state == stateRequested:
+		if len(p.private) > privateMost(kindReply, i.space) {
+			return syscall.EINVAL
+		}
+		i.count()
+		i.uid = uid
+		if i.space == spaceUDP {
+			if p.qkey == 0 {
+				p.qkey = defaultQKey
+			}
+			i.state = stateEstablished
+		} else {
+			i.mine.resources, i.mine.depth, i.mine.rnr = p.resources, p.depth, p.rnr
+			i.state = stateAccepted
+			m.await(now, answerTime, i)
+		}
+		m.post(now, i, message{kind: kindReply, psn: i.psn, vendor: vendor, options: options, param: *p})
+		return nil
+	case !p.valid && i.state == stateAnswered:
+		i.state = stateEstablished
+		m.post(now, i, message{kind: kindReady})
+		return nil
+	}
+	return syscall.EINVAL
+}
+
+func (i *ident) disconnect(now fabric.Time) error {
+	switch i.state {
+	case stateEstablished, stateAccepted:
+		if i.space == spaceUDP {
+			return syscall.EINVAL
+		}
+		delete(i.program.m.waits, i)
+		i.state = stateDisconnecting
+		i.program.m.post(now, i, message{kind: kindDisconnect})
+	case stateAnswered:
+		i.reject(now, 0, nil)
+		i.state = stateEnded
+	case stateDisconnecting, stateEnded:
+	default:
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// attributes answers cmdInitQPAttr: what a queue pair is to be given for a state.
+func (i *ident) attributes(to uint32) ([]byte, error) {
+	m := i.program.m
+	b := make([]byte, attrSize)
+	mask := uint32(maskState)
+	put := func(at int, v uint32) { native.PutUint32(b[at:], v) }
+	switch {
+	case !i.device:
+		return nil, syscall.EINVAL
+	case to == qpsInit:
+		mask |= maskPKey | maskPort
+		b[133] = 1
+		if i.space == spaceUDP {
+			mask |= maskQKey
+			put(20, defaultQKey)
+			break
+		}
+		mask |= maskAccess
+		if i.connected() {
+			put(36, accessRemote)
+		}
+	case i.space == spaceUDP && to == qpsRTR:
+	case i.space == spaceUDP && to == qpsRTS:
+		mask |= maskSQPSN
+	case !i.connected():
+		return nil, syscall.EINVAL
+	case to == qpsRTR:
+		mask |= maskAV | maskPathMTU | maskDestQPN | maskRQPSN | maskMaxDest | maskMinRNR
+		put(12, m.cfg.MTU)
+		put(24, i.remotePSN)
+		put(32, i.remote.qpn)
+		putAH(b[attrAH:], m.cfg.Fabric.HostAddr4(i.peer))
+		b[attrAH+22] = i.tos
+		b[131] = i.mine.resources
+	case to == qpsRTS:
+		mask |= maskTimeout | maskRetry | maskRNRRetry | maskSQPSN | maskMaxRD
+		put(28, i.psn)
+		b[130], b[134], b[135], b[136] = i.mine.depth, i.ackTimeout, i.remoteRetry(), i.remote.rnr&7
+	default:
+		return nil, syscall.EINVAL
+	}
+	put(0, mask)
+	put(4, to)
+	return b, nil
+}
+
+// connected reports whether the other side's parameters are known.
+func (i *ident) connected() bool {
+	switch i.state {
+	case stateAnswered, stateRequested, stateAccepted, stateEstablished:
+		return true
+	}
+	return false
+}
+
+// remoteRetry is the number of retransmissions, which the active side chooses for both.
+func (i *ident) remoteRetry() uint8 {
+	if i.key.from == 0 {
+		return i.mine.retry & 7
+	}
+	return i.remote.retry & 7
+}
+
+// route answers cmdQueryRoute.
+func (i *ident) route() []byte {
+	b := make([]byte, answerSize)
+	m := i.program.m
+	const addrs = 8 + 2*pathSize
+	if i.device {
+		binary.BigEndian.PutUint64(b, m.cfg.GUID)
+		src := m.addr.As16()
+		path := b[8:]
+		copy(path[16:], src[:])
+		if i.dst.IsValid() {
+			dst := m.cfg.Fabric.HostAddr4(i.peer).As16()
+			copy(path, dst[:])
+		}
+		native.PutUint32(path[44:], 1) // reversible
+		native.PutUint32(path[48:], m.cfg.MTU)
+		binary.BigEndian.PutUint16(path[52:], pkey)
+		path[54], path[55], path[56] = hopLimit, i.tos, 1
+		path[58], path[59], path[60], path[61], path[62] = 2, 2, 2, 2, 16 // exactly the MTU, rate and life time
+		b[addrs+2*sockaddrSize+4] = 1                                     // the port
+		if i.dst.IsValid() && i.state >= stateRouted {
+			native.PutUint32(b[addrs+2*sockaddrSize:], 1)
+		}
+	}
+	putAddr(b[addrs:], i.src)
+	putAddr(b[addrs+sockaddrSize:], i.dst)
+	native.PutUint32(b[addrs+2*sockaddrSize+8:], ^uint32(0)) // the kernel has no index of the device
+	return b
+}

@@ -1,0 +1,85 @@
+//go:build linux
+
+package live_test
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+)
+
+// TestConnections runs programs of Debian that connect by librdmacm, as they are, between two hosts.
+func TestConnections(t *testing.T) {
+	systemtest.Only(t)
+	if _, err := exec.LookPath("rping"); err != nil {
+		t.Skip("no rping (Debian: rdmacm-utils)")
+	}
+	command, _ := exploring(t, leafSpine(2, 1))
+	for _, c := range []struct{ server, client string }{
+		{"rping -s -a h0 -C 50 -V", "rping -c -a h0 -C 50 -V"},
+		{"ucmatose -c 8", "ucmatose -c 8 -s h0"},
+		{"udaddy -c 4", "udaddy -c 4 -s h0"},
+		{"rdma_server", "rdma_client -s h0"},
+		{"rdma_xserver -c r", "rdma_xclient -c r -s h0"},
+		{"ib_write_bw -R -F -n 100 -s 20000", "ib_write_bw -R -F -n 100 -s 20000 h0"},
+		{"ib_send_bw -R -F -n 100 -s 20000 -q 2", "ib_send_bw -R -F -n 100 -s 20000 -q 2 h0"},
+		{"ib_read_lat -R -F -n 50", "ib_read_lat -R -F -n 50 h0"},
+		{"rstream -T v -S 20000 -C 20 -I 5", "rstream -T v -S 20000 -C 20 -I 5 -s h0"},
+		{"rstream -T n -S 20000 -C 20 -I 5", "rstream -T n -S 20000 -C 20 -I 5 -s h0"},
+		{"riostream -S 20000 -C 5 -I 5", "riostream -S 20000 -C 5 -I 5 -s h0"},
+	} {
+		words := strings.Fields(c.server)
+		t.Run(strings.Join(words[:min(3, len(words))], " "), func(t *testing.T) {
+			couple(t, command, words, strings.Fields(c.client))
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		out, err := command("exec", "h1", "--", "rping", "-c", "-a", "h0", "-C", "1").CombinedOutput()
+		if !strings.Contains(string(out), "RDMA_CM_EVENT_REJECTED, error 8") {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	t.Run("no such host", func(t *testing.T) {
+		out, err := command("exec", "h1", "--", "rping", "-c", "-a", "192.0.2.1", "-C", "1").CombinedOutput()
+		if !strings.Contains(string(out), "RDMA_CM_EVENT_ADDR_ERROR") {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	t.Run("a server is killed", func(t *testing.T) { testKilled(t, command) })
+}
+
+// testKilled kills a server with a connection: its client ends.
+func testKilled(t *testing.T, command func(args ...string) *exec.Cmd) {
+	start := func(host, script string) (*exec.Cmd, *bufio.Reader) {
+		c := command("exec", host, "--", "sh", "-c", script)
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, bufio.NewReader(out)
+	}
+	server, said := start("h0", "rping -s -P -a h0 & echo $!; wait $!")
+	pid, err := said.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Until it listens, clients are rejected and end.
+	client, pings := start("h1", "until rping -c -a h0 -C 1; do sleep 0.1; done; exec rping -c -a h0 -v -C 100000000")
+	if line, err := pings.ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if out, err := command("exec", "h0", "--", "kill", "-9", strings.TrimSpace(pid)).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	for err == nil {
+		_, err = pings.ReadString('\n')
+	}
+	client.Wait() //nolint:errcheck // that it ends is what matters
+	server.Wait() //nolint:errcheck // it was killed
+}
