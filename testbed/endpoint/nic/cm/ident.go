@@ -108,6 +108,9 @@ func (i *ident) pushTo(of *ident, kind uint32, status int32, p param) {
 
 // destroy ends an identifier, and what waits at it.
 func (i *ident) destroy(now fabric.Time) {
+	if i.program == nil {
+		return // with its listener, or before it
+	}
 	m := i.program.m
 	was := i.state
 	i.state = stateEnded
