@@ -289,7 +289,9 @@ func (n *NIC) send(now fabric.Time, s *outStream) {
 		s.flows = append(s.flows, f)
 		n.post(now, f)
 	}
-	n.wait(s.q)
+	if s.q != nil && s.waits() {
+		n.wait(s.q)
+	}
 }
 
 func (n *NIC) post(now fabric.Time, f *flow) {

@@ -436,6 +436,19 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestIdle: queue pairs that have nothing under way do not wake the NIC.
+func TestIdle(t *testing.T) {
+	w, p := pairOf(t, 7)
+	p[0].send(sendWR{id: 1, opcode: wrWrite, sges: []sge{{0, 60000, p[0].key}}, remote: 1 << 20, rkey: p[1].key})
+	w.run(fabric.Second)
+	p[0].statuses(success)
+	for i := range w.nics {
+		if at, ok := w.nics[i].Wake(); ok {
+			t.Errorf("side %d wakes at %v", i, at)
+		}
+	}
+}
+
 // TestQueued: what waits for its turn in the host's endpoint is not taken for unanswered, however long it waits; what was
 // sent and is not answered is.
 func TestQueued(t *testing.T) {
