@@ -66,9 +66,22 @@ func TestChipScripts(t *testing.T) {
 func onChip(t *testing.T) *Mirror {
 	t.Helper()
 	harness, pipeline := chip(t)
-	m, err := Start(context.Background(), harness, pipeline)
+	var options []string
+	if os.Getenv(coverageVariable) != "" {
+		if covered == nil {
+			var err error
+			if covered, err = newCoverage(pipeline); err != nil {
+				t.Fatal(err)
+			}
+		}
+		options = []string{"-p"} // log what the program does
+	}
+	m, err := start(context.Background(), harness, pipeline, options...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if covered != nil {
+		m.trace = covered.take
 	}
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
@@ -82,35 +95,46 @@ func onChip(t *testing.T) *Mirror {
 	return mirror
 }
 
+// tables writes a switch's tables by names.
+type tables struct {
+	*testing.T
+	sw *interp.Switch
+}
+
+func (t tables) id(table string) program.TableID {
+	id, ok := t.sw.Program().TableByName(table)
+	if !ok {
+		t.Fatalf("no table %s", table)
+	}
+	return id
+}
+
+func (t tables) call(table, action string, args ...uint64) interp.Target {
+	p := t.sw.Program()
+	a, ok := p.ActionByName(t.id(table), action)
+	if !ok {
+		t.Fatalf("table %s has no action %s", table, action)
+	}
+	c := interp.ActionCall{Action: a}
+	for i, param := range p.Actions[a].Info.Params {
+		c.Args = append(c.Args, binary.BigEndian.AppendUint64(nil, args[i])[8-(param.Width+7)/8:])
+	}
+	return interp.Target{Call: c}
+}
+
+func (t tables) insert(table string, m program.FieldMatch, priority int32, action string, args ...uint64) {
+	t.Helper()
+	e := interp.Entry{Match: []program.FieldMatch{m}, Priority: priority, Target: t.call(table, action, args...)}
+	if _, err := t.sw.Insert(t.id(table), e); err != nil {
+		t.Fatalf("%s: %v", table, err)
+	}
+}
+
 // torTables are a ToR's tables: hosts at ports 1 and 2, uplinks at ports 3 and 4, another ToR's host.
 func torTables(t *testing.T, sw *interp.Switch) {
 	t.Helper()
-	p := sw.Program()
-	id := func(table string) program.TableID {
-		id, ok := p.TableByName(table)
-		if !ok {
-			t.Fatalf("no table %s", table)
-		}
-		return id
-	}
-	call := func(table, action string, args ...uint64) interp.Target {
-		a, ok := p.ActionByName(id(table), action)
-		if !ok {
-			t.Fatalf("table %s has no action %s", table, action)
-		}
-		c := interp.ActionCall{Action: a}
-		for i, param := range p.Actions[a].Info.Params {
-			c.Args = append(c.Args, binary.BigEndian.AppendUint64(nil, args[i])[8-(param.Width+7)/8:])
-		}
-		return interp.Target{Call: c}
-	}
-	insert := func(table string, m program.FieldMatch, priority int32, action string, args ...uint64) {
-		t.Helper()
-		e := interp.Entry{Match: []program.FieldMatch{m}, Priority: priority, Target: call(table, action, args...)}
-		if _, err := sw.Insert(id(table), e); err != nil {
-			t.Fatalf("%s: %v", table, err)
-		}
-	}
+	p, write := sw.Program(), tables{t, sw}
+	id, call, insert := write.id, write.call, write.insert
 	if err := sw.SetDefault(id("device"), call("device", "set_device", 7, 0x1234, 0, 2, 1, 1000)); err != nil {
 		t.Fatal(err)
 	}

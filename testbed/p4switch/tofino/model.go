@@ -54,6 +54,11 @@ type Model struct {
 // Start runs the harness at path with a pipeline: the folder with tofino.bin and context.json that bfas wrote. It ends
 // with ctx or [Model.Close].
 func Start(ctx context.Context, path, pipeline string) (*Model, error) {
+	return start(ctx, path, pipeline)
+}
+
+// start is Start with further options of the harness.
+func start(ctx context.Context, path, pipeline string, options ...string) (*Model, error) {
 	for _, f := range []string{"tofino.bin", "context.json"} {
 		if _, err := os.Stat(filepath.Join(pipeline, f)); err != nil {
 			return nil, fmt.Errorf("tofino: pipeline: %w; `make p4-chips` writes it", err)
@@ -79,7 +84,8 @@ func Start(ctx context.Context, path, pipeline string) (*Model, error) {
 	}
 	// Packets, answers and errors come by one pipe, so that their order is known. Messages of file table.cpp name the
 	// place of a new entry. After -r, what is loaded leaves tables and ports as they are.
-	m.cmd = exec.CommandContext(ctx, path, "-T", "table:3", "--observation-log", "/dev/stderr", "-l", pipeline, "-r", "-")
+	options = append(options, "-T", "table:3", "--observation-log", "/dev/stderr", "-l", pipeline, "-r", "-")
+	m.cmd = exec.CommandContext(ctx, path, options...)
 	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = os.TempDir(), write, write
 	m.cmd.ExtraFiles = []*os.File{file} // its descriptor 3
 	m.pipe, m.out = read, bufio.NewReaderSize(read, 1<<16)

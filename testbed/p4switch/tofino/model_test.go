@@ -23,8 +23,15 @@ func TestMain(m *testing.M) {
 		actAsHarness(os.Args[slices.Index(os.Args, "--observation-log")+1])
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if covered != nil {
+		covered.print(os.Stdout)
+	}
+	os.Exit(code)
 }
+
+// covered is what all tests on the model have executed; nil: it is not asked for.
+var covered *coverage
 
 // actAsHarness answers as the harness does: packets leave as they came, by the next port, and every new entry of a
 // table with the word exact in its name has the next place.
