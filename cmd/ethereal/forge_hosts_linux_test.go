@@ -209,7 +209,8 @@ func forgeCut(t *testing.T, f *fabric.Fabric, b *live.Bench, uplink int) time.Du
 	t.Helper()
 	ctx, s := t.Context(), b.Session
 	forgeConfigure(t, s, 60*fabric.Second) // a new agent, which knows no cut from before
-	if err := s.Post(ctx, coordinator.Transfer{Src: forgeVictim, Dst: forgePeer, Bytes: 1e6}); err != nil {
+	// 0.6 s: on a busy machine a cut takes a while, and a flip needs packets that are still to be sent.
+	if err := s.Post(ctx, coordinator.Transfer{Src: forgeVictim, Dst: forgePeer, Bytes: 3e6}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Idle(ctx, 50*time.Millisecond); err != nil {

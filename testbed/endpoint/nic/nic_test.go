@@ -511,7 +511,7 @@ func FuzzProgram(f *testing.F) {
 		for range 4 + len(text)/8 {
 			switch next() % 4 {
 			case 0:
-				in := call{word: uint32(next() % 20)}
+				in := call{word: uint32(next() % uint64(opCM+2))}
 				for i := range in.arg {
 					in.arg[i] = next()
 				}
@@ -527,7 +527,7 @@ func FuzzProgram(f *testing.F) {
 				}
 			case 2:
 				if p[0].q.mem.mem != nil {
-					p[0].send(sendWR{opcode: uint32(next() % 8), rkey: []uint32{p[1].key, victim.key}[next()%2], remote: next(), sges: []sge{{next(), uint32(next() % 5000), p[0].key}}})
+					p[0].send(sendWR{opcode: uint32(next() % (wrSendInv + 2)), rkey: []uint32{p[1].key, victim.key}[next()%2], remote: next(), sges: []sge{{next(), uint32(next() % 5000), p[0].key}}})
 				}
 			default:
 				for _, s := range []uint32{kindRequests, kindResponses, kindDatagrams} {
