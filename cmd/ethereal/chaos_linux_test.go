@@ -146,7 +146,8 @@ func (c *chaos) settled() error {
 			return l.Flapping
 		})
 		if !s.Ready || s.Busy || behind > 0 || len(s.Agents) != len(c.agents)+1 || held {
-			return fmt.Errorf("controller %d: ready %v, busy %v, %d agents, %d behind; links not up: %v", i, s.Ready, s.Busy, len(s.Agents), behind, s.NotUp)
+			return fmt.Errorf("controller %d: ready %v, busy %v, %d agents, %d behind; links not up: %v; switches: %+v", i, s.Ready, s.Busy,
+				len(s.Agents), behind, s.NotUp, s.Switches)
 		}
 	}
 	if len(primary) != c.f.Switches() {
