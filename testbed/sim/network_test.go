@@ -213,6 +213,18 @@ type fixedEndpoint struct {
 func (e fixedEndpoint) Next(fabric.Time, []byte) (Frame, fabric.Time, bool) { return e.f, e.wake, e.ok }
 func (e fixedEndpoint) Receive(fabric.Time, []byte, int)                    {}
 
+// TestPortThatIsNotThere: a packet for it goes through egress, as on a switch, and is dropped then.
+func TestPortThatIsNotThere(t *testing.T) {
+	w := newWorld(t, oneByOne, Config{})
+	w.stations[0].orders = []order{{dst: 1, payload: 100, action: actNoPort}}
+	passed := 0
+	w.routers[0].onEgress = func(uint32, QueueState) { passed++ }
+	w.run(t, Never)
+	if drops := w.SwitchCounters(w.fab.ToRID(0)).Drops; passed != 1 || drops[DropNoPort] != 1 || drops[DropPipeline] != 0 {
+		t.Errorf("%d packets went through egress, drops %v", passed, drops)
+	}
+}
+
 func TestInjectAndCPU(t *testing.T) {
 	w := newWorld(t, oneByOne, Config{})
 	w.stations[0].orders = []order{{dst: 1, payload: 100, action: actCPU}}

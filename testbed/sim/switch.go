@@ -88,20 +88,10 @@ func (r *region) forwardInPlace(node fabric.NodeID, s *switchNode, c Copy, drop 
 		}
 		return
 	}
-	if c.Port != r.cfg.CPUPort {
-		s.inPlace.FreeInPlace()
-		r.drop(node, -1, DropNoPort, id, p)
-		return
-	}
 	s.inPlace.KeepInPlace(p.data[:p.header])
 	_, copies, ok := s.inPlace.EgressInPlace(p.data[:p.header], int(p.length), &p.held,
 		QueueState{EnqTime: r.now, DeqTime: r.now}, r.copies[:0])
-	if !ok {
-		r.drop(node, -1, DropPipeline, id, p)
-	} else {
-		r.totals.ToCPU++
-		r.pool.put(id)
-	}
+	r.leave(node, c.Port, ok, id, p)
 	if len(copies) > 0 {
 		r.forward(node, s, copies, 0, 0, nil)
 	}
@@ -141,21 +131,27 @@ func (r *region) forward(node fabric.NodeID, s *switchNode, copies []Copy, from 
 			r.replaced(node, pid, p, len(copies)-before)
 		case c.Port >= 1 && int(c.Port) <= len(s.out):
 			copies = r.enqueue(node, s, s.out[c.Port-1], pid, p, copies)
-		case c.Port == r.cfg.CPUPort:
+		default:
 			var ok bool
 			_, copies, ok = s.pipeline.Egress(c.Handle, QueueState{EnqTime: r.now, DeqTime: r.now}, copies)
-			if !ok {
-				r.drop(node, -1, DropPipeline, pid, p)
-				break
-			}
-			r.totals.ToCPU++
-			r.pool.put(pid)
-		default:
-			s.pipeline.Free(c.Handle)
-			r.drop(node, -1, DropNoPort, pid, p)
+			r.leave(node, c.Port, ok, pid, p)
 		}
 	}
 	r.copies = copies[:0]
+}
+
+// leave ends a packet for the controller, or for a port that does not exist, which is found out only after its egress, ok
+// of which says that it was not dropped there.
+func (r *region) leave(node fabric.NodeID, port uint32, ok bool, id packetID, p *packet) {
+	switch {
+	case !ok:
+		r.drop(node, -1, DropPipeline, id, p)
+	case port == r.cfg.CPUPort:
+		r.totals.ToCPU++
+		r.pool.put(id)
+	default:
+		r.drop(node, -1, DropNoPort, id, p)
+	}
 }
 
 // replaced accounts for a recirculated packet, which came back as count

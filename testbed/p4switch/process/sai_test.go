@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/interp"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/p4runtime"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -37,7 +38,9 @@ const (
 // no packet matches, as 4ward-p4/4ward publishes it. SAI_P4=P4INFO,JSON names what p4c makes of the program with
 // -DPLATFORM_BMV2; BMV2 names a simple_switch_grpc. All switches run at once and are measured in turn, so that a ratio
 // is of neighbours in time; the medians of the rounds are reported. "sequential" sends a packet when the one before has
-// arrived, "bulk" as many as the senders can, both over veth; "memory" hands packets to the interpreter in this process.
+// arrived, "bulk" as many as the senders can, both over veth. "memory" hands packets to the interpreter in this process and to
+// the program in the kernel by BPF_PROG_TEST_RUN. What is "/cpu-s" is for a second of one processor, whatever else the
+// machine does: of the switch's process (whose work in the kernel's data path is not its own), or of this thread.
 func BenchmarkSAI(b *testing.B) {
 	sai := os.Getenv("SAI_P4")
 	if sai == "" {
@@ -60,37 +63,43 @@ func BenchmarkSAI(b *testing.B) {
 				lanes = append(lanes, newSAILane(b, prog, "bmv2", []string{path}, updates))
 			}
 			memory := newSAIMemory(b, prog, updates)
+			kernel := newSAIKernel(b, memory)
 			packets := saiPackets()
 			for b.Loop() {
-				saiMeasure(b, lanes, memory, packets)
+				saiMeasure(b, lanes, memory, kernel, packets)
 			}
 		})
 	}
 }
 
 // saiMeasure measures every switch in turn.
-func saiMeasure(b *testing.B, lanes []*saiLane, memory *interp.Switch, packets [][]byte) {
+func saiMeasure(b *testing.B, lanes []*saiLane, memory *interp.Switch, kernel *ebpf.Switch, packets [][]byte) {
 	rates := map[string][]float64{}
 	note := func(name string, rate float64) { rates[name] = append(rates[name], rate) }
 	loads := []string{loadAverage(b)}
 	for range saiRounds {
 		for _, l := range lanes {
 			note(l.name+"/sequential", l.sequential(b, packets))
-			note(l.name+"/bulk", l.bulk(packets))
+			rate, each := l.bulk(b, packets)
+			note(l.name+"/bulk", rate)
+			if each > 0 {
+				note(l.name+"/bulk/cpu-s", each)
+			}
 		}
-		note("memory", memoryRate(b, memory, packets))
+		note("memory/interpreter/cpu-s", memoryRate(b, memory, packets))
+		if rate := kernelRate(b, kernel, packets[0]); rate > 0 {
+			note("memory/kernel/cpu-s", rate)
+		}
 		loads = append(loads, loadAverage(b))
 	}
 	for name, r := range rates {
-		base := rates["bmv2/"+name[strings.LastIndex(name, "/")+1:]]
-		if name == "memory" {
-			base = rates["bmv2/bulk"]
-		}
+		_, kind, _ := strings.Cut(name, "/")
+		base := rates["bmv2/"+kind]
 		var ratios []float64
 		for i := range base {
 			ratios = append(ratios, r[i]/base[i])
 		}
-		b.ReportMetric(median(r), name+"/s")
+		b.ReportMetric(median(r), name+map[bool]string{false: "/s"}[strings.HasSuffix(name, "/cpu-s")])
 		if len(ratios) > 0 {
 			b.ReportMetric(median(ratios), name+"-to-bmv2")
 		}
@@ -117,6 +126,7 @@ func loadAverage(t testing.TB) string {
 type saiLane struct {
 	name    string
 	in, out *port.Interface
+	process *running // nil: its CPU time says nothing of its packets
 }
 
 func newSAILane(b *testing.B, prog *saiProgram, name string, command []string, updates []*p4.Update) *saiLane {
@@ -145,6 +155,9 @@ func newSAILane(b *testing.B, prog *saiProgram, name string, command []string, u
 		return i
 	}
 	l.in, l.out = open("h1"), open("h2")
+	if name != "kernel" {
+		l.process = p
+	}
 	return l
 }
 
@@ -169,12 +182,21 @@ func (l *saiLane) sequential(t testing.TB, packets [][]byte) float64 {
 	return float64(n-lost) / time.Since(start).Seconds()
 }
 
-// bulk sends as many packets as go, and returns how many a second arrive.
-func (l *saiLane) bulk(packets [][]byte) float64 {
+// bulk sends as many packets as go, and returns how many a second arrive, and how many for a second of the switch's CPU time.
+func (l *saiLane) bulk(t testing.TB, packets [][]byte) (rate, each float64) {
+	t.Helper()
 	m := measurement{}
-	start := time.Now()
+	used := func() time.Duration { return 0 }
+	if l.process != nil {
+		used = func() time.Duration { return l.process.cpu(t) }
+	}
+	start, before := time.Now(), used()
 	m.flood(l.in, l.out, packets, saiTurn)
-	return float64(m.received) / time.Since(start).Seconds()
+	rate = float64(m.received) / time.Since(start).Seconds()
+	if cpu := used() - before; cpu > 0 {
+		each = float64(m.received) / cpu.Seconds()
+	}
+	return rate, each
 }
 
 // newSAIMemory is a switch of ours without a process or interfaces.
@@ -203,9 +225,11 @@ func newSAIMemory(b *testing.B, prog *saiProgram, updates []*p4.Update) *interp.
 
 func memoryRate(t testing.TB, sw *interp.Switch, packets [][]byte) float64 {
 	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	n, out := 0, 0
-	start := time.Now()
-	for end := start.Add(saiTurn); time.Now().Before(end); {
+	start := threadCPU()
+	for end := time.Now().Add(saiTurn); time.Now().Before(end); {
 		for range 64 {
 			sw.Process(interp.Input{Port: 1, Data: packets[n%len(packets)]}, func(o interp.Output) {
 				if o.Port == 2 {
@@ -218,7 +242,42 @@ func memoryRate(t testing.TB, sw *interp.Switch, packets [][]byte) float64 {
 	if out != n {
 		t.Fatalf("memory: %d of %d packets left at port 2", out, n)
 	}
-	return float64(n) / time.Since(start).Seconds()
+	return float64(n) / (threadCPU() - start).Seconds()
+}
+
+// newSAIKernel puts the switch's program into the kernel, on no interface.
+func newSAIKernel(b *testing.B, sw *interp.Switch) *ebpf.Switch {
+	b.Helper()
+	k, err := ebpf.Load(sw, ebpf.Config{QueuesPerPort: 8, CPUPort: saiCPUPort, Stopped: true, Ports: map[uint32]uint32{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(k.Close)
+	for _, port := range []uint32{1, 2} {
+		if err := k.SetPort(port, 1); err != nil { // the interface of a run
+			b.Fatal(err)
+		}
+	}
+	return k
+}
+
+// kernelRate is 0 when the kernel leaves the packet to the interpreter.
+func kernelRate(t testing.TB, k *ebpf.Switch, packet []byte) float64 {
+	t.Helper()
+	if r, err := k.Run(packet); err != nil || r.Fate != ebpf.FateForwarded {
+		return 0
+	}
+	// A run repeats on the packet as the last left it, whose TTL falls.
+	const repeat, runs = 50, 200
+	total := time.Duration(0)
+	for range runs {
+		_, each, err := k.Program().Benchmark(packet, repeat, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += each * repeat
+	}
+	return repeat * runs / total.Seconds()
 }
 
 // saiPackets has one packet for each route: Ethernet and IPv4, 34 bytes.
