@@ -74,7 +74,7 @@ func off(flows, packets *report.Result) float64 {
 }
 
 // After a cut each combination of collective, scheme and notifier takes what it takes with packets, within 15 %, or is
-// refused. The packets' results are those kept in docs/evaluation; the table made of both is docs/results/flow.md.
+// refused. The packets' results are those kept in docs/evaluation; the table made of both is testdata/after-cut.md.
 func TestAfterCut(t *testing.T) {
 	cells := map[string]map[string]*offCell{}
 	var rows []string
@@ -111,7 +111,7 @@ func TestAfterCut(t *testing.T) {
 			t.Errorf("%v, %s: %.1f %% off", r, c.packets.Failure, e)
 		}
 	}
-	goldentest.Compare(t, "../../../docs/results/flow.md", table(rows, cells))
+	goldentest.Compare(t, "testdata/after-cut.md", table(rows, cells))
 }
 
 // offCell is how far the runs of a cell of the table were off, in percent.
@@ -145,13 +145,13 @@ func table(rows []string, cells map[string]map[string]*offCell) string {
 	b.WriteString(`# The flow world after a cut
 
 The table shows by how many percent the CCT is longer in the flow world (without packets) than in the virtual world
-(with packets). Each cell is the range over four runs of 4 MB ([flow.yaml](../../testbed/sweeps/flow.yaml)): on a
+(with packets). Each cell is the range over four runs of 4 MB ([flow.yaml](../../../sweeps/flow.yaml)): on a
 leaf-spine and on a fat-tree, each cut at 20 % and at 60 % of the healthy time. *refused*: the flow world refuses the
 run, because flow rates predict it too badly. *does not end*: no mechanism repairs the path in either world. The flow
 world refuses spray and REPS after every cut.
 
 ` + "`go test ./testbed/worlds/flow -run TestAfterCut -rewrite`" + ` writes this page from
-[flow.jsonl](../evaluation/flow.jsonl).
+[flow.jsonl](../../../../docs/evaluation/flow.jsonl).
 
 | collective | notifier | ethereal | ecmp |
 |---|---|---|---|

@@ -18,6 +18,15 @@ var chipCPU = regexp.MustCompile(`(?m)^(packet|expect) 320 `)
 
 // Chip plays what P4Testgen makes of the chips' program: run carries out a script, with v1model's program to name tables
 // by. ETHEREAL_CHIP_TESTS names folders of scripts, with colons between; without it the test is skipped.
+//
+// To make scripts, build p4c's P4Testgen with ENABLE_TEST_TOOLS (it needs z3), and run it on a copy of p4src. The sed sets
+// all ports alive, because P4Testgen does not know register contents:
+//
+//	cp -r p4src build/chip && cd build/chip
+//	sed -i 's/meta.epoch = read_port_down.execute(meta.port);/meta.epoch = 0;/' tna/ingress.p4
+//	p4testgen --target tofino --arch tna --std p4-16 --test-backend STF --max-tests 300 --seed 1 \
+//	  --path-selection RANDOM_BACKTRACK --track-coverage STATEMENTS --port-ranges 1:60 --packet-size-range 336:2400 \
+//	  --out-dir tests -I P4C/backends/tofino/bf-p4c/p4include -I P4C/p4include -D__TARGET_TOFINO__=1 tna/ethereal.p4
 func Chip(t *testing.T, run func(*stf.Script, *program.Program) (*stf.Report, error)) {
 	t.Helper()
 	dirs := os.Getenv("ETHEREAL_CHIP_TESTS")
