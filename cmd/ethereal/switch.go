@@ -27,6 +27,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/internal/memory"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/ebpf"
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/injection"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/process"
 	"github.com/ethereal-fabric/ethereal/testbed/port"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
@@ -173,6 +174,13 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 		serving = append(serving, certs.AuthorizeCalls()...)
 	}
 	g.Go(func() error { return d.Serve(ctx, listener, serving...) })
+	if beside.injection != nil {
+		l, err := listenSwitch(ctx, o.injectAddr)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		g.Go(func() error { return beside.injection.Serve(ctx, l) })
+	}
 	g.Go(func() error { return d.Run(ctx) })
 	g.Go(func() error { return printNewDrops(ctx, d, log, stderr) })
 	g.Go(func() error { return memory.Keep(ctx) })
@@ -199,6 +207,8 @@ func runSwitch(ctx context.Context, o *switchOptions, stdout, stderr io.Writer) 
 type besides struct {
 	files []*port.Files // to start
 	tap   *port.Tap     // shows what the kernel forwards; nil: none
+
+	injection *injection.Service // nil: none
 }
 
 func (b *besides) close(log *slog.Logger) error {
@@ -242,7 +252,11 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 		}
 		err = errors.Join(err, beside.close(log))
 	}()
-	if o.useFiles < 0 {
+	if o.injectAddr != "" {
+		if err := o.inject(&cfg, &beside); err != nil {
+			return nil, beside, err
+		}
+	} else if o.useFiles < 0 {
 		links, err := port.OpenLinks()
 		if err != nil {
 			return nil, beside, err
@@ -265,6 +279,25 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	}
 	d, err = process.New(cfg)
 	return d, beside, err
+}
+
+// inject makes the ports whose packets a client has: all that the CPU and drop ports leave of the first --max-port-count.
+func (o *switchOptions) inject(cfg *process.Config, beside *besides) (err error) {
+	var numbers []uint32
+	for n := range uint32(o.maxPorts) {
+		if n != o.cpuPort && n != o.dropPort {
+			numbers = append(numbers, n)
+		}
+	}
+	if beside.injection, err = injection.New(o.deviceID, numbers); err != nil {
+		return err
+	}
+	cfg.Links = beside.injection.Links()
+	for i, p := range beside.injection.Ports() {
+		name := gnmiName(p.Number(), fmt.Sprint(p.Number()), o.ethernetName, o.portNames)
+		cfg.Ports = append(cfg.Ports, process.PortConfig{Number: p.Number(), Name: name, Port: p, Index: i + 1})
+	}
+	return nil
 }
 
 // openPort opens one port, and what shows its packets. On an error nothing of it is left open.

@@ -43,6 +43,7 @@ type switchOptions struct {
 	version      bool
 	jsonVersion  bool
 	grpcAddr     string
+	injectAddr   string // where packets are injected; "": nowhere
 	grpcTLS      bool
 	grpcCA       string
 	grpcCert     string
@@ -168,7 +169,10 @@ func theirSwitchOptions() []switchOption {
 			set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queues) }},
 		{name: "disable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "enable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
-		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT", ignored: "packets come from interfaces only"},
+		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT",
+			help: "instead of interfaces, take packets for all ports from a client here, and give it what leaves\n" +
+				"(p4.bm.DataplaneInterface)",
+			set: func(o *switchOptions, v string) error { o.injectAddr = v; return nil }},
 		{name: "max-mc-groups", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
 		{name: "max-l1-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
 		{name: "max-l2-entries", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
@@ -263,6 +267,8 @@ func (o *switchOptions) settleDatapath() error {
 	switch {
 	case o.useFiles >= 0:
 		why = "--use-files: it has no interfaces"
+	case o.injectAddr != "":
+		why = "--dp-grpc-server-addr: it has no interfaces"
 	case o.queueRate > 0:
 		why = "--queue-rate: there are no queues in the kernel's data path"
 	}
@@ -362,10 +368,13 @@ func (o *switchOptions) check(given map[string]bool) error {
 		return fmt.Errorf("switch: --grpc-server-with-client-auth needs --grpc-server-cacert")
 	case !o.grpcTLS && (o.grpcCA != "" || o.grpcCert != "" || o.grpcKey != "" || o.grpcMutual):
 		return fmt.Errorf("switch: certificates are given without --grpc-server-ssl")
+	case o.injectAddr != "" && (len(o.interfaces) > 0 || o.useFiles >= 0 || o.datapath != live.Interpreter && o.datapath != auto):
+		return fmt.Errorf("switch: --dp-grpc-server-addr excludes interfaces, --use-files and --datapath")
 	case o.pcap != "" && !isDirectory(o.pcap):
 		return fmt.Errorf("switch: --pcap: there is no directory %q", o.pcap)
 	}
-	if err := errors.Join(o.checkTrust(), o.settleDatapath()); err != nil {
+	if err := errors.Join(o.checkTrust("grpc-server-addr", o.grpcAddr, o.grpcMutual), o.checkTrust("dp-grpc-server-addr", o.injectAddr, false),
+		o.settleDatapath()); err != nil {
 		return err
 	}
 	if len(o.neighbours) > 0 && o.datapath != live.Routes {
@@ -400,19 +409,18 @@ func (o *switchOptions) check(given map[string]bool) error {
 }
 
 // checkTrust refuses to serve anybody beyond this machine by accident.
-func (o *switchOptions) checkTrust() error {
-	if o.grpcMutual || strings.HasPrefix(o.grpcAddr, "unix:") || listen.Loopback(o.grpcAddr) {
+func (o *switchOptions) checkTrust(option, addr string, mutual bool) error {
+	if addr == "" || mutual || strings.HasPrefix(addr, "unix:") || listen.Loopback(addr) {
 		return nil
 	}
 	switch {
 	case o.insecure:
-		o.notes = append(o.notes, o.grpcAddr+" is served without clients' certificates: anybody who reaches it may write")
+		o.notes = append(o.notes, addr+" is served without clients' certificates: anybody who reaches it may write")
 	case o.asBMv2:
-		o.notes = append(o.notes, o.grpcAddr+" is served as simple_switch_grpc serves it: anybody who reaches it may write")
+		o.notes = append(o.notes, addr+" is served as simple_switch_grpc serves it: anybody who reaches it may write")
 	default:
-		return fmt.Errorf("switch: --grpc-server-addr %s is beyond this machine; "+
-			"serve it with TLS and clients' certificates "+
-			"(--grpc-server-ssl, --grpc-server-with-client-auth), or say --insecure", o.grpcAddr)
+		return fmt.Errorf("switch: --%s %s is beyond this machine; serve P4Runtime with TLS and clients' certificates "+
+			"(--grpc-server-ssl, --grpc-server-with-client-auth), or say --insecure", option, addr)
 	}
 	return nil
 }

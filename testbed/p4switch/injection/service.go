@@ -1,0 +1,194 @@
+package injection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/ethereal-fabric/ethereal/testbed/port"
+)
+
+// maxWaiting is how many packets wait for the client; more are lost, and counted.
+const maxWaiting = 4096
+
+// Oper statuses of p4.bm.PortOperStatus.
+const (
+	operDown = 1
+	operUp   = 2
+)
+
+// Service is the ports of one switch.
+type Service struct {
+	schema *schema
+	device uint64
+	ports  []*Port
+	links  Links
+	byNum  map[uint32]int // index of ports
+
+	mu     sync.Mutex
+	client chan *dynamicpb.Message // of the only client; nil: none
+}
+
+// New makes a service with ports of the given numbers.
+func New(device uint64, numbers []uint32) (*Service, error) {
+	schema, err := newSchema()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{schema: schema, device: device, byNum: map[uint32]int{}}
+	for i, n := range numbers {
+		s.ports, s.byNum[n] = append(s.ports, &Port{service: s, number: n}), i
+		s.links.all = append(s.links.all, port.Link{Index: i + 1, Up: true, Enabled: true})
+	}
+	return s, nil
+}
+
+// Ports are the switch's ports; port i has the link index i+1.
+func (s *Service) Ports() []*Port { return s.ports }
+
+// Links has the ports' states.
+func (s *Service) Links() *Links { return &s.links }
+
+// Register puts the service on a gRPC server.
+func (s *Service) Register(srv *grpc.Server) {
+	srv.RegisterService(&grpc.ServiceDesc{
+		ServiceName: serviceName, HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "SetPortOperStatus",
+			Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+				m := dynamicpb.NewMessage(s.schema.operRequest)
+				if err := decode(m); err != nil {
+					return nil, err
+				}
+				do := func(_ context.Context, m any) (any, error) { return s.setOper(m.(*dynamicpb.Message)) }
+				if intercept == nil {
+					return do(ctx, m)
+				}
+				return intercept(ctx, m, &grpc.UnaryServerInfo{Server: s, FullMethod: "/" + serviceName + "/SetPortOperStatus"}, do)
+			}}},
+		Streams: []grpc.StreamDesc{{StreamName: "PacketStream", ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, stream grpc.ServerStream) error { return s.packets(stream) }}},
+	}, s)
+}
+
+// Serve serves on a listener, which it closes, until ctx ends.
+func (s *Service) Serve(ctx context.Context, l net.Listener) error {
+	srv := grpc.NewServer()
+	s.Register(srv)
+	stop := context.AfterFunc(ctx, srv.Stop)
+	defer stop()
+	if err := srv.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("switch: packet injection: %w", err)
+	}
+	srv.Stop() // waits for the handlers
+	return ctx.Err()
+}
+
+func (s *Service) find(number uint32) (int, error) {
+	i, ok := s.byNum[number]
+	if !ok {
+		return 0, status.Errorf(codes.InvalidArgument, "switch: there is no port %d", number)
+	}
+	return i, nil
+}
+
+func (s *Service) checkDevice(m *dynamicpb.Message) error {
+	if id := get(m, "device_id").Uint(); id != s.device {
+		return status.Errorf(codes.NotFound, "switch: no device %d; this switch is device %d", id, s.device)
+	}
+	return nil
+}
+
+func (s *Service) setOper(m *dynamicpb.Message) (*dynamicpb.Message, error) {
+	if err := s.checkDevice(m); err != nil {
+		return nil, err
+	}
+	i, err := s.find(uint32(get(m, "port").Uint()))
+	if err != nil {
+		return nil, err
+	}
+	switch oper := get(m, "oper_status").Int(); oper {
+	case operDown, operUp:
+		s.links.setUp(i, oper == operUp)
+	default:
+		return nil, status.Errorf(codes.InvalidArgument, "switch: oper status %d; it must be %d (down) or %d (up)", oper, operDown, operUp)
+	}
+	return dynamicpb.NewMessage(s.schema.operResponse), nil
+}
+
+// packets is one PacketStream. When the client has no more to send, what leaves goes on to it for as long as it reads.
+func (s *Service) packets(stream grpc.ServerStream) error {
+	out := make(chan *dynamicpb.Message, maxWaiting)
+	s.mu.Lock()
+	taken := s.client != nil
+	if !taken {
+		s.client = out
+	}
+	s.mu.Unlock()
+	if taken {
+		return status.Error(codes.ResourceExhausted, "switch: another client has the packets; close its stream first")
+	}
+	defer func() {
+		s.mu.Lock()
+		s.client = nil
+		s.mu.Unlock()
+	}()
+	received := make(chan error, 1)
+	go func() { received <- s.receive(stream) }()
+	for {
+		select {
+		case m := <-out:
+			if err := stream.SendMsg(m); err != nil {
+				return err
+			}
+		case err := <-received:
+			return err
+		}
+	}
+}
+
+// receive hands packets to the switch until the client closes its side.
+func (s *Service) receive(stream grpc.ServerStream) error {
+	for {
+		m := dynamicpb.NewMessage(s.schema.request)
+		if err := stream.RecvMsg(m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := s.checkDevice(m); err != nil {
+			return err
+		}
+		i, err := s.find(uint32(get(m, "port").Uint()))
+		if err != nil {
+			return err
+		}
+		s.ports[i].deliver(get(m, "packet").Bytes())
+	}
+}
+
+// send hands a packet to the client; false when it is lost.
+func (s *Service) send(number uint32, frame []byte) bool {
+	m := dynamicpb.NewMessage(s.schema.response)
+	set(m, "device_id", s.device)
+	set(m, "port", number)
+	set(m, "packet", append([]byte(nil), frame...))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		return false
+	}
+	select {
+	case s.client <- m:
+		return true
+	default:
+		return false
+	}
+}
