@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ethereal-fabric/ethereal/fabric"
+	"github.com/ethereal-fabric/ethereal/internal/accept"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic/cm"
 )
 
@@ -38,18 +39,17 @@ func mtu(payload int) uint32 {
 
 // serveConnections serves a program's librdmacm.
 func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver) (err error) {
-	s := &connections{d: d, open: map[uint32]*os.File{}}
-	if err := d.Call(ctx, func(fabric.Time) { s.p = n.manager.Open() }); err != nil {
+	s := &connections{n: n, d: d, open: map[uint32]*os.File{}}
+	if err := d.Call(ctx, func(fabric.Time) { s.p, s.share = n.manager.Open(), n.shareOf(accept.PeerOf(conn).PID) }); err != nil {
 		return err
 	}
 	defer func() {
 		// When the driver has ended the process does so, too.
 		d.Call(context.WithoutCancel(ctx), func(now fabric.Time) { //nolint:errcheck // see above
 			s.p.Close(now)
-			for _, f := range s.open {
-				f.Close() //nolint:errcheck // its reader ends
+			for number := range s.open {
+				s.close(number)
 			}
-			clear(s.open)
 		})
 		s.readers.Wait()
 	}()
@@ -103,9 +103,11 @@ func (n *NIC) serveConnections(ctx context.Context, conn *net.UnixConn, d Driver
 
 // connections is what one program's librdmacm has open. All of it is the driver's.
 type connections struct {
-	d    Driver
-	p    *cm.Program
-	open map[uint32]*os.File
+	n     *NIC
+	d     Driver
+	p     *cm.Program
+	share uint16 // of descriptors
+	open  map[uint32]*os.File
 
 	readers sync.WaitGroup // one for each file
 }
@@ -113,14 +115,21 @@ type connections struct {
 // channel makes a channel: a pair of sockets, over which the program gets a byte for each event. Its closing ends the
 // channel.
 func (s *connections) channel(ctx context.Context) ([]byte, *os.File, error) {
+	if !s.n.pools.descriptors.take(s.share) {
+		return nil, nil, unix.EMFILE
+	}
+	failed := func(err error) ([]byte, *os.File, error) {
+		s.n.pools.descriptors.give(s.share)
+		return nil, nil, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, unix.EMFILE
+		return failed(unix.EMFILE)
 	}
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		unix.Close(pair[0]) //nolint:errcheck // nothing was written
 		unix.Close(pair[1]) //nolint:errcheck // nothing was written
-		return nil, nil, unix.EMFILE
+		return failed(unix.EMFILE)
 	}
 	here, there := os.NewFile(uintptr(pair[0]), "channel"), os.NewFile(uintptr(pair[1]), "channel")
 	number, err := s.p.OpenChannel(func(k int) {
@@ -129,7 +138,7 @@ func (s *connections) channel(ctx context.Context) ([]byte, *os.File, error) {
 	if err != nil {
 		here.Close()  //nolint:errcheck // nothing was written
 		there.Close() //nolint:errcheck // nothing was written
-		return nil, nil, err
+		return failed(err)
 	}
 	s.open[number] = here
 	s.readers.Go(func() {
@@ -137,10 +146,16 @@ func (s *connections) channel(ctx context.Context) ([]byte, *os.File, error) {
 		s.d.Call(context.WithoutCancel(ctx), func(now fabric.Time) { //nolint:errcheck // as in serveConnections
 			if s.open[number] == here {
 				s.p.CloseChannel(now, number)
-				delete(s.open, number)
-				here.Close() //nolint:errcheck // the program has closed it
+				s.close(number)
 			}
 		})
 	})
 	return native.AppendUint32(nil, number), there, nil
+}
+
+// close closes a channel's socket.
+func (s *connections) close(number uint32) {
+	s.open[number].Close() //nolint:errcheck // the program has closed it, or its reader ends
+	delete(s.open, number)
+	s.n.pools.descriptors.give(s.share)
 }

@@ -445,6 +445,42 @@ func TestMany(t *testing.T) {
 	x.none()
 }
 
+// TestManyMessages has a program ask for more connections than messages of it may be under way, and another host for a
+// service that is not there.
+func TestManyMessages(t *testing.T) {
+	w := newWorld(t)
+	x := w.program(0)
+	var ids []uint32
+	for k := range 2 * maxSending {
+		ids = append(ids, x.create(uint64(k+1), spaceTCP))
+		x.do(cmdResolveIP, make([]byte, sockaddrSize), addr("10.0.1.2:7471"), ids[k], uint32(1000))
+		x.want(eventAddrResolved, 0)
+		x.do(cmdResolveRoute, ids[k], uint32(1000))
+		x.want(eventRouteResolved, 0)
+	}
+	for _, id := range ids {
+		if _, err := x.try(cmdConnect, connParam(param{}), id, uint32(0), uint64(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.sent) != maxSending {
+		t.Errorf("%d messages under way, want %d", len(w.sent), maxSending)
+	}
+	w.run()
+	for range 2 * maxSending {
+		x.want(eventRejected, reasonNoService)
+	}
+	for k := range 2 * maxRefusals {
+		r := message{kind: kindRequest, space: spaceTCP, from: uint32(k + 1), dstPort: 1}
+		if err := w.hosts[1].Receive(w.now, 0, r.encode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.sent) != maxRefusals {
+		t.Errorf("%d refusals under way, want %d", len(w.sent), maxRefusals)
+	}
+}
+
 // FuzzReceive has another host send anything, while programs connect and listen.
 func FuzzReceive(f *testing.F) {
 	request := message{kind: kindRequest, space: spaceTCP, from: 7, dstPort: 7471, param: param{qpn: 5, private: []byte("x")}}

@@ -29,6 +29,7 @@ const (
 // ident is one end of a connection, a service of datagrams, or what listens for them: struct rdma_cm_id.
 type ident struct {
 	program *Program // nil: destroyed
+	owner   *Program // whose messages it sends, also when it is destroyed
 	channel *channel
 	number  uint32 // the program's
 	uid     uint64 // the program's; 0: it does not know the identifier yet

@@ -29,6 +29,8 @@ type Manager struct {
 	waits map[*ident]struct{}
 	last  uint32
 	check fabric.Time // when waits is looked at next
+
+	refusals map[fabric.NodeID]int // under way
 }
 
 type portKey struct {
@@ -46,6 +48,8 @@ const (
 	maxIdents   = 16384 // librdmacm takes numbers up to 65535
 	maxChannels = 4096
 	maxBacklog  = 1024
+	maxSending  = 256 // messages under way; more wait
+	maxRefusals = 256 // under way to a host
 )
 
 // answerTime is how long the other side's program may take to answer, about as long as the kernel's.
@@ -63,6 +67,7 @@ func New(c Config) *Manager {
 	return &Manager{
 		cfg: c, addr: c.Fabric.HostAddr4(c.Host), ports: map[portKey][]*ident{},
 		sent: map[uint32]*ident{}, peers: map[peerKey]*ident{}, waits: map[*ident]struct{}{}, last: rand.Uint32(),
+		refusals: map[fabric.NodeID]int{},
 	}
 }
 
@@ -226,7 +231,19 @@ func (m *Manager) post(now fabric.Time, i *ident, x message) {
 
 // sendNext sends the first message of an identifier, which may be destroyed meanwhile.
 func (m *Manager) sendNext(now fabric.Time, i *ident) {
+	p := i.owner
+	if p.sending >= maxSending {
+		p.later = append(p.later, i)
+		return
+	}
+	p.sending++
 	m.cfg.Send(now, i.peer, i.out[0].bytes, func(now fabric.Time, arrived bool) {
+		p.sending--
+		if len(p.later) > 0 {
+			next := p.later[0]
+			p.later = p.later[1:]
+			m.sendNext(now, next)
+		}
 		k := i.out[0].kind
 		i.out = i.out[1:]
 		if !arrived {
@@ -256,10 +273,18 @@ func (m *Manager) sentOne(now fabric.Time, i *ident, k kind, arrived bool) {
 
 // refuse rejects a request for which there is no identifier.
 func (m *Manager) refuse(now fabric.Time, dst fabric.NodeID, x *message, reason uint32) {
+	if m.refusals[dst] >= maxRefusals {
+		return
+	}
+	m.refusals[dst]++
 	answer := message{
 		kind: kindReject, space: x.space, from: x.to, to: x.from, srcPort: x.dstPort, dstPort: x.srcPort, reason: reason,
 	}
-	m.cfg.Send(now, dst, answer.encode(), func(fabric.Time, bool) {})
+	m.cfg.Send(now, dst, answer.encode(), func(fabric.Time, bool) {
+		if m.refusals[dst]--; m.refusals[dst] == 0 {
+			delete(m.refusals, dst)
+		}
+	})
 }
 
 // Receive takes a message of another host, or of this one. It returns an error if the message is none.

@@ -15,6 +15,9 @@ type Program struct {
 	idents   map[uint32]*ident
 	lastChan uint32
 	lastID   uint32
+
+	sending int      // messages under way
+	later   []*ident // those of these identifiers wait
 }
 
 // Open makes a program that has nothing.
@@ -120,7 +123,7 @@ func (p *Program) newIdent(c *channel, space uint16, uid uint64) (*ident, error)
 	for p.lastID = p.lastID%65535 + 1; p.idents[p.lastID] != nil; p.lastID = p.lastID%65535 + 1 {
 	}
 	i := &ident{
-		program: p, channel: c, number: p.lastID, uid: uid, space: space, psn: rand.Uint32() & 0xffffff, ackTimeout: defaultAckTimeout,
+		program: p, owner: p, channel: c, number: p.lastID, uid: uid, space: space, psn: rand.Uint32() & 0xffffff, ackTimeout: defaultAckTimeout,
 	}
 	p.idents[i.number] = i
 	return i, nil
