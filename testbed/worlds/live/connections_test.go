@@ -5,8 +5,10 @@ package live_test
 import (
 	"bufio"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
@@ -17,7 +19,8 @@ func TestConnections(t *testing.T) {
 	if _, err := exec.LookPath("rping"); err != nil {
 		t.Skip("no rping (Debian: rdmacm-utils)")
 	}
-	command, _ := exploring(t, leafSpine(2, 1))
+	spec := leafSpine(2, 1)
+	command, dir := exploring(t, spec)
 	for _, c := range []struct{ server, client string }{
 		{"rping -s -a h0 -C 50 -V", "rping -c -a h0 -C 50 -V"},
 		{"ucmatose -c 8", "ucmatose -c 8 -s h0"},
@@ -33,8 +36,11 @@ func TestConnections(t *testing.T) {
 	} {
 		words := strings.Fields(c.server)
 		t.Run(strings.Join(words[:min(3, len(words))], " "), func(t *testing.T) {
-			couple(t, command, words, strings.Fields(c.client))
+			couple(t, command, words, strings.Fields(c.client), nil)
 		})
+	}
+	for _, c := range []string{"rstream -T v -S 65536 -C 100 -I 4", "ib_write_bw -R -F -n 400 -s 65536"} {
+		t.Run("cut under "+strings.Fields(c)[0], func(t *testing.T) { testCut(t, command, spec, dir, c) })
 	}
 	t.Run("refused", func(t *testing.T) {
 		out, err := command("exec", "h1", "--", "rping", "-c", "-a", "h0", "-C", "1").CombinedOutput()
@@ -49,6 +55,55 @@ func TestConnections(t *testing.T) {
 		}
 	})
 	t.Run("a server is killed", func(t *testing.T) { testKilled(t, command) })
+}
+
+// testCut cuts an uplink of the client's ToR under a transfer of 26 MB a direction, and repairs it when 4 MB more have gone by the other
+// one. The program ends without an error.
+func testCut(t *testing.T, command func(args ...string) *exec.Cmd, spec, dir, program string) {
+	cuts := 0
+	port := func(state string) {
+		if out, err := command("exec", "tor1", "--", "ip", "link", "set", "tor1-2", state).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	cut := func(ended <-chan struct{}) {
+		at := uplinks(t, spec, dir)
+		// gone waits until as many bytes more have left by the uplinks from one on; false: the program has ended.
+		gone := func(from int, bytes int64) bool {
+			for {
+				now, sum := uplinks(t, spec, dir), int64(0)
+				for i := from; i < len(now); i++ {
+					sum += now[i] - at[i]
+				}
+				select {
+				case <-ended:
+					return false
+				case <-time.After(20 * time.Millisecond):
+				}
+				if sum >= bytes {
+					at = now
+					return true
+				}
+			}
+		}
+		if !gone(0, 2<<20) {
+			return
+		}
+		port("down")
+		defer port("up")
+		if gone(1, 4<<20) {
+			cuts++
+		}
+	}
+	words := strings.Fields(program)
+	client := append(slices.Clone(words), "h0")
+	if words[0] == "rstream" {
+		client = append(slices.Clone(words), "-s", "h0")
+	}
+	t.Log(couple(t, command, words, client, cut))
+	if cuts == 0 {
+		t.Error("the program ended before the uplink was cut, or while it was")
+	}
 }
 
 // testKilled kills a server with a connection: its client ends.

@@ -109,11 +109,12 @@ func leafSpine(spines, hostsPerToR int) string {
 // pair runs a program in h0 and, as its client, in h1, and returns what the client said.
 func pair(t *testing.T, command func(args ...string) *exec.Cmd, words ...string) string {
 	t.Helper()
-	return couple(t, command, words, append(slices.Clone(words), "h0"))
+	return couple(t, command, words, append(slices.Clone(words), "h0"), nil)
 }
 
-// couple runs a server in h0 and a client in h1, and returns what the client said.
-func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked []string) string {
+// couple runs a server in h0 and a client in h1, and returns what the client said. It calls during, unless that is nil, while
+// the client runs.
+func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked []string, during func(ended <-chan struct{})) string {
 	t.Helper()
 	if _, err := exec.LookPath(served[0]); err != nil {
 		t.Skipf("%s is not installed (Debian: perftest, rdmacm-utils, ibverbs-utils)", served[0])
@@ -130,7 +131,18 @@ func couple(t *testing.T, command func(args ...string) *exec.Cmd, served, asked 
 		client := command(append([]string{"exec", "h1", "--"}, asked...)...)
 		said[1].Reset()
 		client.Stdout, client.Stderr = &said[1], &said[1]
-		if err = client.Run(); err == nil || !notListening(said[1].String()) {
+		if err = client.Start(); err != nil {
+			break
+		}
+		ended := make(chan struct{})
+		go func() {
+			err = client.Wait()
+			close(ended)
+		}()
+		if during != nil {
+			during(ended)
+		}
+		if <-ended; err == nil || !notListening(said[1].String()) {
 			break
 		}
 	}
