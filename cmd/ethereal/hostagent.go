@@ -29,6 +29,8 @@ type hostagentFlags struct {
 	eventLog   string
 	verbs      string
 	payload    int
+	// program runs beside the endpoint, if not nil, and returns [endedWith].
+	program func(ctx context.Context) error
 }
 
 // newHostagentCommand makes `ethereal host agent`.
@@ -67,17 +69,36 @@ verbs   the queue pairs of an RNIC, whose owners join at --listen-owners and lab
 func newNICCommand() *cobra.Command {
 	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
 	c := &cobra.Command{
-		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [--controller ADDR]...",
+		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [flags] | [flags] -- COMMAND...",
 		Short: "Be an RDMA device in software for this host's programs",
 		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. Their messages go by a RoCEv2 endpoint in
 software on the interface, along the paths that the host's agent chooses, and leave those that die. It is ethereal host agent
---labeller soft with --listen-verbs.`,
+--labeller soft with --listen-verbs.
+
+With a COMMAND it runs COMMAND and what that starts with the device, and ends with it. No flag is needed then: the device is
+this machine's alone, at 127.0.0.1, on the interface lo.`,
 		Example: `  ethereal host nic --fabric fabric.yaml --host h0 --interface eth0 --listen-verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
-  LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+  LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0
+
+  ethereal host nic -- ibv_devinfo`,
+		PreRun: func(c *cobra.Command, args []string) {
+			if len(args) > 0 {
+				for _, name := range []string{"fabric", "host"} {
+					delete(c.Flag(name).Annotations, cobra.BashCompOneRequiredFlag)
+				}
+			}
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				end, err := flags.serveCommand(args)
+				if err != nil {
+					return failure("%w", err)
+				}
+				defer end()
+			}
 			if flags.verbs == "" {
-				return errors.New("host nic: --listen-verbs is missing: say where programs find the device, such as unix:/run/h0.verbs")
+				return errors.New("host nic: --listen-verbs is missing: say where programs find the device, such as unix:/run/h0.verbs, " +
+					"or name a command to run with it, after --")
 			}
 			return flags.run(c.Context(), c.ErrOrStderr())
 		},
@@ -140,9 +161,15 @@ func (f *hostagentFlags) run(ctx context.Context, stderr io.Writer) (err error) 
 	g.Go(func() error { return p.Run(ctx) })
 	s.AnswerCabling(ctx, g)
 	listen.Serve(ctx, g, listen.Server(p.Handler(), s.Files), admin)
+	if f.program != nil {
+		g.Go(func() error { return f.program(ctx) })
+	}
 	err = g.Wait()
 	if failed := closeLog(); failed != nil {
 		return failure("--event-log: %w", failed)
+	}
+	if code := endedWith(0); errors.As(err, &code) {
+		return exited(int(code), nil)
 	}
 	if !errors.Is(err, context.Canceled) {
 		return failure("%w", err)

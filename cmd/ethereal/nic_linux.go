@@ -1,12 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/listen"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/soft"
+	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
 // addDevice has a host be an RDMA device for the programs that find it at --listen-verbs.
@@ -26,4 +35,49 @@ func (f *hostagentFlags) addDevice(cfg *hostprocess.ProcessConfig) error {
 	}
 	cfg.Serve = func(ctx context.Context, s *soft.Shell) error { return device.Serve(ctx, lis, s) }
 	return nil
+}
+
+// oneHost is the fabric of a device that no other host has to do with.
+const oneHost = "kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"
+
+// serveCommand has a command run with the device, which is the machine's alone where flags say nothing else.
+func (f *hostagentFlags) serveCommand(command []string) (end func(), err error) {
+	lib := live.VerbsLibrary()
+	if lib == "" {
+		return nil, errors.New("host nic: no libethereal-verbs.so beside this program: make verbs builds it; the package libethereal-verbs has it")
+	}
+	dir, err := os.MkdirTemp("", "ethereal-nic-")
+	if err != nil {
+		return nil, fmt.Errorf("host nic: %w", err)
+	}
+	end = func() { os.RemoveAll(dir) } //nolint:errcheck // all that is there is ours
+	if f.fabric == "" {
+		f.fabric = filepath.Join(dir, "fabric.yaml")
+		if err := os.WriteFile(f.fabric, []byte(oneHost), 0o600); err != nil {
+			end()
+			return nil, fmt.Errorf("host nic: %w", err)
+		}
+		f.host = cmp.Or(f.host, "h0")
+	}
+	if len(f.interfaces) == 0 {
+		f.interfaces = []string{"lo"}
+	}
+	f.verbs = cmp.Or(f.verbs, "unix:"+filepath.Join(dir, "verbs"))
+	preload := lib
+	if given := os.Getenv("LD_PRELOAD"); given != "" {
+		preload += " " + given
+	}
+	f.program = func(ctx context.Context) error {
+		c := exec.CommandContext(ctx, command[0], command[1:]...)
+		c.Env = append(os.Environ(), "LD_PRELOAD="+preload, "ETHEREAL_NIC="+f.verbs)
+		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+		c.WaitDelay = 5 * time.Second
+		err := c.Run()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			return fmt.Errorf("host nic: %w", err)
+		}
+		return endedWith(c.ProcessState.ExitCode())
+	}
+	return end, nil
 }

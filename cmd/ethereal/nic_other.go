@@ -8,6 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/hostprocess"
 )
 
-func (f *hostagentFlags) addDevice(*hostprocess.ProcessConfig) error {
-	return errors.New("--verbs needs Linux")
-}
+var errVerbs = errors.New("an RDMA device in software needs Linux")
+
+func (f *hostagentFlags) addDevice(*hostprocess.ProcessConfig) error { return errVerbs }
+
+func (f *hostagentFlags) serveCommand([]string) (end func(), err error) { return nil, errVerbs }
