@@ -4,6 +4,8 @@ package live_test
 
 import (
 	"bufio"
+	"context"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/testbed/etherealtest"
 )
 
 // TestConnections runs programs of Debian that connect by librdmacm, as they are, between two hosts.
@@ -137,4 +140,34 @@ func testKilled(t *testing.T, command func(args ...string) *exec.Cmd) {
 	}
 	client.Wait() //nolint:errcheck // that it ends is what matters
 	server.Wait() //nolint:errcheck // it was killed
+}
+
+// TestDeviceOfOneMachine runs a server and its client with a device that no fabric is needed for.
+func TestDeviceOfOneMachine(t *testing.T) {
+	systemtest.Only(t)
+	if _, err := exec.LookPath("rping"); err != nil {
+		t.Skip("no rping (Debian: rdmacm-utils)")
+	}
+	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
+	run := func(script string) (string, int) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c := exec.CommandContext(ctx, "unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh", bin, "host", "nic", "--", "sh", "-c", script)
+		c.Env = append(os.Environ(), "ETHEREAL_VERBS_LIBRARY="+lib)
+		out, err := c.CombinedOutput()
+		if c.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), c.ProcessState.ExitCode()
+	}
+	if out, code := run("true"); code != 0 {
+		if strings.Contains(out, "unshare") {
+			t.Skipf("no namespaces here: %s", out)
+		}
+		t.Fatalf("%d %s", code, out)
+	}
+	const pings = "rping -s -a 127.0.0.1 -C 10 & for k in $(seq 50); do rping -c -a 127.0.0.1 -v -C 10 && exit 7; sleep 0.1; done"
+	if out, code := run(pings); code != 7 || !strings.Contains(out, "rdma-ping-9") {
+		t.Errorf("%d %s", code, out)
+	}
 }
