@@ -26,10 +26,10 @@ type agentFlags struct {
 func (a *agentFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&a.host, "host", "", "be `HOST` of the fabric; its name, or its rank")
+	f.StringVar(&a.host, "host", "", "act as `HOST` of the fabric; its name or rank")
 	f.StringArrayVar(&a.interfaces, "interface", nil, "the network `INTERFACE` to the ToR; may be given again where programs' packets are labelled")
 	f.StringArrayVar(&a.controllers, "controller", nil, "follow the controller whose --listen-agents is `ADDR`, HOST:PORT or unix:PATH; may be given again")
-	f.StringVar(&a.state, "state-file", "", "keep in `FILE` what a restart must not lose")
+	f.StringVar(&a.state, "state-file", "", "keep state for a restart in `FILE`")
 	f.StringVar(&a.admin, "listen-admin", "", "serve health, status and metrics over HTTP at `ADDR`, HOST:PORT or unix:PATH")
 	a.tls.registerClient(c)
 	a.tls.registerServer(c)

@@ -41,13 +41,12 @@ func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench SWEEP",
 		Short: "Run a sweep of scenarios on all cores, to be continued",
-		Long: `Runs everything a sweep file asks for: scenarios, each with the keys that vary set to all combinations of their
-values. Each run's result is one line of JSON, written when the run ends, with the program's version and the hash of all
-that the run depends on. Runs whose results the file has already are not run again: after an interrupt, the same command
-goes on where it was.
+		Long: `Runs a sweep file: scenarios with all combinations of the values of the keys that vary. Each run's result is one line
+of JSON, written when the run ends, with the program's version and the hash of the run's inputs. Runs whose results the
+file already has are skipped, so after an interrupt the same command executes the missing runs only.
 
-A sweep may be carried out by several tasks, on one machine or many: each has a --shard and they share a folder, --dir.
-The commands below say how far they are, make one file of theirs, and have Slurm or Kubernetes start them.`,
+Several tasks, on one machine or many, can share a sweep: each has a --shard, and all share a folder, --dir. The commands
+below show the tasks' progress, merge their results, and start them by Slurm or Kubernetes.`,
 		Example: `  ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl
   ethereal bench testbed/sweeps/demo.yaml --out sweep.jsonl --only 'ecmp.*gnmi' --seeds 1
   ethereal bench testbed/sweeps/demo.yaml --dry-run
@@ -64,9 +63,9 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 		RunE: func(c *cobra.Command, args []string) error { return a.runBench(c.Context(), args[0], flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; what it has already is not run again (default: the sweep's "+
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; runs that it has are skipped (default: the sweep's "+
 		"name with .jsonl)")
-	f.StringVar(&flags.only, "only", "", "take only what matches `REGEXP`; failure, collective, notifier, scheme and "+
+	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; failure, collective, notifier, scheme and "+
 		"seed, as progress shows them")
 	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
@@ -75,8 +74,8 @@ The commands below say how far they are, make one file of theirs, and have Slurm
 		"leaves; 1 below 64 hosts)")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results; pictures of single "+
 		"runs need them, and they are most of the bytes")
-	f.BoolVar(&flags.again, "again", false, "run again what another version of the program ran")
-	f.BoolVar(&flags.force, "force", false, "go on where it would be refused; too little memory by the estimate")
+	f.BoolVar(&flags.again, "again", false, "repeat runs of other versions of the program")
+	f.BoolVar(&flags.force, "force", false, "override a refusal; too little memory by the estimate")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the runs that are missing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
 	a.addTasks(c, &flags)

@@ -57,8 +57,8 @@ func (a *app) benchStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status DIR",
 		Short: "Say what of a sweep is done, missing and failed in a folder of tasks",
-		Long: `Reads the results that tasks of a sweep have put into a folder, and says what is done, missing and failed, by task, and
-how much time is left: from estimates, in the proportion in which those of the runs that are done were wrong.`,
+		Long: `Reads the results that tasks of a sweep have written to a folder, and prints the numbers of finished, missing and failed
+runs by task, and the time left. The time left is estimated, and corrected by the error of the estimates so far.`,
 		Example: `  ethereal bench status shared/demo
   ethereal bench status shared/demo -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -138,9 +138,9 @@ func (a *app) benchMergeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "merge DIR|FILE...",
 		Short: "Make one file of the results of several",
-		Long: `Writes one result for each run. Of a folder that tasks share, all runs of its sweep must be there, and they stand in the
-sweep's order. Two results of one run that are the same but for the time they took, the place and the build are one. If
-they differ in anything else nothing is written, and both builds and places are named.`,
+		Long: `Writes one result for each run. A folder that tasks share must have all runs of its sweep, which are written in the
+sweep's order. Results of one run may differ only in duration, machine and build. If they differ in anything else,
+nothing is written, and both builds and machines are named.`,
 		Example: `  ethereal bench merge shared/demo --out demo.jsonl
   ethereal bench merge one.jsonl other.jsonl --out both.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -155,7 +155,7 @@ they differ in anything else nothing is written, and both builds and places are 
 	f.StringVar(&flags.out, "out", "", "write results to `FILE`; to standard output when left out")
 	f.StringVar(&flags.sweep, "sweep", "", "require all runs of the sweep in `FILE`, and write them in its order")
 	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.Varies()[:3], ", ")+": files of the same runs are then equal to the byte")
-	f.BoolVar(&flags.partial, "partial", false, "write what there is although runs are missing")
+	f.BoolVar(&flags.partial, "partial", false, "write the results that exist although runs are missing")
 	return c
 }
 

@@ -33,9 +33,9 @@ func (a *app) benchSubmitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit SWEEP --dir DIR --slurm|--kubernetes",
 		Short: "Write the batch job of a sweep for Slurm or Kubernetes, and submit it if asked",
-		Long: `Writes into a folder that all machines see what an engine needs to carry out a sweep as an array of tasks, and a merge
-after them: array.sbatch and merge.sbatch, or job.yaml. Memory and time of a task follow from the estimates, with room.
-The array has only the tasks that have something to do: after failures the same command submits what is missing.`,
+		Long: `Writes the files with which Slurm or Kubernetes carries out a sweep as an array of tasks, followed by a merge:
+array.sbatch and merge.sbatch, or job.yaml. All machines must see the folder. Memory and time of a task follow from
+the estimates, with a margin. The array has only tasks with missing runs, so repeat the command after failures.`,
 		Example: `  ethereal bench submit testbed/sweeps/demo.yaml --dir shared/demo --slurm --tasks 8
   ethereal bench submit testbed/sweeps/demo.yaml --dir shared/demo --slurm --tasks 8 --option partition=long --now
   ethereal bench submit testbed/sweeps/demo.yaml --dir /shared/demo --kubernetes --tasks 8 --image ethereal:1 --claim shared --mount /shared`,
@@ -49,16 +49,16 @@ The array has only the tasks that have something to do: after failures the same 
 	}
 	f := c.Flags()
 	f.StringVar(&flags.dir, "dir", "", "use the folder `DIR`; of results, which all machines see under the same name")
-	f.BoolVar(&flags.slurm, "slurm", false, "write an array of Slurm's")
-	f.BoolVar(&flags.kubernetes, "kubernetes", false, "write an Indexed Job of Kubernetes'")
+	f.BoolVar(&flags.slurm, "slurm", false, "write a Slurm array job")
+	f.BoolVar(&flags.kubernetes, "kubernetes", false, "write a Kubernetes Indexed Job")
 	f.IntVar(&flags.tasks, "tasks", 8, "divide the sweep into `N` tasks")
 	f.IntVar(&flags.cpus, "cpus", 1, "run `N` at a time in each task")
-	f.BoolVar(&flags.now, "now", false, "submit it, with sbatch or kubectl")
-	f.StringArrayVar(&flags.options, "option", nil, "of Slurm: a line of #SBATCH, `NAME=VALUE`, as in partition=long; may be given again")
+	f.BoolVar(&flags.now, "now", false, "submit the job with sbatch or kubectl")
+	f.StringArrayVar(&flags.options, "option", nil, "with --slurm: a line of #SBATCH, `NAME=VALUE`, as in partition=long; may be given again")
 	f.StringVar(&flags.image, "image", "", "use the container `IMAGE`, made with scripts/dist/Containerfile; with --kubernetes")
-	f.StringVar(&flags.claim, "claim", "", "of Kubernetes: the persistent volume `CLAIM` on which sweep and folder are")
-	f.StringVar(&flags.mount, "mount", "", "of Kubernetes: `PATH` at which the volume is mounted, here as in the containers")
-	f.StringVar(&flags.bench.only, "only", "", "take only what matches `REGEXP`; as ethereal bench does")
+	f.StringVar(&flags.claim, "claim", "", "with --kubernetes: the persistent volume `CLAIM` on which sweep and folder are")
+	f.StringVar(&flags.mount, "mount", "", "with --kubernetes: `PATH` at which the volume is mounted, here as in the containers")
+	f.StringVar(&flags.bench.only, "only", "", "select runs that match `REGEXP`; as ethereal bench does")
 	f.Var(&flags.bench.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.bench.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
 	f.BoolVar(&flags.bench.full, "full", false, "keep links, flips and timelines in the results")

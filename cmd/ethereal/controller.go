@@ -53,8 +53,8 @@ func newControllerCommand() *cobra.Command {
 		Use:   "controller --fabric FILE --targets FILE",
 		Short: "Program the switches of a fabric and notify its agents of links",
 		Long: `Programs switches over P4Runtime and gNMI: it pushes the P4 program, writes the tables that the fabric and the state of
-its links need, and sends link states to host agents. Two or more controllers may run with different election ids: per switch
-the highest is primary, the others stand by. When it ends, the switches go on forwarding.`,
+its links need, and sends link states to host agents. Two or more controllers may run with different election ids: for
+each switch the one with the highest id is primary, the others stand by. Switches also forward without a controller.`,
 		Example: `  ethereal controller --fabric fabric.yaml --targets targets.yaml --election-id 1
   ethereal controller --fabric fabric.yaml --targets targets.yaml --dry-run`,
 		Args: cobra.NoArgs,
@@ -70,27 +70,27 @@ the highest is primary, the others stand by. When it ends, the switches go on fo
 			panic(err) // the flag was just defined
 		}
 	}
-	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; the highest of those that start together wins")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; the highest of those that start together wins")
 	f.StringVar(&flags.agents, "listen-agents", "127.0.0.1:9562", "serve hosts' agents at `ADDR`, HOST:PORT or unix:PATH; empty: do not")
 	f.StringVar(&flags.admin, "listen-admin", defaultAdmin, "serve health, status and metrics over HTTP at `ADDR`, "+
 		"HOST:PORT or unix:PATH; drains too; empty: do not")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; drains and cabling checks need it")
-	f.StringSliceVar(&flags.peers, "peer", nil, "agree on what is drained with the controller whose --listen-agents is "+
+	f.StringSliceVar(&flags.peers, "peer", nil, "share drains with the controller whose --listen-agents is "+
 		"`HOST:PORT`; needs --admin-token-file, the same for both")
-	f.StringVar(&flags.state, "state-file", "", "keep in `FILE` what a restart must not lose; what is drained")
+	f.StringVar(&flags.state, "state-file", "", "keep state for a restart in `FILE`; drains")
 	f.StringVar(&flags.events, "event-log", "", "write an event log to `FILE`, as JSON lines; it is appended to")
 	flags.log.register(c, slog.LevelInfo)
 	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait for port states for `DURATION` before the first write")
-	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "expect a sign of life of gNMI subscriptions every `DURATION`")
-	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "send one on P4Runtime sessions every `DURATION`")
-	f.DurationVar(&flags.audit, "audit", 0, "read all tables back every `DURATION` although nothing seems wrong; 0: never")
+	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "expect a heartbeat of gNMI subscriptions every `DURATION`")
+	f.DurationVar(&flags.keepAlive, "keep-alive", 5*time.Second, "send a keep-alive on P4Runtime sessions every `DURATION`")
+	f.DurationVar(&flags.audit, "audit", 0, "read all tables back every `DURATION`, also without a sign of errors; 0: never")
 	f.DurationVar(&flags.stage, "stage-timeout", time.Second, "go on without switches that have not answered a write within `DURATION`")
 	f.IntVar(&flags.batch, "batch", 500, "put `N` updates into one write at most")
 	f.DurationVar(&flags.loads, "loads", 0, "read the switches' counters every `DURATION`, for the load of links; 0: never (1s "+
 		"with --listen-view)")
 	f.StringVar(&flags.view, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; "+
 		"or at a socket passed on, fd:N. Beyond the loopback over TLS, to certificates of operators")
-	f.StringVar(&flags.viewSecret, "view-secret-file", "", "keep in `FILE` the secret of the page's path, so that its address stays")
+	f.StringVar(&flags.viewSecret, "view-secret-file", "", "keep the page's secret path in `FILE`, so that its address stays the same")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the writes to switches")
 	return c
 }

@@ -26,8 +26,8 @@ func newDrainCommand() *cobra.Command {
 		Use:   "drain LINK|SWITCH",
 		Short: "Take a link or switch out of use, without loss, or back into it",
 		Long: `Asks a controller to take a link between switches, or an aggregation, core or spine switch, out of use while it still
-works. New paths are written before old ones are removed, so nothing is lost. The command returns when the tables are written
-and the agents notified. It is refused where hosts would lose their last path, unless --force is given.`,
+works. New paths are written before old ones are removed, so no packet is lost. The command returns when the tables are
+written and the agents notified. A drain by which hosts would lose their last path is refused, unless --force is given.`,
 		Example: `  ethereal drain tor0-agg1 --admin-token-file token
   ethereal drain agg1 --admin-token-file token --undo`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -83,7 +83,7 @@ and the agents notified. It is refused where hosts would lose their last path, u
 	admin.register(c)
 	format.register(c)
 	admin.registerToken(c)
-	c.Flags().BoolVar(&undo, "undo", false, "take it back into use")
-	c.Flags().BoolVar(&force, "force", false, "go on where it would be refused; hosts that lose their last path")
+	c.Flags().BoolVar(&undo, "undo", false, "put it back into use")
+	c.Flags().BoolVar(&force, "force", false, "override a refusal; hosts may lose their last path")
 	return c
 }

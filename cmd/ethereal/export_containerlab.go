@@ -27,8 +27,8 @@ func (a *app) exportContainerlabCommand() *cobra.Command {
 		Use:   "containerlab --fabric FILE --dir DIR --address A,B",
 		Short: "Write a fabric as topologies of containerlab's, one for each machine",
 		Long: `Writes a topology for each machine: switches and hosts are containers of the program's image, with the controller on the
-first machine. Pods, or ToRs where there are two tiers, stay whole; links between machines are VXLAN tunnels. Beside the
-topologies stand fabric.yaml, targets.yaml and what scripts/lab-ca takes to make the certificates of all.`,
+first machine. Pods, or ToRs in a fabric of two tiers, stay on one machine; links between machines are VXLAN tunnels. The
+folder also gets fabric.yaml, targets.yaml and the arguments of scripts/lab-ca for all certificates.`,
 		Example: `  ethereal export containerlab --fabric fabric.yaml --dir lab --address 192.0.2.1,192.0.2.2
   xargs scripts/lab-ca lab/certs < lab/certificates`,
 		Args: cobra.NoArgs,
@@ -37,8 +37,8 @@ topologies stand fabric.yaml, targets.yaml and what scripts/lab-ca takes to make
 	f := c.Flags()
 	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&flags.dir, "dir", "", "use the folder `DIR`; to write into")
-	f.StringVar(&flags.name, "name", "ethereal", "call the topologies `NAME`")
-	f.StringSliceVar(&flags.addresses, "address", nil, "cut the fabric for machines that reach each other at `ADDRESSES`, A,B")
+	f.StringVar(&flags.name, "name", "ethereal", "name the topologies `NAME`")
+	f.StringSliceVar(&flags.addresses, "address", nil, "divide the fabric among the machines at `ADDRESSES`, A,B")
 	f.StringVar(&flags.image, "image", "ethereal", "use the container `IMAGE`, made with scripts/dist/Containerfile")
 	f.IntVar(&flags.mtu, "mtu", 1450, "MTU of the interfaces, `BYTES`; a tunnel takes 50 from the MTU between the machines")
 	return c

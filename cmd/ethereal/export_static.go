@@ -30,7 +30,7 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 			"  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip && vtysh -f lab/tor0.conf",
 		"use the folder `DIR`; for NODE.conf, NODE.ip and NODE.sysctl",
 		func(p *export.Plan, dir string) error { return a.exportFRR(p, dir, sids) })
-	frr.Flags().BoolVar(&sids, "static-sids", false, "have FRR make the uSID (FRR 10.3 or later), not NODE.ip")
+	frr.Flags().BoolVar(&sids, "static-sids", false, "let FRR make the uSID (FRR 10.3 or later), instead of NODE.ip")
 	var lanes, senders int
 	var acl bool
 	sonic := a.staticCommand("sonic", "Write what goes into SONiC's CONFIG_DB: SRv6 SIDs, ports' addresses, static routes",
@@ -41,8 +41,8 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 			}
 			return a.exportSONiC(p, dir, lanes, acl)
 		})
-	sonic.Flags().IntVar(&lanes, "lanes", 4, "count `N` lanes a port: with 4, port 2 is Ethernet4")
-	sonic.Flags().BoolVar(&acl, "acl", false, "write NODE.acl.json, too: source ports redirected, without SRv6")
+	sonic.Flags().IntVar(&lanes, "lanes", 4, "ports have `N` lanes: with 4, port 2 is Ethernet4")
+	sonic.Flags().BoolVar(&acl, "acl", false, "also write NODE.acl.json, which redirects source ports without SRv6")
 	nvue := a.staticCommand("nvue", "Write commands of Cumulus Linux: SRv6 SIDs, ports' addresses, static routes",
 		"  ethereal export nvue --fabric fabric.yaml --dir lab\n  sh lab/tor0.nvue",
 		"use the folder `DIR`; for NODE.nvue of switches", func(p *export.Plan, dir string) error {
@@ -51,7 +51,7 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 	nccl := table("nccl", "Print NCCL's environment for a job: queue pairs per connection that share the paths equally",
 		"  ethereal export nccl --fabric fabric.yaml --senders 4",
 		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
-	nccl.Flags().IntVar(&senders, "senders", 1, "count `N` NICs of the job under each ToR")
+	nccl.Flags().IntVar(&senders, "senders", 1, "the job has `N` NICs under each ToR")
 	var from, to string
 	var gid int
 	perftest := a.staticCommand("perftest",
@@ -68,8 +68,8 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 			}
 			return p.Perftest(a.stdout, src, dst, gid)
 		})
-	perftest.Flags().StringVar(&from, "sender", "h0", "send from `HOST`; its name, or its rank")
-	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name, or its rank")
+	perftest.Flags().StringVar(&from, "sender", "h0", "send from `HOST`; its name or rank")
+	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name or rank")
 	perftest.Flags().IntVar(&gid, "gid-index", 3, "use GID number `N`, of RoCEv2 over IPv4 in `show_gids`")
 	return []*cobra.Command{
 		frr, sonic, nvue, nccl, perftest,

@@ -34,9 +34,9 @@ func newGNMICommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gnmi -i PORT@IFACE...",
 		Short: "Serve gNMI for a switch that has no gNMI server",
-		Long: `Serves gNMI (openconfig-interfaces) beside a switch that has no gNMI server, such as simple_switch_grpc: it follows the
-switch's network interfaces by netlink, and takes them up and down when config/enabled is set. It notifies the Ethereal P4
-program of ports by port-event packets, through a veth pair whose other end is the switch's port 508. It needs
+		Long: `Serves gNMI (openconfig-interfaces) beside a switch that has no gNMI server, such as simple_switch_grpc. It follows the
+switch's network interfaces by netlink, and takes them up and down when config/enabled is set. It reports ports to the
+Ethereal P4 program by port-event packets, through a veth pair whose other end is the switch's port 508. It needs
 CAP_NET_ADMIN for Set and CAP_NET_RAW for port events.`,
 		Example: `  ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --listen-gnmi 127.0.0.1:9339
   ethereal gnmi -i 1@s1-eth1 -i 2@s1-eth2 --event-interface s1-ev`,

@@ -7,8 +7,8 @@ func newHostCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Run on a host: its agent, a software RDMA device, checks",
-		Long: `What runs on the hosts of a fabric. An agent chooses the paths of its host's RoCEv2 traffic, follows controllers, and leaves
-paths that fail.`,
+		Long: `Commands that run on the hosts of a fabric. An agent chooses the paths of its host's RoCEv2 traffic, follows controllers,
+and leaves paths that fail.`,
 	}
 	c.AddCommand(newHostagentCommand(), newTagCommand(), newNICCommand(), newPreflightHostCommand())
 	return c

@@ -40,13 +40,14 @@ func newHostagentCommand() *cobra.Command {
 		Use: "agent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller " +
 			"ADDR]...",
 		Short: "Choose the paths of a host's RoCEv2 traffic: its agent",
-		Long: `Runs a host's agent. It follows controllers, believes source quenches that can be true, and reports what times out. What
-it labels is chosen by --labeller:
+		Long: `Runs a host's agent, which follows controllers, accepts plausible source quenches, and reports time-outs. --labeller
+selects the traffic that the agent labels:
 
-soft    a RoCEv2 endpoint of its own in software, RDMA WRITE and SEND with the invariant CRC on every packet, whose messages
-        it splits, labels and moves. Driven by a coordinator over a UNIX socket. It needs CAP_NET_RAW.
-tagger  the packets of other programs, by an eBPF program; the same as ethereal host tag. It needs CAP_BPF and CAP_NET_ADMIN.
-verbs   the queue pairs of an RNIC, whose owners join at --listen-owners and label them through the verbs as the agent decides.`,
+soft    its own messages, which it splits, labels and moves: a RoCEv2 endpoint in software, RDMA WRITE and SEND with the
+        invariant CRC, controlled over a UNIX socket. It needs CAP_NET_RAW.
+tagger  the packets of other programs, by an eBPF program; the same as ethereal host tag. It needs CAP_BPF and
+        CAP_NET_ADMIN.
+verbs   the queue pairs of an RNIC. Their owners connect to --listen-owners and set the labels that the agent chooses.`,
 		Example: `  ethereal host agent --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562 --listen-socket unix:/run/h0.sock
   ethereal host agent --fabric fabric.yaml --host h0 --labeller verbs --listen-owners unix:/run/ethereal/owners.sock --controller 127.0.0.1:9562`,
 		Args: cobra.NoArgs,
@@ -60,7 +61,7 @@ verbs   the queue pairs of an RNIC, whose owners join at --listen-owners and lab
 	flags.register(c)
 	f := c.Flags()
 	f.StringVar(&flags.labeller, "labeller", labelSoft, "label `WHAT`: soft, tagger or verbs")
-	f.StringVar(&flags.owners, "listen-owners", "", "with --labeller verbs: let queue pairs' owners join at `unix:PATH`")
+	f.StringVar(&flags.owners, "listen-owners", "", "with --labeller verbs: accept owners of queue pairs at `unix:PATH`")
 	flags.registerSoft(c)
 	return c
 }
@@ -71,12 +72,12 @@ func newNICCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [flags] | [flags] -- COMMAND...",
 		Short: "Be an RDMA device in software for this host's programs",
-		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. Their messages go by a RoCEv2 endpoint in
-software on the interface, along the paths that the host's agent chooses, and leave those that die. It is ethereal host agent
---labeller soft with --listen-verbs.
+		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. A RoCEv2 endpoint in software sends their
+messages on the paths that the host's agent chooses, and leaves paths that fail. It is ethereal host agent --labeller soft
+with --listen-verbs.
 
-With a COMMAND it runs COMMAND and what that starts with the device, and ends with it. No flag is needed then: the device is
-this machine's alone, at 127.0.0.1, on the interface lo.`,
+With a COMMAND it runs COMMAND and the processes that COMMAND starts with the device, and ends when COMMAND ends. Then no
+flag is needed: the device serves this machine alone, at 127.0.0.1 on the interface lo.`,
 		Example: `  ethereal host nic --fabric fabric.yaml --host h0 --interface eth0 --listen-verbs unix:/run/h0.verbs --controller 127.0.0.1:9562
   LD_PRELOAD=libethereal-verbs.so ETHEREAL_NIC=unix:/run/h0.verbs ib_write_bw -x 0
 
@@ -111,9 +112,9 @@ this machine's alone, at 127.0.0.1, on the interface lo.`,
 // registerSoft adds the flags of a soft endpoint.
 func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 	set := c.Flags()
-	set.StringVar(&f.verbs, "listen-verbs", "", "be an RDMA device for programs at `unix:PATH`")
+	set.StringVar(&f.verbs, "listen-verbs", "", "serve an RDMA device to programs at `unix:PATH`")
 	set.IntVar(&f.payload, "payload", 0, "payload of a full packet, `BYTES`; until a coordinator asks for another; 0: 1024")
-	set.StringVar(&f.control, "listen-socket", "", "with --labeller soft: take orders of runs and probes at `unix:PATH`")
+	set.StringVar(&f.control, "listen-socket", "", "with --labeller soft: accept runs and probes at `unix:PATH`")
 	set.StringVar(&f.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s; with --labeller soft, instead of the fabric's")
 	set.IntVar(&f.sendBuffer, "send-buffer", 0, "let `BYTES` wait in an interface's own queue; with --labeller soft; 0: 65536")
 	set.StringVar(&f.eventLog, "event-log", "", "write an event log to `FILE`, as JSON lines; with --labeller soft: calls into the host's core "+

@@ -37,9 +37,9 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write annotated files to start from: fabric, scenario, experiment, targets",
-		Long: `Writes fabric.yaml, scenario.yaml, experiment.yaml and targets.yaml into a folder, the working folder if none is named,
-with a remark at every key. They are right as they stand: validate accepts them, and run carries the scenario and the
-experiment out. Nothing is overwritten: if one of the files is there, none is written.`,
+		Long: `Writes fabric.yaml, scenario.yaml, experiment.yaml and targets.yaml into a folder (default: the working folder), with a
+comment at every key. validate accepts these files, and run carries out the scenario and the experiment. If one of the
+files exists, none is written.`,
 		Example: `  ethereal init first
   ethereal init lab --fabric fabric.yaml`,
 		Args: cobra.MaximumNArgs(1),

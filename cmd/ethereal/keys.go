@@ -7,13 +7,16 @@ import (
 	"strings"
 
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
+	"github.com/ethereal-fabric/ethereal/testbed/scenario"
 	"github.com/ethereal-fabric/ethereal/testbed/scenarios"
 )
 
 // printKeys prints the keys of a scenario, or those that a name means: host is host and all below it, ack_every is
 // host.ack_every.
 func printKeys(w io.Writer, names []string, format outputFormat) error {
-	all, err := scenarios.Keys()
+	all, err := scenarioKeys()
 	if err != nil {
 		return err
 	}
@@ -63,7 +66,45 @@ func keysOf(all []scenarios.Key, name string) []scenarios.Key {
 		return ok && (rest == "" || rest[0] == '.' || strings.HasPrefix(rest, "[]."))
 	})
 	if len(found) == 0 {
-		found = of(func(path string) bool { return strings.HasSuffix(path, "."+name) })
+		found = of(func(path string) bool { return strings.Contains(path+".", "."+name+".") })
 	}
 	return found
+}
+
+// scenarioKeys are the keys of the schema, and below keys that name a scheme, a rate control or a measure what each of them
+// is and takes.
+func scenarioKeys() ([]scenarios.Key, error) {
+	all, err := scenarios.Keys()
+	if err != nil {
+		return nil, err
+	}
+	parameters := func(path string, ps []endpoint.Param) (keys []scenarios.Key) {
+		for _, p := range ps {
+			keys = append(keys, scenarios.Key{Path: path + "." + p.Name, Meaning: p.Meaning})
+		}
+		return keys
+	}
+	var keys []scenarios.Key
+	for _, k := range all {
+		keys = append(keys, k)
+		switch k.Path {
+		case "schemes[].params":
+			for _, s := range balance.Specs() {
+				path := "schemes[]." + s.Name
+				keys = append(keys, scenarios.Key{Path: path, What: "receiver " + string(s.Receiver), Meaning: s.Summary})
+				keys = append(keys, parameters(path, s.Params)...)
+			}
+		case "host.congestion_params":
+			for _, s := range endpoint.Specs() {
+				if s.Kind == endpoint.RateControl && len(s.Params) > 0 {
+					keys = append(keys, parameters(k.Path+"."+s.Name, s.Params)...)
+				}
+			}
+		case "expect[].that":
+			for _, m := range scenario.Measures() {
+				keys = append(keys, scenarios.Key{Path: k.Path + "." + m.Name, Meaning: m.Help})
+			}
+		}
+	}
+	return keys, nil
 }

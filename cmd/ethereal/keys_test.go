@@ -17,6 +17,9 @@ func TestValidateKeys(t *testing.T) {
 		{"failures", "failures[].events[].at: ", "\nhost"},
 		{"ack_every", "host.ack_every: number; default 1\n", "host.rto"},
 		{"name", "name: text; required\n", "failures[].name"},
+		{"schemes", "schemes[].flowcut.drain\n    percent of the base round trip", "host.rto"},
+		{"congestion_params", "host.congestion_params.swift.target_delay\n", "host.rto"},
+		{"expect", "expect[].that.slowdown\n    completion time over the lower bound\n", "host.rto"},
 	} {
 		var out, wrong bytes.Buffer
 		a := &app{stdout: &out, stderr: &wrong}

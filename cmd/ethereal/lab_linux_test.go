@@ -314,7 +314,7 @@ func TestLab(t *testing.T) {
 		})
 	}
 	l.write("targets.yaml", regexp.MustCompile(`(?m)^  ecn: .*$`).ReplaceAllString(targets, ""))
-	broken("no ECN", beside, "the targets file has no tables.ecn", "write tables: {ecn:")
+	broken("no ECN", beside, "the targets file has no key tables.ecn", "add to the targets file: tables: {ecn:")
 	l.write("targets.yaml", targets)
 	spine := l.switchID(l.f.ToRs())
 	l.kill("spine0")

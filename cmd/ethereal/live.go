@@ -63,8 +63,8 @@ func (a *app) liveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "live",
 		Short: "Start a fabric of processes on this machine, and run programs on its hosts",
-		Long: `Builds a fabric on this machine: a process per switch and host, veth pairs between them, in namespaces of their own that
-go when the program ends, however it ends. It takes root, or user namespaces.`,
+		Long: `Builds a fabric on this machine: a process per switch and host, with veth pairs between them, in anonymous namespaces
+that the kernel removes when the program ends. It needs root, or user namespaces.`,
 	}
 	var flags liveFlags
 	var view viewFlags

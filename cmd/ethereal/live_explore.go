@@ -97,8 +97,8 @@ func liveShellCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rsh HOST WORD...",
 		Short: "Run a command line in a host's shell, as ssh does",
-		Long: `The words are joined, and a shell in the host carries them out. Programs that start others by ssh take it for that:
-Open MPI's plm_rsh_agent, for instance.`,
+		Long: `Joins the arguments and runs them by a shell in the host's namespace. Programs that start others by ssh can use it
+instead, for example Open MPI as its plm_rsh_agent.`,
 		Example: "  mpirun --mca plm_rsh_agent \"ethereal live rsh\" -H h0,h1 PROGRAM",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -115,14 +115,14 @@ func liveMPICommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mpirun [-n N] [--] PROGRAM [ARGUMENT]...",
 		Short: "Run a program with Open MPI on the hosts of the fabric that is up",
-		Long: `Runs a program with Open MPI, a process a host, by UCX over the hosts' RDMA devices (make verbs). Variables that begin with
-OMPI_ or UCX_ are passed on: they set what MCA parameters and UCX's settings are to be.`,
+		Long: `Runs a program with Open MPI, one process per host, by UCX over the hosts' RDMA devices (make verbs). Variables that begin
+with OMPI_ or UCX_ are passed on to the processes.`,
 		Example: "  ethereal live mpirun -n 16 ./a.out",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return exited(m.Run(args)) },
 	}
 	c.Flags().SetInterspersed(false)
-	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "start `N` processes, several a host if there are more than hosts (default one a host)")
+	c.Flags().IntVarP(&m.Ranks, "np", "n", 0, "start `N` processes, several per host if there are more than hosts (default one per host)")
 	c.Flags().StringArrayVarP(&m.Env, "env", "x", nil, "pass `NAME` or NAME=VALUE on to the processes")
 	return c
 }

@@ -27,8 +27,8 @@ func mininetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mininet",
 		Short: "Boot a fabric in Mininet, with BMv2 or the Go switch",
-		Long: `Boots a fabric in Mininet, as root, by mininet/run.py of the source tree and /usr/bin/python3, for which distributions install
-Mininet. What is missing is named.`,
+		Long: `Boots a fabric in Mininet, as root, by mininet/run.py of the source tree and /usr/bin/python3, for which distributions
+install Mininet. Missing programs are named.`,
 	}
 	up := &cobra.Command{
 		Use: "up", Short: "Start a fabric and open Mininet's command line", Args: cobra.NoArgs,
@@ -55,7 +55,7 @@ Mininet. What is missing is named.`,
 	f.Bool("ping-only", false, "start no agents and run no experiment")
 	f.Bool("cli", false, "open Mininet's command line at the end")
 	f.String("html", "", "write the page, one self-contained file, to `FILE`")
-	f.String("record", "", "write a record of what happened to `FILE`, as JSON lines")
+	f.String("record", "", "write a record of events to `FILE`, as JSON lines")
 	c.AddCommand(up, run, clean)
 	return c
 }

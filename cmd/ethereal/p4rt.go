@@ -76,9 +76,9 @@ func newP4RTCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "p4rt",
 		Short: "Read and write a P4Runtime switch by the names of its program",
-		Long: `Reads tables, counters and registers of any P4Runtime switch, and writes table entries, by the names in the P4Info that the
-switch itself gives: ethereal switch, BMv2, Stratum and others. Values are numbers or addresses. A name's last part is enough
-where it is the only one.`,
+		Long: `Reads tables, counters and registers of any P4Runtime switch (ethereal switch, BMv2, Stratum and others), and writes table
+entries. Names are those of the P4Info that the switch itself returns; the last part of a name is enough if it is unique.
+Values are numbers or addresses.`,
 	}
 	c.AddCommand(newP4RTRead("read", "Print the entries of tables, and counters and registers that are named",
 		"  ethereal p4rt read --target tor0\n  ethereal p4rt read --p4runtime 127.0.0.1:50051 ipv4_lpm", (*p4rt.Named).Read),
@@ -150,9 +150,9 @@ func newP4RTWrite() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "write insert|modify|delete TABLE [FIELD=VALUE]... [ACTION [PARAM=VALUE]...]",
 		Short: "Insert, modify or delete a table entry",
-		Long: `Writes one entry as primary of the switch, which another client must not be. A field's value is VALUE where it matches exactly,
-ADDRESS/BITS for a longest prefix, VALUE/MASK for a ternary match and LOW..HIGH for a range. A field that is left out matches
-anything. delete takes no action.`,
+		Long: `Writes one entry as the switch's primary, which no other client may be. A field's value is VALUE if it matches exactly,
+ADDRESS/BITS for a longest prefix, VALUE/MASK for a ternary match and LOW..HIGH for a range. A field that is left out
+matches any value. delete takes no action.`,
 		Example: `  ethereal p4rt write insert ipv4_lpm hdr.ipv4.dstAddr=10.0.1.1/32 ipv4_forward dstAddr=08:00:00:00:01:11 port=1
   ethereal p4rt write delete ipv4_lpm dstAddr=10.0.1.1/32
   ethereal p4rt write modify ipv4_lpm --default drop`,
@@ -178,7 +178,7 @@ anything. delete takes no action.`,
 	f := c.Flags()
 	f.Int32Var(&flags.priority, "priority", 0, "write an entry of priority `N`, above 0 where a field matches ternary, range or optional")
 	f.BoolVar(&flags.byDefault, "default", false, "write the table's default action")
-	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; the highest wins")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; the highest wins")
 	return c
 }
 

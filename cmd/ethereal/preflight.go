@@ -34,10 +34,10 @@ func newPreflightCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight [--fabric FILE --targets FILE] [--admin ADDR]...",
 		Short: "Check all that a deployment depends on, with a remedy for what is wrong",
-		Long: `Looks at everything that a controller depends on: that switches answer over P4Runtime and gNMI, what they run, that the
-fabric's tables fit, that ports are there and up, who is primary, clocks, certificates, the agents of hosts, and the cables.
-Every line is green, yellow, red, or unseen, and says what to do unless it is green. No table is written. What a host can do
-is checked there, by ethereal host preflight.`,
+		Long: `Checks everything that a controller depends on: P4Runtime and gNMI of the switches, their programs, room in their tables,
+ports, the primary controller, clocks, certificates, the hosts' agents, and the cables. Every line is green, yellow or red,
+or unseen if it cannot be checked; all but green lines have a remedy. No table is written. ethereal host preflight checks a
+host, on that host.`,
 		Example: `  ethereal preflight --fabric fabric.yaml --targets targets.yaml
   ethereal preflight --fabric fabric.yaml --targets targets.yaml --admin 127.0.0.1:9560 --admin-token-file token --frame 4200 -o json`,
 		Args: cobra.NoArgs,
@@ -48,7 +48,7 @@ is checked there, by ethereal host preflight.`,
 	flags.checks.register(c)
 	f.StringArrayVar(&flags.controllers, "admin", nil, "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH; may be given again")
 	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; with --admin, to check cables")
-	f.IntVar(&flags.frame, "frame", 0, "send frames of `BYTES` over every cable; 0: of the least length")
+	f.IntVar(&flags.frame, "frame", 0, "send frames of `BYTES` over every cable; 0: of the minimum length")
 	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another or none; to check cables before a controller runs")
 	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; with a controller that runs: agents probe every path")
 	f.DurationVar(&flags.wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most")

@@ -25,19 +25,19 @@ func newPreflightHostCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight --fabric FILE --host HOST --interface IF",
 		Short: "Check what this host's part in the fabric depends on",
-		Long: `Looks at the host that it runs on: kernel, privileges, clock, the interface to the ToR with its MTU, MAC address, speed and
-addresses, and what the driver shows of the RNIC: GIDs and congestion control. Run it as the user that the agent runs as.`,
+		Long: `Checks the host on which it runs: kernel, privileges, clock, the interface to the ToR with its MTU, MAC address, speed and
+addresses, and the RNIC's GIDs and congestion control as far as the driver shows them. Run it as the agent's user.`,
 		Example: `  ethereal host preflight --fabric fabric.yaml --host h0 --interface eth2 --mtu 4200`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return flags.run(c.OutOrStdout()) },
 	}
 	f := c.Flags()
 	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&flags.host, "host", "", "be `HOST` of the fabric; its name, or its rank")
+	f.StringVar(&flags.host, "host", "", "act as `HOST` of the fabric; its name or rank")
 	f.StringVar(&flags.iface, "interface", "", "the network `INTERFACE` to the ToR")
 	f.IntVar(&flags.mtu, "mtu", 4200, "MTU of the interfaces, `BYTES`; at least. 4200 is RoCEv2's 4096 and headers")
 	f.StringVar(&flags.verbs, "verbs", "", "check that ethereal host nic serves programs at `unix:PATH`")
-	f.StringVar(&flags.owners, "owners", "", "check that the agent lets queue pairs' owners join at `unix:PATH`")
+	f.StringVar(&flags.owners, "owners", "", "check that the agent accepts owners of queue pairs at `unix:PATH`")
 	flags.checks.register(c)
 	for _, name := range []string{"fabric", "host", "interface"} {
 		if err := c.MarkFlagRequired(name); err != nil {

@@ -28,9 +28,9 @@ func newProbeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",
 		Short: "Measure loss and round trip of every path",
-		Long: `Asks the running agents of hosts to send zero-length writes down every path to one host under each other ToR, and
-shows what was lost and how long answers took. Probes take exactly the way of data with the same label, and their answers the
-way of its acknowledgements.`,
+		Long: `Asks the running agents of hosts to send zero-length RDMA WRITEs on every path to one host under each other ToR, and prints
+the lost probes and the round-trip times. Probes take exactly the path of data with the same label, and their answers that
+of its acknowledgements.`,
 		Example: `  ethereal probe --fabric fabric.yaml --socket 'unix:/run/ethereal/{host}.sock'
   ethereal probe --fabric fabric.yaml --from h0 --socket unix:/run/ethereal/h0.sock --to h9 --packets 64 -o json`,
 		Args: cobra.NoArgs,
@@ -91,7 +91,7 @@ way of its acknowledgements.`,
 	fl.StringVar(&socket, "socket", "", "reach agents by their --listen-socket, `unix:PATH`; {host} in it is the host's name")
 	fl.StringArrayVar(&to, "to", nil,
 		"probe to `HOST`, a name or a rank; may be given again (default: under every other ToR the one in the same place)")
-	fl.IntVar(&p.Packets, "packets", 16, "send `N` probes down each path, 1 to 64")
+	fl.IntVar(&p.Packets, "packets", 16, "send `N` probes on each path, 1 to 64")
 	fl.DurationVar(&p.Timeout, "timeout", 200*time.Millisecond,
 		"wait for `DURATION` at most; then a probe is lost; at most 10s")
 	format.register(c)

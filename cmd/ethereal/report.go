@@ -27,10 +27,9 @@ func (a *app) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Show results as tables and pictures",
-		Long: `Reads results, as "ethereal bench" and "ethereal run" write them, from any number of files, and shows them
-together: a table on standard output, and, where asked for, one self-contained HTML page, or a picture per file. Of a run
-that is there more than once, the last result counts. Two files that have runs in common are compared: what changed from
-the first to the second.`,
+		Long: `Reads results of "ethereal bench" and "ethereal run" from any number of files, and prints one table of them. With --html it
+also writes a self-contained page, with --svg a file per picture. If a run occurs more than once, the last result counts.
+Two files that have runs in common are compared: it prints what changed from the first file to the second.`,
 		Example: `  ethereal report demo.jsonl
   ethereal report before.jsonl after.jsonl
   ethereal report a.jsonl b.jsonl --html report.html
@@ -47,7 +46,7 @@ the first to the second.`,
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.svg, "svg", "", "write each picture as a file into `DIR`")
 	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`")
-	f.StringVar(&flags.only, "only", "", "take only what matches `REGEXP`; scenario, failure, collective, size, notifier, scheme, seed and what varied")
+	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; scenario, failure, collective, size, notifier, scheme, seed and what varied")
 	f.StringVar(&flags.title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no table")
 	flags.format.register(c, formatTable, formatCSV)

@@ -47,12 +47,12 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run SCENARIO...",
 		Short: "Run scenarios: in virtual time, on this machine, or on a fabric that runs",
-		Long: `Runs everything that scenario files ask for: each failure case with each collective, notifier, scheme and seed is one
-run. Runs are independent and use all cores. A table goes to standard output, progress to standard error. Where a scenario
-expects something, what happened is printed in order of time, and the exit code says whether all expectations held.
+		Long: `Runs scenario files: each failure case with each collective, notifier, scheme and seed is one run. Runs are independent and
+use all cores. A table goes to standard output, progress to standard error. A scenario with expectations prints its events
+in order of time; the exit code says whether all expectations held.
 
-Where a file is written per run (--events, --trace, --pcap) and there is more than one run, the run's number and name go
-before the file's extension. Nothing is overwritten but the files named.`,
+If there is more than one run, --events, --trace and --pcap write one file per run, with the run's number and name before
+the extension. Only the named files are overwritten.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --html report.html
   ethereal run testbed/scenarios/demo.yaml --schemes ecmp --seeds 1..10 --out ecmp.jsonl
   ethereal run testbed/scenarios/demo.yaml --schemes ethereal --notifiers quench --pcap tor0-agg1=uplink.pcap
@@ -74,7 +74,7 @@ before the file's extension. Nothing is overwritten but the files named.`,
 	}
 	f := c.Flags()
 	flags.format.register(c, formatTable, formatRows, formatJSON)
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; as JSON lines, one a run")
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; as JSON lines, one per run")
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
 	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets, `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be given again")
@@ -88,13 +88,13 @@ before the file's extension. Nothing is overwritten but the files named.`,
 		"leaves; 1 below 64 hosts)")
 	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "run in `WORLD`; virtual; flow, rates without packets; "+
 		"live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
-	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; of the worlds mininet and lab: "+
+	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; in the worlds mininet and lab: "+
 		"scenarios run on its fabric, instead of their own")
-	f.StringVar(&flags.record, "record", "", "write a record of what happened to `FILE`, as JSON lines")
+	f.StringVar(&flags.record, "record", "", "write a record of events to `FILE`, as JSON lines")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress, and of expectations only whether they held")
-	f.BoolVar(&flags.check, "check", false, "run everything once more without the P4 program's fast path, and fail if "+
+	f.BoolVar(&flags.check, "check", false, "repeat every run without the P4 program's fast path, and fail if "+
 		"anything differs")
-	f.BoolVar(&flags.force, "force", false, "go on where it would be refused; too little memory by the estimate")
+	f.BoolVar(&flags.force, "force", false, "override a refusal; too little memory by the estimate")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.view.register(f)
 	flags.register(c, false)

@@ -19,10 +19,10 @@ type traceFlags struct {
 }
 
 func (t *traceFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.path, "trace", "", "write a trace of each run to `FILE`, for ethereal view and https://ui.perfetto.dev; packed if it ends in .gz")
-	f.StringVar(&t.window, "trace-window", "", "of --trace: only `FROM..TO`, as in 100us..300us; either may be left out")
-	f.StringSliceVar(&t.hosts, "trace-hosts", nil, "of --trace: only messages and queue pairs of `HOSTS`, as in h0,h3 or h0..h7")
-	f.StringVar(&t.every, "trace-every", "", "of --trace: read counters every `DURATION` (default 1us, more in fabrics of over 256 links)")
+	f.StringVar(&t.path, "trace", "", "write a trace of each run to `FILE`, for ethereal view and https://ui.perfetto.dev; compressed if it ends in .gz")
+	f.StringVar(&t.window, "trace-window", "", "with --trace: only `FROM..TO`, as in 100us..300us; either may be left out")
+	f.StringSliceVar(&t.hosts, "trace-hosts", nil, "with --trace: only messages and queue pairs of `HOSTS`, as in h0,h3 or h0..h7")
+	f.StringVar(&t.every, "trace-every", "", "with --trace: read counters every `DURATION` (default 1us, more in fabrics of over 256 links)")
 }
 
 // options returns what the flags ask of each run's recording.

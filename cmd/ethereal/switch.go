@@ -58,9 +58,9 @@ func newSwitchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "switch [options] [JSON]",
 		Short: "Run a P4 switch on network interfaces, with simple_switch_grpc's options",
-		Long: `Runs a P4 (v1model) switch on Linux network interfaces, with P4Runtime and gNMI on one gRPC port. The options are
-simple_switch_grpc's, so that scripts made for it run unchanged when this program is in its place; what has no meaning
-here is accepted and said so once. It needs CAP_NET_RAW, and CAP_NET_ADMIN to set interfaces up and down by gNMI.`,
+		Long: `Runs a P4 (v1model) switch on Linux network interfaces, with P4Runtime and gNMI on one gRPC port. The options are those of
+simple_switch_grpc, so scripts for BMv2 run unchanged. Options that have no effect are accepted with one warning. It needs
+CAP_NET_RAW, and CAP_NET_ADMIN to set interfaces up and down by gNMI.`,
 		Example: `  ethereal switch -i 1@veth1 -i 2@veth2 program.json
   ethereal switch --no-p4 --device-id 1 -i 1@s1-eth1 -i 2@s1-eth2 -- --cpu-port 255 --grpc-server-addr 127.0.0.1:50051`,
 		DisableFlagParsing: true,

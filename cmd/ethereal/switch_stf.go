@@ -17,8 +17,8 @@ func newSwitchTestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test --program FILE STF...",
 		Short: "Play p4c's STF tests against a compiled program",
-		Long: `Plays STF scripts (add table entries, send packets, expect packets) against a program that p4c compiled to BMv2 JSON,
-each on a fresh switch, and says what differs. It fails when a script does.`,
+		Long: `Runs STF scripts (add table entries, send packets, expect packets) against a program that p4c compiled to BMv2 JSON, each
+on a fresh switch, and prints the differences. It exits with 1 if a script fails.`,
 		Example: "  ethereal switch test --program program.json program.stf",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -8,9 +8,9 @@ func newTagCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tag --fabric FILE --host HOST --interface IF... [--controller ADDR]...",
 		Short: "Choose paths for the RoCEv2 traffic of other programs on this host",
-		Long: `Finds the RoCEv2 queue pairs of any program that sends through the kernel, gives each a path, writes the path's label into
-its packets by an eBPF program at the interfaces' egress, and moves queue pairs whose path dies: when a controller says so, or
-a switch by a source quench. It needs CAP_BPF and CAP_NET_ADMIN (root). What an RNIC sends past the kernel it cannot see.
+		Long: `Finds the RoCEv2 queue pairs of any program that sends through the kernel, and gives each a path. An eBPF program at the
+interfaces' egress writes the path's label into the packets. When a controller or a source quench reports that a path is
+dead, its queue pairs move to other paths. It needs CAP_BPF and CAP_NET_ADMIN (root). An RNIC's packets bypass the kernel.
 It is ethereal host agent --labeller tagger.`,
 		Example: `  ethereal host tag --fabric fabric.yaml --host h0 --interface eth0 --controller 127.0.0.1:9562`,
 		Args:    cobra.NoArgs,

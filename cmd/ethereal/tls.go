@@ -23,7 +23,7 @@ func (t *tlsFlags) registerServer(c *cobra.Command) {
 	if c.Flags().Lookup("tls-ca") == nil {
 		t.registerFiles(c)
 	}
-	c.Flags().BoolVar(&t.anyRole, "tls-any-role", false, "serve any certificate of the authorities, whatever role it names")
+	c.Flags().BoolVar(&t.anyRole, "tls-any-role", false, "accept any certificate of the authorities, whatever its role")
 }
 
 func (t *tlsFlags) registerFiles(c *cobra.Command) {

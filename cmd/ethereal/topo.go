@@ -28,9 +28,9 @@ func (a *app) topoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "topo",
 		Short: "Print a fabric: as a file to edit, as JSON with addresses, or as a graph",
-		Long: `Prints a fabric: as the YAML that scenarios and --fabric read, with what was left out filled in; as JSON with all
-nodes, ports, links and addresses, for other programs; or as a Graphviz graph. The fabric comes from a fabric file, from
-a scenario, or from flags; where no flag counts anything it is the fat-tree with k=4.`,
+		Long: `Prints a fabric: as the YAML that scenarios and --fabric read, with defaults filled in; as JSON with all nodes, ports,
+links and addresses; or as a Graphviz graph. The fabric comes from a fabric file, from a scenario, or from flags; without
+flags it is the fat-tree with k=4.`,
 		Example: `  ethereal topo --kind fat-tree --k 8 > fabric.yaml
   ethereal topo --scenario testbed/scenarios/demo.yaml -o json
   ethereal topo --kind leaf-spine --tors 4 --spines 2 --hosts-per-tor 4 -o dot | dot -Tsvg > fabric.svg`,

@@ -40,8 +40,8 @@ func newTopoCheckCommand() *cobra.Command {
 		Use:   "check --fabric FILE (--targets FILE | --admin ADDR)",
 		Short: "Compare the cables with the fabric, and name the plugs to move",
 		Long: `Every switch sends an LLDP frame out of every port of the fabric. The command compares where the frames arrive with the
-fabric and prints which cables are as planned, which lead elsewhere, and which plugs to move. A switch sends for its primary
-controller only: name a controller that runs with --admin, else the switches with --targets. No table is written.`,
+fabric, and prints which cables are as planned, which lead elsewhere, and which plugs to move. A switch sends frames for
+its primary controller only: name a running controller with --admin, or the switches with --targets. No table is written.`,
 		Example: `  ethereal topo check --fabric fabric.yaml --admin 127.0.0.1:9560 --admin-token-file token
   ethereal topo check --fabric fabric.yaml --targets targets.yaml --push -o dot | dot -Tsvg > cables.svg`,
 		Args: cobra.NoArgs,
@@ -60,7 +60,7 @@ controller only: name a controller that runs with --admin, else the switches wit
 	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most; 35s for hosts whose LLDP agent is not ours")
 	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of `BYTES` over every cable; finds ports whose MTU is too small")
 	f.BoolVar(&flags.opts.Push, "push", false, "push the program to switches that run another or none; with --targets")
-	f.Uint64Var(&flags.election, "election-id", 1, "be primary by election id `N`; with --targets, no higher than any controller's")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; with --targets, no higher than any controller's")
 	return c
 }
 

@@ -16,8 +16,9 @@ func (a *app) traceCommand() *cobra.Command {
 		Hidden: true, // for other simulators
 		Use:    "trace WORKLOAD",
 		Short:  "Write a workload as a Chakra execution trace",
-		Long: `Writes what each rank of a workload file does as an MLCommons Chakra execution trace: one file a rank, FILE.RANK.et, and
-FILE.groups.json with the groups of ranks. Other simulators read them; so does a workload file with the key chakra.`,
+		Long: `Writes the operations of each rank of a workload file as an MLCommons Chakra execution trace: one file per rank,
+FILE.RANK.et, and FILE.groups.json with the groups of ranks. Other simulators read these files, and so does a workload file
+with the key chakra.`,
 		Example: `  ethereal trace testbed/scenarios/workloads/gpt.yaml --ranks 16 --out gpt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -42,6 +43,6 @@ FILE.groups.json with the groups of ranks. Other simulators read them; so does a
 		},
 	}
 	c.Flags().IntVar(&ranks, "ranks", 16, "write the files of `N` ranks; ranks that the workload does not use do nothing")
-	c.Flags().StringVar(&out, "out", "trace", "write results to `FILE`; to FILE.0.et, FILE.1.et, ..., one a rank")
+	c.Flags().StringVar(&out, "out", "trace", "write results to `FILE`; to FILE.0.et, FILE.1.et, ..., one per rank")
 	return c
 }

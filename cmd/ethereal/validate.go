@@ -82,11 +82,10 @@ func (a *app) validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE... | --keys [KEY]...",
 		Short: "Check files without running anything",
-		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks
-as the commands do that use them, with the files that they name, and says what is wrong: file, line, key and what would
-be right. What kind a file is follows from its keys. Names of switches, hosts and ranks are compared with a fabric where one is known: --fabric, or
-a fabric among the files.
-With --keys it prints what a scenario may hold: all keys, or those below the ones named.`,
+		Long: `Reads scenarios, experiments, sweeps, targets, fabrics, workloads, deployments and groups of ranks as the commands do that
+use them, with the files that they name. Each error names file, line, key and remedy. The keys of a file determine its
+kind. Names of switches, hosts and ranks are compared with the fabric of --fabric, or with a fabric among the files.
+With --keys it prints the keys of scenarios: all of them, or those below the named ones.`,
 		Example: `  ethereal validate testbed/scenarios/demo.yaml mininet/experiments/*.yaml
   ethereal validate --fabric fabric.yaml targets.yaml
   ethereal validate --keys host switch.ecn`,
@@ -114,8 +113,8 @@ With --keys it prints what a scenario may hold: all keys, or those below the one
 	}
 	f := c.Flags()
 	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; names in targets and workloads are compared with it")
-	f.StringVar(&kind, "as", "", "take all files for `KIND`, whatever their keys say: "+strings.Join(kindNames(), ", "))
-	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what it refuses is said; "+strings.Join(scenario.WorldNames(), ", "))
+	f.StringVar(&kind, "as", "", "read all files as `KIND`, whatever their keys are: "+strings.Join(kindNames(), ", "))
+	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what it refuses is an error; "+strings.Join(scenario.WorldNames(), ", "))
 	f.BoolVar(&keys, "keys", false, "print the keys of a scenario with their values, defaults and meaning; arguments are keys such as host")
 	format.register(c)
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))

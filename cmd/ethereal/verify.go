@@ -27,9 +27,9 @@ func newVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [--fabric FILE --targets FILE]",
 		Short: "Prove from the switches' tables that every packet arrives",
-		Long: `Reads the tables back from all switches and proves, from them alone, that every label leads from every ToR to every
-host along exactly its path, that packets without a label arrive, and that nothing loops or vanishes: now, and with every
-single further link failed, before the controller has reacted. Prints the walk of a packet that shows otherwise.`,
+		Long: `Reads the tables of all switches and proves from them that every label leads from every ToR to every host along exactly its
+path, that packets without a label arrive, and that no packet loops or vanishes: now, and after every single further link
+failure, before the controller has reacted. It prints the walk of a packet for which this does not hold.`,
 		Example: `  ethereal verify --fabric fabric.yaml --targets targets.yaml
   ethereal verify --fabric fabric.yaml --targets targets.yaml --online 30s`,
 		Args: cobra.NoArgs,
@@ -63,8 +63,8 @@ single further link failed, before the controller has reacted. Prints the walk o
 	format.register(c)
 	c.Flags().IntVar(&opts.Problems, "problems", 3, "print `N` problems at most")
 	c.Flags().BoolVar(&opts.NoFailures, "no-failures", false, "prove the present state only, without further failures")
-	c.Flags().StringSliceVar(&drained, "drained", nil, "take `LINKS` for drained: labels need not lead over them")
-	c.Flags().DurationVar(&every, "online", 0, "go on, and check again every `DURATION`")
+	c.Flags().StringSliceVar(&drained, "drained", nil, "treat `LINKS` as drained: labels need not use them")
+	c.Flags().DurationVar(&every, "online", 0, "repeat the check every `DURATION`")
 	return c
 }
 

@@ -22,12 +22,12 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view FILE...",
 		Short: "Show a run on a page: links, queues, paths and failures over time",
-		Long: `Shows traces (ethereal run --trace), results (--out), records (--record), and event logs of controllers and hosts on a page:
-the fabric in tiers, the use of its links and its queues at any time, where a flow went, what failed and who answered. The page
-is served to a browser on this machine, under an address that is printed and that nobody can guess, until Ctrl-C; with --html it
-is written as one file instead. It only reads. Of a result without a trace there are the links' use over the whole run, and the
-timeline; of a record the timeline; of a controller's log the timeline and, while the page is served, the tables of a switch at
-any time; of a host's log its messages, pieces with their paths, and what it received and did.`,
+		Long: `Shows traces (ethereal run --trace), results (--out), records (--record), and event logs of controllers and hosts on a
+page: the fabric in tiers, loads and queues of its links at any time, paths of flows, failures and reactions. The page is
+served read-only to a browser on this machine, at a secret address that is printed, until Ctrl-C; with --html it is written
+to one file instead. Without a trace, a result has the links' load over the whole run and the timeline, a record the
+timeline, a controller's log the timeline and (while the page is served) the tables of a switch at any time, a host's log
+its messages, its pieces with their paths, and what it received and did.`,
 		Example: `  ethereal run testbed/scenarios/demo.yaml --schemes ethereal,ecmp --seeds 1 --trace build/demo.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace
   ethereal view build/demo.*healthy-all-to-all*.pftrace --html build/look.html
@@ -64,7 +64,7 @@ any time; of a host's log its messages, pieces with their paths, and what it rec
 	f := c.Flags()
 	f.StringVar(&html, "html", "", "write the page, one self-contained file, to `FILE`; it is not served then")
 	f.StringVar(&listen, "listen-view", "127.0.0.1:0", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback; port 0 is any that is free")
-	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; for logs and records that do not name theirs")
+	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; for logs and records that do not contain theirs")
 	f.StringVar(&title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	return c
 }

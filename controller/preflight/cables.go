@@ -25,7 +25,7 @@ func (c *checker) cables(ctx context.Context, leader *string) error {
 		return nil
 	}
 	if leader != nil && c.Token == "" {
-		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "a controller checks cables for those who know its token", "give --admin-token-file")
+		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "the controller checks cables only for clients that have its token", "give --admin-token-file")
 		return nil
 	}
 	r, err := c.checkCables(ctx, leader, 0)
@@ -35,7 +35,7 @@ func (c *checker) cables(ctx context.Context, leader *string) error {
 	refused := (*adminhttp.Refusal)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.Code == http.StatusConflict:
-		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "somebody else has the cables checked", "ask again in a minute")
+		c.list.Add(checklist.Unseen, wholeFabric, "cabling", "another client is checking the cables", "ask again in a minute")
 		return nil
 	case errors.As(err, &refused) && (refused.Code == http.StatusForbidden || refused.Code == http.StatusUnauthorized):
 		c.list.Add(checklist.Red, wholeFabric, "cabling", err.Error(), "give the controller's own file as --admin-token-file")

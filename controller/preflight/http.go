@@ -52,7 +52,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 		c.list.Add(checklist.Green, addr, "controller", "ready; "+seen, "")
 	}
 	if len(c.Controllers) == 1 {
-		c.list.Add(checklist.Green, wholeFabric, "standby", "one controller; the fabric forwards on without, but repairs nothing meanwhile", "")
+		c.list.Add(checklist.Green, wholeFabric, "standby", "only one controller; if it fails, switches go on forwarding, but tables are not repaired", "")
 	}
 	return &leader
 }
@@ -61,7 +61,7 @@ func (c *checker) controllers(ctx context.Context) *string {
 func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	name, addr := c.f.Name(host), c.Agents[host]
 	if addr == "" {
-		c.list.Add(checklist.Unseen, name, "agent", "hosts in the targets file does not say where its --listen-admin is", "add hosts: {"+name+": {admin: HOST:PORT}}; on the host, run ethereal host preflight")
+		c.list.Add(checklist.Unseen, name, "agent", "the targets file has no admin address of this agent", "add to the targets file: hosts: {"+name+": {admin: HOST:PORT}}; on the host, run ethereal host preflight")
 		return
 	}
 	var s struct {
@@ -87,9 +87,9 @@ func (c *checker) agent(ctx context.Context, host fabric.NodeID) {
 	}
 	switch {
 	case len(s.Controllers) == 0:
-		c.list.Add(checklist.Yellow, name, "agent", addr+" answers, and listens to no controller", "start it with --controller, once for each")
+		c.list.Add(checklist.Yellow, name, "agent", addr+" answers, but follows no controller", "start the agent with --controller, once for each controller")
 	case connected == 0 && len(c.Controllers) > 0:
-		c.list.Add(checklist.Red, name, "agent", addr+" answers, and reaches none of its controllers", "see that --controller of the agent is the controllers' --listen-agents, and its certificates")
+		c.list.Add(checklist.Red, name, "agent", addr+" answers, but reaches none of its controllers", "compare --controller of the agent with the controllers' --listen-agents; check its certificates")
 	default:
 		c.list.Add(checklist.Green, name, "agent", fmt.Sprintf("%s answers, connected to %d of %d controllers", addr, connected, len(s.Controllers)), "")
 	}

@@ -103,7 +103,7 @@ func Run(ctx context.Context, cfg Config) ([]checklist.Line, error) {
 func (c *checker) settings() {
 	d := c.Daemon.Core
 	c.list.Add(checklist.Green, wholeFabric, "files", fmt.Sprintf("%d switches, %d hosts, %d links", c.f.Switches(), c.f.Hosts(), c.f.Links()), "")
-	quench := fmt.Sprintf("a source is notified of a dead port every %d us at most", d.QuenchIntervalUs)
+	quench := fmt.Sprintf("a source is notified of a dead port at most every %d us", d.QuenchIntervalUs)
 	if d.QuenchIntervalUs == controller.NeverQuench {
 		quench = "off: hosts learn of dead ports from the controller and by time-outs"
 	}
@@ -118,15 +118,15 @@ func (c *checker) settings() {
 	c.list.Add(checklist.Green, wholeFabric, "quench", quench, "")
 	c.list.Add(checklist.Green, wholeFabric, "priority", fmt.Sprintf("acknowledgements and congestion notifications have priority %d", d.ControlPriority), "")
 	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.Device) }); of != "" {
-		c.list.Add(checklist.Unseen, wholeFabric, "priority", "what the targets file says has no effect on "+of, "set priorities in their own configuration")
+		c.list.Add(checklist.Unseen, wholeFabric, "priority", "tables.control_priority has no effect on "+of, "set priorities in the switches' own configuration")
 	}
 	if d.ECN.Kmax == 0 {
-		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: the program does not mark, as the targets file has no tables.ecn",
-			"where hosts run DCQCN, write tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
+		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: switches set no ECN marks, because the targets file has no key tables.ecn (that of live up has none)",
+			"if hosts run DCQCN, add to the targets file: tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
 		return
 	}
 	if of := c.unable(func(k *targets.Profile) bool { return k.LacksTable(controller.ECNProfile) }); of != "" {
-		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "tables.ecn has no effect on "+of, "set marks of congestion in their own configuration")
+		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "tables.ecn has no effect on "+of, "set ECN marks in the switches' own configuration")
 	}
 	c.list.Add(checklist.Green, wholeFabric, "ecn", fmt.Sprintf("marks from %v, all from %v of queue, in steps of %v", d.ECN.Kmin, d.ECN.Kmax, d.ECN.Unit), "")
 }

@@ -64,7 +64,7 @@ func TestDates(t *testing.T) {
 		now  time.Time
 		want []string
 	}{
-		"early":            {begin.Add(-time.Second), []string{"red x: good from 2026-01-01...set this machine's clock"}},
+		"early":            {begin.Add(-time.Second), []string{"red x: valid only from 2026-01-01...set this machine's clock"}},
 		"at once":          {begin, nil},
 		"30 days left":     {cert.NotAfter.Add(-soon), nil},
 		"less":             {cert.NotAfter.Add(-soon + time.Second), []string{"yellow x: expires in 29 days...make a new one"}},
@@ -92,9 +92,9 @@ func TestSettings(t *testing.T) {
 	}}
 	c := newChecker(t, cfg)
 	c.settings()
-	expect(t, c.seen(), "unseen priority: what the targets file says has no effect on 1 pins", "unseen ecn: tables.ecn has no effect on 1 pins")
+	expect(t, c.seen(), "unseen priority: tables.control_priority has no effect on 1 pins", "unseen ecn: tables.ecn has no effect on 1 pins")
 	for _, l := range c.list.Lines([]string{here, wholeFabric}) {
-		if l.Check == "quench" && !strings.Contains(l.Seen, "every 10 us at most; 1 pins never") {
+		if l.Check == "quench" && !strings.Contains(l.Seen, "at most every 10 us; 1 pins never") {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -168,7 +168,7 @@ func TestAgent(t *testing.T) {
 		want        []string
 	}{
 		"connected":     {200, `{"Host":"h0","Controllers":[{"Open":true},{}]}`, []string{"c"}, nil},
-		"to none":       {200, `{"Host":"h0"}`, nil, []string{"yellow agent...listens to no controller...--controller"}},
+		"to none":       {200, `{"Host":"h0"}`, nil, []string{"yellow agent...follows no controller...--controller"}},
 		"not connected": {200, `{"Host":"h0","Controllers":[{}]}`, []string{"c"}, []string{"red agent...reaches none...certificates"}},
 		"not yet":       {200, `{"Host":"h0","Controllers":[{}]}`, nil, nil}, // no controller runs
 		"another's":     {200, `{"Host":"h1"}`, nil, []string{"red agent...is the agent of h1...correct --host"}},
@@ -183,7 +183,7 @@ func TestAgent(t *testing.T) {
 	}
 	c := newChecker(t, Config{})
 	c.agent(t.Context(), 0)
-	expect(t, c.seen(), "unseen agent...add hosts: {h0: {admin: HOST:PORT}}")
+	expect(t, c.seen(), "unseen agent...add to the targets file: hosts: {h0: {admin: HOST:PORT}}")
 }
 
 // TestControllers: the first that is primary of a switch leads.

@@ -53,7 +53,7 @@ func (c *checker) dates(subject, check string, cert *x509.Certificate) {
 	remedy := "make a new one: scripts/lab-ca"
 	switch left := cert.NotAfter.Sub(now); {
 	case now.Before(cert.NotBefore):
-		c.list.Add(checklist.Red, subject, check, "good from "+cert.NotBefore.Format(time.DateTime)+" only", "set this machine's clock, or make a new one: scripts/lab-ca")
+		c.list.Add(checklist.Red, subject, check, "valid only from "+cert.NotBefore.Format(time.DateTime), "set this machine's clock, or make a new one: scripts/lab-ca")
 	case left <= 0:
 		c.list.Add(checklist.Red, subject, check, "expired on "+cert.NotAfter.Format(time.DateTime), remedy)
 	case left < soon:

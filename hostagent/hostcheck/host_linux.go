@@ -114,7 +114,7 @@ func (h *host) sockets() {
 			continue
 		}
 		if err := answers(s.path, s.kind); err != nil {
-			h.add(checklist.Red, s.check, fmt.Sprintf("nobody answers at %s: %v", s.path, err), fmt.Sprintf(s.remedy, s.path))
+			h.add(checklist.Red, s.check, fmt.Sprintf("no answer at %s: %v", s.path, err), fmt.Sprintf(s.remedy, s.path))
 			continue
 		}
 		h.add(checklist.Green, s.check, s.path+" answers", "")
@@ -122,10 +122,10 @@ func (h *host) sockets() {
 	if h.Verbs != "" {
 		// The library lends the process that owns the interface the program's memory.
 		if f, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0); err != nil {
-			h.add(checklist.Red, "memory", err.Error(), "programs cannot lend the device their memory: mount /proc, and let them open /proc/self/mem")
+			h.add(checklist.Red, "memory", err.Error(), "programs cannot share their memory with the device: mount /proc, and let them open /proc/self/mem")
 		} else {
 			f.Close() //nolint:errcheck // it was only opened
-			h.add(checklist.Green, "memory", "programs can lend it", "")
+			h.add(checklist.Green, "memory", "programs can share it", "")
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (h *host) addresses(link netlink.Link) {
 	case has4 || has6:
 		h.add(checklist.Green, "addresses", fmt.Sprintf("one of %v, %v", v4, v6), "")
 	default:
-		h.add(checklist.Yellow, "addresses", fmt.Sprintf("%s has neither %v nor %v: the soft endpoint does without, an RNIC and other programs do not", name, v4, v6),
+		h.add(checklist.Yellow, "addresses", fmt.Sprintf("%s has neither %v nor %v: the soft endpoint needs no address, but an RNIC and other programs do", name, v4, v6),
 			fmt.Sprintf("ip address add %v/32 dev %s; and a route through the ToR, docs/lab.md", v4, name))
 	}
 }

@@ -47,7 +47,7 @@ func (h *host) rdma() {
 		}
 	}
 	if len(indices) == 0 {
-		h.add(checklist.Red, "gid", fmt.Sprintf("%s has no RoCE v2 GID of %v or %v", device, v4, v6), "give the interface the address; the kernel makes the GID of it")
+		h.add(checklist.Red, "gid", fmt.Sprintf("%s has no RoCE v2 GID of %v or %v", device, v4, v6), "give the interface the address, from which the kernel makes the GID")
 		return
 	}
 	h.add(checklist.Green, "gid", "RoCE v2 at index "+strings.Join(indices, ", "), "")

@@ -43,14 +43,14 @@ const (
 
 func selectiveRepeatSpec() Spec {
 	return Spec{
-		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keep it, within the reorder window; the sender repeats what is missing",
+		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keeps it if the reorder window has room; the sender retransmits only missing packets",
 		Needs: Needs{ReorderWindow: true}, transport: newSelectiveRepeat,
 	}
 }
 
 func idealSpec() Spec {
 	return Spec{
-		Kind: Transport, Name: string(Ideal), Summary: "keep it, however early; the sender repeats what is missing",
+		Kind: Transport, Name: string(Ideal), Summary: "keeps it always; the sender retransmits only missing packets",
 		transport: newSelectiveRepeat,
 	}
 }

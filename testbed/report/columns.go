@@ -134,7 +134,7 @@ func (r *Result) late() bool { return r.FirstFailure != nil && r.FirstFailure.Af
 // columns returns the table's columns.
 func columns(u timeUnit) []column {
 	return []column{
-		{"notifier", "", "Who may notify the hosts of a dead path. The retransmission timer runs always.", true,
+		{"notifier", "", "What may notify the hosts of a dead path. Retransmission timers run with every notifier.", true,
 			func(r *Result) string { return r.Notifier }},
 		{"scheme", "", "The load balancer.", true, func(r *Result) string { return r.Scheme }},
 		{"seed", "", "Of everything random in the run.", false, func(r *Result) string { return strconv.FormatUint(r.Seed, 10) }},

@@ -299,7 +299,7 @@ func (s Scheme) check(path string, bad complain) {
 		bad(path, fmt.Sprintf("unknown scheme %q", s.Name), strictyaml.Choose(s.Name, SchemeNames()))
 		return
 	}
-	if !checkParams(path+".params", s.Name, spec.Params, s.Params, bad) {
+	if !checkParams(path+".params", s.Name, spec.ParamNames(), s.Params, bad) {
 		return
 	}
 	if err := spec.Check(s.Params); err != nil {

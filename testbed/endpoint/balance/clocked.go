@@ -39,7 +39,9 @@ const MPRDMAClocked = "mp-rdma-clocked"
 
 func clockedSpec() Spec {
 	return Spec{
-		Name: MPRDMAClocked, Params: []string{"entropy", lossParam}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
+		Name: MPRDMAClocked, Summary: "MP-RDMA as published: a packet takes the path of the ACK that makes room for it",
+		Params:   []endpoint.Param{entropyDoc, lossDoc},
+		Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
 	}
 }
 

@@ -31,7 +31,11 @@ type bounced struct {
 const DRB = "drb"
 
 func drbSpec() Spec {
-	return Spec{Name: DRB, Params: []string{lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB }}
+	return Spec{
+		Name: DRB, Summary: "hosts take the next path for every packet, with a pointer per destination host",
+		Params:   []endpoint.Param{lossDoc, newsDoc},
+		Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB },
+	}
 }
 
 func newDRB(c Config) (Host, error) {

@@ -15,7 +15,14 @@ const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
 	return Spec{
-		Name: Ethereal, Params: []string{"suspicion", "uplinks", "pieces", "slack", "slow"},
+		Name: Ethereal, Summary: "the host agent: as few labelled pieces per flow as possible, which move when their path fails",
+		Params: []endpoint.Param{
+			{Name: "suspicion", Meaning: "off, on: agents share reports of lossy paths through the controller"},
+			{Name: "uplinks", Meaning: "uplinks of each ToR that a host uses; all when absent"},
+			{Name: "pieces", Meaning: "equal, fewest: pieces of a flow have equal sizes, or are as few as possible"},
+			{Name: "slack", Meaning: "bytes that a path may carry above its share of a batch, for unequal flows or fewest pieces; 0 when absent"},
+			{Name: "slow", Meaning: "unload, keep: hosts move pieces off a path that works but is slower than others, or do not"},
+		},
 		Receiver: endpoint.GoBackN, Flows: Labelled, Suspicion: true,
 		host: func(a *params.Reader) factory {
 			a.Choice("suspicion", "off", "on")

@@ -7,6 +7,7 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/fabric/statepb"
 	"github.com/ethereal-fabric/ethereal/hostagent"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/params"
 )
 
@@ -27,6 +28,16 @@ const (
 	newsTaken  = "taken"
 )
 
+// The parameters above, for the list of a scheme.
+var (
+	lossDoc = endpoint.Param{Name: lossParam, Meaning: "timer, late: hosts find a lost packet by the retransmission timer, or when its " +
+		"answer is late and a later packet is answered"}
+	newsDoc        = endpoint.Param{Name: newsParam, Meaning: "ignored, taken: hosts keep to links that are reported dead, or avoid them"}
+	convergenceDoc = endpoint.Param{Name: convergenceParam, Meaning: "switches are routers, and this long after a switch notices a dead " +
+		"port no table uses its link; no routing when absent"}
+	entropyDoc = endpoint.Param{Name: "entropy", Meaning: "path, port: a packet's label names its path, or switches hash its source port"}
+)
+
 // DefaultConvergence is a routing protocol's in a tuned network. By default Junos (spf-options delay) and Cisco ACI
 // (spf-init-interval) wait 200 ms before they compute paths at all.
 const DefaultConvergence = 50 * fabric.Millisecond
@@ -41,7 +52,7 @@ func fairParams() map[string]string {
 func (s Spec) Fair(given map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range fairParams() {
-		if slices.Contains(s.Params, name) && (name != newsParam || given["entropy"] != byPort) {
+		if slices.Contains(s.ParamNames(), name) && (name != newsParam || given["entropy"] != byPort) {
 			all[name] = value
 		}
 	}

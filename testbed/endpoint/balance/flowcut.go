@@ -46,8 +46,12 @@ const Flowcut = "flowcut"
 
 func flowcutSpec() Spec {
 	return Spec{
-		Name: Flowcut, Params: []string{"drain", "entropy"}, Receiver: endpoint.GoBackN, Flows: NoFlowModel, Holds: true,
-		host: readFlowcut,
+		Name: Flowcut, Summary: "a queue pair takes a new path when it has no packet in flight",
+		Params: []endpoint.Param{
+			{Name: "drain", Meaning: "percent of the base round trip above which a queue pair drains before it moves; 200 when absent, 0 for never"},
+			entropyDoc,
+		},
+		Receiver: endpoint.GoBackN, Flows: NoFlowModel, Holds: true, host: readFlowcut,
 	}
 }
 

@@ -19,12 +19,17 @@ const (
 )
 
 func ecmpSpec() Spec {
-	return Spec{Name: ECMP, Params: []string{convergenceParam}, Receiver: endpoint.GoBackN, Flows: Hashed}
+	return Spec{
+		Name: ECMP, Summary: "one queue pair per flow with a random source port, which switches hash",
+		Params: []endpoint.Param{convergenceDoc}, Receiver: endpoint.GoBackN, Flows: Hashed,
+	}
 }
 
 func mprdmaSpec() Spec {
 	return Spec{
-		Name: MPRDMA, Params: []string{"ways", convergenceParam}, Receiver: endpoint.GoBackN, Flows: Hashed,
+		Name: MPRDMA, Summary: "each flow in several pieces with random source ports, which switches hash",
+		Params:   []endpoint.Param{{Name: "ways", Meaning: "pieces of a message, up to 256; 4 when absent"}, convergenceDoc},
+		Receiver: endpoint.GoBackN, Flows: Hashed,
 		host: func(a *params.Reader) factory { return hashedBy(a.Integer("ways", defaultWays, 1, maxWays)) },
 	}
 }

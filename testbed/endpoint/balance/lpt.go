@@ -36,7 +36,10 @@ type dealt struct {
 const LPT = "lpt"
 
 func lptSpec() Spec {
-	return Spec{Name: LPT, Receiver: endpoint.GoBackN, Flows: Labelled, host: func(*params.Reader) factory { return newLPT }}
+	return Spec{
+		Name: LPT, Summary: "each flow whole on the path on which the host has least to send, longest flows first",
+		Receiver: endpoint.GoBackN, Flows: Labelled, host: func(*params.Reader) factory { return newLPT },
+	}
 }
 
 func newLPT(c Config) (Host, error) {

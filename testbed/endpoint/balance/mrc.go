@@ -62,7 +62,13 @@ const MRC = "mrc"
 
 func mrcSpec() Spec {
 	return Spec{
-		Name: MRC, Params: []string{"values", "probes", "entropy", lossParam, newsParam}, Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readMRC,
+		Name: MRC, Summary: "multipath RC: hosts use a set of entropies (paths) in turn, skip marked ones and retire those that lose packets",
+		Params: []endpoint.Param{
+			{Name: "values", Meaning: "entropies of a queue pair, up to 256; 128 when absent"},
+			{Name: "probes", Meaning: "probes answered in a row that bring a retired entropy back; 16 when absent"},
+			entropyDoc, lossDoc, newsDoc,
+		},
+		Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readMRC,
 	}
 }
 

@@ -75,7 +75,15 @@ const REPS = "reps"
 
 func repsSpec() Spec {
 	return Spec{
-		Name: REPS, Params: []string{"entropies", "explore", "freeze", "recycle", "entropy", lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
+		Name: REPS, Summary: "hosts spray, and use the entropy (path) of an unmarked packet again",
+		Params: []endpoint.Param{
+			{Name: "entropies", Meaning: "size of a queue pair's ring; 8 when absent"},
+			{Name: "explore", Meaning: "packets that draw an entropy at random first; a bandwidth-delay product when absent"},
+			{Name: "freeze", Meaning: "time for which a time-out freezes the ring; 1ms when absent"},
+			{Name: "recycle", Meaning: "once, until-marked: use an unmarked entropy once more, or keep it until it comes back marked"},
+			entropyDoc, lossDoc, newsDoc,
+		},
+		Receiver: endpoint.Ideal, Flows: Spread, host: readREPS,
 	}
 }
 

@@ -28,8 +28,9 @@ const (
 // Spec is all that there is to know about a scheme. Who asks about schemes asks
 // their Spec, so that a scheme is its own file and a line of [Specs].
 type Spec struct {
-	Name   string
-	Params []string // that it takes
+	Name    string
+	Summary string // a phrase, for people
+	Params  []endpoint.Param
 	// Receiver is what its authors assume of receivers.
 	Receiver endpoint.Receiver
 	// Flows is its model without packets.
@@ -74,6 +75,15 @@ func Find(name string) (Spec, error) {
 		return Spec{}, fmt.Errorf("%w: %q is unknown; use one of %s", ErrScheme, name, strings.Join(Names(), ", "))
 	}
 	return all[i], nil
+}
+
+// ParamNames returns the names of the scheme's parameters.
+func (s Spec) ParamNames() []string {
+	var names []string
+	for _, p := range s.Params {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // InSwitches reports whether switches balance: they may then send the packets of
@@ -136,5 +146,5 @@ func (s Spec) Switches(given map[string]string, c SwitchConfig) (controller.Bala
 }
 
 func (s Spec) args(given map[string]string) *params.Reader {
-	return params.New(ErrScheme, s.Name, given, s.Params)
+	return params.New(ErrScheme, s.Name, given, s.ParamNames())
 }

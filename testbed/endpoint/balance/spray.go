@@ -48,7 +48,13 @@ type spray struct {
 const Spray = "spray"
 
 func spraySpec() Spec {
-	return Spec{Name: Spray, Params: []string{"mode", "entropy", lossParam, newsParam}, Receiver: endpoint.Ideal, Flows: Spread, host: readSpray}
+	return Spec{
+		Name: Spray, Summary: "hosts choose a path for every packet",
+		Params: []endpoint.Param{
+			{Name: "mode", Meaning: "random, round-robin: how hosts choose"}, entropyDoc, lossDoc, newsDoc,
+		},
+		Receiver: endpoint.Ideal, Flows: Spread, host: readSpray,
+	}
 }
 
 func readSpray(a *params.Reader) factory {

@@ -33,23 +33,50 @@ const (
 )
 
 func switchSpraySpec() Spec {
-	return Spec{Name: SwitchSpray, Params: []string{"acks", "reshuffle", lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSpray}
+	return Spec{
+		Name: SwitchSpray, Summary: "switches send packets by all uplinks in turn",
+		Params: []endpoint.Param{
+			{Name: "acks", Meaning: "spray, hash: packets other than data are sprayed too, or use ECMP"},
+			{Name: "reshuffle", Meaning: "rounds after which the order is shuffled; 5 when absent, 0 for never"}, lossDoc, convergenceDoc,
+		},
+		Receiver: endpoint.Ideal, Flows: Spread, switches: switchSpray,
+	}
 }
 
 func switchSprayRandomSpec() Spec {
-	return Spec{Name: SwitchSprayRandom, Params: []string{lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSprayRandom}
+	return Spec{
+		Name: SwitchSprayRandom, Summary: "switches choose a random uplink for every packet",
+		Params: []endpoint.Param{lossDoc, convergenceDoc}, Receiver: endpoint.Ideal, Flows: Spread, switches: switchSprayRandom,
+	}
 }
 
 func jsqSpec() Spec {
-	return Spec{Name: JSQ, Params: []string{"bins", lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: jsq}
+	return Spec{
+		Name: JSQ, Summary: "switches choose the uplink with the shortest queue for every packet",
+		Params: []endpoint.Param{
+			{Name: "bins", Meaning: "none, or three percentages of a port's share of the buffer, as in \"5,10,20\": queue depths within a bin count as equal"},
+			lossDoc, convergenceDoc,
+		},
+		Receiver: endpoint.Ideal, Flows: Spread, switches: jsq,
+	}
 }
 
 func flowletSpec() Spec {
-	return Spec{Name: Flowlet, Params: []string{"mode", "gap", lossParam, convergenceParam}, Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, switches: flowlet}
+	return Spec{
+		Name: Flowlet, Summary: "switches keep a flow on the best uplink until it pauses",
+		Params: []endpoint.Param{
+			{Name: "mode", Meaning: "flowlet, assigned, per-packet: a flow may move after a pause, never, or with every packet"},
+			{Name: "gap", Meaning: "pause after which a flow may move, in whole microseconds; 16us when absent"}, lossDoc, convergenceDoc,
+		},
+		Receiver: endpoint.SelectiveRepeat, Flows: NoFlowModel, switches: flowlet,
+	}
 }
 
 func ofanSpec() Spec {
-	return Spec{Name: Ofan, Params: []string{lossParam, convergenceParam}, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan}
+	return Spec{
+		Name: Ofan, Summary: "switches send the packets of each destination by all uplinks in turn",
+		Params: []endpoint.Param{lossDoc, convergenceDoc}, Receiver: endpoint.Ideal, Flows: Spread, switches: ofan,
+	}
 }
 
 func switchSpray(a *params.Reader, _ SwitchConfig) controller.Balancing {
