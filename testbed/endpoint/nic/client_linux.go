@@ -24,7 +24,7 @@ const (
 	maxWindows   = 65536
 	maxShared    = 1 << 30 // bytes of rings
 	maxEntries   = 16384   // of a work queue
-	maxCQEntries = 65536
+	maxCQEntries = 1 << 20 // libfabric's ofi_rxm asks for 1 << 18
 	maxSGEs      = 30
 	maxInline    = 1024
 	maxReads     = 16 // reads and atomics of a queue pair under way, at each end

@@ -422,6 +422,9 @@ func TestStatuses(t *testing.T) {
 // TestWaits has a SEND wait for its receive request for longer than any timer.
 func TestWaits(t *testing.T) {
 	w, p := pairOf(t, 7)
+	for i := range p[0].memory[:60000] {
+		p[0].memory[i] = byte(i*7 + 1)
+	}
 	for i := range 40 { // more than a window
 		p[0].send(sendWR{id: uint64(i), opcode: wrSend, sges: []sge{{0, 60000, p[0].key}}})
 	}
@@ -433,6 +436,41 @@ func TestWaits(t *testing.T) {
 	w.run(fabric.Second)
 	if got, theirs := p[0].poll(), p[1].poll(); len(got) != 40 || len(theirs) != 40 || got[39].status != success {
 		t.Fatalf("%d and %d completions of 40", len(got), len(theirs))
+	}
+	if !bytes.Equal(p[0].memory[:60000], p[1].memory[1<<20:1<<20+60000]) {
+		t.Error("other bytes")
+	}
+}
+
+// TestWaitsShort has one SEND, all of which has arrived, wait: the sender asks whether the receiver is there, which leaves
+// the bytes as they are.
+func TestWaitsShort(t *testing.T) {
+	w, p := pairOf(t, 7)
+	copy(p[0].memory, "0123456789")
+	p[0].send(sendWR{id: 1, opcode: wrSend, sges: []sge{{0, 10, p[0].key}}})
+	w.run(4 * probeAfter)
+	p[1].recv(1, sge{64, 10, p[1].key})
+	w.run(fabric.Second)
+	p[0].statuses(success)
+	p[1].statuses(success)
+	if got := string(p[1].memory[64:74]); got != "0123456789" {
+		t.Errorf("received %q", got)
+	}
+}
+
+// TestStageKeeps puts bytes over those that are there, before, behind and around them.
+func TestStageKeeps(t *testing.T) {
+	g := &stage{}
+	put := func(at uint64, s string) { g.put(at, []byte(s)) }
+	put(window-3, "abcdef") // round the ring's end
+	put(window-5, "----------")
+	put(window+10, "xyz")
+	put(window+5, "++++++++++")
+	put(window-1, "?")
+	want := "--abcdef--+++++xyz++"
+	got := string(g.from(window-5)) + string(g.from(window))
+	if got != want || len(g.spans) != 1 {
+		t.Errorf("%q in %d spans, want %q", got, len(g.spans), want)
 	}
 }
 

@@ -292,10 +292,21 @@ type stage struct {
 }
 
 func (g *stage) put(at uint64, b []byte) {
-	for k := 0; k < len(b); {
-		k += copy(g.ring[(at+uint64(k))%window:], b[k:])
-	}
 	n := span{at, int64(len(b))}
+	// What is there stays: a sender has zeros for bytes that were acknowledged (piece.Read).
+	for _, s := range g.spans {
+		if before := int64(s.at - at); before > 0 {
+			k := min(before, int64(len(b)))
+			g.copy(at, b[:k])
+			at, b = at+uint64(k), b[k:]
+		}
+		if both := int64(s.at + uint64(s.n) - at); both > 0 && int64(s.at-at) <= 0 {
+			k := min(both, int64(len(b)))
+			at, b = at+uint64(k), b[k:]
+		}
+	}
+	g.copy(at, b)
+	at = n.at
 	// Mostly it follows one that is there.
 	i := len(g.spans)
 	for i > 0 && int64(at-g.spans[i-1].at) < 0 {
@@ -320,6 +331,13 @@ func (g *stage) put(at uint64, b []byte) {
 		g.spans[i].n = max(g.spans[i].n, gap+g.spans[j].n)
 	}
 	g.spans = append(g.spans[:i+1], g.spans[j:]...)
+}
+
+// copy copies bytes to their places.
+func (g *stage) copy(at uint64, b []byte) {
+	for k := 0; k < len(b); {
+		k += copy(g.ring[(at+uint64(k))%window:], b[k:])
+	}
 }
 
 // from returns bytes that are there from at on, nil if there are none; not all of
