@@ -2,6 +2,8 @@ package injection
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -113,15 +115,25 @@ func TestRefused(t *testing.T) {
 			t.Errorf("device %d, port %d: %v, want %v", c.device, c.port, err, c.want)
 		}
 	}
-	s.mu.Lock()
-	s.client = make(chan *dynamicpb.Message)
-	s.mu.Unlock()
-	second := open(t, conn)
+	first, second := open(t, conn), open(t, conn)
 	if err := second.RecvMsg(dynamicpb.NewMessage(s.schema.response)); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a second client: %v", err)
 	}
-	if s.Ports()[0].Counters().OutLost != 0 {
-		t.Error("nothing was sent")
+	// A packet that leaves after the client has closed its side still comes.
+	if err := first.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	s.Ports()[0].Send([][]byte{[]byte("late")})
+	m := dynamicpb.NewMessage(s.schema.response)
+	if err := first.RecvMsg(m); err != nil || string(get(m, "packet").Bytes()) != "late" {
+		t.Errorf("%v, %v", m, err)
+	}
+	if err := first.RecvMsg(m); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ends with %v", err)
+	}
+	s.Ports()[0].Send([][]byte{[]byte("lost")})
+	if c := s.Ports()[0].Counters(); c.OutLost != 1 || c.OutPkts != 1 {
+		t.Errorf("without a client: %+v", c)
 	}
 }
 

@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/ethereal-fabric/ethereal/testbed/port"
@@ -18,6 +20,9 @@ import (
 
 // maxWaiting is how many packets wait for the client; more are lost, and counted.
 const maxWaiting = 4096
+
+// quiet is for how long nothing must have left for the packets of a client that sends no more to be done with.
+const quiet = 200 * time.Millisecond
 
 // Oper statuses of p4.bm.PortOperStatus.
 const (
@@ -34,7 +39,7 @@ type Service struct {
 	byNum  map[uint32]int // index of ports
 
 	mu     sync.Mutex
-	client chan *dynamicpb.Message // of the only client; nil: none
+	client chan *dynamicpb.Message // of the only client; nil: none. claim makes it, packets ends it
 }
 
 // New makes a service with ports of the given numbers.
@@ -57,8 +62,7 @@ func (s *Service) Ports() []*Port { return s.ports }
 // Links has the ports' states.
 func (s *Service) Links() *Links { return &s.links }
 
-// Register puts the service on a gRPC server.
-func (s *Service) Register(srv *grpc.Server) {
+func (s *Service) register(srv *grpc.Server) {
 	srv.RegisterService(&grpc.ServiceDesc{
 		ServiceName: serviceName, HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "SetPortOperStatus",
@@ -80,8 +84,8 @@ func (s *Service) Register(srv *grpc.Server) {
 
 // Serve serves on a listener, which it closes, until ctx ends.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
-	srv := grpc.NewServer()
-	s.Register(srv)
+	srv := grpc.NewServer(grpc.InTapHandle(s.claim))
+	s.register(srv)
 	stop := context.AfterFunc(ctx, srv.Stop)
 	defer stop()
 	if err := srv.Serve(l); err != nil && ctx.Err() == nil {
@@ -123,18 +127,25 @@ func (s *Service) setOper(m *dynamicpb.Message) (*dynamicpb.Message, error) {
 	return dynamicpb.NewMessage(s.schema.operResponse), nil
 }
 
-// packets is one PacketStream. When the client has no more to send, what leaves goes on to it for as long as it reads.
-func (s *Service) packets(stream grpc.ServerStream) error {
-	out := make(chan *dynamicpb.Message, maxWaiting)
+// claim lets one PacketStream in. It is called for streams in the order in which they come; their handlers start in any.
+func (s *Service) claim(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName != "/"+serviceName+"/PacketStream" {
+		return ctx, nil
+	}
 	s.mu.Lock()
-	taken := s.client != nil
-	if !taken {
-		s.client = out
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return nil, status.Error(codes.ResourceExhausted, "switch: another client has the packets; close its stream first")
 	}
+	s.client = make(chan *dynamicpb.Message, maxWaiting)
+	return ctx, nil
+}
+
+// packets is one PacketStream. When the client has no more to send, it still gets what leaves, until nothing does.
+func (s *Service) packets(stream grpc.ServerStream) error {
+	s.mu.Lock()
+	out := s.client
 	s.mu.Unlock()
-	if taken {
-		return status.Error(codes.ResourceExhausted, "switch: another client has the packets; close its stream first")
-	}
 	defer func() {
 		s.mu.Lock()
 		s.client = nil
@@ -142,14 +153,25 @@ func (s *Service) packets(stream grpc.ServerStream) error {
 	}()
 	received := make(chan error, 1)
 	go func() { received <- s.receive(stream) }()
+	var silence <-chan time.Time // once the client sends no more
 	for {
 		select {
 		case m := <-out:
 			if err := stream.SendMsg(m); err != nil {
 				return err
 			}
+			if silence != nil {
+				silence = time.After(quiet)
+			}
 		case err := <-received:
-			return err
+			if err != nil {
+				return err
+			}
+			received, silence = nil, time.After(quiet)
+		case <-silence:
+			return nil
+		case <-stream.Context().Done():
+			return stream.Context().Err()
 		}
 	}
 }

@@ -129,7 +129,7 @@ func (p *pipeline) expireIdle(now int64) {
 			order = append(order, x.t)
 		}
 		n.TableEntry = append(n.TableEntry, p.named(&p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
-			TableId: x.t.id, Match: x.e.match, Action: x.e.action, Priority: x.e.priority,
+			TableId: x.t.id, Match: x.e.match, Priority: x.e.priority,
 			ControllerMetadata: x.e.cookie, Metadata: x.e.metadata, IdleTimeoutNs: x.e.idleNs,
 		}}}).GetTableEntry())
 	}
