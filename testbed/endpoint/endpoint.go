@@ -48,7 +48,7 @@ type Stats struct {
 	Retransmissions       uint64 // data packets retransmitted
 	Nudges                uint64 // zero-length writes sent, repetitions apart
 	TailProbes            uint64 // of those: since an answer was late
-	Timeouts              uint64
+	Timeouts              uint64 // of messages: those of probes are not counted
 	NaksSent, NaksTaken   uint64
 	Marked                uint64 // acknowledgements that carried BECN
 	RateCuts              uint64

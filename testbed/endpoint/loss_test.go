@@ -53,6 +53,25 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// The timer of a probe that is lost expires, and is no time-out of a message.
+func TestProbeTimeout(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	lost := true
+	w.fate = func(fabric.Time, []byte, bool) fate {
+		if lost {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	expired := 0
+	w.hosts[0].onTimeout = func(QP) { expired, lost = expired+1, false }
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1})
+	w.run(never)
+	if s := w.hosts[0].e.Stats(); expired != 1 || s.Timeouts != 0 || s.QPsDone != 1 {
+		t.Errorf("%d timers expired: %+v", expired, s)
+	}
+}
+
 // dyingPath is the fate of packets where label 1 dies after two of data.
 func dyingPath() func(fabric.Time, []byte, bool) fate {
 	sent := 0

@@ -75,7 +75,9 @@ func (e *Endpoint) restart(now fabric.Time, q *qp) {
 
 // timedOut is what follows a time-out for every transport.
 func (e *Endpoint) timedOut(now fabric.Time, q *qp) {
-	e.stats.Timeouts++
+	if q.bytes > 0 { // a probe of a dead path is to expire
+		e.stats.Timeouts++
+	}
 	e.activate(q)
 	e.handler.Timeout(now, q.id)
 }
