@@ -130,13 +130,13 @@ func buildsOf(rs []*report.Result) map[string]int {
 // most bounds the packets' hops of a run that is carried out again, but for each file's cheapest.
 const most = 700_000
 
-// sample returns some results: of each scheme, healthy and not, the cheapest, first the cheapest of all.
+// sample returns some results: of each scheme and notifier, the cheapest, first the cheapest of all.
 func sample(rs []*report.Result, each int) []*report.Result {
 	byCost := slices.Clone(rs)
 	slices.SortStableFunc(byCost, func(a, b *report.Result) int { return int(int64(a.PacketHops) - int64(b.PacketHops)) })
 	taken := map[string]int{}
 	return slices.DeleteFunc(byCost, func(r *report.Result) bool {
-		kind := fmt.Sprint(r.Scheme, r.Notifier != "none")
+		kind := fmt.Sprint(r.Scheme, r.Notifier)
 		taken[kind]++
 		return taken[kind] > each || r.PacketHops > most && r != byCost[0]
 	})
