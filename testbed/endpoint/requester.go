@@ -161,7 +161,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
 	q.moved = false
-	q.tail.tries, q.tail.way, q.tail.count = 0, e.wayOf(m.Dst, m.Label), 0
+	q.tail.tries, q.tail.moves, q.tail.way, q.tail.count = 0, 0, e.wayOf(m.Dst, m.Label), 0
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}

@@ -37,6 +37,7 @@ type tail struct {
 	probed  fabric.Time // when the probe was sent
 	probes  int8        // sent behind the last packet
 	tries   int8        // how often it was silent since anything was answered
+	moves   int8        // how often it was moved for that
 	listed  bool        // in silences.waiting
 	moved   bool        // since the watcher was asked
 	way     int32       // of silences.ways
@@ -47,6 +48,9 @@ type tail struct {
 const (
 	MaxTailProbes = 1
 	MaxTries      = 4 // the patience doubles that often
+	// maxMoves is how often a QP is moved without an answer in between. A receiver asks once for what is missing: if that is
+	// lost, no path gets an answer, and what a QP sends on each starts its timer anew, which alone helps.
+	maxMoves = 4
 )
 
 func (q *qp) noTail() { q.tail.at, q.tail.probes, q.tail.probed = never, 0, fabric.LongAgo }
@@ -150,7 +154,7 @@ func (e *Endpoint) answerCame(now fabric.Time, q *qp) {
 	}
 	e.recount(q)
 	e.remember(answer{q.tail.since, q.id})
-	q.tail.probes, q.tail.tries, q.tail.probed = 0, 0, fabric.LongAgo
+	q.tail.probes, q.tail.tries, q.tail.moves, q.tail.probed = 0, 0, 0, fabric.LongAgo
 	if q.tail.count == 0 || q.balanced || q.bytes == 0 || e.isLate(q) {
 		q.tail.at = never
 		return
@@ -196,13 +200,17 @@ func (e *Endpoint) noticeSilence(now fabric.Time) {
 			e.probeLast(q)
 			continue
 		}
-		if e.othersAnswered(q) {
+		if q.tail.moves < maxMoves && e.othersAnswered(q) {
 			id := q.id
 			q.tail.moved = false
 			e.cfg.Watcher.Unanswered(now, id, hostagent.Silence{
 				Since: max(q.tail.since, q.tail.probed), Wait: e.patience(q) << q.tail.tries, Times: int(q.tail.tries),
 			})
-			if !q.live || q.id != id || q.tail.moved {
+			if !q.live || q.id != id {
+				continue
+			}
+			if q.tail.moved {
+				q.tail.moves++
 				continue
 			}
 		}

@@ -139,6 +139,45 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// A receiver asks once. If that is lost, no path gets an answer, and what the QP sends on each starts its timer anew: it is
+// moved a few times, then the timer helps.
+func TestMovesEnd(t *testing.T) {
+	seen := &watched{}
+	w := newWorld(t, 3, func(cfg *Config) {
+		cfg.Trip = 5 * fabric.Microsecond
+		if cfg.Host == 0 {
+			cfg.Watcher = seen
+		}
+	})
+	label := fabric.Label(1)
+	seen.move = func(qp QP) {
+		label = 4 - label // 1 or 3
+		if err := w.hosts[0].e.Relabel(qp, label); err != nil {
+			t.Error(err)
+		}
+	}
+	expired := false
+	w.hosts[0].onTimeout = func(QP) { expired = true }
+	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
+		if control && hdr[35]&1 == 1 && !expired {
+			return fate{}
+		}
+		return fate{copies: []fabric.Time{0}}
+	}
+	w.open(0, Message{QP: 1, ID: 1, Dst: 1, Bytes: 3 * 9000, Label: 1})
+	w.open(0, Message{QP: 2, ID: 2, Dst: 2, Bytes: 20_000 * 9000, Label: 2})
+	w.run(2 * DefaultRTO)
+	asked := 0
+	for _, r := range seen.reports {
+		if r == "QP 1 unanswered" {
+			asked++
+		}
+	}
+	if s := w.hosts[0].e.Stats(); asked != maxMoves || s.Timeouts != 1 || s.QPsDone != 1 {
+		t.Errorf("asked %d times, %+v", asked, s)
+	}
+}
+
 // What is retransmitted goes before what was never sent.
 func TestRepeatsFirst(t *testing.T) {
 	w := newWorld(t, 40, func(cfg *Config) { cfg.Trip = 5 * fabric.Microsecond })
