@@ -61,7 +61,7 @@ func (s *Session) serve(ctx context.Context) error {
 	g.Go(func() error { return s.keepAlive(ctx) })
 	g.Go(func() error {
 		defer cancel(nil) // ends the stream, for the receiver
-		return s.act(ctx, stream, arbitrations)
+		return s.act(ctx, stream, arbitrations, func() { unanswered.Reset(s.cfg.OpenTimeout) })
 	})
 	return causeOf(ctx, g.Wait())
 }
@@ -126,8 +126,11 @@ func (s *Session) keepAlive(ctx context.Context) error {
 	}
 }
 
-// act is the session while its stream lives.
-func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClient, arbitrations <-chan *p4.MasterArbitrationUpdate) error {
+// act is the session while its stream lives. It calls bidding before each further bid, whose answer is not waited for without
+// end either.
+func (s *Session) act(
+	ctx context.Context, stream p4.P4Runtime_StreamChannelClient, arbitrations <-chan *p4.MasterArbitrationUpdate, bidding func(),
+) error {
 	installed := false
 	step, phase := Idle, s.life.Phase()
 	for {
@@ -145,6 +148,7 @@ func (s *Session) act(ctx context.Context, stream p4.P4Runtime_StreamChannelClie
 		case Idle:
 			step, err = s.await(ctx, arbitrations)
 		case Bid:
+			bidding()
 			step, err = Idle, s.bid(stream)
 		case Check:
 			err = s.call(ctx, s.cfg.CallTimeout, func(ctx context.Context) error {

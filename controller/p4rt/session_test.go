@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"go.uber.org/goleak"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -389,6 +390,52 @@ func TestSilent(t *testing.T) {
 		tg.setFault(nil)
 		time.Sleep(10 * time.Second)
 		wantPhase(t, "the session", p, Serving)
+		p.stop()
+	})
+}
+
+// deafSwitch says that nobody is primary, and answers no further bid.
+type deafSwitch struct {
+	p4.UnimplementedP4RuntimeServer
+	streams atomic.Int64
+}
+
+func (d *deafSwitch) StreamChannel(s p4.P4Runtime_StreamChannelServer) error {
+	d.streams.Add(1)
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	a := &p4.MasterArbitrationUpdate{
+		DeviceId: testDevice, ElectionId: &p4.Uint128{High: 5, Low: 9}, Status: &spb.Status{Code: int32(codes.NotFound)},
+	}
+	if err := s.Send(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Arbitration{Arbitration: a}}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return s.Context().Err()
+}
+
+func (*deafSwitch) Capabilities(context.Context, *p4.CapabilitiesRequest) (*p4.CapabilitiesResponse, error) {
+	return &p4.CapabilitiesResponse{}, nil
+}
+
+// TestBidUnanswered: a session whose higher bid is not answered opens another stream.
+func TestBidUnanswered(t *testing.T) {
+	in(t, func(t *testing.T, tg *target) {
+		tg.down()
+		tg.lis.Store(bufconn.Listen(1 << 16))
+		tg.srv = grpc.NewServer()
+		deaf := &deafSwitch{}
+		p4.RegisterP4RuntimeServer(tg.srv, deaf)
+		srv, lis := tg.srv, tg.lis.Load()
+		tg.done.Go(func() { srv.Serve(lis) })
+		p := tg.play(1, nil)
+		wantPhase(t, "the session", p, Bidding)
+		time.Sleep(10 * time.Second) // 5 s without an answer, and a second of back-off
+		synctest.Wait()
+		if n := deaf.streams.Load(); n < 2 {
+			t.Errorf("%d stream was opened in 10 s, phases %v; want another one", n, p.phases)
+		}
 		p.stop()
 	})
 }
