@@ -367,5 +367,8 @@ def find_bmv2(given: Optional[str]) -> str:
     name = given or os.environ.get("BMV2") or "simple_switch_grpc"
     found = shutil.which(name)
     if found is None:
-        raise DeploymentError(f"there is no {name}; docs/mininet.md says where BMv2 comes from")
+        raise DeploymentError(
+            f"there is no {name}: install BMv2 (docs/mininet.md) and put its path into the variable BMV2, "
+            "under sudo as in `sudo BMV2=FILE ...`, or use the Go switch, --switch go"
+        )
     return found
