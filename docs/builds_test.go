@@ -15,8 +15,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 

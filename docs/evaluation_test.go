@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/testbed/report"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 )
 
 // TestEvaluationFiles: the results of a sweep that are kept here are the runs that

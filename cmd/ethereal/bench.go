@@ -16,8 +16,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
 	"github.com/ethereal-fabric/ethereal/testbed/runner"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 )
 
 // benchFlags are the flags of `ethereal bench`.

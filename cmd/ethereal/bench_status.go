@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ethereal-fabric/ethereal/testbed/cluster"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 )
 
 // folderJobs returns what the tasks of a folder are to do.

@@ -17,8 +17,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/strictyaml"
 	"github.com/ethereal-fabric/ethereal/testbed/deployment"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/workload"
 )
 

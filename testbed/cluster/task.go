@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment/gray"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
 
 // Actuator does to a fabric what a run's events ask for, and remembers how to undo it. It is not safe for concurrent use.

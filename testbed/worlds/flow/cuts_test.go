@@ -13,8 +13,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/goldentest"
 	"github.com/ethereal-fabric/ethereal/testbed/report"
+	"github.com/ethereal-fabric/ethereal/testbed/runner/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/scenario/sweep"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/flow"
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/virtual"
 )

@@ -22,8 +22,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/controller/daemon"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/adminhttp"
+	"github.com/ethereal-fabric/ethereal/testbed/deployment/gray"
 	"github.com/ethereal-fabric/ethereal/testbed/scenario"
-	"github.com/ethereal-fabric/ethereal/testbed/worlds/gray"
 )
 
 // Config sets up a [Fabric].
