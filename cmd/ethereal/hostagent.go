@@ -66,6 +66,13 @@ verbs   the queue pairs of an RNIC. Their owners connect to --listen-owners and 
 	return c
 }
 
+// device makes RDMA devices for a host's programs: add has the host's process be one, serve runs a command with one, until
+// end.
+var device interface {
+	add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error
+	serve(f *hostagentFlags, command []string) (end func(), err error)
+} = softwareNIC{}
+
 // newNICCommand makes `ethereal host nic`.
 func newNICCommand() *cobra.Command {
 	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
@@ -91,7 +98,7 @@ flag is needed: the device serves this machine alone, at 127.0.0.1 on the interf
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				end, err := flags.serveCommand(args)
+				end, err := device.serve(&flags, args)
 				if err != nil {
 					return failure("%w", err)
 				}
@@ -189,7 +196,7 @@ func (f *hostagentFlags) configure(cfg *hostprocess.ProcessConfig) error {
 	if f.verbs == "" {
 		return nil
 	}
-	return f.addDevice(cfg)
+	return device.add(f, cfg)
 }
 
 // openEventLog opens the event log, if one is asked for, and returns what ends it.

@@ -18,8 +18,11 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/worlds/live"
 )
 
-// addDevice has a host be an RDMA device for the programs that find it at --listen-verbs.
-func (f *hostagentFlags) addDevice(cfg *hostprocess.ProcessConfig) error {
+// softwareNIC is the RDMA device in software.
+type softwareNIC struct{}
+
+// add has a host be an RDMA device for the programs that find it at --listen-verbs.
+func (softwareNIC) add(f *hostagentFlags, cfg *hostprocess.ProcessConfig) error {
 	lis, err := listen.Packets("--listen-verbs", f.verbs)
 	if err != nil {
 		return err
@@ -40,8 +43,8 @@ func (f *hostagentFlags) addDevice(cfg *hostprocess.ProcessConfig) error {
 // oneHost is the fabric of a device that no other host has to do with.
 const oneHost = "kind: leaf-spine\ntors: 2\nspines: 1\nhosts_per_tor: 1\n"
 
-// serveCommand has a command run with the device, which is the machine's alone where flags say nothing else.
-func (f *hostagentFlags) serveCommand(command []string) (end func(), err error) {
+// serve has a command run with the device, which is the machine's alone where flags say nothing else.
+func (softwareNIC) serve(f *hostagentFlags, command []string) (end func(), err error) {
 	lib := live.VerbsLibrary()
 	if lib == "" {
 		return nil, errors.New("host nic: no libethereal-verbs.so beside this program: make verbs builds it; the package libethereal-verbs has it")

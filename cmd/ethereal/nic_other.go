@@ -10,6 +10,9 @@ import (
 
 var errVerbs = errors.New("an RDMA device in software needs Linux")
 
-func (f *hostagentFlags) addDevice(*hostprocess.ProcessConfig) error { return errVerbs }
+// softwareNIC is the RDMA device in software.
+type softwareNIC struct{}
 
-func (f *hostagentFlags) serveCommand([]string) (end func(), err error) { return nil, errVerbs }
+func (softwareNIC) add(*hostagentFlags, *hostprocess.ProcessConfig) error { return errVerbs }
+
+func (softwareNIC) serve(*hostagentFlags, []string) (end func(), err error) { return nil, errVerbs }
