@@ -11,6 +11,7 @@ import (
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ethereal-fabric/ethereal/controller/targets"
 )
@@ -36,6 +37,10 @@ func NewNamed(ctx context.Context, client p4.P4RuntimeClient, device uint64) (*N
 	}
 	if r.GetConfig().GetP4Info() == nil {
 		return nil, fmt.Errorf("p4rt: device %d runs no program; push one, as ethereal controller does", device)
+	}
+	if proto.Size(r.GetConfig().GetP4Info()) == 0 {
+		return nil, fmt.Errorf("p4rt: device %d has a program without its P4Info, so without names; "+
+			"start ethereal switch with --p4info FILE, or push the program", device)
 	}
 	return &Named{client, device, r.GetConfig().GetP4Info()}, nil
 }
