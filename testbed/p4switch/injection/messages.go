@@ -1,7 +1,6 @@
 package injection
 
 import (
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -25,19 +24,19 @@ func newSchema() (*schema, error) {
 		i32      = descriptorpb.FieldDescriptorProto_TYPE_INT32 // as an enum travels
 	)
 	field := func(name string, number int32, typ descriptorpb.FieldDescriptorProto_Type) *descriptorpb.FieldDescriptorProto {
-		return &descriptorpb.FieldDescriptorProto{Name: proto.String(name), Number: proto.Int32(number), Label: optional.Enum(), Type: typ.Enum()}
+		return &descriptorpb.FieldDescriptorProto{Name: new(name), Number: new(number), Label: optional.Enum(), Type: typ.Enum()}
 	}
 	packet := func(name string) *descriptorpb.DescriptorProto {
-		return &descriptorpb.DescriptorProto{Name: proto.String(name), Field: []*descriptorpb.FieldDescriptorProto{
+		return &descriptorpb.DescriptorProto{Name: new(name), Field: []*descriptorpb.FieldDescriptorProto{
 			field("id", 1, u64), field("device_id", 2, u64), field("port", 3, u32), field("packet", 4, octets)}}
 	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("p4/bm/dataplane_interface.proto"), Package: proto.String("p4.bm"), Syntax: proto.String("proto3"),
+		Name: new("p4/bm/dataplane_interface.proto"), Package: new("p4.bm"), Syntax: new("proto3"),
 		MessageType: []*descriptorpb.DescriptorProto{
 			packet("PacketStreamRequest"), packet("PacketStreamResponse"),
-			{Name: proto.String("SetPortOperStatusRequest"), Field: []*descriptorpb.FieldDescriptorProto{
+			{Name: new("SetPortOperStatusRequest"), Field: []*descriptorpb.FieldDescriptorProto{
 				field("device_id", 1, u64), field("port", 2, u32), field("oper_status", 3, i32)}},
-			{Name: proto.String("SetPortOperStatusResponse")},
+			{Name: new("SetPortOperStatusResponse")},
 		},
 	}, nil)
 	if err != nil {

@@ -4,6 +4,7 @@ package process_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestBMv2sTests(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		text, err := exec.CommandContext(ctx, program, "--gtest_filter="+suite+"*").CombinedOutput()
 		cancel()
-		if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 			t.Errorf("%s: %v", suite, err)
 		}
 		sw.Process.Signal(unix.SIGTERM) //nolint:errcheck // it may be gone

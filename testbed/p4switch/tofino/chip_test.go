@@ -323,7 +323,7 @@ func sameCounters(t *testing.T, chip *Mirror, sw *interp.Switch, by func(port in
 	t.Helper()
 	for id, info := range sw.Program().Counters {
 		perPort := strings.HasPrefix(info.Name, "port_")
-		var want, got map[int]count = map[int]count{}, map[int]count{}
+		want, got := map[int]count{}, map[int]count{}
 		add := func(to map[int]count, index int, packets, bytes uint64, err error) {
 			if err != nil {
 				t.Fatal(err)
