@@ -49,7 +49,7 @@ const (
 	MaxTailProbes = 1
 	MaxTries      = 4 // the patience doubles that often
 	// maxMoves is how often a QP is moved without an answer in between. A receiver asks once for what is missing: if that is
-	// lost, no path gets an answer, and what a QP sends on each starts its timer anew, which alone helps.
+	// lost, no path gets an answer, and the timer alone helps.
 	maxMoves = 4
 )
 

@@ -139,8 +139,8 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// A receiver asks once. If that is lost, no path gets an answer, and what the QP sends on each starts its timer anew: it is
-// moved a few times, then the timer helps.
+// A receiver asks once. If that is lost, no path gets an answer: a QP is moved a few times, then its timer helps. What it
+// sends on other paths behind its message gives it no more time.
 func TestMovesEnd(t *testing.T) {
 	seen := &watched{}
 	w := newWorld(t, 3, func(cfg *Config) {
@@ -157,7 +157,13 @@ func TestMovesEnd(t *testing.T) {
 		}
 	}
 	expired := false
-	w.hosts[0].onTimeout = func(QP) { expired = true }
+	w.hosts[0].onTimeout = func(QP) {
+		expired = true
+		// The QPs take turns: the last of three packets is sent after six.
+		if last := 6 * w.hosts[0].e.fullGap; w.now > last+DefaultRTO {
+			t.Errorf("a time-out at %v", w.now)
+		}
+	}
 	w.fate = func(_ fabric.Time, hdr []byte, control bool) fate {
 		if control && hdr[35]&1 == 1 && !expired {
 			return fate{}
