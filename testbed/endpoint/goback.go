@@ -28,7 +28,7 @@ func (t goBackN) pick(q *qp) (packet int32, ok bool) {
 
 func (t goBackN) sent(now fabric.Time, q *qp, i int32) (more bool) {
 	q.nextOut++
-	if i < q.data || q.expireAt == never { // a zero-length WRITE behind the message does not give it more time
+	if i < q.data || !q.tail.untimed || q.expireAt == never {
 		t.restart(now, q)
 	}
 	t.awaitAnswer(now, q, i)

@@ -161,7 +161,7 @@ func (e *Endpoint) Open(now fabric.Time, m Message) error {
 	q.sendAt, q.expireAt = m.Start, never
 	q.noTail()
 	q.moved = false
-	q.tail.tries, q.tail.moves, q.tail.way, q.tail.count = 0, 0, e.wayOf(m.Dst, m.Label), 0
+	q.tail.tries, q.tail.moves, q.tail.untimed, q.tail.way, q.tail.count = 0, 0, false, e.wayOf(m.Dst, m.Label), 0
 	q.rate = rate{e.cfg.LineRate, e.fullGap}
 	if q.balanced {
 		q.keep().timing = timing{}
@@ -205,6 +205,7 @@ func (e *Endpoint) Relabel(id QP, l fabric.Label) error {
 	e.changePort(q, l)
 	e.changeWay(q, l)
 	if _, more := e.transport.pick(q); !e.cfg.NoNudge && !more && q.unacked < q.sent && q.nextOut == q.total() {
+		q.tail.untimed = true
 		q.nudges++
 		e.stats.Nudges++
 		e.activate(q)

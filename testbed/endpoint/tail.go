@@ -38,6 +38,7 @@ type tail struct {
 	probes  int8        // sent behind the last packet
 	tries   int8        // how often it was silent since anything was answered
 	moves   int8        // how often it was moved for that
+	untimed bool        // it was moved with all sent: what it sends behind its message gives it no more time
 	listed  bool        // in silences.waiting
 	moved   bool        // since the watcher was asked
 	way     int32       // of silences.ways
