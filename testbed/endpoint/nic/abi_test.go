@@ -3,14 +3,12 @@
 package nic
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic/ctest"
 )
 
 // TestABI compares the Go side of what is shared with the C side.
@@ -56,36 +54,10 @@ func TestABI(t *testing.T) {
 		"IBV_EVENT_QP_REQ_ERR": eventRequestErr, "IBV_EVENT_QP_ACCESS_ERR": eventAccessErr, "IBV_EVENT_QP_FATAL": eventQPFatal,
 		"send_stride(3, 20)": sendStride(3, 20), "recv_stride(3)": recvStride(3),
 	}
-	var b strings.Builder
-	fmt.Fprint(&b, "#include <stddef.h>\n#include <stdio.h>\n#include \"library.h\"\nint main(void) {\n")
-	for text := range want {
-		fmt.Fprintf(&b, "printf(\"%%ld %%s\\n\", (long)(%s), \"%s\");\n", text, text)
-	}
-	fmt.Fprint(&b, "return 0; }\n")
-	dir, lib := t.TempDir(), "../../../hostagent/verbs/interpose"
+	lib := "../../../hostagent/verbs/interpose"
 	sources, err := filepath.Glob(filepath.Join(lib, "*.c"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, exe := filepath.Join(dir, "abi.c"), filepath.Join(dir, "abi")
-	if err := os.WriteFile(src, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(cc, append([]string{"-I" + lib, "-o", exe, src, "-lpthread"}, sources...)...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	out, err := exec.Command(exe).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != len(want) {
-		t.Fatalf("%d lines, want %d", len(lines), len(want))
-	}
-	for _, line := range lines {
-		value, text, _ := strings.Cut(line, " ")
-		if got := fmt.Sprint(want[text]); got != value {
-			t.Errorf("%s is %s in C, %s in Go", text, value, got)
-		}
-	}
+	ctest.Compare(t, cc, "#include \"library.h\"\n", want, append([]string{"-I" + lib, "-lpthread"}, sources...)...)
 }

@@ -1,14 +1,11 @@
 package cm
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
+	"github.com/ethereal-fabric/ethereal/testbed/endpoint/nic/ctest"
 )
 
 // TestABI compares this package's numbers with the headers that librdmacm is built from.
@@ -62,32 +59,5 @@ func TestABI(t *testing.T) {
 		"IBV_QP_MAX_QP_RD_ATOMIC": maskMaxRD, "IBV_QP_RNR_RETRY": maskRNRRetry, "IBV_QP_MIN_RNR_TIMER": maskMinRNR,
 		"IBV_EVENT_COMM_EST": eventCommEst, "IBV_QPS_RTS": qpsRTS,
 	}
-	var b strings.Builder
-	b.WriteString("#include <netinet/in.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\n" +
-		"#include <rdma/rdma_user_cm.h>\nint main(void) {\n")
-	for text := range want {
-		fmt.Fprintf(&b, "printf(\"%%ld %%s\\n\", (long)(%s), \"%s\");\n", text, text)
-	}
-	b.WriteString("return 0; }\n")
-	src, exe := filepath.Join(t.TempDir(), "abi.c"), filepath.Join(t.TempDir(), "abi")
-	if err := os.WriteFile(src, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(cc, "-o", exe, src).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	out, err := exec.Command(exe).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(lines) != len(want) {
-		t.Fatalf("%d lines, want %d", len(lines), len(want))
-	}
-	for _, line := range lines {
-		value, text, _ := strings.Cut(line, " ")
-		if got := fmt.Sprint(want[text]); got != value {
-			t.Errorf("%s is %s in C, %s in Go", text, value, got)
-		}
-	}
+	ctest.Compare(t, cc, "#include <netinet/in.h>\n#include <infiniband/verbs.h>\n#include <rdma/rdma_user_cm.h>\n", want)
 }
