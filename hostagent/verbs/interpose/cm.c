@@ -138,7 +138,7 @@ static int transact_cm(uint32_t channel, const void *command, size_t n, struct n
 	return out->error;
 }
 
-/* join connects to the NIC's connection manager. A fork's child has a connection of its own. The caller holds mutex. */
+/* join connects to the NIC's connection manager. A fork's child has another connection. The caller holds mutex. */
 static int join(void)
 {
 	int now = process_generation();
@@ -292,7 +292,7 @@ static ssize_t command(const struct channel *c, int fd, const void *buf, size_t 
 	return (ssize_t)n;
 }
 
-/* is_device is a function of its own because open's declaration says that a path is never NULL. Programs pass it all the same. */
+/* is_device is a separate function because open's declaration says that a path is never NULL. Programs pass it all the same. */
 __attribute__((noipa)) static bool is_device(const char *path) { return path && !strcmp(path, DEVICE) && socket_path(); }
 
 /* The C library's functions. A mode is passed on whether or not there is one, as it is not looked at without O_CREAT. */
