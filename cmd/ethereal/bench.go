@@ -40,7 +40,7 @@ func (a *app) benchCommand() *cobra.Command {
 	var flags benchFlags
 	c := &cobra.Command{
 		Use:   "bench SWEEP",
-		Short: "Run a sweep of scenarios on all cores, to be continued",
+		Short: "Run a sweep of scenarios on all cores; the same command continues it",
 		Long: `Runs a sweep file: scenarios with all combinations of the values of the keys that vary. Each run's result is one line
 of JSON, written when the run ends, with the program's version and the hash of the run's inputs. Runs whose results the
 file already has are skipped, so after an interrupt the same command executes the missing runs only.
@@ -63,20 +63,20 @@ below show the tasks' progress, merge their results, and start them by Slurm or 
 		RunE: func(c *cobra.Command, args []string) error { return a.runBench(c.Context(), args[0], flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; runs that it has are skipped (default: the sweep's "+
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; runs whose results it already has are skipped (default: the sweep's "+
 		"name with .jsonl)")
-	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; failure, collective, notifier, scheme and "+
-		"seed, as progress shows them")
+	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; it is compared with failure, collective, "+
+		"notifier, scheme and seed as progress prints them")
 	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
-	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
+	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; written as 7, as 1,2,5 or as 1..10")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: the cores that --parallel "+
 		"leaves; 1 below 64 hosts)")
 	f.BoolVar(&flags.full, "full", false, "keep links, flips and timelines in the results; pictures of single "+
-		"runs need them, and they are most of the bytes")
-	f.BoolVar(&flags.again, "again", false, "repeat runs of other versions of the program")
-	f.BoolVar(&flags.force, "force", false, "override a refusal; too little memory by the estimate")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the runs that are missing")
+		"runs need them, but files become many times larger")
+	f.BoolVar(&flags.again, "again", false, "repeat runs whose results come from another version of the program")
+	f.BoolVar(&flags.force, "force", false, "override a refusal; here: of runs that need more memory than there is, by the estimate")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: which runs are missing")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress")
 	a.addTasks(c, &flags)
 	_ = c.RegisterFlagCompletionFunc("schemes", cobra.FixedCompletions(scenario.SchemeNames(),

@@ -56,7 +56,7 @@ func (a *app) benchStatusCommand() *cobra.Command {
 	var out outputFormat
 	c := &cobra.Command{
 		Use:   "status DIR",
-		Short: "Say what of a sweep is done, missing and failed in a folder of tasks",
+		Short: "Show which runs of a sweep are done, missing and failed",
 		Long: `Reads the results that tasks of a sweep have written to a folder, and prints the numbers of finished, missing and failed
 runs by task, and the time left. The time left is estimated, and corrected by the error of the estimates so far.`,
 		Example: `  ethereal bench status shared/demo
@@ -137,7 +137,7 @@ func (a *app) benchMergeCommand() *cobra.Command {
 	var flags mergeFlags
 	c := &cobra.Command{
 		Use:   "merge DIR|FILE...",
-		Short: "Make one file of the results of several",
+		Short: "Merge several files of results into one",
 		Long: `Writes one result for each run. A folder that tasks share must have all runs of its sweep, which are written in the
 sweep's order. Results of one run may differ only in duration, machine and build. If they differ in anything else,
 nothing is written, and both builds and machines are named.`,
@@ -152,7 +152,7 @@ nothing is written, and both builds and machines are named.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.benchMerge(args, flags) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; to standard output when left out")
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; by default to standard output")
 	f.StringVar(&flags.sweep, "sweep", "", "require all runs of the sweep in `FILE`, and write them in its order")
 	f.BoolVar(&flags.comparable, "comparable", false, "leave out "+strings.Join(cluster.Varies()[:3], ", ")+": files of the same runs are then equal to the byte")
 	f.BoolVar(&flags.partial, "partial", false, "write the results that exist although runs are missing")

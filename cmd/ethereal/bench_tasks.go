@@ -17,9 +17,9 @@ type taskFlags struct{ dir, shard, merge string }
 func (a *app) addTasks(c *cobra.Command, flags *benchFlags) {
 	var t taskFlags
 	f := c.Flags()
-	f.StringVar(&t.dir, "dir", "", "use the folder `DIR`; shared with other tasks of the sweep, each with a file of "+
-		"results there. What any file has is not run again")
-	f.StringVar(&t.shard, "shard", "", "carry out task `I/N` of the sweep's N tasks; the first is 0/N")
+	f.StringVar(&t.dir, "dir", "", "use the folder `DIR`; the tasks of a sweep share it. Each task writes one file of "+
+		"results there, and skips runs that are in any of the files")
+	f.StringVar(&t.shard, "shard", "", "carry out task `I/N` of the sweep's N tasks; the first task is 0/N")
 	f.StringVar(&t.merge, "merge", "", "with --dir: merge the results into `FILE` once none is missing")
 	flags.divide = func(w *benchWork) error { _, err := t.divide(a, w); return err }
 	c.AddCommand(a.benchStatusCommand(), a.benchMergeCommand(), a.benchSubmitCommand())

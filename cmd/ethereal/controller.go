@@ -51,7 +51,7 @@ func newControllerCommand() *cobra.Command {
 	var flags controllerFlags
 	c := &cobra.Command{
 		Use:   "controller --fabric FILE --targets FILE",
-		Short: "Program the switches of a fabric and notify its agents of links",
+		Short: "Program the switches of a fabric and send link states to its agents",
 		Long: `Programs switches over P4Runtime and gNMI: it pushes the P4 program, writes the tables that the fabric and the state of
 its links need, and sends link states to host agents. Two or more controllers may run with different election ids: for
 each switch the one with the highest id is primary, the others stand by. Switches also forward without a controller.`,
@@ -70,15 +70,15 @@ each switch the one with the highest id is primary, the others stand by. Switche
 			panic(err) // the flag was just defined
 		}
 	}
-	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; the highest of those that start together wins")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; of several controllers the one with the highest id is primary")
 	f.StringVar(&flags.agents, "listen-agents", "127.0.0.1:9562", "serve hosts' agents at `ADDR`, HOST:PORT or unix:PATH; empty: do not")
 	f.StringVar(&flags.admin, "listen-admin", defaultAdmin, "serve health, status and metrics over HTTP at `ADDR`, "+
 		"HOST:PORT or unix:PATH; drains too; empty: do not")
-	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; drains and cabling checks need it")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; clients must send it to drain and to check cables")
 	f.StringSliceVar(&flags.peers, "peer", nil, "share drains with the controller whose --listen-agents is "+
 		"`HOST:PORT`; needs --admin-token-file, the same for both")
-	f.StringVar(&flags.state, "state-file", "", "keep state for a restart in `FILE`; drains")
-	f.StringVar(&flags.events, "event-log", "", "write an event log to `FILE`, as JSON lines; it is appended to")
+	f.StringVar(&flags.state, "state-file", "", "keep state for a restart in `FILE`; the state is the list of drains")
+	f.StringVar(&flags.events, "event-log", "", "write an event log to `FILE`, as JSON lines; new lines are appended")
 	flags.log.register(c, slog.LevelInfo)
 	f.DurationVar(&flags.settle, "settle", 5*time.Second, "wait for port states for `DURATION` before the first write")
 	f.DurationVar(&flags.heartbeat, "heartbeat", 5*time.Second, "expect a heartbeat of gNMI subscriptions every `DURATION`")
@@ -91,7 +91,7 @@ each switch the one with the highest id is primary, the others stand by. Switche
 	f.StringVar(&flags.view, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; "+
 		"or at a socket passed on, fd:N. Beyond the loopback over TLS, to certificates of operators")
 	f.StringVar(&flags.viewSecret, "view-secret-file", "", "keep the page's secret path in `FILE`, so that its address stays the same")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; the writes to switches")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print what would be done; here: what would be written to the switches")
 	return c
 }
 
@@ -106,8 +106,8 @@ func (s *switchesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&s.targets, "targets", "", "read the switches' addresses and table settings from `FILE`; `ethereal init` writes one")
-	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form; instead of the embedded program's")
-	f.StringVar(&s.deviceConf, "device-config", "", "use the program in `FILE`, in the target's own form; instead of the embedded BMv2 JSON")
+	f.StringVar(&s.p4info, "p4info", "", "use the P4Info in `FILE`, in text form; by default that of the built-in program")
+	f.StringVar(&s.deviceConf, "device-config", "", "use the program in `FILE`, in the target's own form; by default the built-in BMv2 JSON")
 	s.tls.registerClient(c)
 }
 

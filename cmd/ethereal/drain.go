@@ -24,7 +24,7 @@ func newDrainCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "drain LINK|SWITCH",
-		Short: "Take a link or switch out of use, without loss, or back into it",
+		Short: "Take a link or switch out of use without loss, or put it back",
 		Long: `Asks a controller to take a link between switches, or an aggregation, core or spine switch, out of use while it still
 works. New paths are written before old ones are removed, so no packet is lost. The command returns when the tables are
 written and the agents notified. A drain by which hosts would lose their last path is refused, unless --force is given.`,
@@ -84,6 +84,6 @@ written and the agents notified. A drain by which hosts would lose their last pa
 	format.register(c)
 	admin.registerToken(c)
 	c.Flags().BoolVar(&undo, "undo", false, "put it back into use")
-	c.Flags().BoolVar(&force, "force", false, "override a refusal; hosts may lose their last path")
+	c.Flags().BoolVar(&force, "force", false, "override a refusal; hosts may then lose their last path")
 	return c
 }

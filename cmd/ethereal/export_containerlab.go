@@ -25,7 +25,7 @@ func (a *app) exportContainerlabCommand() *cobra.Command {
 	var flags exportFlags
 	c := &cobra.Command{
 		Use:   "containerlab --fabric FILE --dir DIR --address A,B",
-		Short: "Write a fabric as topologies of containerlab's, one for each machine",
+		Short: "Write a fabric as containerlab topologies, one for each machine",
 		Long: `Writes a topology for each machine: switches and hosts are containers of the program's image, with the controller on the
 first machine. Pods, or ToRs in a fabric of two tiers, stay on one machine; links between machines are VXLAN tunnels. The
 folder also gets fabric.yaml, targets.yaml and the arguments of scripts/lab-ca for all certificates.`,
@@ -36,11 +36,11 @@ folder also gets fabric.yaml, targets.yaml and the arguments of scripts/lab-ca f
 	}
 	f := c.Flags()
 	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
-	f.StringVar(&flags.dir, "dir", "", "use the folder `DIR`; to write into")
+	f.StringVar(&flags.dir, "dir", "", "use the folder `DIR`; the files are written there")
 	f.StringVar(&flags.name, "name", "ethereal", "name the topologies `NAME`")
 	f.StringSliceVar(&flags.addresses, "address", nil, "divide the fabric among the machines at `ADDRESSES`, A,B")
 	f.StringVar(&flags.image, "image", "ethereal", "use the container `IMAGE`, made with scripts/dist/Containerfile")
-	f.IntVar(&flags.mtu, "mtu", 1450, "MTU of the interfaces, `BYTES`; a tunnel takes 50 from the MTU between the machines")
+	f.IntVar(&flags.mtu, "mtu", 1450, "MTU of the interfaces, `BYTES`; 50 less than the MTU between the machines, because of the tunnels' headers")
 	return c
 }
 

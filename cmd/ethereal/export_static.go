@@ -25,17 +25,17 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 	}
 	var sids bool
 	frr := a.staticCommand("frr",
-		"Write what makes machines with FRR the switches: frr.conf with static routes, and the switch's own uSID",
+		"Write configuration for FRR machines that act as switches: static routes, and each switch's own uSID",
 		"  ethereal export frr --fabric fabric.yaml --dir lab\n"+
 			"  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip && vtysh -f lab/tor0.conf",
-		"use the folder `DIR`; for NODE.conf, NODE.ip and NODE.sysctl",
+		"use the folder `DIR`; NODE.conf, NODE.ip and NODE.sysctl are written there",
 		func(p *export.Plan, dir string) error { return a.exportFRR(p, dir, sids) })
 	frr.Flags().BoolVar(&sids, "static-sids", false, "let FRR make the uSID (FRR 10.3 or later), instead of NODE.ip")
 	var lanes, senders int
 	var acl bool
-	sonic := a.staticCommand("sonic", "Write what goes into SONiC's CONFIG_DB: SRv6 SIDs, ports' addresses, static routes",
+	sonic := a.staticCommand("sonic", "Write entries for SONiC's CONFIG_DB: SRv6 SIDs, addresses of ports, static routes",
 		"  ethereal export sonic --fabric fabric.yaml --dir lab\n  sudo config load lab/tor0.json",
-		"use the folder `DIR`; for NODE.json of switches", func(p *export.Plan, dir string) error {
+		"use the folder `DIR`; a NODE.json for each switch is written there", func(p *export.Plan, dir string) error {
 			if err := export.CheckLanes(lanes); err != nil {
 				return err
 			}
@@ -43,12 +43,12 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		})
 	sonic.Flags().IntVar(&lanes, "lanes", 4, "ports have `N` lanes: with 4, port 2 is Ethernet4")
 	sonic.Flags().BoolVar(&acl, "acl", false, "also write NODE.acl.json, which redirects source ports without SRv6")
-	nvue := a.staticCommand("nvue", "Write commands of Cumulus Linux: SRv6 SIDs, ports' addresses, static routes",
+	nvue := a.staticCommand("nvue", "Write Cumulus Linux commands: SRv6 SIDs, addresses of ports, static routes",
 		"  ethereal export nvue --fabric fabric.yaml --dir lab\n  sh lab/tor0.nvue",
-		"use the folder `DIR`; for NODE.nvue of switches", func(p *export.Plan, dir string) error {
+		"use the folder `DIR`; a NODE.nvue for each switch is written there", func(p *export.Plan, dir string) error {
 			return a.exportSwitches(p, dir, files{"nvue": p.NVUE})
 		})
-	nccl := table("nccl", "Print NCCL's environment for a job: queue pairs per connection that share the paths equally",
+	nccl := table("nccl", "Print NCCL's environment for a job, with the queue pairs per connection that use all paths equally",
 		"  ethereal export nccl --fabric fabric.yaml --senders 4",
 		func(p *export.Plan, w io.Writer) error { return p.NCCL(w, senders) })
 	nccl.Flags().IntVar(&senders, "senders", 1, "the job has `N` NICs under each ToR")
@@ -70,16 +70,16 @@ func (a *app) exportStaticCommands() []*cobra.Command {
 		})
 	perftest.Flags().StringVar(&from, "sender", "h0", "send from `HOST`; its name or rank")
 	perftest.Flags().StringVar(&to, "receiver", "", "send to `HOST`; its name or rank")
-	perftest.Flags().IntVar(&gid, "gid-index", 3, "use GID number `N`, of RoCEv2 over IPv4 in `show_gids`")
+	perftest.Flags().IntVar(&gid, "gid-index", 3, "use GID number `N`; `show_gids` lists them, choose one of RoCEv2 over IPv4")
 	return []*cobra.Command{
 		frr, sonic, nvue, nccl, perftest,
 		a.staticCommand("linux",
-			"Write what makes Linux machines the nodes: SRv6 uSID, static routes, rules on source ports",
+			"Write commands for Linux machines that act as switches and hosts: SRv6 uSIDs, static routes, rules on source ports",
 			"  ethereal export linux --fabric fabric.yaml --dir lab\n  sysctl -p lab/tor0.sysctl && ip -6 -batch lab/tor0.ip",
-			"use the folder `DIR`; for NODE.ip and NODE.sysctl", a.exportLinux),
-		table("csv", "Print every path of every pair of hosts: its label, source port, switches and uSIDs",
+			"use the folder `DIR`; NODE.ip and NODE.sysctl are written there", a.exportLinux),
+		table("csv", "Print every path of every pair of hosts with its label, source port, switches and uSIDs",
 			"  ethereal export csv --fabric fabric.yaml > paths.csv", (*export.Plan).CSV),
-		table("hccl", "Print MultiQpSrcPort.cfg, the source ports of HCCL's queue pairs",
+		table("hccl", "Print HCCL's MultiQpSrcPort.cfg, which sets the source ports of queue pairs",
 			"  ethereal export hccl --fabric fabric.yaml > MultiQpSrcPort.cfg", (*export.Plan).HCCL),
 	}
 }

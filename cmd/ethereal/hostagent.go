@@ -39,7 +39,7 @@ func newHostagentCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "agent --fabric FILE --host HOST [--labeller soft|tagger|verbs] [--interface IF]... [--controller " +
 			"ADDR]...",
-		Short: "Choose the paths of a host's RoCEv2 traffic: its agent",
+		Short: "Run a host's agent, which chooses the paths of its RoCEv2 traffic",
 		Long: `Runs a host's agent, which follows controllers, accepts plausible source quenches, and reports time-outs. --labeller
 selects the traffic that the agent labels:
 
@@ -78,7 +78,7 @@ func newNICCommand() *cobra.Command {
 	flags := hostagentFlags{labellingFlags: labellingFlags{labeller: labelSoft}}
 	c := &cobra.Command{
 		Use:   "nic --fabric FILE --host HOST --interface IF --listen-verbs unix:PATH [flags] | [flags] -- COMMAND...",
-		Short: "Be an RDMA device in software for this host's programs",
+		Short: "Serve a software RDMA device to this host's programs",
 		Long: `Serves RDMA programs that have libethereal-verbs preloaded: perftest, UCX, MPI. A RoCEv2 endpoint in software sends their
 messages on the paths that the host's agent chooses, and leaves paths that fail. It is ethereal host agent --labeller soft
 with --listen-verbs.
@@ -120,10 +120,10 @@ flag is needed: the device serves this machine alone, at 127.0.0.1 on the interf
 func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 	set := c.Flags()
 	set.StringVar(&f.verbs, "listen-verbs", "", "serve an RDMA device to programs at `unix:PATH`")
-	set.IntVar(&f.payload, "payload", 0, "payload of a full packet, `BYTES`; until a coordinator asks for another; 0: 1024")
+	set.IntVar(&f.payload, "payload", 0, "payload of a full packet, `BYTES`; a run may ask for another; 0: 1024")
 	set.StringVar(&f.control, "listen-socket", "", "with --labeller soft: accept runs and probes at `unix:PATH`")
-	set.StringVar(&f.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s; with --labeller soft, instead of the fabric's")
-	set.IntVar(&f.sendBuffer, "send-buffer", 0, "let `BYTES` wait in an interface's own queue; with --labeller soft; 0: 65536")
+	set.StringVar(&f.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s; with --labeller soft: used in place of the fabric file's rate")
+	set.IntVar(&f.sendBuffer, "send-buffer", 0, "let `BYTES` wait in an interface's own queue; only with --labeller soft; 0: 65536")
 	set.StringVar(&f.eventLog, "event-log", "", "write an event log to `FILE`, as JSON lines; with --labeller soft: calls into the host's core "+
 		"and their effects")
 }

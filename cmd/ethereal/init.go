@@ -51,7 +51,7 @@ files exists, none is written.`,
 			return a.init(dir, fabricFile)
 		},
 	}
-	c.Flags().StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; instead of one of 16 hosts and 6 switches")
+	c.Flags().StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; by default a fabric of 16 hosts and 6 switches")
 	return c
 }
 

@@ -40,7 +40,7 @@ func (l *labellingFlags) register(c *cobra.Command) {
 	f.BoolVar(&l.ipv6FlowLabel, "ipv6-flow-label", false, "carry labels in the flow label of IPv6, not in the source port")
 	f.StringVar(&l.pinDir, "pin-dir", "", "keep labels in `DIR` of a bpf file system when this process ends; labels in it are taken over")
 	f.BoolVar(&l.remove, "remove", false, "remove the program and labels that --pin-dir keeps, and exit")
-	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil, "receive source quenches at `IP`; may be given again (default: the host's addresses in the fabric that this machine has)")
+	f.StringArrayVar(&l.quenchAddresses, "quench-address", nil, "receive source quenches at `IP`; may be given again (default: those of this machine's addresses that the fabric gives the host)")
 }
 
 // run adopts other programs' queue pairs until ctx ends.

@@ -29,9 +29,9 @@ type liveFlags struct {
 // register defines them; binaries as for liveSwitches.
 func (l *liveFlags) register(c *cobra.Command, rate string, binaries bool) {
 	f := c.Flags()
-	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; instead of a fat-tree of --k")
+	f.StringVar(&l.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; by default a fat-tree of --k")
 	f.IntVar(&l.k, "k", 4, "make a fat-tree of switches with `N` ports")
-	f.StringVar(&l.rate, "rate", rate, "rate of links, `RATE`, as in 100Gb/s; of that fat-tree")
+	f.StringVar(&l.rate, "rate", rate, "rate of links, `RATE`, as in 100Gb/s; of the fat-tree of --k")
 	f.IntVar(&l.payload, "payload", 4096, "payload of a full packet, `BYTES`")
 	f.Uint64Var(&l.seed, "seed", 1, "seed of random choices, `N`")
 	l.liveSwitches.register(c, binaries)

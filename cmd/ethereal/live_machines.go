@@ -46,7 +46,7 @@ func (a *app) addMachines(c, up, down *cobra.Command, flags *liveFlags, view *vi
 	}
 	up.Example += "\n  ethereal live up --on a=192.0.2.1,b=192.0.2.2 --dir lab"
 	var dir string
-	down.Flags().StringVar(&dir, "dir", "", "use the folder `DIR`; that of live up --on")
+	down.Flags().StringVar(&dir, "dir", "", "use the folder `DIR`; the one given to live up --on")
 	one := down.RunE
 	down.RunE = func(c *cobra.Command, args []string) error {
 		if dir == "" {
@@ -63,7 +63,7 @@ func (a *app) addMachines(c, up, down *cobra.Command, flags *liveFlags, view *vi
 func (m *machinesFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&m.on, "on", nil, "spread the fabric over `MACHINES`, NAME[=ADDRESS],...; the first is this one, the others are reached by --remote-shell")
-	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "use the folder `DIR`; with --on, for sockets, certificates, logs and deployment.json")
+	f.StringVar(&m.dir, "dir", deployment.MachinesDir, "use the folder `DIR`; with --on: sockets, certificates, logs and deployment.json are there")
 	f.StringVar(&m.shell, "remote-shell", "ssh", "with --on: run commands on other machines by `COMMAND`, to which the machine's name is added")
 	f.StringVar(&m.program, "remote-program", "", "with --on: start this program on the other machines by `COMMAND`, as root (default: its path here)")
 	f.StringVar(&m.labCA, "lab-ca", "scripts/lab-ca", "with --on: make certificates with the script `FILE`")
@@ -198,7 +198,7 @@ func liveRejoinCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:     "rejoin MACHINE",
-		Short:   "Take a lost machine of a fabric on several back",
+		Short:   "Bring a lost machine back into a fabric on several machines",
 		Example: "  ethereal live rejoin b --dir lab",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -208,7 +208,7 @@ func liveRejoinCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; that of live up --on")
+	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; the one given to live up --on")
 	return c
 }
 
@@ -217,7 +217,7 @@ func (a *app) liveStatusCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the machines of a fabric on several, and which are lost",
+		Short: "Show the machines of a fabric on several machines, and which are lost",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := machines.Ask(dir, "status", "")
@@ -244,6 +244,6 @@ func (a *app) liveStatusCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; that of live up --on")
+	c.Flags().StringVar(&dir, "dir", deployment.MachinesDir, "use the folder `DIR`; the one given to live up --on")
 	return c
 }

@@ -73,8 +73,8 @@ func (a *app) liveReactCommand() *cobra.Command {
 	}
 	flags.register(c, "40Mb/s", true)
 	f := c.Flags()
-	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "use these notifiers, `A,B`; of timeout, quench, gnmi, all")
-	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways in turn, `A,B`; of silent, link-down, gnmi, kill; with timeout it is silent")
+	f.StringSliceVar(&notifiers, "notifiers", []string{"timeout", "quench", "gnmi"}, "use these notifiers, `A,B`; each is timeout, quench, gnmi or all")
+	f.StringSliceVar(&ways, "ways", []string{"link-down", "gnmi", "kill"}, "cut in these ways in turn, `A,B`; each is silent, link-down, gnmi or kill; with the notifier timeout all cuts are silent")
 	f.IntVar(&cuts, "cuts", 30, "make `N` cuts for each notifier")
 	f.DurationVar(&rto, "rto", 50*time.Millisecond, "set retransmission timers to `DURATION`")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print less; no progress")

@@ -31,7 +31,7 @@ func (p *p4rtFlags) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&p.addr, "p4runtime", "127.0.0.1:9559", "ask the switch whose P4Runtime server is `ADDR`, HOST:PORT or unix:PATH")
 	f.Uint64Var(&p.device, "device-id", 0, "ask for the device of id `N`")
-	f.StringVar(&p.target, "target", "", "ask the switch `NAME` of --targets, or of the fabric that is up on this machine; instead of --p4runtime")
+	f.StringVar(&p.target, "target", "", "ask the switch `NAME` of --targets, or of the fabric that is up on this machine; replaces --p4runtime")
 	p.switches.register(c)
 }
 
@@ -178,7 +178,7 @@ matches any value. delete takes no action.`,
 	f := c.Flags()
 	f.Int32Var(&flags.priority, "priority", 0, "write an entry of priority `N`, above 0 where a field matches ternary, range or optional")
 	f.BoolVar(&flags.byDefault, "default", false, "write the table's default action")
-	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; the highest wins")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; the client with the highest id may write")
 	return c
 }
 

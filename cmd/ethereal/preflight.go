@@ -33,7 +33,7 @@ func newPreflightCommand() *cobra.Command {
 	var flags preflightFlags
 	c := &cobra.Command{
 		Use:   "preflight [--fabric FILE --targets FILE] [--admin ADDR]...",
-		Short: "Check all that a deployment depends on, with a remedy for what is wrong",
+		Short: "Check everything that a deployment depends on, and name remedies",
 		Long: `Checks everything that a controller depends on: P4Runtime and gNMI of the switches, their programs, room in their tables,
 ports, the primary controller, clocks, certificates, the hosts' agents, and the cables. Every line is green, yellow or red,
 or unseen if it cannot be checked; all but green lines have a remedy. No table is written. ethereal host preflight checks a
@@ -47,10 +47,10 @@ host, on that host.`,
 	flags.switches.register(c)
 	flags.checks.register(c)
 	f.StringArrayVar(&flags.controllers, "admin", nil, "ask the controller whose --listen-admin is `ADDR`, HOST:PORT or unix:PATH; may be given again")
-	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; with --admin, to check cables")
-	f.IntVar(&flags.frame, "frame", 0, "send frames of `BYTES` over every cable; 0: of the minimum length")
-	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another or none; to check cables before a controller runs")
-	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; with a controller that runs: agents probe every path")
+	f.StringVar(&flags.tokenFile, "admin-token-file", "", "`FILE` with the controller's token; needed with --admin to check cables")
+	f.IntVar(&flags.frame, "frame", 0, "send frames of `BYTES` over every cable; 0: frames of the minimum length")
+	f.BoolVar(&flags.push, "push", false, "push the program to switches that run another or none; needed to check cables before a controller runs")
+	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; if a controller runs, the agents also probe every path")
 	f.DurationVar(&flags.wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most")
 	return c
 }

@@ -35,7 +35,7 @@ addresses, and the RNIC's GIDs and congestion control as far as the driver shows
 	f.StringVar(&flags.fabric, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&flags.host, "host", "", "act as `HOST` of the fabric; its name or rank")
 	f.StringVar(&flags.iface, "interface", "", "the network `INTERFACE` to the ToR")
-	f.IntVar(&flags.mtu, "mtu", 4200, "MTU of the interfaces, `BYTES`; at least. 4200 is RoCEv2's 4096 and headers")
+	f.IntVar(&flags.mtu, "mtu", 4200, "MTU of the interfaces, `BYTES`; at least; 4200 is RoCEv2's payload of 4096 and its headers")
 	f.StringVar(&flags.verbs, "verbs", "", "check that ethereal host nic serves programs at `unix:PATH`")
 	f.StringVar(&flags.owners, "owners", "", "check that the agent accepts owners of queue pairs at `unix:PATH`")
 	flags.checks.register(c)

@@ -88,7 +88,7 @@ of its acknowledgements.`,
 	fl := c.Flags()
 	fl.StringVar(&file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	fl.StringArrayVar(&hosts, "from", nil, "probe from `HOST`, a name or a rank; may be given again (default: all)")
-	fl.StringVar(&socket, "socket", "", "reach agents by their --listen-socket, `unix:PATH`; {host} in it is the host's name")
+	fl.StringVar(&socket, "socket", "", "reach agents by their --listen-socket, `unix:PATH`; {host} in PATH stands for the host's name")
 	fl.StringArrayVar(&to, "to", nil,
 		"probe to `HOST`, a name or a rank; may be given again (default: under every other ToR the one in the same place)")
 	fl.IntVar(&p.Packets, "packets", 16, "send `N` probes on each path, 1 to 64")

@@ -46,7 +46,7 @@ Two files that have runs in common are compared: it prints what changed from the
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.svg, "svg", "", "write each picture as a file into `DIR`")
 	f.StringVar(&flags.csv, "csv", "", "write a line per result to `FILE`")
-	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; scenario, failure, collective, size, notifier, scheme, seed and what varied")
+	f.StringVar(&flags.only, "only", "", "select runs that match `REGEXP`; it is compared with scenario, failure, collective, size, notifier, scheme, seed and the varied keys")
 	f.StringVar(&flags.title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no table")
 	flags.format.register(c, formatTable, formatCSV)

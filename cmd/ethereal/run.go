@@ -46,7 +46,7 @@ func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
 		Use:   "run SCENARIO...",
-		Short: "Run scenarios: in virtual time, on this machine, or on a fabric that runs",
+		Short: "Run scenarios: in virtual time, live on this machine, or on a running fabric",
 		Long: `Runs scenario files: each failure case with each collective, notifier, scheme and seed is one run. Runs are independent and
 use all cores. A table goes to standard output, progress to standard error. A scenario with expectations prints its events
 in order of time; the exit code says whether all expectations held.
@@ -74,27 +74,27 @@ the extension. Only the named files are overwritten.`,
 	}
 	f := c.Flags()
 	flags.format.register(c, formatTable, formatRows, formatJSON)
-	f.StringVar(&flags.out, "out", "", "write results to `FILE`; as JSON lines, one per run")
+	f.StringVar(&flags.out, "out", "", "write results to `FILE`; one line of JSON per run")
 	f.StringVar(&flags.html, "html", "", "write the page, one self-contained file, to `FILE`")
 	f.StringVar(&flags.events, "events", "", "write the event log of each run to `FILE`")
 	f.StringArrayVar(&flags.pcap, "pcap", nil, "capture a link's packets, `LINK=FILE`, as in tor0-agg1=uplink.pcap; may be given again")
-	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; 7, or 1,2,5, or 1..10")
+	f.StringVar(&flags.seeds, "seeds", "", "use these `SEEDS`; written as 7, as 1,2,5 or as 1..10")
 	f.Var(&flags.schemes, "schemes", "use these schemes, `A,B`; with parameters as in 'jsq,spray(mode=random)'")
 	f.StringVar(&flags.carrier, "carrier", "", "carry labels in `FIELD`; "+
 		strings.Join(scenario.Carriers(), ", ")+"; ipv6-flowlabel also makes hosts speak IPv6")
-	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers, `A,B`; of timeout, quench, gnmi, all")
+	f.StringSliceVar(&flags.notifiers, "notifiers", nil, "use these notifiers, `A,B`; each is timeout, quench, gnmi or all")
 	f.IntVar(&flags.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` at a time")
 	f.IntVar(&flags.cores, "cores", 0, "simulate each run on `N` cores, with the same result (default: the cores that --parallel "+
 		"leaves; 1 below 64 hosts)")
-	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "run in `WORLD`; virtual; flow, rates without packets; "+
-		"live, on network namespaces of this machine, one run at a time; mininet or lab, with --deployment")
-	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; in the worlds mininet and lab: "+
-		"scenarios run on its fabric, instead of their own")
+	f.StringVar(&flags.world, "world", scenario.WorldVirtual, "run in `WORLD`; one of virtual (packets in virtual time), flow (rates in place of "+
+		"packets), live (network namespaces of this machine, one run at a time), mininet or lab (both with --deployment)")
+	f.StringVar(&flags.deployment, "deployment", "", "reach switches and hosts as `FILE` says; for the worlds mininet and lab. "+
+		"Scenarios then run on this file's fabric, not on their own")
 	f.StringVar(&flags.record, "record", "", "write a record of events to `FILE`, as JSON lines")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress, and of expectations only whether they held")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "print less; no progress, and only whether expectations held, without the events")
 	f.BoolVar(&flags.check, "check", false, "repeat every run without the P4 program's fast path, and fail if "+
 		"anything differs")
-	f.BoolVar(&flags.force, "force", false, "override a refusal; too little memory by the estimate")
+	f.BoolVar(&flags.force, "force", false, "override a refusal; here: of runs that need more memory than there is, by the estimate")
 	f.StringVar(&flags.cpuProfile, "cpuprofile", "", "write a CPU profile of the program to `FILE`")
 	flags.view.register(f)
 	flags.register(c, false)

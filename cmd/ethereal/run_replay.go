@@ -23,7 +23,7 @@ type replayFlags struct {
 }
 
 func (r *replayFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&r.log, "replay", "", "replay the failures in a controller's event log `FILE`; instead of the scenario's")
+	f.StringVar(&r.log, "replay", "", "replay the failures in a controller's event log `FILE`; the scenario's failures are left out")
 	f.DurationVar(&r.from, "replay-from", 0, "start the collective `DURATION` after the log's first record")
 	f.Float64Var(&r.speed, "replay-speed", 1, "replay the log `N` times as fast")
 	f.DurationVar(&r.detection, "replay-detection", 10*time.Microsecond, "let switches notice a cut `DURATION` after it")

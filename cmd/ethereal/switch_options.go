@@ -159,7 +159,7 @@ func theirSwitchOptions() []switchOption {
 			set: func(o *switchOptions, v string) error { o.grpcKey = v; return nil }},
 		{name: "grpc-server-with-client-auth", help: "require clients' certificates",
 			set: func(o *switchOptions, _ string) error { o.grpcMutual = true; return nil }},
-		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without it there is none",
+		{name: "cpu-port", kind: oneValue, value: "PORT", help: "port of packet-in and packet-out; without this option the switch has no such port",
 			set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.cpuPort) }},
 		{name: "drop-port", kind: oneValue, value: "PORT", help: "egress port that means drop (default 511)",
 			set: func(o *switchOptions, v string) error { return parsePort(v, 1, &o.dropPort) }},
@@ -170,7 +170,7 @@ func theirSwitchOptions() []switchOption {
 		{name: "disable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "enable-swap", ignored: "a P4Runtime pipeline push always replaces the program"},
 		{name: "dp-grpc-server-addr", kind: oneValue, value: "ADDR:PORT",
-			help: "instead of interfaces, take packets for all ports from a client here, and give it what leaves\n" +
+			help: "exchange the packets of all ports with a gRPC client at this address, in place of interfaces\n" +
 				"(p4.bm.DataplaneInterface)",
 			set: func(o *switchOptions, v string) error { o.injectAddr = v; return nil }},
 		{name: "max-mc-groups", kind: oneValue, value: "N", ignored: "multicast groups are not limited"},
@@ -185,7 +185,7 @@ func theirSwitchOptions() []switchOption {
 func ourSwitchOptions() []switchOption {
 	return []switchOption{
 		{name: "p4info", kind: oneValue, value: "FILE",
-			help: "P4Info of the JSON, text or binary: controllers may write at once, without a push",
+			help: "P4Info of the JSON program, in text or binary form; controllers may then write without a push",
 			set:  func(o *switchOptions, v string) error { o.p4info = v; return nil }},
 		{name: "queue-depth", kind: oneValue, value: "PACKETS", help: "packets that each egress queue holds (default 64)",
 			set: func(o *switchOptions, v string) error { return parseInt(v, 1, &o.queueDepth) }},
@@ -193,32 +193,34 @@ func ourSwitchOptions() []switchOption {
 			help: "packets per second that leave each egress queue (default: no limit)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 0, &o.queueRate) }},
 		{name: "send-buffer", kind: oneValue, value: "BYTES",
-			help: "let BYTES wait in an interface's own queue; below the switch's (default 65536)",
+			help: "let BYTES wait in an interface's own queue; this queue follows the switch's egress queue (default 65536)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.sendBuffer) }},
 		{name: "coalesce", kind: oneValue, value: "US",
-			help: "microseconds that packets may gather before they are handled, when many come;\n" +
-				"0 handles each at once (default 50)",
+			help: "under load, collect packets for at most US microseconds and handle them together;\n" +
+				"0 handles each packet at once (default 50)",
 			set: func(o *switchOptions, v string) error { return parseInt(v, 0, &o.coalesce) }},
 		{name: "realtime", kind: oneValue, value: "PRIORITY",
 			help: "forward at a real-time priority, 1 to 99 (SCHED_RR) (default: no)",
 			set:  func(o *switchOptions, v string) error { return parseInt(v, 1, &o.realtime) }},
 		{name: "datapath", kind: oneValue, value: "WHERE",
-			help: "interpreter, kernel: run the program as eBPF on the interfaces' way in, and here what\n" +
-				"it does not finish there, auto: in the kernel if that can be, routes: have the kernel's\n" +
-				"routes follow the tables, as a Linux router, or tofino-model: the functional model of a Tofino,\n" +
-				"whose harness and pipeline are in ETHEREAL_TOFINO_MODEL and ETHEREAL_TOFINO_PIPELINE\n" +
-				"(default interpreter)",
+			help: "where packets are forwarded (default interpreter):\n" +
+				"interpreter   in this process\n" +
+				"kernel        by eBPF in the kernel; packets that eBPF cannot finish go to the interpreter\n" +
+				"auto          kernel if program, options and rights allow it, else interpreter\n" +
+				"routes        by the kernel's routes, which follow the tables: a Linux router\n" +
+				"tofino-model  by the functional model of a Tofino; ETHEREAL_TOFINO_MODEL and\n" +
+				"              ETHEREAL_TOFINO_PIPELINE name its harness and pipeline",
 			set: setDatapath},
 		{name: "neighbour", kind: oneValue, value: "PORT@MAC", many: true,
 			help: "with --datapath routes: MAC address of the switch at a port's other end; may be given again",
 			set:  setNeighbour},
 		{name: "port-events", kind: oneValue, value: "WHEN",
-			help: "notify the program of ports by packets on port 508: on, off, or auto, which is\n" +
-				"when it has a register port_down (default auto)",
+			help: "report port states to the program by packets on port 508: on, off, or auto: on if the\n" +
+				"program has a register port_down (default auto)",
 			set: func(o *switchOptions, v string) error { o.portEvents = v; return nil }},
 		{name: "restrictions", kind: oneValue, value: "WHEN",
-			help: "refuse entries that the P4Info's annotations @entry_restriction, @action_restriction and @refers_to\n" +
-				"forbid: on, off, or auto, which is on except under the name simple_switch_grpc (default auto)",
+			help: "refuse entries that violate @entry_restriction, @action_restriction or @refers_to in the P4Info:\n" +
+				"on, off, or auto: off under the name simple_switch_grpc, else on (default auto)",
 			set: setRestrictions},
 		{name: "insecure",
 			help: "serve other machines without TLS or without clients' certificates; anyone may then write",
@@ -227,7 +229,7 @@ func ourSwitchOptions() []switchOption {
 			set: func(o *switchOptions, _ string) error { o.anyRole = true; return nil }},
 		{name: bmv2Name, set: func(o *switchOptions, _ string) error { o.asBMv2 = true; return nil }},
 		{name: "listen-admin", kind: oneValue, value: "ADDR",
-			help: "serve health, status and metrics over HTTP at ADDR, HOST:PORT or unix:PATH; with drops and their reasons",
+			help: "serve health, status and metrics over HTTP at ADDR, HOST:PORT or unix:PATH; the metrics count drops by reason",
 			set:  func(o *switchOptions, v string) error { o.admin = v; return nil }},
 		{name: "ethernet-names", help: "name port N EthernetN in gNMI, not as its interface",
 			set: func(o *switchOptions, _ string) error { o.ethernetName = true; return nil }},

@@ -28,7 +28,7 @@ func (t *tlsFlags) registerServer(c *cobra.Command) {
 
 func (t *tlsFlags) registerFiles(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&t.ca, "tls-ca", "", "`FILE` with the authorities' certificates, for TLS; others' certificates must come from one")
+	f.StringVar(&t.ca, "tls-ca", "", "`FILE` with the certificates of authorities, for TLS; one of them must have signed the other side's certificate")
 	f.StringVar(&t.cert, "tls-cert", "", "`FILE` with our certificate, for TLS")
 	f.StringVar(&t.key, "tls-key", "", "`FILE` with the key of our certificate")
 }

@@ -54,7 +54,7 @@ flags it is the fat-tree with k=4.`,
 	f.StringVar(&flags.file, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it")
 	f.StringVar(&flags.scenario, "scenario", "", "use the fabric of the scenario in `FILE`")
 	f.StringVar(&flags.spec.Kind, "kind", fabric.KindFatTree, "make a fabric of `KIND`: fat-tree or leaf-spine")
-	f.IntVar(&flags.spec.K, "k", 0, "make a fat-tree of switches with `N` ports; counts not given follow from it")
+	f.IntVar(&flags.spec.K, "k", 0, "make a fat-tree of switches with `N` ports; counts that are not given are computed from N")
 	f.IntVar(&flags.spec.Pods, "pods", 0, "fat-tree: `N` pods")
 	f.IntVar(&flags.spec.ToRsPerPod, "tors-per-pod", 0, "fat-tree: `N` ToRs in a pod")
 	f.IntVar(&flags.spec.AggsPerPod, "aggs-per-pod", 0, "fat-tree: `N` aggregation switches in a pod")

@@ -57,10 +57,10 @@ its primary controller only: name a running controller with --admin, or the swit
 	flags.admin.registerAddr(c)
 	flags.admin.registerToken(c)
 	flags.format.register(c, formatTable, formatJSON, formatYAML, formatDOT)
-	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most; 35s for hosts whose LLDP agent is not ours")
+	f.DurationVar(&flags.opts.Wait, "wait", 3*time.Second, "wait for frames for `DURATION` at most; 35s if hosts run another LLDP agent")
 	f.IntVar(&flags.opts.Frame, "frame", 0, "send frames of `BYTES` over every cable; finds ports whose MTU is too small")
 	f.BoolVar(&flags.opts.Push, "push", false, "push the program to switches that run another or none; with --targets")
-	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; with --targets, no higher than any controller's")
+	f.Uint64Var(&flags.election, "election-id", 1, "use election id `N`; with --targets: lower than the controllers' ids, so that they stay primary")
 	return c
 }
 

@@ -43,6 +43,6 @@ with the key chakra.`,
 		},
 	}
 	c.Flags().IntVar(&ranks, "ranks", 16, "write the files of `N` ranks; ranks that the workload does not use do nothing")
-	c.Flags().StringVar(&out, "out", "trace", "write results to `FILE`; to FILE.0.et, FILE.1.et, ..., one per rank")
+	c.Flags().StringVar(&out, "out", "trace", "write results to `FILE`; one file per rank: FILE.0.et, FILE.1.et, ...")
 	return c
 }

@@ -112,9 +112,9 @@ With --keys it prints the keys of scenarios: all of them, or those below the nam
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; names in targets and workloads are compared with it")
+	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; targets and workloads must use its names")
 	f.StringVar(&kind, "as", "", "read all files as `KIND`, whatever their keys are: "+strings.Join(kindNames(), ", "))
-	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what it refuses is an error; "+strings.Join(scenario.WorldNames(), ", "))
+	f.StringVar(&world, "world", scenario.WorldVirtual, "run in `WORLD`; what this world cannot do is then an error. Worlds: "+strings.Join(scenario.WorldNames(), ", "))
 	f.BoolVar(&keys, "keys", false, "print the keys of a scenario with their values, defaults and meaning; arguments are keys such as host")
 	format.register(c)
 	_ = c.RegisterFlagCompletionFunc("world", cobra.FixedCompletions(scenario.WorldNames(), cobra.ShellCompDirectiveNoFileComp))

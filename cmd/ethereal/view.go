@@ -62,9 +62,9 @@ its messages, its pieces with their paths, and what it received and did.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&html, "html", "", "write the page, one self-contained file, to `FILE`; it is not served then")
-	f.StringVar(&listen, "listen-view", "127.0.0.1:0", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback; port 0 is any that is free")
-	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; for logs and records that do not contain theirs")
+	f.StringVar(&html, "html", "", "write the page, one self-contained file, to `FILE`; the page is then not served")
+	f.StringVar(&listen, "listen-view", "127.0.0.1:0", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; only on the loopback; port 0 stands for any free port")
+	f.StringVar(&fabricFile, "fabric", "", "read the fabric from `FILE`, as `ethereal topo` prints it; needed for logs and records that do not contain their fabric")
 	f.StringVar(&title, "title", "", "give the page the title `TEXT` (default: the names of what it shows)")
 	return c
 }

@@ -47,7 +47,7 @@ type viewFlags struct {
 
 func (v *viewFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&v.on, "view", false, "serve the live page of the fabric on this machine, and print its address")
-	f.StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; on the loopback (with --view 127.0.0.1:0)")
+	f.StringVar(&v.addr, "listen-view", "", "serve a page at `ADDR`, HOST:PORT, under a secret path that is printed; only on the loopback (default with --view: 127.0.0.1:0)")
 }
 
 // at returns where the page is served; empty: nowhere.
