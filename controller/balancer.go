@@ -39,31 +39,31 @@ type Way struct {
 func Ways() []Way { return ways[:] }
 
 var ways = [...]Way{
-	HashFlows: {Rule: "table `ecmp`: a hash of the 5-tuple picks a member of the group"},
+	HashFlows: {Rule: "a hash of the 5-tuple selects an uplink of the group, from table `ecmp`"},
 	RobinSpray: {
 		Action: SprayRoundRobin,
-		Rule: "the group's slots in turn, one pointer per group; after so many rounds the order is shuffled, 5 unless `reshuffle` " +
-			"says otherwise. ACKs move the same pointer, unless `acks: hash` leaves them to ECMP",
+		Rule: "takes the group's slots in turn, with one pointer per group. After `reshuffle` rounds (default 5) the switch " +
+			"shuffles the slots. ACKs move the same pointer; with `acks: hash` they take ECMP's uplink",
 		args: func(b *Balancing, _ fabric.Rate) []uint64 { return []uint64{uint64(b.Reshuffle)} },
 	},
-	RandomSpray: {Action: SprayRandom, Rule: "a slot at random"},
+	RandomSpray: {Action: SprayRandom, Rule: "takes a random slot"},
 	DestinationRotor: {
 		Action: RotateDestinations,
-		Rule: "the slots in turn, one pointer per destination (ToR at a ToR, pod at an aggregation switch) and size of packet " +
-			"(256 bytes and up, or less), which starts at random",
+		Rule: "takes the slots in turn, with one pointer per destination (a ToR, or at an aggregation switch a pod). Packets " +
+			"below 256 bytes have separate pointers. Each pointer starts at a random slot",
 	},
 	ShortestUplink: {
 		Action: ShortestQueue, Adaptive: true,
-		Rule: "the uplink whose data queue is shortest, ties at random. With bins (`bins: \"5,10,20\"`: percent of a port's equal " +
-			"share of the buffer) depths within a bin are ties",
+		Rule: "takes the uplink with the shortest data queue, or a random one of several. `bins: \"5,10,20\"` sets limits in " +
+			"percent of a port's equal share of the buffer; lengths between two limits count as equal",
 		args: func(b *Balancing, _ fabric.Rate) []uint64 {
 			return []uint64{uint64(bits.Len64(uint64(b.Unit)) - 1), uint64(b.Bins[0] / b.Unit), uint64(b.Bins[1] / b.Unit), uint64(b.Bins[2] / b.Unit)}
 		},
 	},
 	FlowletUplink: {
 		Action: Flowlets, Adaptive: true,
-		Rule: "the best uplink, kept by the flow: `mode: flowlet` until a pause longer than `gap` (16us), `assigned` for good, " +
-			"`per-packet` not at all",
+		Rule: "takes the best uplink. A flow keeps it until a pause longer than `gap` (default 16us) with `mode: flowlet`, for " +
+			"ever with `mode: assigned`, and for one packet with `mode: per-packet`",
 		args: flowletArgs,
 	},
 	AssignedUplink:     {Action: Flowlets, Adaptive: true, args: flowletArgs},

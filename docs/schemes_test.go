@@ -1,20 +1,26 @@
 package docs
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ethereal-fabric/ethereal/controller"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint"
 	"github.com/ethereal-fabric/ethereal/testbed/endpoint/balance"
 )
 
+var rewrite = flag.Bool("rewrite", false, "rewrite the tables of pages that are made of what the program knows")
+
 // TestRateControls holds the tables of receivers and rate controls in scenario.md to endpoint.Specs.
 func TestRateControls(t *testing.T) {
 	var receivers, controls strings.Builder
 	receivers.WriteString("| receiver | what it does with a packet that arrives early |\n|---|---|\n")
-	controls.WriteString("| rate control | what it is | needs |\n|---|---|---|\n")
+	controls.WriteString("| rate control | what the sender does | needs |\n|---|---|---|\n")
 	for _, s := range endpoint.Specs() {
 		if s.Kind == endpoint.Transport {
 			fmt.Fprintf(&receivers, "| `%s` | %s |\n", s.Name, s.Summary)
@@ -87,4 +93,29 @@ func TestSwitchBalancers(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", action, schemes[controller.Balance(i)], w.Rule)
 	}
 	checkTable(t, "balancers.md", "balancers", table.String())
+}
+
+// checkTable holds the table of that name on a page, between two comments, to what it should be; -rewrite writes it.
+func checkTable(t *testing.T, path, name, want string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := "<!-- "+name+": written by", "<!-- end of "+name+" -->"
+	at := strings.Index(string(page), first)
+	from := at + strings.Index(string(page)[max(0, at):], "\n") + 1
+	to := strings.Index(string(page), last)
+	if at < 0 || to < from {
+		t.Fatalf("%s has no place for the %s, between %q and %q", path, name, first, last)
+	}
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(string(page)[:from]+want+string(page)[to:]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(want, string(page)[from:to]); d != "" {
+		t.Errorf("%s's %s (-program +page; -rewrite writes them):\n%s", path, name, d)
+	}
 }

@@ -35,7 +35,7 @@ const DCQCN Control = "dcqcn"
 
 func dcqcnSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(DCQCN), Summary: "a rate, reduced when receivers send congestion notification packets",
+		Kind: RateControl, Name: string(DCQCN), Summary: "reduces the rate when the receiver sends congestion notification packets",
 		Params: []Param{
 			{"additive_rate", "a step of additive increase; 40Mb/s when absent"},
 			{"cnp_interval", "a queue pair is sent no two notification packets within it; 50us when absent"},

@@ -27,7 +27,7 @@ const (
 
 func dctcpSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(DCTCP), Summary: "a rate, reduced in proportion to the marked packets of a round trip",
+		Kind: RateControl, Name: string(DCTCP), Summary: "reduces the rate in proportion to the share of marked packets",
 		Params: []Param{
 			{"additive_rate", "what a round trip without a mark adds; 1Gb/s when absent, a hundredth of the link's rate if that is less"},
 			{"gain_shift", "the share of marks is averaged with 1/2^gain_shift; 4 when absent"},

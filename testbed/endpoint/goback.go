@@ -15,7 +15,7 @@ const GoBackN Receiver = "go-back-n"
 
 func goBackNSpec() Spec {
 	return Spec{
-		Kind: Transport, Name: string(GoBackN), Summary: "drops it and asks once for the missing packet; the sender retransmits everything from there",
+		Kind: Transport, Name: string(GoBackN), Summary: "drops the packet and asks once for the missing one; the sender retransmits everything from there",
 		Needs: Needs{InOrder: true}, transport: func(e *Endpoint) transport { return goBackN{e} },
 	}
 }

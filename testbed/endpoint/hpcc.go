@@ -43,7 +43,7 @@ const HPCC Control = "hpcc"
 
 func hpccSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(HPCC), Summary: "a window, by telemetry that switches write into packets (virtual time only)",
+		Kind: RateControl, Name: string(HPCC), Summary: "changes its window by telemetry that switches write into packets (virtual world only)",
 		Needs: Needs{DataField: telemetrySize, AckField: telemetrySize, Telemetry: true},
 		control: func(*params.Reader) controlMaker {
 			return func(e *Endpoint) rateControl {

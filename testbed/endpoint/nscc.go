@@ -55,7 +55,7 @@ const NSCC Control = "nscc"
 
 func nsccSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(NSCC), Summary: "Ultra Ethernet's control by senders: a window, by marks and delay",
+		Kind: RateControl, Name: string(NSCC), Summary: "Ultra Ethernet's NSCC: changes its window by marks and delay",
 		Params: []Param{targetDelay}, Needs: Needs{SendTimes: true, Marks: true},
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)

@@ -78,7 +78,7 @@ const NoControl Control = "none"
 
 func lineRateSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(NoControl), Summary: "senders always send at line rate",
+		Kind: RateControl, Name: string(NoControl), Summary: "always sends at line rate",
 		control: func(*params.Reader) controlMaker {
 			return func(*Endpoint) rateControl { return rateControl{pacer: lineRate{}} }
 		},

@@ -42,7 +42,7 @@ const RCCC Control = "rccc"
 
 func rcccSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(RCCC), Summary: "Ultra Ethernet's control by receivers, which grant credit",
+		Kind: RateControl, Name: string(RCCC), Summary: "Ultra Ethernet's RCCC: sends only as much as the receiver grants",
 		Needs: Needs{AnyOrder: true, OneLink: true},
 		control: func(*params.Reader) controlMaker {
 			return func(e *Endpoint) rateControl {

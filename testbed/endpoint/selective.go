@@ -43,14 +43,14 @@ const (
 
 func selectiveRepeatSpec() Spec {
 	return Spec{
-		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keeps it if the reorder window has room; the sender retransmits only missing packets",
+		Kind: Transport, Name: string(SelectiveRepeat), Summary: "keeps the packet if the reorder window has room; the sender retransmits only missing packets",
 		Needs: Needs{ReorderWindow: true}, transport: newSelectiveRepeat,
 	}
 }
 
 func idealSpec() Spec {
 	return Spec{
-		Kind: Transport, Name: string(Ideal), Summary: "keeps it always; the sender retransmits only missing packets",
+		Kind: Transport, Name: string(Ideal), Summary: "always keeps the packet; the sender retransmits only missing packets",
 		transport: newSelectiveRepeat,
 	}
 }

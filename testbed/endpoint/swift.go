@@ -27,7 +27,7 @@ const Swift Control = "swift"
 
 func swiftSpec() Spec {
 	return Spec{
-		Kind: RateControl, Name: string(Swift), Summary: "a window, by delay",
+		Kind: RateControl, Name: string(Swift), Summary: "changes its window by delay",
 		Params: []Param{targetDelay}, Needs: Needs{SendTimes: true},
 		control: func(a *params.Reader) controlMaker {
 			target := readTargetDelay(a)

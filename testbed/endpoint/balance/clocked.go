@@ -39,7 +39,7 @@ const MPRDMAClocked = "mp-rdma-clocked"
 
 func clockedSpec() Spec {
 	return Spec{
-		Name: MPRDMAClocked, Summary: "MP-RDMA as published: a packet takes the path of the ACK that makes room for it",
+		Name: MPRDMAClocked, Summary: "MP-RDMA as published: an unmarked ACK lets the next packet take the path of the acknowledged one",
 		Params:   []endpoint.Param{entropyDoc, lossDoc},
 		Receiver: endpoint.SelectiveRepeat, Flows: Spread, host: readClocked,
 	}

@@ -32,7 +32,7 @@ const DRB = "drb"
 
 func drbSpec() Spec {
 	return Spec{
-		Name: DRB, Summary: "hosts take the next path for every packet, with a pointer per destination host",
+		Name: DRB, Summary: "hosts send the packets to each destination host on all paths in turn",
 		Params:   []endpoint.Param{lossDoc, newsDoc},
 		Receiver: endpoint.Ideal, Flows: Spread, host: func(*params.Reader) factory { return newDRB },
 	}

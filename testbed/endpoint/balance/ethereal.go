@@ -15,7 +15,7 @@ const Ethereal = "ethereal"
 
 func etherealSpec() Spec {
 	return Spec{
-		Name: Ethereal, Summary: "the host agent: as few labelled pieces per flow as possible, which move when their path fails",
+		Name: Ethereal, Summary: "hosts split flows into as few labelled pieces as possible, and move a piece when its path fails",
 		Params: []endpoint.Param{
 			{Name: "suspicion", Meaning: "off, on: agents share reports of lossy paths through the controller"},
 			{Name: "uplinks", Meaning: "uplinks of each ToR that a host uses; all when absent"},

@@ -46,7 +46,7 @@ const Flowcut = "flowcut"
 
 func flowcutSpec() Spec {
 	return Spec{
-		Name: Flowcut, Summary: "a queue pair takes a new path when it has no packet in flight",
+		Name: Flowcut, Summary: "a queue pair takes a new path only when it has no packet in flight",
 		Params: []endpoint.Param{
 			{Name: "drain", Meaning: "percent of the base round trip above which a queue pair drains before it moves; 200 when absent, 0 for never"},
 			entropyDoc,

@@ -20,14 +20,14 @@ const (
 
 func ecmpSpec() Spec {
 	return Spec{
-		Name: ECMP, Summary: "one queue pair per flow with a random source port, which switches hash",
+		Name: ECMP, Summary: "each flow has one queue pair; switches hash its random source port to choose uplinks",
 		Params: []endpoint.Param{convergenceDoc}, Receiver: endpoint.GoBackN, Flows: Hashed,
 	}
 }
 
 func mprdmaSpec() Spec {
 	return Spec{
-		Name: MPRDMA, Summary: "each flow in several pieces with random source ports, which switches hash",
+		Name: MPRDMA, Summary: "as ecmp, but each flow has several queue pairs",
 		Params:   []endpoint.Param{{Name: "ways", Meaning: "pieces of a message, up to 256; 4 when absent"}, convergenceDoc},
 		Receiver: endpoint.GoBackN, Flows: Hashed,
 		host: func(a *params.Reader) factory { return hashedBy(a.Integer("ways", defaultWays, 1, maxWays)) },

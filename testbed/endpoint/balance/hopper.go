@@ -52,7 +52,7 @@ const Hopper = "hopper"
 
 func hopperSpec() Spec {
 	return Spec{
-		Name: Hopper, Summary: "one path per queue pair, which moves to a better path when its round-trip time grows",
+		Name: Hopper, Summary: "a queue pair moves to a better path when its round-trip time grows",
 		Params: []endpoint.Param{
 			{Name: "entropy", Meaning: "port, path: switches hash a packet's source port, or its label names its path"},
 			{Name: "wait", Meaning: "on, off: a queue pair waits before it moves so that packets stay in order, or moves at once"}, lossDoc,

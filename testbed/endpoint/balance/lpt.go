@@ -37,7 +37,7 @@ const LPT = "lpt"
 
 func lptSpec() Spec {
 	return Spec{
-		Name: LPT, Summary: "each flow whole on the path on which the host has least to send, longest flows first",
+		Name: LPT, Summary: "hosts put each whole flow on the path with the fewest bytes so far, longest flows first",
 		Receiver: endpoint.GoBackN, Flows: Labelled, host: func(*params.Reader) factory { return newLPT },
 	}
 }

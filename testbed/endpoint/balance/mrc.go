@@ -62,7 +62,7 @@ const MRC = "mrc"
 
 func mrcSpec() Spec {
 	return Spec{
-		Name: MRC, Summary: "multipath RC: hosts use a set of entropies (paths) in turn, skip marked ones and retire those that lose packets",
+		Name: MRC, Summary: "multipath RC: hosts use several paths in turn, skip paths that mark packets and replace paths that lose packets",
 		Params: []endpoint.Param{
 			{Name: "values", Meaning: "entropies of a queue pair, up to 256; 128 when absent"},
 			{Name: "probes", Meaning: "probes answered in a row that bring a retired entropy back; 16 when absent"},

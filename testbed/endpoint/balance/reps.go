@@ -75,7 +75,7 @@ const REPS = "reps"
 
 func repsSpec() Spec {
 	return Spec{
-		Name: REPS, Summary: "hosts spray, and use the entropy (path) of an unmarked packet again",
+		Name: REPS, Summary: "hosts choose random paths, and use a path again if its packet was not marked",
 		Params: []endpoint.Param{
 			{Name: "entropies", Meaning: "size of a queue pair's ring; 8 when absent"},
 			{Name: "explore", Meaning: "packets that draw an entropy at random first; a bandwidth-delay product when absent"},

@@ -49,7 +49,7 @@ const Spray = "spray"
 
 func spraySpec() Spec {
 	return Spec{
-		Name: Spray, Summary: "hosts choose a path for every packet",
+		Name: Spray, Summary: "hosts choose a new path for every packet, at random or in turn",
 		Params: []endpoint.Param{
 			{Name: "mode", Meaning: "random, round-robin: how hosts choose"}, entropyDoc, lossDoc, newsDoc,
 		},

@@ -63,7 +63,7 @@ func jsqSpec() Spec {
 
 func flowletSpec() Spec {
 	return Spec{
-		Name: Flowlet, Summary: "switches keep a flow on the best uplink until it pauses",
+		Name: Flowlet, Summary: "switches keep a flow on the best uplink until the flow pauses",
 		Params: []endpoint.Param{
 			{Name: "mode", Meaning: "flowlet, assigned, per-packet: a flow may move after a pause, never, or with every packet"},
 			{Name: "gap", Meaning: "pause after which a flow may move, in whole microseconds; 16us when absent"}, lossDoc, convergenceDoc,
