@@ -226,8 +226,9 @@ func (o *switchOptions) open(log *slog.Logger, stdout io.Writer) (d *process.Dev
 	cfg := process.Config{
 		DeviceID: o.deviceID, CPUPort: o.cpuPort, DropPort: o.dropPort, Queues: o.queues, QueueDepth: o.queueDepth,
 		QueueRate: o.queueRate, Realtime: o.realtime, Kernel: o.datapath == live.Kernel || o.datapath == auto, KernelOptional: o.datapath == auto,
-		Routes: o.datapath == live.Routes, PartialPacketOut: o.asBMv2, Unrestricted: o.restrictions == "off" || o.restrictions == auto && o.asBMv2,
-		Log: log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
+		Routes: o.datapath == live.Routes, PartialPacketOut: o.asBMv2, NumberAsIndex: o.asBMv2,
+		Unrestricted: o.restrictions == "off" || o.restrictions == auto && o.asBMv2,
+		Log:          log, LogMessages: log.Enabled(context.Background(), slog.LevelInfo),
 	}
 	if cfg.Coalesce = time.Duration(o.coalesce) * time.Microsecond; o.coalesce == 0 {
 		cfg.Coalesce = -1

@@ -10,4 +10,9 @@ type Link struct {
 	Lower   int  // index of the interface of this namespace that a macvlan is stacked on; 0: none
 	MTU     int
 	MAC     [6]byte
+
+	// Of [Links.List] alone:
+	Hardware bool   // no virtual interface
+	Mbps     uint32 // speed, of hardware; 0: not known
+	Autoneg  *bool  // whether the interface negotiates its speed; nil: not known
 }

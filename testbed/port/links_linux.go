@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -55,13 +56,45 @@ func (l *Links) List() ([]Link, error) {
 		var mac [6]byte
 		copy(mac[:], a.HardwareAddr)
 		out = append(out, Link{
-			MAC:   mac,
+			MAC: mac, Hardware: a.ParentDev != "",
 			Index: a.Index, Name: a.Name, MTU: a.MTU,
 			Up: isUp(a.RawFlags), Enabled: a.RawFlags&unix.IFF_UP != 0,
 			Lower: lower(x.Type(), a.ParentIndex, a.NetNsID < 0),
 		})
+		l.settings(&out[len(out)-1])
 	}
 	return out, nil
+}
+
+// settings asks an interface's driver for the speed and its negotiation. A virtual interface says 10 Gb/s or 10 Mb/s,
+// whatever its peer does: that is no speed.
+func (l *Links) settings(x *Link) {
+	var settings [44]byte // struct ethtool_cmd
+	binary.NativeEndian.PutUint32(settings[:], unix.ETHTOOL_GSET)
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data *[44]byte
+		_    [16]byte // struct ifreq has a union of 24 bytes
+	}{data: &settings}
+	copy(request.name[:unix.IFNAMSIZ-1], x.Name)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+	if errno != 0 {
+		return // not all drivers know
+	}
+	mbps, autoneg := parseSettings(&settings)
+	x.Autoneg = &autoneg
+	if x.Hardware {
+		x.Mbps = mbps
+	}
+}
+
+// parseSettings reads struct ethtool_cmd: the speed, 0 if it is not known, and whether it is negotiated.
+func parseSettings(b *[44]byte) (mbps uint32, autoneg bool) {
+	mbps = uint32(binary.NativeEndian.Uint16(b[12:])) | uint32(binary.NativeEndian.Uint16(b[28:]))<<16
+	if mbps == 1<<32-1 {
+		mbps = 0
+	}
+	return mbps, b[18] == 1
 }
 
 // lower returns what a macvlan is stacked on. The peer of a veth stands in the same

@@ -194,7 +194,8 @@ func TestGNMIGetSubtree(t *testing.T) {
 			}
 			return x
 		}
-		config := map[string]any{"enabled": true, "name": "Ethernet1", "type": "iana-if-type:ethernetCsmacd", "openconfig-p4rt:id": 1.0}
+		config := map[string]any{"enabled": true, "name": "Ethernet1", "type": "iana-if-type:ethernetCsmacd", "openconfig-p4rt:id": 1.0,
+			"openconfig-if-sdn-ext:forwarding-viable": true, "openconfig-hercules-interfaces:health-indicator": "GOOD"}
 		top := map[string]any{}
 		for k, v := range config {
 			if !strings.Contains(k, ":") {
@@ -205,7 +206,8 @@ func TestGNMIGetSubtree(t *testing.T) {
 		if diff := cmp.Diff([]any{top}, []any{decode(get(eth1+"/config", gnmipb.GetRequest_ALL)[0])}); diff != "" {
 			t.Errorf("container: %s", diff)
 		}
-		want := map[string]any{"openconfig-interfaces:name": "Ethernet1", "openconfig-interfaces:config": config}
+		want := map[string]any{"openconfig-interfaces:name": "Ethernet1", "openconfig-interfaces:config": config,
+			"openconfig-if-ethernet:ethernet": map[string]any{"config": map[string]any{"openconfig-hercules-interfaces:forwarding-viable": true}}}
 		if diff := cmp.Diff([]any{want}, []any{decode(get(eth1, gnmipb.GetRequest_CONFIG)[0])}); diff != "" {
 			t.Errorf("CONFIG of an interface: %s", diff)
 		}

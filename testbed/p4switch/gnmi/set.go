@@ -15,11 +15,17 @@ import (
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/rpc"
 )
 
-// changes are the admin states that a Set asks for, by index of the port.
-type changes map[int]bool
+// changes are the settings that a Set asks for, by index of the port.
+type changes map[int]map[setting]value
 
-// Set answers the RPC of that name. What can be set is
-// interfaces/interface[name]/config/enabled, by itself or inside a subtree.
+func (c changes) want(port int, s setting, v value) {
+	if c[port] == nil {
+		c[port] = map[setting]value{}
+	}
+	c[port][s] = v
+}
+
+// Set answers the RPC of that name. What can be set are the leaves with a [setting], by themselves or inside a subtree.
 // All of a request happens, or nothing.
 func (g *Core) Set(req *gnmipb.SetRequest) (*gnmipb.SetResponse, error) {
 	resp, err := g.set(req)
@@ -71,9 +77,13 @@ func (g *Core) carryOut(want changes, now int64) error {
 	}
 	var made []step
 	for _, i := range slices.Sorted(maps.Keys(want)) {
+		enabled, ok := want[i][adminSetting]
+		if !ok {
+			continue
+		}
 		s := g.cfg.Ports.States()[i]
 		was := s.Enabled
-		if err := g.cfg.Ports.SetAdmin(s.Number, want[i], now); err != nil {
+		if err := g.cfg.Ports.SetAdmin(s.Number, enabled.u == 1, now); err != nil {
 			for _, m := range slices.Backward(made) {
 				g.cfg.Ports.SetAdmin(m.number, m.was, now) //nolint:errcheck // back to what it was; the first error is reported
 			}
@@ -81,13 +91,26 @@ func (g *Core) carryOut(want changes, now int64) error {
 		}
 		made = append(made, step{s.Number, was})
 	}
+	for _, i := range slices.Sorted(maps.Keys(want)) {
+		s := g.cfg.Ports.States()[i]
+		viable, health := s.Viable, s.Health
+		if v, ok := want[i][viableSetting]; ok {
+			viable = v.u == 1
+		}
+		if v, ok := want[i][healthSetting]; ok {
+			health = v.s
+		}
+		g.cfg.Ports.Configure(s.Number, viable, health, now) //nolint:errcheck // the port is there
+	}
 	return nil
 }
 
-// enabledLeaf is the index of config/enabled.
-var enabledLeaf = slices.IndexFunc(leaves, func(l leafSpec) bool { return slices.Equal(l.path, []string{"config", "enabled"}) })
+// settable reports whether a Set may change a leaf.
+func (g *Core) settable(l int) bool {
+	return leaves[l].sets != fixed && (leaves[l].sets != viableSetting || g.cfg.Ports.Watched)
+}
 
-// delete reverts config/enabled to its default, true, wherever path covers it.
+// delete reverts settings to their defaults wherever path covers them.
 func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 	pat, err := g.compile(prefix, path)
 	if err != nil {
@@ -105,8 +128,8 @@ func (g *Core) delete(want changes, prefix, path *gnmipb.Path) error {
 		case keyLeaf:
 			touched = touched || len(pat.elems) <= 2
 		}
-		if r.leaf == enabledLeaf {
-			want[r.port] = true
+		if g.settable(r.leaf) {
+			want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
 		}
 	}
 	if !touched {
@@ -153,8 +176,8 @@ func (g *Core) assign(want changes, prefix *gnmipb.Path, u *gnmipb.Update, repla
 			return err
 		}
 		for _, r := range refs {
-			if r.leaf == enabledLeaf {
-				want[r.port] = true // unless the value says otherwise
+			if g.settable(r.leaf) { // unless the value says otherwise
+				want.want(r.port, leaves[r.leaf].sets, unset[leaves[r.leaf].sets])
 			}
 		}
 	}
@@ -259,12 +282,22 @@ func (g *Core) assignLeaf(want changes, path []string, port int, data any) error
 	switch {
 	case l < 0:
 		return rpc.NotFoundf("%s is not in the schema served, or no leaf", rpc.Cut(strings.Join(path[2:], "/")))
-	case l == enabledLeaf:
-		b, ok := data.(bool)
-		if !ok {
-			return rpc.Invalidf("config/enabled is a boolean, the value is %s", rpc.Cut(fmt.Sprint(data)))
+	case g.settable(l):
+		v, ok := text(""), false
+		switch x := data.(type) {
+		case bool:
+			v, ok = boolean(x), leaves[l].sets != healthSetting
+		case string:
+			v, ok = text(x), leaves[l].sets == healthSetting && slices.Contains([]string{"GOOD", "BAD", "UNKNOWN"}, x)
 		}
-		want[port] = b
+		if !ok {
+			kind := "a boolean"
+			if leaves[l].sets == healthSetting {
+				kind = "GOOD, BAD or UNKNOWN"
+			}
+			return rpc.Invalidf("%s is %s, the value is %s", strings.Join(path[2:], "/"), kind, rpc.Cut(fmt.Sprint(data)))
+		}
+		want.want(port, leaves[l].sets, v)
 		return nil
 	}
 	s := g.cfg.Ports.States()[port]

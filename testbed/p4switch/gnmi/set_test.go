@@ -119,3 +119,52 @@ func TestGNMISetRollsBack(t *testing.T) {
 		t.Error("Ethernet1 stayed disabled")
 	}
 }
+
+// TestGNMISetNotes sets what a controller notes of a port: leaves of the state follow, and Ports knows it.
+func TestGNMISetNotes(t *testing.T) {
+	health, viable, ethernet := eth1+"/config/health-indicator", eth1+"/config/forwarding-viable", eth1+"/ethernet/config/forwarding-viable"
+	for _, c := range []struct {
+		name   string
+		req    *gnmipb.SetRequest
+		want   codes.Code
+		health string // of the state
+		viable bool
+	}{
+		{"health", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(health, jsonVal(`"BAD"`))}}, codes.OK, "BAD", true},
+		{"bad health deleted", &gnmipb.SetRequest{Delete: []*gnmipb.Path{gpath(health)}}, codes.OK, "GOOD", true},
+		{"viable", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(viable, boolVal(false))}}, codes.OK, "GOOD", false},
+		{"viable below ethernet", &gnmipb.SetRequest{Replace: []*gnmipb.Update{update(ethernet, boolVal(false))}}, codes.OK, "GOOD", false},
+		{"both in a subtree", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(eth1+"/config",
+			jsonVal(`{"openconfig-hercules-interfaces:health-indicator":"UNKNOWN","openconfig-if-sdn-ext:forwarding-viable":false}`))}},
+			codes.OK, "UNKNOWN", false},
+		{"no such health", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(health, jsonVal(`"FINE"`))}}, codes.InvalidArgument, "GOOD", true},
+		{"health of a wrong type", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(health, boolVal(true))}}, codes.InvalidArgument, "GOOD", true},
+		{"viable of a wrong type", &gnmipb.SetRequest{Update: []*gnmipb.Update{update(viable, jsonVal(`"GOOD"`))}}, codes.InvalidArgument, "GOOD", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDevice(t, nil)
+			d.ports.Watched = true
+			if c.req.GetDelete() != nil {
+				d.ports.Configure(1, true, "BAD", 0) //nolint:errcheck // the port is there
+			}
+			_, err := d.gset(c.req)
+			wantCode(t, err, c.want)
+			s := d.ports.States()[0]
+			if got := health1(t, d); got != c.health || s.Viable != c.viable || s.Usable() != c.viable || !s.Oper {
+				t.Errorf("health %s, viable %v, usable %v, oper %v; want %s, %v", got, s.Viable, s.Usable(), s.Oper, c.health, c.viable)
+			}
+		})
+	}
+	d := newDevice(t, nil) // nothing follows Viable: it is fixed
+	_, err := d.gset(&gnmipb.SetRequest{Update: []*gnmipb.Update{update(viable, boolVal(false))}})
+	wantCode(t, err, codes.InvalidArgument)
+}
+
+func health1(t *testing.T, d *device) string {
+	t.Helper()
+	resp, err := d.gn.Get(&gnmipb.GetRequest{Path: []*gnmipb.Path{gpath(eth1 + "/state/health-indicator")}, Encoding: gnmipb.Encoding_PROTO})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.GetNotification()[0].GetUpdate()[0].GetVal().GetStringVal()
+}

@@ -51,6 +51,19 @@ func boolean(b bool) value {
 	return v
 }
 
+// setting is what can be set of a port. Several leaves may set the same.
+type setting uint8
+
+const (
+	fixed setting = iota
+	adminSetting
+	viableSetting
+	healthSetting
+)
+
+// unset are the values of settings before anyone sets them.
+var unset = [...]value{adminSetting: boolean(true), viableSetting: boolean(true), healthSetting: text("GOOD")}
+
 // leafSpec is one leaf below interfaces/interface[name].
 type leafSpec struct {
 	path    []string
@@ -59,6 +72,7 @@ type leafSpec struct {
 	class   class
 	counter bool                        // sampled; others are sent on change
 	casts   bool                        // not there unless Ports.Casts
+	sets    setting                     // what a Set of the leaf changes
 	has     func(*portstate.State) bool // not there for other ports; nil: for all
 	get     func(*portstate.State, *portstate.Counters) value
 }
@@ -97,8 +111,10 @@ var leaves = []leafSpec{
 	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"config", "type"}, class: configLeaf, get: ethernet},
-	{path: []string{"config", "enabled"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
+	{path: []string{"config", "enabled"}, class: configLeaf, sets: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
 	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
+	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, sets: viableSetting, get: viable},
+	{path: []string{"config", "health-indicator"}, module: herculesModule, class: configLeaf, sets: healthSetting, get: healthConfig},
 	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"state", "type"}, class: stateLeaf, get: ethernet},
 	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
@@ -107,15 +123,21 @@ var leaves = []leafSpec{
 	{path: []string{"state", "admin-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Enabled) }},
 	{path: []string{"state", "oper-status"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return upDown(s.Oper) }},
 	{path: []string{"state", "last-change"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return number(uint64(s.LastChange)) }},
-	{path: []string{"state", "forwarding-viable"}, module: sdnModule, class: operationalLeaf, get: viable},
+	{path: []string{"state", "forwarding-viable"}, module: sdnModule, class: operationalLeaf, get: viableNow},
 	{path: []string{"state", "health-indicator"}, module: herculesModule, class: operationalLeaf, get: health},
 	{path: []string{"ethernet", "config", "mac-address"}, outer: ethernetModule, class: configLeaf, has: hasMAC, get: macAddress},
 	{path: []string{"ethernet", "config", "port-speed"}, outer: ethernetModule, class: configLeaf, has: hasSpeed, get: portSpeed},
+	{path: []string{"ethernet", "config", "auto-negotiate"}, outer: ethernetModule, class: configLeaf, has: hasAutoneg, get: autoneg},
+	{
+		path: []string{"ethernet", "config", "forwarding-viable"}, module: herculesModule, outer: ethernetModule,
+		class: configLeaf, sets: viableSetting, get: viable,
+	},
 	{path: []string{"ethernet", "state", "mac-address"}, outer: ethernetModule, class: stateLeaf, has: hasMAC, get: macAddress},
 	{path: []string{"ethernet", "state", "hw-mac-address"}, outer: ethernetModule, class: operationalLeaf, has: hasMAC, get: macAddress},
 	{path: []string{"ethernet", "state", "port-speed"}, outer: ethernetModule, class: operationalLeaf, get: portSpeed},
 	{path: []string{"ethernet", "state", "negotiated-port-speed"}, outer: ethernetModule, class: operationalLeaf, has: hasSpeed, get: portSpeed},
-	{path: []string{"ethernet", "state", "forwarding-viable"}, module: herculesModule, outer: ethernetModule, class: operationalLeaf, get: viable},
+	{path: []string{"ethernet", "state", "auto-negotiate"}, outer: ethernetModule, class: stateLeaf, has: hasAutoneg, get: autoneg},
+	{path: []string{"ethernet", "state", "forwarding-viable"}, module: herculesModule, outer: ethernetModule, class: operationalLeaf, get: viableNow},
 	counterLeaf("in-octets", func(c *portstate.Counters) uint64 { return c.InOctets }),
 	counterLeaf("in-pkts", func(c *portstate.Counters) uint64 { return c.InPkts }),
 	castLeaf("in-unicast-pkts", func(c *portstate.Counters) uint64 { return c.InPkts - min(c.InPkts, c.InMulticast+c.InBroadcast) }),
@@ -124,6 +146,8 @@ var leaves = []leafSpec{
 	counterLeaf("in-discards", func(c *portstate.Counters) uint64 { return c.InDiscards }),
 	counterLeaf("in-errors", func(c *portstate.Counters) uint64 { return c.InErrors }),
 	counterLeaf("in-fcs-errors", func(c *portstate.Counters) uint64 { return c.InFCSErrors }),
+	// A switch without protocols of its own discards no packet for its protocol. What the program drops is in in-discards.
+	counterLeaf("in-unknown-protos", func(*portstate.Counters) uint64 { return 0 }),
 	counterLeaf("out-octets", func(c *portstate.Counters) uint64 { return c.OutOctets }),
 	counterLeaf("out-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts }),
 	castLeaf("out-unicast-pkts", func(c *portstate.Counters) uint64 { return c.OutPkts - min(c.OutPkts, c.OutMulticast+c.OutBroadcast) }),
@@ -152,12 +176,25 @@ func macAddress(s *portstate.State, _ *portstate.Counters) value {
 	return text(net.HardwareAddr(s.MAC[:]).String())
 }
 
-// viable: no port is kept out of forwarding but by being disabled.
-func viable(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }
+func hasAutoneg(s *portstate.State) bool { return s.Autoneg != nil }
 
-// health is whether a port that should carry traffic has a link.
+func autoneg(s *portstate.State, _ *portstate.Counters) value {
+	return boolean(s.Autoneg != nil && *s.Autoneg)
+}
+
+func viable(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Viable) }
+
+func viableNow(s *portstate.State, _ *portstate.Counters) value {
+	return boolean(s.Viable && s.Enabled)
+}
+
+func healthConfig(s *portstate.State, _ *portstate.Counters) value { return text(s.Health) }
+
+// health is the configured health of a port. If that is good, it is whether an enabled port has a link.
 func health(s *portstate.State, _ *portstate.Counters) value {
 	switch {
+	case s.Health != "GOOD":
+		return text(s.Health)
 	case !s.Enabled:
 		return text("UNKNOWN")
 	case s.Oper:

@@ -5,6 +5,6 @@
 //	process.Config{Ports: ..., Links: s.Links()} // with a PortConfig for each of s.Ports()
 //	err = s.Serve(ctx, listener)
 //
-// One client at a time has the packets. The id of a request does not come back with what leaves, which is 0 there: a packet
-// may leave as several, or as none.
+// One client at a time has the packets. All that leaves because of a request's packet, its clones and copies included, has
+// the request's id. What leaves for another reason has the id 0.
 package injection

@@ -71,7 +71,9 @@ func TestPackets(t *testing.T) {
 		}
 	}
 	stream := open(t, dial(t, s))
-	if err := stream.SendMsg(request(s, 3, 9, "in")); err != nil {
+	in := request(s, 3, 9, "in")
+	set(in, "id", uint64(42))
+	if err := stream.SendMsg(in); err != nil {
 		t.Fatal(err)
 	}
 	var events []port.Event
@@ -83,12 +85,12 @@ func TestPackets(t *testing.T) {
 	if got := ""; s.Ports()[1].Receive(9, func(b []byte) { got = string(b) }) != 1 || got != "in" || events[0].ID != 1 {
 		t.Errorf("received %q, events %v", got, events)
 	}
-	s.Ports()[0].Send([][]byte{[]byte("out")})
+	s.Ports()[0].SendTagged([][]byte{[]byte("out")}, []uint64{s.Ports()[1].Tag()})
 	m := dynamicpb.NewMessage(s.schema.response)
 	if err := stream.RecvMsg(m); err != nil {
 		t.Fatal(err)
 	}
-	if string(get(m, "packet").Bytes()) != "out" || get(m, "port").Uint() != 1 || get(m, "device_id").Uint() != 3 {
+	if string(get(m, "packet").Bytes()) != "out" || get(m, "port").Uint() != 1 || get(m, "device_id").Uint() != 3 || get(m, "id").Uint() != 42 {
 		t.Errorf("the client has %v", m)
 	}
 	if c := s.Ports()[0].Counters(); c.OutPkts != 1 || c.OutOctets != 3 {

@@ -13,23 +13,31 @@ type Port struct {
 	number  uint32
 
 	mu     sync.Mutex
-	queue  [][]byte // towards the switch
+	queue  []packet // towards the switch
 	count  port.Counters
 	poller *port.Poller
 	id     int
+
+	tag uint64 // of the packet that Receive hands over
+}
+
+// packet is a client's packet with the id of its request.
+type packet struct {
+	frame []byte
+	id    uint64
 }
 
 // Number is the port's in the program.
 func (p *Port) Number() uint32 { return p.number }
 
-func (p *Port) deliver(frame []byte) {
+func (p *Port) deliver(frame []byte, request uint64) {
 	p.mu.Lock()
 	if len(p.queue) >= maxWaiting {
 		p.count.InLost++
 		p.mu.Unlock()
 		return
 	}
-	p.queue = append(p.queue, slices.Clone(frame))
+	p.queue = append(p.queue, packet{slices.Clone(frame), request})
 	poller, id := p.poller, p.id
 	p.mu.Unlock()
 	if poller != nil {
@@ -49,23 +57,30 @@ func (p *Port) Attach(poller *port.Poller, id int) error {
 func (p *Port) Receive(limit int, f func([]byte)) int {
 	p.mu.Lock()
 	n := min(limit, len(p.queue))
-	frames := p.queue[:n:n]
+	packets := p.queue[:n:n]
 	p.queue = p.queue[n:]
 	p.count.InPkts += uint64(n)
-	for _, b := range frames {
-		p.count.InOctets += uint64(len(b))
+	for _, x := range packets {
+		p.count.InOctets += uint64(len(x.frame))
 	}
 	p.mu.Unlock()
-	for _, b := range frames {
-		f(b)
+	for _, x := range packets {
+		p.tag = x.id
+		f(x.frame)
 	}
 	return n
 }
 
-// Send implements [port.Port]. Without a client packets are lost.
-func (p *Port) Send(frames [][]byte) int {
-	for _, b := range frames {
-		sent := p.service.send(p.number, b)
+// Tag is the id of the request whose packet Receive hands over.
+func (p *Port) Tag() uint64 { return p.tag }
+
+// Send implements [port.Port].
+func (p *Port) Send(frames [][]byte) int { return p.SendTagged(frames, make([]uint64, len(frames))) }
+
+// SendTagged sends frames with the ids of the requests that they come from. Without a client they are lost.
+func (p *Port) SendTagged(frames [][]byte, tags []uint64) int {
+	for i, b := range frames {
+		sent := p.service.send(p.number, b, tags[i])
 		p.mu.Lock()
 		if sent {
 			p.count.OutPkts++

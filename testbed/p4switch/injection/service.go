@@ -192,13 +192,14 @@ func (s *Service) receive(stream grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		s.ports[i].deliver(get(m, "packet").Bytes())
+		s.ports[i].deliver(get(m, "packet").Bytes(), get(m, "id").Uint())
 	}
 }
 
-// send hands a packet to the client; false when it is lost.
-func (s *Service) send(number uint32, frame []byte) bool {
+// send hands a packet to the client; false when it is lost. id is of the request whose packet became this one.
+func (s *Service) send(number uint32, frame []byte, id uint64) bool {
 	m := dynamicpb.NewMessage(s.schema.response)
+	set(m, "id", id)
 	set(m, "device_id", s.device)
 	set(m, "port", number)
 	set(m, "packet", append([]byte(nil), frame...))

@@ -123,6 +123,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c := &Core{cfg: cfg, budget: cfg.Budget.WithDefaults(), plane: plane{mu: cfg.DataPath}, deviceID: cfg.DeviceID, roles: map[roleKey]*role{}}
 	c.cfg.Ports.Watch(c.portChanged)
+	c.cfg.Ports.Watched = true
 	return c, nil
 }
 
@@ -204,15 +205,15 @@ func (c *Core) dataplaneNow() int64 { return c.cfg.Now() - c.cfg.Epoch }
 // portChanged moves selectors and multicast groups off ports that went down
 // and back onto ports that came up.
 func (c *Core) portChanged(ev portstate.Event) {
-	if !ev.OperChanged {
+	if !ev.OperChanged && !ev.ConfigChanged {
 		return
 	}
 	for _, p := range []*pipeline{c.live, c.saved} {
 		if p != nil {
-			p.portChanged(ev.State.Number, ev.State.Oper)
+			p.portChanged(ev.State.Number, ev.State.Usable())
 		}
 	}
-	if c.cfg.OnPortEvent != nil {
+	if c.cfg.OnPortEvent != nil && ev.OperChanged {
 		c.cfg.OnPortEvent(ev.State.Number, ev.State.Oper)
 	}
 }

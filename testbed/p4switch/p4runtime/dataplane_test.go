@@ -66,6 +66,11 @@ func TestWatchPortsFailOver(t *testing.T) {
 		if got := d.spread(); got[3] != 0 {
 			t.Errorf("with port 3 disabled packets leave at %v", got)
 		}
+		// So does a port that is not viable, though it stays up.
+		d.locked(func() { d.ports.Configure(4, false, "GOOD", 4) }) //nolint:errcheck // the port is there
+		if got := d.spread(); got[4] != 0 || len(got) != 2 {
+			t.Errorf("with port 3 disabled and port 4 not viable packets leave at %v", got)
+		}
 	})
 }
 

@@ -237,7 +237,7 @@ func (p *pipeline) rewatch(ps *profileState, mid interp.MemberID, old, w watch) 
 	p.unwatch(ps, mid, old)
 	live := true
 	if w.on {
-		live = p.core.cfg.Ports.Up(w.port)
+		live = p.core.cfg.Ports.Usable(w.port)
 		set := ps.watched[w.port]
 		if set == nil {
 			set = map[interp.MemberID]struct{}{}

@@ -207,7 +207,7 @@ func (m *multicast) live(p *pipeline) []interp.Replica {
 			continue
 		}
 		for _, r := range chain {
-			if p.core.cfg.Ports.Up(r.Port) {
+			if p.core.cfg.Ports.Usable(r.Port) {
 				out = append(out, r)
 				break
 			}

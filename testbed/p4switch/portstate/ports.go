@@ -15,6 +15,7 @@ type Config struct {
 	Disable bool    // config/enabled is false at the start
 	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: not known
 	MAC     [6]byte // of the interface; 0: it has none
+	Autoneg *bool   // whether the interface negotiates its speed; nil: not known
 }
 
 // Counters are a port's traffic counters.
@@ -40,15 +41,23 @@ type State struct {
 	Speed      string // openconfig's name, such as SPEED_400GB; empty: not known
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
 	MAC        [6]byte
+	Autoneg    *bool // whether the interface negotiates its speed; nil: not known
+
+	Viable bool   // groups may send to it, as configured; see Ports.Watched
+	Health string // GOOD, BAD or UNKNOWN, as configured by a controller
 }
+
+// Usable reports whether groups may send to the port: it is up and viable.
+func (s *State) Usable() bool { return s.Oper && s.Viable }
 
 // Event is a change of one port. At least one of the flags is set.
 type Event struct {
-	State        State
-	AdminChanged bool
-	OperChanged  bool
-	SpeedChanged bool
-	Now          int64 // ns since the Unix epoch
+	State         State
+	AdminChanged  bool
+	OperChanged   bool
+	SpeedChanged  bool
+	ConfigChanged bool  // of Viable or Health
+	Now           int64 // ns since the Unix epoch
 }
 
 // Ports holds the state of a switch's ports and notifies observers of changes.
@@ -64,6 +73,8 @@ type Ports struct {
 	Counters func(number uint32) Counters
 	// Casts says that Counters tell packets for one station, for several and for all apart.
 	Casts bool
+	// Watched says that groups leave ports that are not viable. Else Viable cannot be configured.
+	Watched bool
 	// OnAdmin carries out a change of the admin state, such as taking the
 	// interface down. The error refuses the change. Nil: nothing to do.
 	OnAdmin func(number uint32, enabled bool) error
@@ -85,7 +96,8 @@ func New(configs []Config) (*Ports, error) {
 		if _, dup := p.byNumber[c.Number]; dup {
 			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
 		}
-		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed, MAC: c.MAC}
+		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed, MAC: c.MAC,
+			Autoneg: c.Autoneg, Viable: true, Health: "GOOD"}
 		if s.IfIndex == 0 {
 			s.IfIndex = uint32(i + 1)
 		}
@@ -148,10 +160,21 @@ func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 		return nil
 	}
 	s.Speed = speed
-	ev := Event{State: *s, SpeedChanged: true, Now: now}
-	for _, f := range p.watchers {
-		f(ev)
+	p.notify(Event{State: *s, SpeedChanged: true, Now: now})
+	return nil
+}
+
+// Configure sets a port's Viable and Health, at now (ns since the Unix epoch).
+func (p *Ports) Configure(number uint32, viable bool, health string, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
 	}
+	if s.Viable == viable && s.Health == health {
+		return nil
+	}
+	s.Viable, s.Health = viable, health
+	p.notify(Event{State: *s, ConfigChanged: true, Now: now})
 	return nil
 }
 
@@ -203,15 +226,19 @@ func (p *Ports) changed(s *State, admin bool, now int64) {
 		return
 	}
 	ev.State = *s
+	p.notify(ev)
+}
+
+func (p *Ports) notify(ev Event) {
 	for _, f := range p.watchers {
 		f(ev)
 	}
 }
 
-// Up reports whether a port exists and its oper status is up.
-func (p *Ports) Up(number uint32) bool {
+// Usable reports whether a port exists, its oper status is up and it is viable.
+func (p *Ports) Usable(number uint32) bool {
 	s, ok := p.byNumber[number]
-	return ok && s.Oper
+	return ok && s.Usable()
 }
 
 // Count reads a port's counters.

@@ -21,7 +21,6 @@ import (
 
 // bmv2Fails are the tests of BMv2's that fail, with the reason.
 var bmv2Fails = map[string]string{
-	"SimpleSwitchGrpcTest_GrpcDataplane.SendAndReceive":     "it wants a request's id back, which a packet here does not carry",
 	"SimpleSwitchGrpcTest_PacketIO.SendAndReceiveCPUPacket": "it asks the server in its own process for counts",
 }
 

@@ -74,6 +74,8 @@ type Config struct {
 	CPUPort  uint32 // port of packet-in and packet-out; 0: none
 	// PartialPacketOut is as in p4runtime.Config.
 	PartialPacketOut bool
+	// NumberAsIndex has gNMI report a port's number as its ifindex, as BMv2 and Stratum do.
+	NumberAsIndex bool
 	// Unrestricted is as in p4runtime.Config.
 	Unrestricted bool
 

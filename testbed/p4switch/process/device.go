@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/introspect"
 	"github.com/ethereal-fabric/ethereal/p4src"
 	"github.com/ethereal-fabric/ethereal/testbed/p4switch/gnmi"
@@ -186,8 +187,13 @@ func (d *Device) addPorts() error {
 			d.byIndex[pc.Index] = e
 			e.up, enabled = found[pc.Index].Up, found[pc.Index].Enabled
 		}
-		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: uint32(pc.Index), Down: !e.up, Disable: !enabled,
-			MAC: found[pc.Index].MAC})
+		index, l := uint32(pc.Index), found[pc.Index]
+		if d.cfg.NumberAsIndex {
+			index = pc.Number
+		}
+		e.hardware = l.Hardware
+		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: index, Down: !e.up, Disable: !enabled,
+			MAC: l.MAC, Speed: speedName(l), Autoneg: l.Autoneg})
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
@@ -505,6 +511,25 @@ func (d *Device) noteLink(l port.Link) {
 	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
 		d.log.Error("admin state", "err", err)
 	}
+	if !e.hardware {
+		return
+	}
+	links, err := d.cfg.Links.List()
+	if err != nil {
+		d.log.Error("link speed", "err", err)
+	}
+	for _, l := range links {
+		if l.Index == e.index {
+			d.states.SetSpeed(e.number, speedName(l), d.unix()) //nolint:errcheck // the port is there
+		}
+	}
+}
+
+func speedName(l port.Link) string {
+	if l.Mbps == 0 {
+		return ""
+	}
+	return fabric.SpeedName(fabric.Rate(l.Mbps) * fabric.Mbps)
 }
 
 func (d *Device) egress(number uint32) *egress {

@@ -53,6 +53,12 @@ const linkFrames = 4096 // what a link in memory holds
 // newLab starts a switch that runs tm.p4.
 func newLab(t testing.TB, links []int, cfg process.Config) *lab {
 	t.Helper()
+	return newLabOf(t, links, cfg, func(p *porttest.Memory) port.Port { return p })
+}
+
+// newLabOf is newLab with ports that wrap makes.
+func newLabOf(t testing.TB, links []int, cfg process.Config, wrap func(*porttest.Memory) port.Port) *lab {
+	t.Helper()
 	l := &lab{t: t}
 	var err error
 	if l.poller, err = port.NewPoller(); err != nil {
@@ -64,7 +70,7 @@ func newLab(t testing.TB, links []int, cfg process.Config) *lab {
 			t.Fatal(err)
 		}
 		l.far = append(l.far, far)
-		cfg.Ports = append(cfg.Ports, process.PortConfig{Number: uint32(i + 1), Name: string(rune('a' + i)), Port: near})
+		cfg.Ports = append(cfg.Ports, process.PortConfig{Number: uint32(i + 1), Name: string(rune('a' + i)), Port: wrap(near)})
 	}
 	if l.d, err = process.New(cfg); err != nil {
 		t.Fatal(err)
@@ -236,6 +242,55 @@ func TestPortWithoutInterface(t *testing.T) {
 	if s.Recirculated != 2 || s.Sent != 1 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// tagged is a port whose frames have tags: that of the order, plus 1.
+type tagged struct {
+	*porttest.Memory
+	tag   uint64
+	wrong func(got uint64, s seen)
+}
+
+func (p *tagged) Receive(limit int, f func([]byte)) int {
+	return p.Memory.Receive(limit, func(b []byte) {
+		p.tag = uint64(binary.BigEndian.Uint16(b[6:])) + 1
+		f(b)
+	})
+}
+
+func (p *tagged) Tag() uint64 { return p.tag }
+
+func (p *tagged) SendTagged(frames [][]byte, tags []uint64) int {
+	for i, b := range frames {
+		if s := parseSeen(b); tags[i] != uint64(s.Tag)+1 {
+			p.wrong(tags[i], s)
+		}
+	}
+	return p.Send(frames)
+}
+
+// What the switch makes of a frame leaves with the frame's tag: copies and clones, recirculated or not, after a queue, and
+// when a port took part of a batch.
+func TestTags(t *testing.T) {
+	l := newLabOf(t, []int{linkFrames, 1, linkFrames}, process.Config{QueueDepth: 1000}, func(p *porttest.Memory) port.Port {
+		return &tagged{Memory: p, wrong: func(got uint64, s seen) { t.Errorf("%+v has the tag %d", s, got) }}
+	})
+	replicas := []*p4.Replica{{PortKind: &p4.Replica_EgressPort{EgressPort: 2}, Instance: 1}, {PortKind: &p4.Replica_EgressPort{EgressPort: 3}, Instance: 2}}
+	l.write(insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
+		PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
+			Type: &p4.PacketReplicationEngineEntry_CloneSessionEntry{CloneSessionEntry: &p4.CloneSessionEntry{SessionId: 5, Replicas: replicas[:1]}},
+		}}}), insert(&p4.Entity{Entity: &p4.Entity_PacketReplicationEngineEntry{
+		PacketReplicationEngineEntry: &p4.PacketReplicationEngineEntry{
+			Type: &p4.PacketReplicationEngineEntry_MulticastGroupEntry{MulticastGroupEntry: &p4.MulticastGroupEntry{MulticastGroupId: 6, Replicas: replicas}},
+		}}}))
+	var orders []order
+	for i := range uint16(20) {
+		orders = append(orders, order{port: 2, tag: 5 * i}, order{port: 3, tag: 5*i + 1}, order{port: 3, clone: 5, tag: 5*i + 2},
+			order{group: 6, tag: 5*i + 3}, order{port: 2, again: 2, tag: 5*i + 4})
+	}
+	l.send(1, orders...)
+	l.receive(2, 80)
+	l.receive(3, 60)
 }
 
 // Behind a link that takes one frame at a time the switch's own queue grows,

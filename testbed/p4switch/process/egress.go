@@ -56,11 +56,14 @@ type egress struct {
 	name   string
 	index  int
 
+	hardware bool // its interface has a speed
+
 	up         bool
 	notifiedUp bool   // the state last sent to the program
 	epoch      uint32 // port events so far
 	isReady    bool
 	receive    func([]byte)
+	tagged     taggedPort // the port, if it has tags
 
 	queues  []fifo // by priority
 	waiting int    // packets in all queues
@@ -68,7 +71,8 @@ type egress struct {
 	limit   int    // frames in a batch, fewer while the port was blocked of late
 	arena   []byte // bytes of the batch
 	frames  [][]byte
-	staged  bool // on the device's list of batches to send
+	tags    []uint64 // of frames, with tagged
+	staged  bool     // on the device's list of batches to send
 	drops   uint64
 }
 
@@ -77,8 +81,18 @@ func newEgress(d *Device, pc PortConfig) *egress {
 	e.queues = make([]fifo, d.cfg.Queues)
 	e.arena = make([]byte, 0, batchBytes)
 	e.frames = make([][]byte, 0, batchFrames)
-	e.receive = func(b []byte) { d.arrive(e.number, b) }
+	e.receive = func(b []byte) { d.arrive(e.number, b, 0) }
+	if t, ok := pc.Port.(taggedPort); ok {
+		e.tagged = t
+		e.receive = func(b []byte) { d.arrive(e.number, b, t.Tag()) }
+	}
 	return e
+}
+
+// taggedPort is a port whose frames have tags. What the switch makes of a frame leaves with the frame's tag.
+type taggedPort interface {
+	Tag() uint64                                   // of the frame that Receive hands over
+	SendTagged(frames [][]byte, tags []uint64) int // as Send
 }
 
 // full reports whether the batch takes no more.
@@ -92,7 +106,13 @@ func (e *egress) send() {
 	if n == 0 {
 		return
 	}
-	k := e.port.Send(e.frames)
+	k := 0
+	if e.tagged != nil {
+		k = e.tagged.SendTagged(e.frames, e.tags)
+		e.tags = append(e.tags[:0], e.tags[k:]...)
+	} else {
+		k = e.port.Send(e.frames)
+	}
 	e.d.stats.Sent += uint64(k)
 	if k == n {
 		e.frames, e.arena = e.frames[:0], e.arena[:0]
@@ -106,7 +126,10 @@ func (e *egress) send() {
 }
 
 // stage adds a frame to the batch, which must not be full.
-func (e *egress) stage(b []byte) {
+func (e *egress) stage(b []byte, tag uint64) {
+	if e.tagged != nil {
+		e.tags = append(e.tags, tag)
+	}
 	at := len(e.arena)
 	e.arena = append(e.arena, b...) // when it grows, staged frames keep the old bytes
 	e.frames = append(e.frames, e.arena[at:len(e.arena):len(e.arena)])
@@ -198,12 +221,13 @@ func (e *egress) leave(x queued, depth uint32) {
 	at := len(d.batch.Packets)
 	waits, below := d.belowKernel(e)
 	state := interp.QueueState{EnqTime: max(x.at-waits, 0), DeqTime: d.now, EnqDepth: x.depth + below, DeqDepth: depth + below}
+	tag := x.p.Tag
 	o, ok := x.sw.Egress(x.p, state, &d.batch)
 	if ok {
-		e.stage(o.Data)
+		e.stage(o.Data, tag)
 		d.queueInKernel(e, len(o.Data))
 	}
-	d.route(x.sw, at)
+	d.route(x.sw, at, tag)
 }
 
 // flush drops what waits for a port that went down.
@@ -219,7 +243,7 @@ func (e *egress) flush() {
 	e.waiting = 0
 	e.d.stats.PortDown += uint64(len(e.frames))
 	e.drops += uint64(len(e.frames))
-	e.frames, e.arena = e.frames[:0], e.arena[:0]
+	e.frames, e.tags, e.arena = e.frames[:0], e.tags[:0], e.arena[:0]
 	e.unblock()
 	e.limit = batchFrames
 }

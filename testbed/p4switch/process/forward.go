@@ -135,14 +135,15 @@ func (d *Device) work() {
 	for i := 0; i < len(d.pending); i++ {
 		f := d.pending[i]
 		d.pending[i] = frame{}
-		d.ingress(f.port, f.data)
+		d.ingress(f.port, f.data, 0)
 	}
 	d.pending = d.pending[:0]
 	for n := d.recirc.n; n > 0; n-- {
 		x := d.recirc.pop()
 		at := len(d.batch.Packets)
+		tag := x.p.Tag
 		x.sw.Resume(x.p, d.now, &d.batch)
-		d.route(x.sw, at)
+		d.route(x.sw, at, tag)
 	}
 	keep := d.ready[:0]
 	for _, e := range d.ready {
@@ -188,13 +189,13 @@ func (d *Device) untilRelease() time.Duration {
 	return wait
 }
 
-// arrive takes a frame from a port.
-func (d *Device) arrive(number uint32, b []byte) {
+// arrive takes a frame from a port. All that leaves because of it has its tag.
+func (d *Device) arrive(number uint32, b []byte, tag uint64) {
 	d.stats.Ingress++
-	d.ingress(number, b)
+	d.ingress(number, b, tag)
 }
 
-func (d *Device) ingress(number uint32, b []byte) {
+func (d *Device) ingress(number uint32, b []byte, tag uint64) {
 	if d.sw == nil {
 		d.stats.NoProgram++
 		return
@@ -206,14 +207,15 @@ func (d *Device) ingress(number uint32, b []byte) {
 	}
 	at := len(d.batch.Packets)
 	d.sw.Ingress(interp.Input{Port: number, Data: b, Now: d.now}, &d.batch)
-	d.route(d.sw, at)
+	d.route(d.sw, at, tag)
 }
 
-// route sends the packets of the batch from position at on their ways, and
-// removes them.
-func (d *Device) route(sw *interp.Switch, at int) {
+// route sends the packets of the batch from position at on their ways, with a
+// tag, and removes them.
+func (d *Device) route(sw *interp.Switch, at int, tag uint64) {
 	for i := at; i < len(d.batch.Packets); i++ {
 		p := d.batch.Packets[i]
+		p.Tag = tag
 		if p.Stage == interp.StageIngress {
 			if d.recirc.n >= maxRecirculated {
 				d.stats.RecircDrops++
@@ -257,8 +259,9 @@ func (d *Device) queueNowhere(x queued) {
 func (d *Device) leaveNowhere(x queued, depth uint32) {
 	at := len(d.batch.Packets)
 	state := interp.QueueState{EnqTime: x.at, DeqTime: d.now, EnqDepth: x.depth, DeqDepth: depth}
+	tag := x.p.Tag
 	if _, ok := x.sw.Egress(x.p, state, &d.batch); ok {
 		d.stats.NoPort++
 	}
-	d.route(x.sw, at)
+	d.route(x.sw, at, tag)
 }

@@ -204,7 +204,7 @@ func (d *Device) fromModel() {
 			d.stats.TailDrops++
 			e.drops++
 		default:
-			e.stage(p.Data)
+			e.stage(p.Data, 0)
 		}
 	}
 	d.model.out = d.model.out[:0]
