@@ -27,9 +27,9 @@ func fairTable(rs []*report.Result, collective string) string {
 		fair                    bool
 	}{
 		{"healthy", "healthy", "none", false},
-		{"cut, quench: published", "cut", "quench", false}, {"fair", "cut", "quench", true},
-		{"gray 1 %: published", "gray 1%", "timeout", false}, {"fair", "gray 1%", "timeout", true},
-		{"degraded to 25 %: published", "degraded to 25%", "timeout", false}, {"fair", "degraded to 25%", "timeout", true},
+		{"cut: published", "cut", "quench", false}, {"fair", "cut", "quench", true},
+		{"gray: published", "gray 1%", "timeout", false}, {"fair", "gray 1%", "timeout", true},
+		{"slow: published", "degraded to 25%", "timeout", false}, {"fair", "degraded to 25%", "timeout", true},
 	}
 	var b strings.Builder
 	b.WriteString("| scheme |")
