@@ -227,7 +227,7 @@ func (s *statusView) printDrops(w io.Writer) {
 	line := func(columns ...any) {
 		if !begun {
 			begun = true
-			fmt.Fprintln(w, "DROPS AT\tREASON\tIN ALL\tLATELY\tREMEDY")
+			fmt.Fprintln(w, "DROPS AT\tREASON\tTOTAL\tNEW\tREMEDY")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%s\n", columns...)
 	}
@@ -237,7 +237,7 @@ func (s *statusView) printDrops(w io.Writer) {
 		}
 		for _, d := range x.Drops {
 			if d.Grew != nil && time.Since(*d.Grew) < dropsShown {
-				line(x.Name, d.Reason, d.Packets, d.Lately, d.Remedy)
+				line(x.Name, d.Reason, d.Packets, d.New, d.Remedy)
 			}
 		}
 	}

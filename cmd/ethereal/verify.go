@@ -122,7 +122,7 @@ func verifyOnce(ctx context.Context, cfg daemon.Config, drained []string, opts v
 	took := time.Since(began)
 	if !format.people() {
 		return printProof(w, format, f, proof{
-			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Untold: r.Unnotified,
+			Proved: r.OK(), Walks: r.Walks, Entries: entries, Switches: len(found), Failures: r.Failures, Unnotified: r.Unnotified,
 			ReadMs: read.Milliseconds(), WalkMs: (took - read).Milliseconds(),
 		}, r.Problems)
 	}
@@ -148,7 +148,7 @@ type proof struct {
 	Entries  int       `json:"entries"`
 	Switches int       `json:"switches"`
 	Failures int       `json:"failures"`         // further single failures that were looked at
-	Untold   int       `json:"untold,omitempty"` // walks that end at dead ports of switches that notify no source
+	Unnotified   int       `json:"unnotified,omitempty"` // walks that end at dead ports of switches that notify no source
 	ReadMs   int64     `json:"read_ms"`
 	WalkMs   int64     `json:"walk_ms"`
 	Problems []problem `json:"problems"`

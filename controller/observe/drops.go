@@ -8,7 +8,8 @@ import (
 	"github.com/ethereal-fabric/ethereal/fabric"
 )
 
-// mostReasons and mostReason bound what is kept of a switch's word: reasons, and the bytes of one with its remedy.
+// mostReasons and mostReason bound what is kept of a switch's report: the number of reasons, and the bytes of a reason
+// with its remedy.
 const (
 	mostReasons = 64
 	mostReason  = 1 << 10
@@ -18,8 +19,8 @@ const (
 type Drop struct {
 	Reason  string     `json:"reason"`
 	Packets uint64     `json:"packets"`        // since the switch began
-	Lately  uint64     `json:"lately"`         // of them since it was asked before
-	Grew    *time.Time `json:"grew,omitempty"` // when there were more last; none: not since the controller asks
+	New     uint64     `json:"new"`            // of these, since the controller read the switch before
+	Grew    *time.Time `json:"grew,omitempty"` // when the count last grew; nil: not since the controller began to read it
 	Remedy  string     `json:"remedy,omitempty"`
 }
 
@@ -35,7 +36,8 @@ type dropsOf struct {
 	asked   bool
 }
 
-// Take takes what a switch says. A count that went back was begun anew, and the first is not known to grow.
+// Take stores a switch's report. A count that is lower than before has started again from zero. After the first report
+// nothing is known to be new.
 func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
 	said = slices.DeleteFunc(said, func(r Drop) bool { return len(r.Reason)+len(r.Remedy) > mostReason })
 	said = slices.Clone(said[:min(len(said), mostReasons)])
@@ -48,16 +50,16 @@ func (d *Drops) Take(id fabric.NodeID, now time.Time, said []Drop) {
 	}
 	for i := range said {
 		r, b := &said[i], before[said[i].Reason]
-		r.Lately, r.Grew = 0, b.Grew
+		r.New, r.Grew = 0, b.Grew
 		if r.Packets > b.Packets {
-			r.Lately = r.Packets - b.Packets
+			r.New = r.Packets - b.Packets
 		} else if r.Packets < b.Packets {
-			r.Lately = r.Packets
+			r.New = r.Packets
 		}
 		if !x.asked {
-			r.Lately = 0
+			r.New = 0
 		}
-		if r.Lately > 0 {
+		if r.New > 0 {
 			r.Grew = &now
 		}
 	}

@@ -19,10 +19,10 @@ func TestDropsTake(t *testing.T) {
 	}{
 		{[]Drop{{Reason: "full", Packets: 7}}, []Drop{{Reason: "full", Packets: 7}}},
 		{[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2}},
-			[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2, Lately: 2, Grew: grew(1)}}},
+			[]Drop{{Reason: "full", Packets: 7}, {Reason: "new", Packets: 2, New: 2, Grew: grew(1)}}},
 		{[]Drop{{Reason: "full", Packets: 9}, {Reason: "new", Packets: 2}}, []Drop{
-			{Reason: "full", Packets: 9, Lately: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
-		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, Lately: 1, Grew: grew(3)}}},
+			{Reason: "full", Packets: 9, New: 2, Grew: grew(2)}, {Reason: "new", Packets: 2, Grew: grew(1)}}},
+		{[]Drop{{Reason: "full", Packets: 1}}, []Drop{{Reason: "full", Packets: 1, New: 1, Grew: grew(3)}}},
 	} {
 		d.Take(3, at(int64(i)), step.said)
 		got, _ := d.Of(3)

@@ -36,7 +36,7 @@ class Panel {
     }
     if (run.phases.length) this.charts.push(new Chart(box, 'Phases by rank', Math.min(256, Math.max(64, run.hosts * 4)), (c, ch) => drawPhases(c, ch, run), jump));
     for (const b of run.balance) if (b.text.length) { make(box, 'h3', b.name); for (const line of b.text) make(box, 'div', line); }
-    this.flowsName = page.live ? 'Pairs of hosts that send most, as agents told in the last seconds' : 'Flows';
+    this.flowsName = page.live ? 'Pairs of hosts that send most, as agents reported in the last seconds' : 'Flows';
     this.flowsTitle = make(box, 'h3', this.flowsName);
     this.flows = make(box, 'div', undefined, {class: 'list flows'});
     if (page.live) {
@@ -90,8 +90,8 @@ class Panel {
   // tellSwitch writes what a switch has, unless it stands there.
   tellSwitch(name, has) {
     const text = JSON.stringify([name, has]);
-    if (this.told === text && this.switch.firstChild) return;
-    this.told = text;
+    if (this.shown === text && this.switch.firstChild) return;
+    this.shown = text;
     const box = this.switch, open = new Set([...box.querySelectorAll('details[open]')].map(d => d.dataset.table));
     box.textContent = '';
     make(box, 'p', factsText(has.facts || []), {class: 'facts'});
@@ -159,7 +159,7 @@ class Panel {
     found.sort(el('order').value === 'bytes' ? (a, b) => b.z - a.z || (b.e - b.b) - (a.e - a.b) : (a, b) => (b.e - b.b) - (a.e - a.b));
     this.flowsTitle.textContent = port === undefined ? this.flowsName : `Flows by ${run.dirName(port)} at this time`;
     this.flows.textContent = '';
-    // Those of a live fabric are told anew each second: one that is chosen stays so.
+    // A live fabric sends them again each second. The chosen one stays chosen.
     const same = (a, b) => a === b || page.live && a && a.k === b.k && a.s === b.s && a.d === b.d, chosen = this.choice.flow;
     for (const f of found.slice(0, listMost)) {
       const b = make(this.flows, 'button', run.flowName(f), {'aria-pressed': same(chosen, f)});
@@ -170,7 +170,7 @@ class Panel {
     else if (found.length > listMost) make(this.flows, 'div', `${found.length - listMost} more`, {class: 'none'});
   }
 
-  // listProbed lists what probes told of paths; one that is chosen stays so.
+  // listProbed lists what probes found about paths. The chosen one stays chosen.
   listProbed() {
     const same = (a, b) => a && a.k === b.k && a.p.join() === b.p.join(), chosen = this.choice.flow;
     this.probed.textContent = '';

@@ -213,7 +213,7 @@ func (w *world) severedAt(y *way) int8 {
 	return y.hops
 }
 
-// suffer takes back what was foretold of a queue pair that has sent all, and has its sender wait.
+// suffer takes back what was predicted for a queue pair that has sent all, and has its sender wait.
 func (w *world) suffer(k int32) {
 	p := &w.pieces[k]
 	t := p.track

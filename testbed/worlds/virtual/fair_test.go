@@ -11,7 +11,7 @@ import (
 // hole when they have converged; healthy, either form takes the same time to the last picosecond.
 func TestFair(t *testing.T) {
 	oneGoroutine(t)
-	s, err := scenario.Load("../../scenarios/told.yaml")
+	s, err := scenario.Load("../../scenarios/notified.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // which a cut in the middle doubles the skew, 1.5: docs/results/evaluation.md.
 func TestNotified(t *testing.T) {
 	oneGoroutine(t)
-	s, err := scenario.Load("../../scenarios/told.yaml")
+	s, err := scenario.Load("../../scenarios/notified.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
