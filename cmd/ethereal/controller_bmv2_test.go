@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets/bmv2"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 )
 
@@ -31,8 +33,12 @@ func TestControllerBMv2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(ctx, binary, "--no-p4", "--device-id", fmt.Sprint(i+1), "--thrift-port", thrift,
-			"--", "--grpc-server-addr", addr)
+		port, err := strconv.Atoi(thrift)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"--no-p4", "--device-id", fmt.Sprint(i + 1)}, bmv2.ThriftOptions(binary, port)...)
+		cmd := exec.CommandContext(ctx, binary, append(args, "--", "--grpc-server-addr", addr)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

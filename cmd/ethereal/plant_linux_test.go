@@ -21,6 +21,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ethereal-fabric/ethereal/controller/targets/bmv2"
 	"github.com/ethereal-fabric/ethereal/fabric"
 	"github.com/ethereal-fabric/ethereal/internal/systemtest"
 	"github.com/ethereal-fabric/ethereal/p4src"
@@ -307,7 +308,7 @@ func (p *plant) startSwitch(id fabric.NodeID) {
 	if _, err := netlink.LinkByName(events); err != nil { // else of the process before
 		p.veth(events, events+"x")
 	}
-	args := append(append(device, "--thrift-port", fmt.Sprint(22000+id)), ports...)
+	args := append(append(device, bmv2.ThriftOptions(p.bmv2, int(22000+id))...), ports...)
 	p.start(name, p.bmv2, append(append(args, "-i", "508@"+events+"x"), grpc...)...)
 	p.ethereal(name+"-gnmi", append([]string{"gnmi", "--ethernet-names", "--listen-gnmi", p.gnmiAddr(id), "--event-interface", events}, ports...)...)
 }

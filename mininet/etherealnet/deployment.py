@@ -138,7 +138,7 @@ class Deployment:
         return f"127.0.0.1:{self.port_base + node_id}"
 
     def thrift_port(self, node_id: int) -> int:
-        """BMv2's Thrift port; each process needs its own."""
+        """BMv2's Thrift port."""
         return self.port_base + 2000 + node_id
 
     def gnmi(self, node_id: int) -> str:

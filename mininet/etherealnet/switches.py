@@ -52,9 +52,7 @@ class P4Switch(Switch):  # type: ignore[misc]
     def base_options(self) -> List[str]:
         """The options that both switches take."""
         return [
-            "--no-p4", "--device-id", str(self.node_id + 1), "--thrift-port",
-            str(self.deployment.thrift_port(self.node_id)), "--log-console", "-L", "warn",
-            *self.port_options(),
+            "--no-p4", "--device-id", str(self.node_id + 1), "--log-console", "-L", "warn", *self.port_options(),
         ]
 
     def target_options(self) -> List[str]:
@@ -209,8 +207,13 @@ class BMv2Switch(P4Switch):
     def command(self) -> List[str]:
         return [
             self.deployment.bmv2, *self.base_options(), "-i", f"{PORT_EVENT_PORT}@{self.event_pair[1]}",
-            "--", *self.target_options(),
+            *self.thrift_options(), "--", *self.target_options(),
         ]
+
+    def thrift_options(self) -> List[str]:
+        """Its Thrift server's port; each process needs its own. A BMv2 without Thrift refuses the option."""
+        usage = subprocess.run([self.deployment.bmv2, "--help"], capture_output=True, text=True, check=False).stdout
+        return ["--thrift-port", str(self.deployment.thrift_port(self.node_id))] if "--thrift-port" in usage else []
 
     def start(self, controllers: Any) -> None:
         ours, switchs = self.event_pair

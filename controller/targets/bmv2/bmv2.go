@@ -2,7 +2,9 @@
 package bmv2
 
 import (
+	"bytes"
 	"fmt"
+	"os/exec"
 	"strconv"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
@@ -48,10 +50,19 @@ func (Kind) Start() targets.Start {
 // or not, in the fabric's own namespace.
 const thriftBase = 20000
 
+// ThriftOptions are the options of a BMv2 for a Thrift server at a port: none if it is built without Thrift, because it
+// then refuses them.
+func ThriftOptions(program string, port int) []string {
+	if usage, err := exec.Command(program, "--help").Output(); err == nil && !bytes.Contains(usage, []byte("--thrift-port")) {
+		return nil
+	}
+	return []string{"--thrift-port", strconv.Itoa(port)}
+}
+
 // Command implements [targets.Starter]. Port events come from the gNMI server beside it.
 func (Kind) Command(b targets.Bench) targets.Command {
-	args := []string{"--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--log-console", "-L", "warn",
-		"--thrift-port", strconv.Itoa(thriftBase + b.Number)}
+	args := []string{"--no-p4", "--device-id", strconv.FormatUint(b.DeviceID, 10), "--log-console", "-L", "warn"}
+	args = append(args, ThriftOptions(b.Binary, thriftBase+b.Number)...)
 	beside := []string{"gnmi", "--ethernet-names", "--listen-gnmi", b.GNMI}
 	for i, p := range b.Ports {
 		args = append(args, "-i", fmt.Sprintf("%d@%s", i+1, p.Shadow))
