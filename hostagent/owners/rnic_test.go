@@ -29,13 +29,14 @@ const rnicDir = "../verbs/rnic/"
 // patient has queue pairs wait for their labels however busy this machine is.
 const patient = "-DPATIENCE_MS=60000"
 
-// buildRNIC builds libethereal-rnic, what stands in for a device, and a program that has both preloaded.
+// buildRNIC builds libethereal-rnic, what stands in for a device, and a program that has both preloaded. Both are built with
+// the flags.
 func buildRNIC(t *testing.T, flags ...string) (preload, program string) {
 	t.Helper()
 	tmp := t.TempDir()
 	lib, device := filepath.Join(tmp, "libethereal-rnic.so"), filepath.Join(tmp, "device.so")
 	program = filepath.Join(tmp, "program")
-	compileDevice(t, device)
+	compileDevice(t, device, flags...)
 	compileRNIC(t, lib, flags...)
 	compile(t, "-o", program, rnicDir+"testdata/program.c", device, "-libverbs")
 	return lib + ":" + device, program
@@ -321,13 +322,45 @@ func TestRNICLibrarySilent(t *testing.T) {
 	}
 }
 
+// TestRNICLibraryBroadcom: a queue pair of a bnxt_re device is moved by the call of Broadcom's own provider.
+func TestRNICLibraryBroadcom(t *testing.T) {
+	f, err := fabric.New(fabric.Spec{Kind: fabric.KindFatTree, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	preload, program := buildRNIC(t, patient, "-DBNXT")
+	socket := filepath.Join(t.TempDir(), "s")
+	a := start(t, f, socket, nil, nil)
+	defer a.stop()
+	p := runRNIC(t, preload, program, socket)
+	p.connect(1)
+	x := p.agrees(a, 1)[0]
+	p.do("poll 1")
+	if err := <-a.timedOut; unexpected(err) {
+		t.Errorf("the time-out: %v", err)
+	}
+	if y := p.agrees(a, 1)[0]; y.Label == x.Label {
+		t.Errorf("%v is where it was", y)
+	}
+	if _, calls := p.labels(); calls != 2 {
+		t.Errorf("%d calls, want a connection's and a flip", calls)
+	}
+}
+
 // TestRNICLibraryFixed: a device that cannot change a port keeps it, and the agent learns why.
 func TestRNICLibraryFixed(t *testing.T) {
+	for name, flags := range map[string][]string{"mlx5": {patient}, "bnxt_re": {patient, "-DBNXT"}} {
+		t.Run(name, func(t *testing.T) { testFixed(t, flags) })
+	}
+}
+
+func testFixed(t *testing.T, flags []string) {
+	t.Helper()
 	f, err := fabric.New(fabric.Spec{Kind: fabric.KindLeafSpine, ToRs: 2, Spines: 2, HostsPerToR: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
-	preload, program := buildRNIC(t, patient)
+	preload, program := buildRNIC(t, flags...)
 	socket := filepath.Join(t.TempDir(), "s")
 	a := start(t, f, socket, nil, nil)
 	defer a.stop()

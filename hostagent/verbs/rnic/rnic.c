@@ -46,6 +46,21 @@ static void *next(const char *name)
 		atomic_store(&f, g = next(#name)); \
 	g; }))
 
+/* broadcom returns the call that changes a source port, of the bnxt_re provider that drives a context; NULL: another does. */
+static int (*broadcom(struct ibv_context *c))(struct ibv_qp *, uint16_t)
+{
+	int (*call)(struct ibv_qp *, uint16_t) = NULL;
+	Dl_info provider; /* its file has the distribution's name; one of its own functions leads there */
+	void *file = NULL;
+	if (c->ops.post_send && dladdr((void *)c->ops.post_send, &provider))
+		file = dlopen(provider.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	if (file) {
+		*(void **)&call = dlsym(file, "bnxt_re_dv_modify_qp_udp_sport");
+		dlclose(file); /* the device keeps it open */
+	}
+	return call;
+}
+
 /* set_port changes the source port of a queue pair in use, where the device can. */
 static int set_port(struct ibv_qp *qp, uint16_t port)
 {
@@ -63,10 +78,15 @@ static int set_port(struct ibv_qp *qp, uint16_t port)
 			*(void **)&modify = dlsym(from, "mlx5dv_modify_qp_udp_sport");
 		}
 	}
+	int (*call)(struct ibv_qp *, uint16_t) = modify;
 	if (!supported || !modify || !supported(qp->context->device))
+		call = broadcom(qp->context);
+	if (!call)
 		return EOPNOTSUPP;
-	int err = modify(qp, port);
-	return err == -1 ? errno : err;
+	int err = call(qp, port);
+	if (err == -1)
+		return errno;
+	return err < 0 ? -err : err; /* Broadcom's has negative ones */
 }
 
 int relabel(struct pair *p, int label)

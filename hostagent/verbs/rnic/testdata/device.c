@@ -2,7 +2,8 @@
  * Stands between libethereal-rnic and a library that has no RNIC, for what an mlx5 device does with labels: it notes the
  * flow label of each queue pair that goes to RTR, and the source port that one in use is given, in the file
  * DEVICE_RECORD: "rtr|sport NUMBER VALUE NANOSECONDS" a line, by CLOCK_MONOTONIC. With DEVICE_FIXED its ports cannot be
- * changed. With DEVICE_ALONE there is no library behind it: queue pairs are but numbers.
+ * changed. With DEVICE_ALONE there is no library behind it: queue pairs are but numbers. Built with BNXT it is a bnxt_re
+ * device.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -48,6 +49,13 @@ static int poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return 1;
 }
 
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	*bad = wr;
+	return EINVAL;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	static struct ibv_context alone;
@@ -55,11 +63,21 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return NEXT(ibv_open_device)(device);
 	alone.device = device;
 	alone.ops.poll_cq = poll;
+	alone.ops.post_send = post_send;
 	return &alone;
 }
 
 int ibv_close_device(struct ibv_context *context) { return getenv("DEVICE_ALONE") ? 0 : NEXT(ibv_close_device)(context); }
 
+#ifdef BNXT
+int bnxt_re_dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t port)
+{
+	if (getenv("DEVICE_FIXED"))
+		return -EOPNOTSUPP;
+	note("sport", qp->qp_num, port);
+	return 0;
+}
+#else
 bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	(void)device;
@@ -73,3 +91,4 @@ int mlx5dv_modify_qp_udp_sport(struct ibv_qp *qp, uint16_t port)
 	note("sport", qp->qp_num, port);
 	return 0;
 }
+#endif
