@@ -108,8 +108,8 @@ const (
 )
 
 // lostMeans is the one definition of [Result.LostToFailure], in result.schema.json as well.
-const lostMeans = "Packets that a cut link swallowed, in flight on it or sent into it, or that a switch dropped because " +
-	"every way on was dead: data and control alike, over the whole run."
+const lostMeans = "Packets lost on a cut link, or dropped by a switch because all possible next links were dead; data and " +
+	"control packets."
 
 // completion says when the collective completed, or plainly that it did not.
 func completion(r *Result) string { return completionIn(micro, r) }
@@ -152,7 +152,7 @@ func columns(u timeUnit) []column {
 		{"mean", "MB", "The same, mean over all ToR uplinks.", false,
 			ofUplinks(func(r *Result) float64 { return r.UplinkBytesMean })},
 		{"QPs", "/host", "Queue pairs open at once, on the host that had most.", false, count(func(r *Result) int { return r.QPsPerHostMax })},
-		{"drops", "pkt", "Packets dropped in switches for want of buffer or of a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
+		{"drops", "pkt", "Packets that switches dropped for lack of a buffer or a route, without those that count as lost.", false, ofPackets(count(func(r *Result) int64 { return r.Drops }))},
 		{"retx", "pkt", "Retransmitted data packets.", false, ofPackets(count(func(r *Result) int64 { return r.Retransmissions }))},
 		{"lost", "pkt", lostMeans, false, ofPackets(count(func(r *Result) int64 { return r.LostToFailure }))},
 		{"last flip", u.name, "From the cut to the last change of a queue pair's path, returns not counted.", false,
