@@ -56,6 +56,37 @@ func BenchmarkBesideBMv2(b *testing.B) {
 	}
 }
 
+// BenchmarkIdle measures what switches with Ethereal's program use while no packet arrives, 30 s each in turn: the
+// interpreter, the kernel's data path and, where the environment's BMV2 names it, BMv2.
+func BenchmarkIdle(b *testing.B) {
+	binary := etherealtest.Binary(b)
+	for _, s := range []struct {
+		name    string
+		command []string
+	}{
+		{"interpreter", []string{binary, "switch", "--datapath", "interpreter"}}, {"kernel", []string{binary, "switch", "--datapath", "kernel"}},
+		{"bmv2", []string{os.Getenv("BMV2")}},
+	} {
+		b.Run(s.name, func(b *testing.B) {
+			if s.command[0] == "" {
+				b.Skip("BMV2 names no simple_switch_grpc")
+			}
+			ns := porttest.Enter(b)
+			ns.Veth(b, "h1", "s1", 9000)
+			ns.Veth(b, "h2", "s2", 9000)
+			p := startSwitch(b, ns, s.command, "s1", "s2")
+			p.program(b)
+			time.Sleep(3 * time.Second) // the start is over
+			for range b.N {
+				const span = 30 * time.Second
+				before := p.cpu(b)
+				time.Sleep(span)
+				b.ReportMetric(100*float64(p.cpu(b)-before)/float64(span), "%-of-a-core")
+			}
+		})
+	}
+}
+
 func traffic(load int) string {
 	if load == 0 {
 		return "flooded"
