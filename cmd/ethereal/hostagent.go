@@ -119,7 +119,7 @@ flag is needed: the device serves this machine alone, at 127.0.0.1 on the interf
 // registerSoft adds the flags of a soft endpoint.
 func (f *hostagentFlags) registerSoft(c *cobra.Command) {
 	set := c.Flags()
-	set.StringVar(&f.verbs, "listen-verbs", "", "serve an RDMA device to programs at `unix:PATH`")
+	set.StringVar(&f.verbs, "listen-verbs", "", "serve an RDMA device to programs at `unix:PATH` or unix:@NAME, an abstract socket")
 	set.IntVar(&f.payload, "payload", 0, "payload of a full packet, `BYTES`; a run may ask for another; 0: 1024")
 	set.StringVar(&f.control, "listen-socket", "", "with --labeller soft: accept runs and probes at `unix:PATH`")
 	set.StringVar(&f.rate, "rate", "", "rate of links, `RATE`, as in 100Gb/s; with --labeller soft: used in place of the fabric file's rate")

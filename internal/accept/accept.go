@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +89,11 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 			continue
 		}
 		u := PeerOf(conn)
-		if why := open.add(u, o); why != "" {
+		why := stranger(lis, u)
+		if why == "" {
+			why = open.add(u, o)
+		}
+		if why != "" {
 			warn.Warn("connection refused", "addr", lis.Addr().String(), "why", why)
 			conn.Close() //nolint:errcheck // nothing was said
 			continue
@@ -102,6 +108,15 @@ func Serve(ctx context.Context, lis net.Listener, o Options, serve func(context.
 			serve(ctx, conn)
 		})
 	}
+}
+
+// stranger says why a peer may not connect to an abstract socket, which has no permissions: it is of another user.
+func stranger(lis net.Listener, u Peer) string {
+	a, ok := lis.Addr().(*net.UnixAddr)
+	if !ok || !strings.HasPrefix(a.Name, "@") || u.Known && (u.UID == 0 || int(u.UID) == os.Geteuid()) {
+		return ""
+	}
+	return fmt.Sprintf("user %d is not this process's user, %d", u.UID, os.Geteuid())
 }
 
 // ClearDeadline lifts the deadline for a peer's first message: the message came, and from now on the peer may be

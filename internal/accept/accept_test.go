@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -152,4 +153,29 @@ func TestSilentConnectionsEnd(t *testing.T) {
 			t.Error("a connection that had sent a message was closed for being silent later")
 		}
 	})
+}
+
+// TestStranger: an abstract socket has no permissions, so that other users are refused there, and only there.
+func TestStranger(t *testing.T) {
+	lis, err := net.Listen("unix", "@"+filepath.Base(t.TempDir())+t.Name())
+	if err != nil {
+		t.Skipf("no abstract sockets here: %v", err)
+	}
+	defer lis.Close() //nolint:errcheck // nobody connects
+	me := uint32(os.Geteuid())
+	for _, c := range []struct {
+		lis     net.Listener
+		peer    Peer
+		refused bool
+	}{
+		{lis, Peer{UID: me, Known: true}, false},
+		{lis, Peer{UID: 0, Known: true}, false},
+		{lis, Peer{UID: me + 1, Known: true}, true},
+		{lis, Peer{}, true},
+		{listen(t), Peer{UID: me + 1, Known: true}, false},
+	} {
+		if why := stranger(c.lis, c.peer); (why != "") != c.refused {
+			t.Errorf("%s, %+v: %q", c.lis.Addr(), c.peer, why)
+		}
+	}
 }

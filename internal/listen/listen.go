@@ -53,8 +53,23 @@ func Unix(flag, addr string) (net.Listener, error) {
 	return unix(flag, addr, "unix")
 }
 
-// Packets is Unix for a socket of whole messages.
-func Packets(flag, addr string) (*net.UnixListener, error) { return unix(flag, addr, "unixpacket") }
+// Packets is Unix for a socket of whole messages. It also takes unix:@NAME, Linux's abstract sockets, which each network
+// namespace has for itself. They have no permissions: their server refuses other users, as [accept.Serve] does.
+func Packets(flag, addr string) (*net.UnixListener, error) {
+	const network = "unixpacket"
+	name, ok := strings.CutPrefix(addr, "unix:@")
+	if !ok {
+		return unix(flag, addr, network)
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%s: %q has no name after the @", flag, addr)
+	}
+	lis, err := net.ListenUnix(network, &net.UnixAddr{Name: "@" + name, Net: network})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return lis, nil
+}
 
 func unix(flag, addr, network string) (*net.UnixListener, error) {
 	path, ok := strings.CutPrefix(addr, "unix:")

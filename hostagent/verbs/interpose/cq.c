@@ -1,4 +1,4 @@
-/* Completion queues, their channels, and events. */
+/* Completion queues and their channels. */
 #define _GNU_SOURCE
 #include "library.h"
 
@@ -8,16 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct channel {
-	struct ibv_comp_channel channel; /* first */
-	uint32_t handle;
-};
-
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 {
 	struct nic_call in = { .op = NIC_CREATE_CHANNEL };
 	struct nic_answer out;
-	struct channel *ch = calloc(1, sizeof(*ch));
+	struct comp_channel *ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return NULL;
 	if (call(context_of(ctx), &in, &out, &ch->channel.fd, 1)) {
@@ -26,15 +21,24 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 	}
 	ch->channel.context = ctx;
 	ch->handle = (uint32_t)out.value[0];
+	if (open_events(&ch->events, ch->channel.fd)) {
+		int err = errno;
+		simple(ctx, NIC_DESTROY_CHANNEL, ch->handle, 0, NULL);
+		close(ch->channel.fd);
+		free(ch);
+		errno = err;
+		return NULL;
+	}
 	return &ch->channel;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	struct channel *ch = (struct channel *)channel;
+	struct comp_channel *ch = (struct comp_channel *)channel;
 	int err = simple(channel->context, NIC_DESTROY_CHANNEL, ch->handle, 0, NULL);
 	if (err)
 		return err;
+	close_events(&ch->events);
 	close(channel->fd);
 	free(ch);
 	return 0;
@@ -45,7 +49,7 @@ static struct cq *create_cq(struct ibv_context *ctx, uint32_t cqe, void *cq_cont
 	struct cq *q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
-	uint64_t ch = channel ? ((struct channel *)channel)->handle : 0;
+	uint64_t ch = channel ? ((struct comp_channel *)channel)->handle : 0;
 	struct nic_call in = { .op = NIC_CREATE_CQ, .arg = { cqe, ch, (uintptr_t)q } };
 	struct nic_answer out;
 	int fd;
@@ -136,68 +140,15 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	if (err)
 		return err;
 	if (cq->channel) {
+		drop_events(&((struct comp_channel *)cq->channel)->events, q, sizeof(uint64_t));
+		await_acks(&cq->mutex, &cq->cond, &cq->comp_events_completed, &q->events_read);
 		pthread_mutex_lock(&cq->context->mutex);
 		cq->channel->refcnt--;
 		pthread_mutex_unlock(&cq->context->mutex);
 	}
+	drop_events(&context_of(cq->context)->events, q, sizeof(struct nic_async));
+	await_acks(&cq->mutex, &cq->cond, &cq->async_events_completed, &q->async_read);
 	end_mappings(q->map);
 	free(q);
 	return 0;
 }
-
-/* read_event reads one record, and waits for it unless the program has made the descriptor non-blocking. The NIC's end
- * of the pipe is: records are whole. */
-static int read_event(int fd, void *to, size_t size)
-{
-	ssize_t n;
-	do
-		n = read(fd, to, size);
-	while (n < 0 && errno == EINTR);
-	if (n == 0)
-		errno = EIO; /* the NIC has ended */
-	return n == (ssize_t)size ? 0 : -1;
-}
-
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
-{
-	uint64_t cookie;
-	if (read_event(channel->fd, &cookie, sizeof(cookie)))
-		return -1;
-	*cq = (struct ibv_cq *)(uintptr_t)cookie;
-	*cq_context = (*cq)->cq_context;
-	return 0;
-}
-
-void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
-{
-	pthread_mutex_lock(&cq->mutex);
-	cq->comp_events_completed += n;
-	pthread_mutex_unlock(&cq->mutex);
-}
-
-int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
-{
-	struct nic_async a;
-	if (read_event(ctx->async_fd, &a, sizeof(a)))
-		return -1;
-	event->event_type = a.type;
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		event->element.cq = (struct ibv_cq *)(uintptr_t)a.cookie;
-		break;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		event->element.srq = (struct ibv_srq *)(uintptr_t)a.cookie;
-		break;
-	case IBV_EVENT_PORT_ACTIVE:
-	case IBV_EVENT_PORT_ERR:
-		event->element.port_num = 1;
-		break;
-	default:
-		event->element.qp = (struct ibv_qp *)(uintptr_t)a.cookie;
-	}
-	return 0;
-}
-
-void ibv_ack_async_event(struct ibv_async_event *event) { (void)event; }
-

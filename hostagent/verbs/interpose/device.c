@@ -196,10 +196,15 @@ int connect_nic(void)
 		return -1;
 	}
 	strcpy(to.sun_path, path);
+	socklen_t size = sizeof(to);
+	if (*path == '@') { /* an abstract socket */
+		to.sun_path[0] = 0;
+		size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+	}
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0) {
+	if (connect(fd, (struct sockaddr *)&to, size) < 0) {
 		int err = errno;
 		close(fd);
 		errno = err;
@@ -236,7 +241,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	c->bell = map_file(fds[0], sizeof(*c->bell));
 	c->kick = fds[1];
 	c->verbs.context.async_fd = fds[2];
-	if (!c->bell)
+	if (!c->bell || open_events(&c->events, c->verbs.context.async_fd))
 		goto failed;
 	c->address = (uint32_t)out.value[0];
 	c->payload = (uint32_t)out.value[1];
@@ -266,7 +271,9 @@ failed:
 		close(memory);
 	if (c->socket >= 0)
 		close(c->socket);
-	if (c->bell == NULL && fds[1] >= 0) {
+	if (c->bell)
+		munmap(c->bell, sizeof(*c->bell));
+	if (fds[1] >= 0) {
 		close(fds[1]);
 		close(fds[2]);
 	}
@@ -287,6 +294,7 @@ int ibv_close_device(struct ibv_context *ctx)
 	struct context *c = context_of(ctx);
 	munmap(c->bell, sizeof(*c->bell));
 	close(c->kick);
+	close_events(&c->events);
 	close(ctx->async_fd);
 	close(c->socket); /* the NIC ends what is left of it */
 	free(c);

@@ -16,10 +16,17 @@
 /* MAX_AH is how many address handles a program may have. The NIC does not know them. */
 enum { MAX_AH = 65536 };
 
+/* events is a pipe of events, of which each begins with its object's address. */
+struct events {
+	int fd;			/* never blocks */
+	pthread_mutex_t mutex;	/* of who reads it */
+};
+
 struct context {
 	int socket;
 	int kick;
 	int generation; /* of the process that opened it: a fork's child has another */
+	struct events events; /* struct nic_async */
 	struct nic_bell *bell;
 	pthread_mutex_t mutex; /* one call at a time */
 	uint32_t address;      /* IPv4, first byte highest */
@@ -51,6 +58,12 @@ struct pd {
 	atomic_uint ahs;  /* address handles of it */
 };
 
+struct comp_channel {
+	struct ibv_comp_channel channel; /* first */
+	struct events events;		 /* addresses of struct cq */
+	uint32_t handle;
+};
+
 struct cq {
 	union { /* first */
 		struct ibv_cq cq;
@@ -59,6 +72,7 @@ struct cq {
 	struct queue q;
 	struct mapping *map;
 	uint32_t handle; /* as the NIC gave it; the program can write to that in cq */
+	uint32_t events_read, async_read;
 
 	/* Between ibv_start_poll and ibv_end_poll. */
 	const struct nic_cqe *at;
@@ -69,6 +83,7 @@ struct srq {
 	struct ibv_srq srq; /* first */
 	struct queue q;
 	struct mapping *map;
+	uint32_t async_read;
 };
 
 struct ah {
@@ -86,6 +101,7 @@ struct qp {
 	void *map;
 	size_t mapped;
 	uint32_t inline_bytes;
+	uint32_t async_read;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr; /* as last modified */
 
@@ -105,6 +121,16 @@ int connect_nic(void);
 int transact(int socket, const struct nic_call *in, int send_fd, struct nic_answer *out, int *fds, int nfds);
 
 struct context *context_of(struct ibv_context *c);
+
+/* open_events takes the reading end of a pipe of events. It returns 0 or -1. */
+int open_events(struct events *e, int fd);
+void close_events(struct events *e);
+
+/* drop_events removes events of size bytes each whose object has ended; the NIC writes no more of them. */
+void drop_events(struct events *e, const void *object, size_t size);
+
+/* await_acks waits until the program has acknowledged the events of an object that it has read. */
+void await_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acked, const uint32_t *read);
 
 /* call asks the NIC. It returns an errno, and sets it. Descriptors that come back are the caller's. */
 int call(struct context *c, const struct nic_call *in, struct nic_answer *out, int *fds, int nfds);

@@ -98,6 +98,8 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 	int err = simple(srq->context, NIC_DESTROY_SRQ, srq->handle, 0, NULL);
 	if (err)
 		return err;
+	drop_events(&context_of(srq->context)->events, s, sizeof(struct nic_async));
+	await_acks(&srq->mutex, &srq->cond, &srq->events_completed, &s->async_read);
 	end_mappings(s->map);
 	free(s);
 	return 0;
@@ -279,6 +281,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	int err = simple(qp->context, NIC_DESTROY_QP, qp->handle, 0, NULL);
 	if (err)
 		return err;
+	drop_events(&context_of(qp->context)->events, q, sizeof(struct nic_async));
+	await_acks(&qp->mutex, &qp->cond, &qp->events_completed, &q->async_read);
 	munmap(q->map, q->mapped);
 	free(q);
 	return 0;

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,20 +43,26 @@ func TestRDMAUnitTest(t *testing.T) {
 	}
 	command, _ := exploring(t, leafSpine(2, 1), "--payload", "4096") // the suite asks for its largest MTU
 	// Queue pairs of the suite fail after 6.4 s; by itself it waits for 2.
-	out, err := command("exec", "h0", "--", unit, "--ipv4_only", "--completion_wait_multiplier=4").CombinedOutput()
+	judged(t, command("exec", "h0", "--", unit, "--ipv4_only", "--completion_wait_multiplier=4"), deviations)
+}
+
+// judged runs a suite made with googletest. Those of its tests fail that have a reason, and no others.
+func judged(t *testing.T, suite *exec.Cmd, reasons map[string]string) {
+	t.Helper()
+	out, err := suite.CombinedOutput()
 	summary := regexp.MustCompile(`(?m)^\[  (?:PASSED|SKIPPED|FAILED)  ?\] +\d+ tests?`).FindAllString(string(out), -1)
 	if len(summary) == 0 {
-		t.Fatalf("%s did not end: %v, %s", unit, err, out[max(0, len(out)-2000):])
+		t.Fatalf("%s did not end: %v, %s", suite, err, out[max(0, len(out)-2000):])
 	}
-	t.Logf("%s: %s", unit, strings.Join(summary, ", "))
+	t.Log(strings.Join(summary, ", "))
 	failed := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\[  FAILED  \] ([\w/.]+).* \(\d+ ms\)$`).FindAllStringSubmatch(string(out), -1) {
 		failed[m[1]] = true
-		if deviations[m[1]] == "" {
+		if reasons[m[1]] == "" {
 			t.Errorf("%s fails", m[1])
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(deviations)) {
+	for _, name := range slices.Sorted(maps.Keys(reasons)) {
 		if !failed[name] {
 			t.Errorf("%s passes, or is not there any more: it is no deviation", name)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -142,14 +143,11 @@ func testKilled(t *testing.T, command func(args ...string) *exec.Cmd) {
 	server.Wait() //nolint:errcheck // it was killed
 }
 
-// TestDeviceOfOneMachine runs a server and its client with a device that no fabric is needed for.
-func TestDeviceOfOneMachine(t *testing.T) {
-	systemtest.Only(t)
-	if _, err := exec.LookPath("rping"); err != nil {
-		t.Skip("no rping (Debian: rdmacm-utils)")
-	}
+// oneMachine returns what runs a shell's script with a device that no fabric is needed for.
+func oneMachine(t *testing.T) (run func(script string) (string, int)) {
+	t.Helper()
 	bin, lib := etherealtest.Binary(t), verbsLibrary(t)
-	run := func(script string) (string, int) {
+	run = func(script string) (string, int) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := exec.CommandContext(ctx, "unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh", bin, "host", "nic", "--", "sh", "-c", script)
@@ -166,8 +164,31 @@ func TestDeviceOfOneMachine(t *testing.T) {
 		}
 		t.Fatalf("%d %s", code, out)
 	}
+	return run
+}
+
+// TestDeviceOfOneMachine runs a server and its client with such a device.
+func TestDeviceOfOneMachine(t *testing.T) {
+	systemtest.Only(t)
+	if _, err := exec.LookPath("rping"); err != nil {
+		t.Skip("no rping (Debian: rdmacm-utils)")
+	}
 	const pings = "rping -s -a 127.0.0.1 -C 10 & for k in $(seq 50); do rping -c -a 127.0.0.1 -v -C 10 && exit 7; sleep 0.1; done"
-	if out, code := run(pings); code != 7 || !strings.Contains(out, "rdma-ping-9") {
+	if out, code := oneMachine(t)(pings); code != 7 || !strings.Contains(out, "rdma-ping-9") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestEvents: a completion queue ends with its events, when the program has acknowledged those that it has read.
+func TestEvents(t *testing.T) {
+	systemtest.Only(t)
+	run := oneMachine(t)
+	program := filepath.Join(t.TempDir(), "events")
+	build := exec.Command("cc", "-o", program, "../../endpoint/nic/testdata/events.c", "-libverbs", "-lpthread")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v %s", err, out)
+	}
+	if out, code := run(program); code != 0 || !strings.Contains(out, "no errors") {
 		t.Errorf("%d %s", code, out)
 	}
 }

@@ -93,7 +93,7 @@ func (x *Fabric) serveOrder(c *net.UnixConn) (a answer, down bool) {
 	cmd := exec.Command(o.Exec[0], o.Exec[1:]...)
 	cmd.Env, cmd.Dir = o.Env, o.Dir
 	if x.host(id) != nil {
-		cmd.Env = append(cmd.Env, x.verbsEnv(id)...)
+		cmd.Env = append(cmd.Env, verbsEnv()...)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -156,12 +156,12 @@ func VerbsLibrary() string {
 }
 
 // verbsEnv is what programs of a host need to find its RDMA device.
-func (x *Fabric) verbsEnv(id fabric.NodeID) []string {
+func verbsEnv() []string {
 	lib := VerbsLibrary()
 	if lib == "" {
 		return nil
 	}
-	env := []string{"ETHEREAL_NIC=unix:" + x.verbsSocket(id), "LD_PRELOAD=" + lib}
+	env := []string{"ETHEREAL_NIC=" + verbsSocket, "LD_PRELOAD=" + lib}
 	if given := os.Getenv("LD_PRELOAD"); given != "" {
 		env[1] += " " + given
 	}

@@ -211,8 +211,9 @@ func (x *Fabric) Socket(id fabric.NodeID) string { return x.path(x.f.Name(id) + 
 // agentSocket returns the UNIX socket of a host's status.
 func (x *Fabric) agentSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".admin.sock") }
 
-// verbsSocket returns the UNIX socket of a host's RDMA device.
-func (x *Fabric) verbsSocket(id fabric.NodeID) string { return x.path(x.f.Name(id) + ".verbs.sock") }
+// verbsSocket is the UNIX socket of each host's RDMA device: an abstract one, which each network namespace has for itself. All hosts
+// have the same name, because launchers such as MPICH's mpiexec give all processes the environment of the first host.
+const verbsSocket = "unix:@ethereal-verbs"
 
 // startSwitches starts all switches and waits until they serve.
 func (x *Fabric) startSwitches(ctx context.Context) error {
@@ -524,7 +525,7 @@ func (x *Fabric) startHost(n *hostNode) (err error) {
 		"--controller", "unix:" + x.ControllerSocket(), "--listen-socket", "unix:" + x.Socket(n.id), "--listen-admin", "unix:" + x.agentSocket(n.id), "--log-level", "warn",
 	}
 	if x.cfg.Addresses {
-		args = append(args, "--listen-verbs", "unix:"+x.verbsSocket(n.id), "--payload", strconv.Itoa(x.cfg.Payload))
+		args = append(args, "--listen-verbs", verbsSocket, "--payload", strconv.Itoa(x.cfg.Payload))
 	}
 	args = append(args, x.cfg.Part.agentTLS(x.f.Name(n.id))...)
 	n.proc, err = x.thread.start(n.ns, x.f.Name(n.id), x.dir, args, nil)
