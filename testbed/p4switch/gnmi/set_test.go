@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	gnmipb "github.com/openconfig/gnmi/proto/gnmi"
 	"google.golang.org/grpc/codes"
+
+	"github.com/ethereal-fabric/ethereal/testbed/p4switch/portstate"
 )
 
 func jsonVal(s string) *gnmipb.TypedValue {
@@ -167,4 +169,40 @@ func health1(t *testing.T, d *device) string {
 		t.Fatal(err)
 	}
 	return resp.GetNotification()[0].GetUpdate()[0].GetVal().GetStringVal()
+}
+
+// TestGNMIInterfaceLeaves: what a port's interface has is there when it is known, and ON_CHANGE follows it.
+func TestGNMIInterfaceLeaves(t *testing.T) {
+	yes := true
+	ports, err := portstate.New([]portstate.Config{{Name: "Ethernet1", Number: 1, MTU: 1500, Autoneg: &yes}, {Name: "Ethernet2", Number: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDevice(t, func(c *Config) { c.Ports = ports })
+	value := func(path string) *gnmipb.TypedValue {
+		resp, err := d.gn.Get(&gnmipb.GetRequest{Path: []*gnmipb.Path{gpath(path)}, Encoding: gnmipb.Encoding_PROTO})
+		if err != nil {
+			return nil
+		}
+		return resp.GetNotification()[0].GetUpdate()[0].GetVal()
+	}
+	ports.SetMTU(1, 9000, 1)    //nolint:errcheck // the port is there
+	ports.SetOper(1, false, 2)  //nolint:errcheck // likewise
+	ports.SetAdmin(1, false, 3) //nolint:errcheck // likewise
+	ports.SetAdmin(1, true, 4)  //nolint:errcheck // likewise
+	ports.SetOper(1, true, 5)   //nolint:errcheck // likewise
+	if got := value(eth1 + "/state/mtu"); got.GetUintVal() != 9000 {
+		t.Errorf("mtu %v", got)
+	}
+	if got := value(eth1 + "/ethernet/state/auto-negotiate"); !got.GetBoolVal() {
+		t.Errorf("auto-negotiate %v", got)
+	}
+	if got := value(eth1 + "/state/counters/carrier-transitions"); got.GetUintVal() != 2 { // down and up
+		t.Errorf("carrier-transitions %v", got)
+	}
+	for _, leaf := range []string{"/state/mtu", "/ethernet/state/auto-negotiate"} {
+		if got := value("/interfaces/interface[name=Ethernet2]" + leaf); got != nil {
+			t.Errorf("%s of a port without: %v", leaf, got)
+		}
+	}
 }

@@ -111,12 +111,14 @@ var leaves = []leafSpec{
 	{path: []string{"name"}, class: keyLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"config", "name"}, class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"config", "type"}, class: configLeaf, get: ethernet},
+	{path: []string{"config", "mtu"}, class: configLeaf, has: hasMTU, get: mtu},
 	{path: []string{"config", "enabled"}, class: configLeaf, sets: adminSetting, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
 	{path: []string{"config", "id"}, module: "openconfig-p4rt", class: configLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
 	{path: []string{"config", "forwarding-viable"}, module: sdnModule, class: configLeaf, sets: viableSetting, get: viable},
 	{path: []string{"config", "health-indicator"}, module: herculesModule, class: configLeaf, sets: healthSetting, get: healthConfig},
 	{path: []string{"state", "name"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return text(s.Name) }},
 	{path: []string{"state", "type"}, class: stateLeaf, get: ethernet},
+	{path: []string{"state", "mtu"}, class: stateLeaf, has: hasMTU, get: mtu},
 	{path: []string{"state", "enabled"}, class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return boolean(s.Enabled) }},
 	{path: []string{"state", "id"}, module: "openconfig-p4rt", class: stateLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.Number) }},
 	{path: []string{"state", "ifindex"}, class: operationalLeaf, get: func(s *portstate.State, _ *portstate.Counters) value { return small(s.IfIndex) }},
@@ -155,6 +157,10 @@ var leaves = []leafSpec{
 	castLeaf("out-multicast-pkts", func(c *portstate.Counters) uint64 { return c.OutMulticast }),
 	counterLeaf("out-discards", func(c *portstate.Counters) uint64 { return c.OutDiscards }),
 	counterLeaf("out-errors", func(c *portstate.Counters) uint64 { return c.OutErrors }),
+	{
+		path: []string{"state", "counters", "carrier-transitions"}, class: operationalLeaf, counter: true,
+		get: func(s *portstate.State, _ *portstate.Counters) value { return number(s.Changes) },
+	},
 }
 
 func ethernet(*portstate.State, *portstate.Counters) value {
@@ -175,6 +181,10 @@ func hasSpeed(s *portstate.State) bool { return s.Speed != "" }
 func macAddress(s *portstate.State, _ *portstate.Counters) value {
 	return text(net.HardwareAddr(s.MAC[:]).String())
 }
+
+func hasMTU(s *portstate.State) bool { return s.MTU != 0 }
+
+func mtu(s *portstate.State, _ *portstate.Counters) value { return small(uint32(s.MTU)) }
 
 func hasAutoneg(s *portstate.State) bool { return s.Autoneg != nil }
 

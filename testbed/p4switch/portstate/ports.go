@@ -16,6 +16,7 @@ type Config struct {
 	Speed   string  // openconfig's name, such as SPEED_400GB, at the start; empty: not known
 	MAC     [6]byte // of the interface; 0: it has none
 	Autoneg *bool   // whether the interface negotiates its speed; nil: not known
+	MTU     uint16  // of the interface, at the start; 0: not known
 }
 
 // Counters are a port's traffic counters.
@@ -40,6 +41,8 @@ type State struct {
 	Oper       bool   // Enabled and Link
 	Speed      string // openconfig's name, such as SPEED_400GB; empty: not known
 	LastChange int64  // ns since the Unix epoch: when Oper last changed
+	Changes    uint64 // of Oper, since the start
+	MTU        uint16 // 0: not known
 	MAC        [6]byte
 	Autoneg    *bool // whether the interface negotiates its speed; nil: not known
 
@@ -56,6 +59,7 @@ type Event struct {
 	AdminChanged  bool
 	OperChanged   bool
 	SpeedChanged  bool
+	MTUChanged    bool
 	ConfigChanged bool  // of Viable or Health
 	Now           int64 // ns since the Unix epoch
 }
@@ -97,7 +101,7 @@ func New(configs []Config) (*Ports, error) {
 			return nil, fmt.Errorf("switch: two ports have the number %d", c.Number)
 		}
 		s := &State{Name: c.Name, Number: c.Number, IfIndex: c.IfIndex, Enabled: !c.Disable, Link: !c.Down, Speed: c.Speed, MAC: c.MAC,
-			Autoneg: c.Autoneg, Viable: true, Health: "GOOD"}
+			Autoneg: c.Autoneg, MTU: c.MTU, Viable: true, Health: "GOOD"}
 		if s.IfIndex == 0 {
 			s.IfIndex = uint32(i + 1)
 		}
@@ -164,6 +168,21 @@ func (p *Ports) SetSpeed(number uint32, speed string, now int64) error {
 	return nil
 }
 
+// SetMTU says that a port's interface has another MTU, at now (ns since the Unix epoch). Saying what is known already does
+// nothing.
+func (p *Ports) SetMTU(number uint32, mtu uint16, now int64) error {
+	s, ok := p.byNumber[number]
+	if !ok {
+		return fmt.Errorf("switch: no port %d", number)
+	}
+	if s.MTU == mtu {
+		return nil
+	}
+	s.MTU = mtu
+	p.notify(Event{State: *s, MTUChanged: true, Now: now})
+	return nil
+}
+
 // Configure sets a port's Viable and Health, at now (ns since the Unix epoch).
 func (p *Ports) Configure(number uint32, viable bool, health string, now int64) error {
 	s, ok := p.byNumber[number]
@@ -221,6 +240,7 @@ func (p *Ports) changed(s *State, admin bool, now int64) {
 	ev := Event{AdminChanged: admin, OperChanged: oper != s.Oper, Now: now}
 	if ev.OperChanged {
 		s.Oper, s.LastChange = oper, now
+		s.Changes++
 	}
 	if !ev.AdminChanged && !ev.OperChanged {
 		return

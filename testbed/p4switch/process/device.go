@@ -193,7 +193,7 @@ func (d *Device) addPorts() error {
 		}
 		e.hardware = l.Hardware
 		configs = append(configs, portstate.Config{Name: pc.Name, Number: pc.Number, IfIndex: index, Down: !e.up, Disable: !enabled,
-			MAC: l.MAC, Speed: speedName(l), Autoneg: l.Autoneg})
+			MAC: l.MAC, Speed: speedName(l), Autoneg: l.Autoneg, MTU: uint16(l.MTU)})
 		if err := d.poller.Add(pc.Port, i); err != nil {
 			return fmt.Errorf("switch: port %s: %w", pc.Name, err)
 		}
@@ -510,6 +510,9 @@ func (d *Device) noteLink(l port.Link) {
 	}
 	if err := d.states.NoteAdmin(e.number, l.Enabled, d.unix()); err != nil {
 		d.log.Error("admin state", "err", err)
+	}
+	if l.MTU != 0 {
+		d.states.SetMTU(e.number, uint16(l.MTU), d.unix()) //nolint:errcheck // the port is there
 	}
 	if !e.hardware {
 		return

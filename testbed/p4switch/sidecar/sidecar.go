@@ -132,7 +132,7 @@ func (s *Sidecar) addPorts() error {
 		if i.Name == "" {
 			i.Name = i.Device
 		}
-		x, enabled := &iface{Interface: i, epoch: firstEpoch(s.base)}, true
+		x, enabled, mtu := &iface{Interface: i, epoch: firstEpoch(s.base)}, true, 0
 		if _, dup := s.byDevice[i.Device]; dup {
 			return fmt.Errorf("sidecar: interface %s is given twice", i.Device)
 		}
@@ -141,7 +141,7 @@ func (s *Sidecar) addPorts() error {
 		}
 		for _, l := range now {
 			if l.Name == i.Device {
-				x.index, x.lower, x.up, enabled = l.Index, l.Lower, l.Up, l.Enabled
+				x.index, x.lower, x.up, enabled, mtu = l.Index, l.Lower, l.Up, l.Enabled, l.MTU
 			}
 		}
 		if x.lower != 0 {
@@ -153,7 +153,7 @@ func (s *Sidecar) addPorts() error {
 		}
 		s.byDevice[i.Device], s.byNumber[i.Number] = x, x
 		s.order = append(s.order, x)
-		configs = append(configs, portstate.Config{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up, Disable: !enabled})
+		configs = append(configs, portstate.Config{Name: i.Name, Number: i.Number, IfIndex: uint32(x.index), Down: !x.up, Disable: !enabled, MTU: uint16(mtu)})
 	}
 	if s.ports, err = portstate.New(configs); err != nil {
 		return err
@@ -230,6 +230,9 @@ func (s *Sidecar) linkChanged(l port.Link) {
 	s.stack(x, l.Lower)
 	if err := s.ports.SetOper(x.Number, l.Up, s.unix()); err != nil {
 		s.cfg.Log.Error("link state", "err", err)
+	}
+	if l.MTU != 0 {
+		s.ports.SetMTU(x.Number, uint16(l.MTU), s.unix()) //nolint:errcheck // the port is there
 	}
 	// What is not there nobody has disabled: it was closed to be removed.
 	if x.lower == 0 {
