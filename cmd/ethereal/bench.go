@@ -207,7 +207,7 @@ func (a *app) carryOut(ctx context.Context, w *benchWork, todo []sweep.Case, fil
 		Run: runner.Timed(a.run), Runs: runs, Parallel: flags.parallel, Cores: flags.cores, Log: a.log, Progress: shown,
 	}, file)
 	if errors.Is(failed, errInterrupted) {
-		return fmt.Errorf("%w; %d more are in %s, and the same command goes on", failed, written, w.Out)
+		return fmt.Errorf("%w; %s has %d of them, and the same command runs the rest", failed, w.Out, written)
 	}
 	if failed != nil {
 		return failure("%w", failed)

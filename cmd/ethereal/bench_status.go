@@ -106,7 +106,7 @@ func printStatus(w io.Writer, s *cluster.Status) error {
 	fmt.Fprintf(t, "\ntask\truns\tdone\tfailed\tleft\tlast result\n")
 	for _, k := range s.Tasks {
 		last := "none"
-		if !k.Last.IsZero() {
+		if k.Done > 0 && !k.Last.IsZero() {
 			last = k.Last.Format(time.DateTime)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%v\t%s\n", k.Index, k.Runs, k.Done, k.Failed, seconds(k.Seconds), last)

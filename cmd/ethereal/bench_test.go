@@ -65,7 +65,7 @@ func TestBenchGoesOn(t *testing.T) {
 	if code := a.execute(ctx, []string{"bench", path, "--out", out, "--parallel", "1"}); code != exitRun {
 		t.Fatalf("interrupted: exit %d: %s", code, stderr.String())
 	}
-	if !strings.Contains(stderr.String(), "3 of 8 runs are complete; 3 more are in "+out) {
+	if !strings.Contains(stderr.String(), "3 of 8 runs are complete; "+out+" has 3 of them") {
 		t.Errorf("interrupted: %s", stderr.String())
 	}
 	rs := decodeFile(t, out)

@@ -121,7 +121,7 @@ func (c *checker) settings() {
 		c.list.Add(checklist.Unseen, wholeFabric, "priority", "tables.control_priority has no effect on "+of, "set priorities in the switches' own configuration")
 	}
 	if d.ECN.Kmax == 0 {
-		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: switches set no ECN marks, because the targets file has no key tables.ecn (that of live up has none)",
+		c.list.Add(checklist.Unseen, wholeFabric, "ecn", "off: switches set no ECN marks, because the targets file has no key tables.ecn (live up and mininet write none)",
 			"if hosts run DCQCN, add to the targets file: tables: {ecn: {kmin: 400KB, kmax: 1600KB, pmax: 0.2, unit: 80B}}")
 		return
 	}

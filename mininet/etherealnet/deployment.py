@@ -67,7 +67,7 @@ class Process:
         """Raises if it has ended."""
         code = self.popen.poll()
         if code is not None:
-            raise DeploymentError(f"{self.name} ended with {code}:\n{tail(self.log)}")
+            raise DeploymentError(f"{self.name} ended with {code}; the ends of its log {self.log}:\n{ends(self.log)}")
 
     def wait_for(self, text: str, timeout: float) -> None:
         """Waits until the log has text."""
@@ -78,7 +78,7 @@ class Process:
                     return
             self.check()
             if time.monotonic() > deadline:
-                raise DeploymentError(f"{self.name}: no {text!r} within {timeout:.0f} s:\n{tail(self.log)}")
+                raise DeploymentError(f"{self.name}: no {text!r} within {timeout:.0f} s:\n{ends(self.log)}")
             time.sleep(0.02)
 
     def stop(self, sig: int = signal.SIGTERM) -> None:
@@ -93,10 +93,13 @@ class Process:
         self.popen.wait()
 
 
-def tail(path: str, lines: int = 15) -> str:
-    """The last lines of a file."""
+def ends(path: str, lines: int = 8) -> str:
+    """The first and the last lines of a file; programs print a wrong option first, and then their help."""
     with open(path, encoding="utf-8", errors="replace") as f:
-        return "".join(f.readlines()[-lines:]).rstrip()
+        text = f.readlines()
+    if len(text) > 2 * lines:
+        text = text[:lines] + ["...\n"] + text[-lines:]
+    return "".join(text).rstrip()
 
 
 class Deployment:
@@ -368,7 +371,7 @@ def find_bmv2(given: Optional[str]) -> str:
     found = shutil.which(name)
     if found is None:
         raise DeploymentError(
-            f"there is no {name}: install BMv2 (docs/mininet.md) and put its path into the variable BMV2, "
+            f"there is no {name}: install BMv2 (docs/guide/mininet.md, step 3) and put its path into BMV2, "
             "under sudo as in `sudo BMV2=FILE ...`, or use the Go switch, --switch go"
         )
     return found
